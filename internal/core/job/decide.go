@@ -1,0 +1,134 @@
+package job
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"time"
+)
+
+// OutcomeStatus is how an attempt ended.
+type OutcomeStatus uint8
+
+// The ways an attempt ends.
+const (
+	OutcomeSucceeded OutcomeStatus = iota + 1
+	OutcomeFailed
+	OutcomeCancelled
+)
+
+// Outcome is what a worker reports of an attempt.
+type Outcome struct {
+	Lease
+	Status     OutcomeStatus
+	Result     []byte // JSON
+	Error      *Error
+	Response   *Response
+	Retryable  bool
+	RetryAfter time.Duration // 0: as the policy says
+}
+
+// Held is what Decide needs to know of an execution under lease.
+type Held struct {
+	Execution
+	Retry    RetryPolicy
+	JobState State
+}
+
+// Transition is what follows an outcome.
+type Transition struct {
+	Move   Move
+	Status Status
+	DueAt  time.Time // of the next attempt; zero where the status is final
+	Tries  int       // charged failures after it; a store keeps its own count where that is greater
+}
+
+// Decide says what follows an outcome. An outcome that needs no policy, a
+// success, may be decided with the zero Held but for its status.
+func Decide(h Held, o Outcome, asOf time.Time) Transition {
+	tries := h.Tries
+	var m Move
+	var due time.Time
+	switch o.Status {
+	case OutcomeSucceeded:
+		m = Done
+	case OutcomeCancelled:
+		m = Stopped
+	default:
+		tries++
+		switch {
+		case h.Status != Cancelling && h.JobState != Deleted && o.Retryable && tries < h.MaxAttempts:
+			m = Again
+			due = asOf.Add(h.Retry.Delay(h.ID, tries, o.RetryAfter))
+		case o.Error != nil && o.Error.Type == TimeoutError:
+			m = Late
+		default:
+			m = Died
+		}
+	}
+	next, ok := Apply(h.Status, m, tries)
+	if !ok {
+		// A store hands out only what it holds under lease, so this is a state no
+		// path reaches; ending it is better than leaving it without an owner.
+		next, due = Failed, time.Time{}
+	}
+	return Transition{Move: m, Status: next, DueAt: due, Tries: tries}
+}
+
+// Delay is how long to wait before the attempt that follows the n-th charged
+// failure: the policy's delay with ±25 % jitter, then capped, and never less
+// than what the target asked for. The jitter is the same for the same
+// execution and n, so that two servers decide alike.
+func (p RetryPolicy) Delay(id ExecutionID, n int, asked time.Duration) time.Duration {
+	d := float64(p.InitialDelay)
+	switch p.Backoff {
+	case Linear:
+		d *= float64(n)
+	case Exponential:
+		d *= math.Pow(2, float64(n-1))
+	case Fixed:
+	}
+	d *= 0.75 + 0.5*roll(id, n)
+	if p.MaxDelay > 0 {
+		d = math.Min(d, float64(p.MaxDelay))
+	}
+	d = math.Min(d, float64(MaxRetryDelay))
+	return max(time.Duration(d), min(asked, MaxRetryDelay))
+}
+
+// MaxRetryDelay bounds every wait between two attempts.
+const MaxRetryDelay = 30 * 24 * time.Hour
+
+// roll is a number in [0, 1) that depends on nothing but its arguments.
+func roll(id ExecutionID, n int) float64 {
+	h := fnv.New64a()
+	h.Write(id[:])
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+	// FNV's high bits barely move with the last bytes; a multiply spreads them.
+	x := h.Sum64()
+	x ^= x >> 32
+	x *= 0xd6e8feb86659fd93
+	x ^= x >> 32
+	return float64(x>>11) / (1 << 53)
+}
+
+// Finish is an outcome and what follows it, for the store to apply under the lease's token.
+type Finish struct {
+	Outcome Outcome
+	Then    Transition
+}
+
+// Verdict says whether a finish was applied.
+type Verdict struct {
+	Execution ExecutionID
+	Accepted  bool
+	Reason    string // why it was refused
+}
+
+// The reasons for refusing a finish.
+const (
+	RefusedStale   = "stale_token"
+	RefusedUnknown = "unknown_execution"
+)

@@ -1,0 +1,230 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Trigger is why an execution exists.
+type Trigger uint8
+
+// The triggers. Their numbers are stored; never renumber them.
+const (
+	BySchedule Trigger = 1
+	ByHand     Trigger = 2
+	ByCatchUp  Trigger = 3
+	ByBackfill Trigger = 4
+	ByRetry    Trigger = 5
+	ByRedrive  Trigger = 6
+	ByWorkflow Trigger = 7
+)
+
+var triggerNames = map[Trigger]string{
+	BySchedule: "schedule", ByHand: "manual", ByCatchUp: "catch_up", ByBackfill: "backfill", ByRetry: "retry", ByRedrive: "redrive", ByWorkflow: "workflow",
+}
+
+func (t Trigger) String() string { return triggerNames[t] }
+
+// Execution is one firing of a job.
+type Execution struct {
+	ID          ExecutionID
+	Job         ID
+	JobName     string
+	Tenant      tenant.ID
+	Status      Status
+	Trigger     Trigger
+	ScheduledAt time.Time // the instant it stands for
+	DueAt       time.Time // when it may next start
+	StartedAt   time.Time // when its first attempt started; zero: not yet
+	FinishedAt  time.Time // zero: not yet
+	Attempt     int       // leases, but for those handed back
+	Tries       int       // failures that used up a retry
+	Lost        int       // leases that ended without a result
+	MaxAttempts int
+	Priority    int
+	Partition   Partition
+	Worker      WorkerID // who holds it, or held it last
+	Token       Token    // of the newest lease
+	Payload     []byte   // replaces the job's; nil: the job's own
+	RetryOf     ExecutionID
+	Result      []byte // JSON
+	Error       *Error
+	Response    *Response
+}
+
+// Fire is the execution of a job for the instant it is scheduled at. One whose
+// instant has passed is due now: it waits its turn from then on.
+func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
+	due := at
+	if due.Before(now) {
+		due = now
+	}
+	return Execution{
+		ID: id, Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: Pending, Trigger: BySchedule,
+		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID),
+	}
+}
+
+// Ready is the execution as a dispatcher is told of it.
+func (e Execution) Ready() Ready {
+	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Priority: e.Priority, DueAt: e.DueAt}
+}
+
+// Nonce tells apart executions of one job at one instant: 0 for what a
+// schedule fires, so that an instant fires once.
+func (e Execution) Nonce() int64 {
+	if e.Trigger == BySchedule || e.Trigger == ByCatchUp || e.Trigger == ByBackfill {
+		return 0
+	}
+	n := int64(binary.BigEndian.Uint64(e.ID[8:]) >> 1)
+	if n == 0 {
+		return 1
+	}
+	return n
+}
+
+// IdempotencyKey is the key every attempt of the execution carries.
+func (e Execution) IdempotencyKey() string {
+	return IdempotencyKey(e.Job, e.ID, e.Trigger, e.ScheduledAt)
+}
+
+// IdempotencyKey is the key of an execution: of its job and instant, or, where
+// it was triggered by hand, of its job and itself.
+func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
+	text := j.String() + ":"
+	if t == BySchedule || t == ByCatchUp || t == ByBackfill {
+		text += at.UTC().Format(time.RFC3339Nano)
+	} else {
+		text += x.String()
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// TriggerDelay is how long after its scheduled time the execution was fired;
+// one that was staged early has none.
+func (e Execution) TriggerDelay() time.Duration {
+	return max(0, e.ID.At().Sub(e.ScheduledAt.Truncate(time.Millisecond)))
+}
+
+// Duration is how long the execution took from its first start to its end.
+func (e Execution) Duration() time.Duration {
+	if e.StartedAt.IsZero() || e.FinishedAt.IsZero() {
+		return 0
+	}
+	return max(0, e.FinishedAt.Sub(e.StartedAt))
+}
+
+// ErrorType classifies why an attempt failed.
+type ErrorType string
+
+// The error types.
+const (
+	TimeoutError      ErrorType = "TIMEOUT"
+	HTTPError         ErrorType = "HTTP_ERROR"
+	ConnectionRefused ErrorType = "CONNECTION_REFUSED"
+	ConnectionReset   ErrorType = "CONNECTION_RESET"
+	DNSFailed         ErrorType = "DNS_RESOLUTION_FAILED"
+	TLSError          ErrorType = "TLS_ERROR"
+	BlockedAddress    ErrorType = "BLOCKED_ADDRESS"
+	ExitCode          ErrorType = "EXIT_CODE"
+	PanicError        ErrorType = "PANIC"
+	Poison            ErrorType = "POISON"
+	HandlerError      ErrorType = "HANDLER_ERROR"
+	LeaseLost         ErrorType = "LEASE_LOST"
+	Stalled           ErrorType = "STALLED"
+	CancelledError    ErrorType = "CANCELLED"
+	InternalError     ErrorType = "INTERNAL"
+)
+
+// Error says why an attempt, or an execution, failed.
+type Error struct {
+	Type       ErrorType
+	Message    string
+	HTTPStatus int // 0: none
+}
+
+// Response is what a callback answered.
+type Response struct {
+	HTTPStatus  int
+	BodyPreview string
+}
+
+// Ready is an execution that may be leased once it is due.
+type Ready struct {
+	ID        ExecutionID
+	Tenant    tenant.ID
+	Partition Partition
+	Priority  int
+	DueAt     time.Time
+}
+
+// Lane is the slice of the queue that is read in order of due time.
+type Lane struct {
+	Partition Partition
+	Tenant    tenant.ID
+	Priority  int
+}
+
+// Lane is the lane the execution waits in.
+func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Priority} }
+
+// Rank orders executions: by due time, each priority level being worth a
+// minute, so that a waiting one gains a level a minute and none starves.
+func (r Ready) Rank() time.Time { return r.DueAt.Add(time.Duration(r.Priority-1) * time.Minute) }
+
+// Before reports whether r is to start before o.
+func (r Ready) Before(o Ready) bool {
+	a, b := r.Rank(), o.Rank()
+	if !a.Equal(b) {
+		return a.Before(b)
+	}
+	return string(r.ID[:]) < string(o.ID[:])
+}
+
+// Lease is a worker's ownership of an execution.
+type Lease struct {
+	Execution ExecutionID
+	Token     Token
+}
+
+// Attempt is one try at an execution, with all that a worker needs for it.
+type Attempt struct {
+	Lease
+	Job         ID
+	JobName     string
+	Tenant      tenant.ID
+	Trigger     Trigger
+	Number      int
+	MaxAttempts int
+	ScheduledAt time.Time
+	DueAt       time.Time
+	LeasedAt    time.Time
+	Target      Target
+	Payload     []byte
+}
+
+// PastAttempt is the record of an attempt that failed or was lost.
+type PastAttempt struct {
+	Execution ExecutionID
+	Token     Token
+	Number    int
+	Worker    WorkerID
+	StartedAt time.Time
+	EndedAt   time.Time
+	Error     Error
+}
+
+// Worker is a process, or a pool in one, that claims executions under one session.
+type Worker struct {
+	ID        WorkerID
+	Tenant    tenant.ID // empty: it serves every tenant
+	Host      string
+	Version   string
+	Capacity  int
+	StartedAt time.Time
+}

@@ -1,0 +1,103 @@
+package job
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// ID names a job, as a UUIDv7.
+type ID [16]byte
+
+// ExecutionID names an execution, as a UUIDv7.
+type ExecutionID [16]byte
+
+// WorkerID names a worker and its session with the server.
+type WorkerID [16]byte
+
+// Token is a fencing token: each lease of an execution carries a greater one.
+type Token int64
+
+// ParseID reads a job id in the usual UUID form.
+func ParseID(s string) (ID, error) {
+	u, err := parseUUID(s)
+	return ID(u), err
+}
+
+// ParseExecutionID reads an execution id in the usual UUID form.
+func ParseExecutionID(s string) (ExecutionID, error) {
+	u, err := parseUUID(s)
+	return ExecutionID(u), err
+}
+
+// ParseWorkerID reads a worker id in the usual UUID form.
+func ParseWorkerID(s string) (WorkerID, error) {
+	u, err := parseUUID(s)
+	return WorkerID(u), err
+}
+
+func (i ID) String() string          { return formatUUID(i) }
+func (i ExecutionID) String() string { return formatUUID(i) }
+func (i WorkerID) String() string    { return formatUUID(i) }
+
+// IsZero reports whether the id is unset.
+func (i ID) IsZero() bool { return i == ID{} }
+
+// IsZero reports whether the id is unset.
+func (i ExecutionID) IsZero() bool { return i == ExecutionID{} }
+
+// IsZero reports whether the id is unset.
+func (i WorkerID) IsZero() bool { return i == WorkerID{} }
+
+// At is the instant the id was made, to the millisecond.
+func (i ExecutionID) At() time.Time {
+	var b [8]byte
+	copy(b[2:], i[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
+}
+
+func formatUUID(u [16]byte) string {
+	var b [36]byte
+	hex.Encode(b[0:8], u[0:4])
+	b[8] = '-'
+	hex.Encode(b[9:13], u[4:6])
+	b[13] = '-'
+	hex.Encode(b[14:18], u[6:8])
+	b[18] = '-'
+	hex.Encode(b[19:23], u[8:10])
+	b[23] = '-'
+	hex.Encode(b[24:36], u[10:16])
+	return string(b[:])
+}
+
+func parseUUID(s string) ([16]byte, error) {
+	var u [16]byte
+	bad := fmt.Errorf("%q is not a UUID", s)
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return u, bad
+	}
+	var h [32]byte
+	copy(h[0:8], s[0:8])
+	copy(h[8:12], s[9:13])
+	copy(h[12:16], s[14:18])
+	copy(h[16:20], s[19:23])
+	copy(h[20:32], s[24:36])
+	if _, err := hex.Decode(u[:], h[:]); err != nil {
+		return [16]byte{}, bad
+	}
+	return u, nil
+}
+
+// Partition is a fixed slice of all work.
+type Partition int16
+
+// Partitions is how many partitions there are.
+const Partitions = 64
+
+// PartitionOf is the partition a job belongs to.
+func PartitionOf(i ID) Partition {
+	// The tail of a UUIDv7 is random, so a mix of it spreads evenly.
+	h := binary.BigEndian.Uint64(i[8:]) * 0x9E3779B97F4A7C15
+	return Partition(h >> 58)
+}

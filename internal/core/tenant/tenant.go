@@ -1,0 +1,62 @@
+// Package tenant holds who may ask for what: tenants, roles and the principal
+// behind a request.
+//
+// A tenant owns jobs; a Principal is the outcome of authenticating a
+// credential, and the only source of the tenant a request acts in. The package
+// decides, it never reads a credential, a header or a store.
+package tenant
+
+// ID names a tenant.
+type ID string
+
+// Default is the tenant that exists from the start and has no limits.
+const Default ID = "default"
+
+// Role is what a credential may do.
+type Role string
+
+// The roles, from the least to the most powerful; Worker stands beside them.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+	System   Role = "system"
+	Worker   Role = "worker"
+)
+
+// Permission is what a request needs.
+type Permission string
+
+// The permissions. Open needs no credential at all.
+const (
+	Open   Permission = "open"
+	Read   Permission = "read"
+	Write  Permission = "write"
+	Manage Permission = "manage"
+	Work   Permission = "work"
+	Run    Permission = "run-the-installation"
+)
+
+var grants = map[Role]map[Permission]bool{
+	Viewer:   {Read: true},
+	Operator: {Read: true, Write: true},
+	Admin:    {Read: true, Write: true, Manage: true},
+	Worker:   {Work: true},
+	System:   {Read: true, Write: true, Manage: true, Work: true, Run: true},
+}
+
+// Roles lists every role in order of power.
+func Roles() []Role { return []Role{Viewer, Operator, Admin, Worker, System} }
+
+// Allows reports whether the role carries the permission.
+func (r Role) Allows(p Permission) bool { return p == Open || grants[r][p] }
+
+// Principal is who a request acts for.
+type Principal struct {
+	Tenant ID
+	Role   Role
+	Name   string // the credential's name, for logs
+}
+
+// Local is the principal of an installation without sign-in.
+func Local() Principal { return Principal{Tenant: Default, Role: System, Name: "local"} }
