@@ -1,0 +1,259 @@
+// Package engine holds the ports: what the product asks of the technology
+// under it. There is one so far, Store; brokers, coordinators and archives
+// will stand beside it.
+//
+// A store keeps definitions, live state and hot history. Every method is one
+// transaction: when it returns without an error, what it did is durable; when
+// it returns an error, it did nothing, or (a connection lost at commit) all of
+// it. So every method that changes something may be called again with the same
+// arguments and comes to the same end. What must never happen is a condition
+// in the store's own WHERE, never a check before it: an execution's row holds
+// the token of its lease, and every write names the token it was given.
+//
+// The store decides no policy. What follows an outcome, when a job fires next
+// and who may see what is decided in core and handed in. One suite,
+// enginetest.Store, is what every store passes.
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// The errors on which callers decide. A store wraps them with what was being done.
+var (
+	ErrNotFound    = errors.New("not found")
+	ErrConflict    = errors.New("conflict")
+	ErrUnavailable = errors.New("the store cannot be reached") // also: it is too slow, full, or shutting down
+	ErrSession     = errors.New("the worker session has ended")
+	ErrSchema      = errors.New("the schema is not this version's")
+)
+
+// Store keeps definitions, live state and hot history.
+type Store interface {
+	Jobs
+	Firings
+	Leases
+	Executions
+	Keys
+	Upkeep
+
+	// Describe names the engine, its version and where the data lies, for people.
+	Describe() string
+	// Now is the clock that judges what is due.
+	Now(ctx context.Context) (time.Time, error)
+	// Migrate brings the schema up to this version; two at once are safe.
+	Migrate(ctx context.Context) error
+	// Ping reports whether the store answers and its schema is this version's.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Jobs are the definitions.
+type Jobs interface {
+	// CreateJobs stores each creation whole or not at all, and answers in their order.
+	CreateJobs(ctx context.Context, cs []Creation) ([]Created, error)
+	// Job finds one job; ErrNotFound also for another tenant's. A deleted one is found.
+	Job(ctx context.Context, t tenant.ID, ref Ref) (job.Job, error)
+	// FindJobs lists jobs, the newest first.
+	FindJobs(ctx context.Context, f JobFilter, p Page) (JobPage, error)
+	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
+	// Deleting a deleted job answers it again.
+	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
+	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted.
+	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
+}
+
+// Idempotency makes a request safe to send again. The zero value asks for nothing.
+type Idempotency struct {
+	Key    string
+	Hash   [32]byte // of the request; the same key with another hash is a mistake
+	Answer []byte   // what to answer when the key comes again
+	Until  time.Time
+}
+
+// Creation is one request to create jobs.
+type Creation struct {
+	Tenant      tenant.ID
+	Jobs        []job.Job
+	Executions  []job.Execution // those that fire at once; each of one of the jobs above
+	Idempotency Idempotency
+}
+
+// Created is what became of a creation or a trigger. Exactly one of these holds:
+// it is the zero value and the request was stored; Replay is the answer given to
+// this key before; Reused: the key was given with another request; Taken names a
+// job key that exists already.
+type Created struct {
+	Replay []byte
+	Reused bool
+	Taken  string
+}
+
+// Ref names a job by its id or by its key.
+type Ref struct {
+	ID  job.ID
+	Key string
+}
+
+// Page asks for a part of a list: at most Limit rows behind Cursor, an opaque
+// text of an earlier page ("" for the first).
+type Page struct {
+	Limit  int
+	Cursor string
+}
+
+// Total counts a whole list: exact up to TotalExact, then an estimate.
+type Total struct {
+	Count    int64
+	Estimate bool
+}
+
+// TotalExact is how far totals are counted exactly.
+const TotalExact = 10_000
+
+// JobFilter chooses jobs; a zero field chooses all. Deleted jobs are left out
+// unless State asks for them.
+type JobFilter struct {
+	Tenant       tenant.ID
+	State        job.State
+	ScheduleType job.ScheduleType
+	Tag          string
+	Name         string // exactly
+	Text         string // anywhere in name, description or key, in any case
+}
+
+// JobPage is one page of jobs.
+type JobPage struct {
+	Jobs  []job.Job
+	Next  string // cursor of the next page; "" at the end
+	Total Total
+}
+
+// Firings turn due instants into executions.
+type Firings interface {
+	// Due lists jobs whose next instant is at or before until, the earliest first.
+	Due(ctx context.Context, until time.Time, limit int) ([]Due, error)
+	// Fire moves each job's next instant by compare-and-set and stores the executions of those
+	// that moved; one whose instant or revision is no longer as given is left out.
+	Fire(ctx context.Context, fs []Firing) ([]job.Ready, error)
+}
+
+// Due is a job whose instant has come, or comes soon.
+type Due struct {
+	Job      job.Job // without payload, statistics and target
+	Revision int
+}
+
+// Firing is what firing a job comes to.
+type Firing struct {
+	Tenant     tenant.ID
+	Job        job.ID
+	Revision   int
+	Was        time.Time // the instant that fires
+	Next       time.Time // the one after it; zero: none
+	Executions []job.Execution
+}
+
+// Leases hand executions to workers and take the results.
+type Leases interface {
+	// Register begins a worker's session, alive for ttl from now by the store's clock.
+	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
+	// Renew keeps sessions alive for ttl more; one that has ended is named in the answer.
+	Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) (ended []job.WorkerID, err error)
+	// Leave ends a session at once and returns what it held to the queue, uncharged.
+	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
+
+	// Lanes lists the lanes that hold any execution.
+	Lanes(ctx context.Context) ([]job.Lane, error)
+	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
+	// Lease gives each session the executions it asks for, in one commit: those that are free, due
+	// and older than the token. What another took is left out. ErrSession if a session has ended.
+	Lease(ctx context.Context, gs []Grant) ([]job.Attempt, error)
+	// Held reads what deciding an outcome needs, of those leases that still hold.
+	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
+	// Finish applies each transition under its lease's token, and answers in order. The same outcome
+	// under the same token again is accepted again and changes nothing, whatever transition comes with
+	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
+	// again), CANCELLED likewise. Any other finish under a stale token is refused.
+	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
+	// Release returns executions to the queue, uncharged; stale leases are passed over.
+	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
+	// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep:
+	// the way out of a Lease whose answer was lost.
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error)
+	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts.
+	Reap(ctx context.Context, limit int) ([]job.Ready, error)
+}
+
+// LaneCursor is a place in a lane: behind the execution due at DueAt with this id.
+type LaneCursor struct {
+	Lane  job.Lane
+	DueAt time.Time
+	After job.ExecutionID
+}
+
+// Grant is what one worker session is to be given.
+type Grant struct {
+	Worker     job.WorkerID
+	Executions []job.ExecutionID
+}
+
+// Executions are what ran, runs and will run.
+type Executions interface {
+	// Execution finds one; ErrNotFound also for another tenant's.
+	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)
+	// FindExecutions lists executions, those with the latest scheduled time first.
+	FindExecutions(ctx context.Context, f ExecutionFilter, p Page) (ExecutionPage, error)
+	// Attempts lists the failed and lost attempts of an execution, the first one first.
+	Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error)
+}
+
+// ExecutionFilter chooses executions of one job; a zero field chooses all.
+type ExecutionFilter struct {
+	Tenant   tenant.ID
+	Job      job.ID
+	Statuses []job.Status
+	From     time.Time // scheduled at or after
+	Until    time.Time // scheduled before
+}
+
+// ExecutionPage is one page of executions.
+type ExecutionPage struct {
+	Executions []job.Execution
+	Next       string
+	Total      Total
+}
+
+// Keys are the API keys, known by a hash only.
+type Keys interface {
+	// Bootstrap stores the key if there is none at all, and reports whether it did; two at once store one.
+	Bootstrap(ctx context.Context, k Key) (bool, error)
+	// Key finds a key by its hash, or ErrNotFound.
+	Key(ctx context.Context, hash [32]byte) (Key, error)
+	// HasTenant reports whether a tenant exists.
+	HasTenant(ctx context.Context, t tenant.ID) (bool, error)
+}
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        string // recognisable and public
+	Tenant    tenant.ID
+	Role      tenant.Role
+	Name      string
+	Hash      [32]byte
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: never
+}
+
+// Upkeep is what a store needs from time to time.
+type Upkeep interface {
+	// Tidy drops what has expired (idempotency keys, ended sessions) and prepares what comes
+	// (the tables of the coming days). It does a bounded amount and says whether more is left.
+	Tidy(ctx context.Context) (more bool, err error)
+}

@@ -1,0 +1,198 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Faults says how often a store misbehaves, as shares from 0 to 1.
+type Faults struct {
+	Seed   uint64
+	Before float64       // fails and does nothing
+	After  float64       // does it, then fails
+	Slow   float64       // takes Delay longer
+	Delay  time.Duration // of a slow call
+	Only   string        // the one method to disturb; "" for all
+}
+
+// Faulty is a store that misbehaves. Migrate, Describe and Close are left alone.
+type Faulty struct {
+	engine.Store
+	faults Faults
+
+	mu       sync.Mutex
+	rng      *rand.Rand     // guarded by mu
+	injected map[string]int // guarded by mu: method and kind → how many
+}
+
+// NewFaulty wraps a store; the same seed and calls give the same faults.
+func NewFaulty(s engine.Store, f Faults) *Faulty {
+	return &Faulty{Store: s, faults: f, rng: rand.New(rand.NewPCG(f.Seed, 1)), injected: map[string]int{}}
+}
+
+// Injected counts the faults so far, by method and kind ("Lease after").
+func (f *Faulty) Injected() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]int, len(f.injected))
+	for k, n := range f.injected {
+		out[k] = n
+	}
+	return out
+}
+
+func (f *Faulty) roll(method string) (before, after, slow bool) {
+	if f.faults.Only != "" && f.faults.Only != method {
+		return false, false, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before = f.rng.Float64() < f.faults.Before
+	after = !before && f.rng.Float64() < f.faults.After
+	slow = f.rng.Float64() < f.faults.Slow
+	for kind, hit := range map[string]bool{"before": before, "after": after, "slow": slow} {
+		if hit {
+			f.injected[method+" "+kind]++
+		}
+	}
+	return before, after, slow
+}
+
+func disturb[T any](ctx context.Context, f *Faulty, method string, call func() (T, error)) (T, error) {
+	var zero T
+	before, after, slow := f.roll(method)
+	if slow {
+		select {
+		case <-ctx.Done():
+			return zero, ctx.Err()
+		case <-time.After(f.faults.Delay):
+		}
+	}
+	if before {
+		return zero, fmt.Errorf("%s: injected before it: %w", method, engine.ErrUnavailable)
+	}
+	out, err := call()
+	if after && err == nil {
+		return zero, fmt.Errorf("%s: injected after its commit: %w", method, engine.ErrUnavailable)
+	}
+	return out, err
+}
+
+func none(err error) (struct{}, error) { return struct{}{}, err }
+
+func (f *Faulty) Now(ctx context.Context) (time.Time, error) {
+	return disturb(ctx, f, "Now", func() (time.Time, error) { return f.Store.Now(ctx) })
+}
+
+func (f *Faulty) Ping(ctx context.Context) error {
+	_, err := disturb(ctx, f, "Ping", func() (struct{}, error) { return none(f.Store.Ping(ctx)) })
+	return err
+}
+
+func (f *Faulty) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	return disturb(ctx, f, "CreateJobs", func() ([]engine.Created, error) { return f.Store.CreateJobs(ctx, cs) })
+}
+
+func (f *Faulty) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
+	return disturb(ctx, f, "Job", func() (job.Job, error) { return f.Store.Job(ctx, t, ref) })
+}
+
+func (f *Faulty) FindJobs(ctx context.Context, q engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+	return disturb(ctx, f, "FindJobs", func() (engine.JobPage, error) { return f.Store.FindJobs(ctx, q, p) })
+}
+
+func (f *Faulty) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
+	return disturb(ctx, f, "DeleteJob", func() (job.Job, error) { return f.Store.DeleteJob(ctx, t, id, asOf) })
+}
+
+func (f *Faulty) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+	return disturb(ctx, f, "Trigger", func() (engine.Created, error) { return f.Store.Trigger(ctx, t, e, i) })
+}
+
+func (f *Faulty) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
+	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, until, limit) })
+}
+
+func (f *Faulty) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+	return disturb(ctx, f, "Fire", func() ([]job.Ready, error) { return f.Store.Fire(ctx, fs) })
+}
+
+func (f *Faulty) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	_, err := disturb(ctx, f, "Register", func() (struct{}, error) { return none(f.Store.Register(ctx, w, ttl)) })
+	return err
+}
+
+func (f *Faulty) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
+	return disturb(ctx, f, "Renew", func() ([]job.WorkerID, error) { return f.Store.Renew(ctx, ws, ttl) })
+}
+
+func (f *Faulty) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
+	return disturb(ctx, f, "Leave", func() ([]job.Ready, error) { return f.Store.Leave(ctx, w) })
+}
+
+func (f *Faulty) Lanes(ctx context.Context) ([]job.Lane, error) {
+	return disturb(ctx, f, "Lanes", func() ([]job.Lane, error) { return f.Store.Lanes(ctx) })
+}
+
+func (f *Faulty) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+	return disturb(ctx, f, "Ready", func() ([]job.Ready, error) { return f.Store.Ready(ctx, cs, perLane) })
+}
+
+func (f *Faulty) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+	return disturb(ctx, f, "Lease", func() ([]job.Attempt, error) { return f.Store.Lease(ctx, gs) })
+}
+
+func (f *Faulty) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+	return disturb(ctx, f, "Held", func() ([]job.Held, error) { return f.Store.Held(ctx, ls) })
+}
+
+func (f *Faulty) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	return disturb(ctx, f, "Finish", func() ([]job.Verdict, error) { return f.Store.Finish(ctx, fs) })
+}
+
+func (f *Faulty) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+	return disturb(ctx, f, "Release", func() ([]job.Ready, error) { return f.Store.Release(ctx, ls) })
+}
+
+func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+	return disturb(ctx, f, "Disown", func() ([]job.Ready, error) { return f.Store.Disown(ctx, w, keep) })
+}
+
+func (f *Faulty) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
+	return disturb(ctx, f, "Reap", func() ([]job.Ready, error) { return f.Store.Reap(ctx, limit) })
+}
+
+func (f *Faulty) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
+	return disturb(ctx, f, "Execution", func() (job.Execution, error) { return f.Store.Execution(ctx, t, id) })
+}
+
+func (f *Faulty) FindExecutions(ctx context.Context, q engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
+	return disturb(ctx, f, "FindExecutions", func() (engine.ExecutionPage, error) { return f.Store.FindExecutions(ctx, q, p) })
+}
+
+func (f *Faulty) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
+	return disturb(ctx, f, "Attempts", func() ([]job.PastAttempt, error) { return f.Store.Attempts(ctx, t, id) })
+}
+
+func (f *Faulty) Bootstrap(ctx context.Context, k engine.Key) (bool, error) {
+	return disturb(ctx, f, "Bootstrap", func() (bool, error) { return f.Store.Bootstrap(ctx, k) })
+}
+
+func (f *Faulty) Key(ctx context.Context, hash [32]byte) (engine.Key, error) {
+	return disturb(ctx, f, "Key", func() (engine.Key, error) { return f.Store.Key(ctx, hash) })
+}
+
+func (f *Faulty) HasTenant(ctx context.Context, t tenant.ID) (bool, error) {
+	return disturb(ctx, f, "HasTenant", func() (bool, error) { return f.Store.HasTenant(ctx, t) })
+}
+
+func (f *Faulty) Tidy(ctx context.Context) (bool, error) {
+	return disturb(ctx, f, "Tidy", func() (bool, error) { return f.Store.Tidy(ctx) })
+}

@@ -1,0 +1,204 @@
+package enginetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Harness is how the suite gets at an engine.
+type Harness struct {
+	// New makes a fresh, empty database and names it; it is gone at the test's end.
+	New func(t testing.TB) string
+	// Open opens the named database, without migrating it. The suite closes it.
+	Open func(ctx context.Context, where string) (engine.Store, error)
+	// Shared says that several stores may be open over one database.
+	Shared bool
+}
+
+// Store runs the whole suite on an engine.
+func Store(t *testing.T, h Harness) {
+	t.Run("schema", func(t *testing.T) { schema(t, h) })
+	t.Run("create", func(t *testing.T) { create(t, h) })
+	t.Run("idempotency", func(t *testing.T) { idempotency(t, h) })
+	t.Run("find jobs", func(t *testing.T) { findJobs(t, h) })
+	t.Run("delete", func(t *testing.T) { deletion(t, h) })
+	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
+	t.Run("fire", func(t *testing.T) { fire(t, h) })
+	t.Run("queue", func(t *testing.T) { queue(t, h) })
+	t.Run("lease", func(t *testing.T) { lease(t, h) })
+	t.Run("finish", func(t *testing.T) { finish(t, h) })
+	t.Run("hand back", func(t *testing.T) { handBack(t, h) })
+	t.Run("executions", func(t *testing.T) { executions(t, h) })
+	t.Run("keys", func(t *testing.T) { keys(t, h) })
+	t.Run("faults", func(t *testing.T) { faults(t, h) })
+}
+
+// fixture is a migrated store with shorthands; a call that must not fail ends the test if it does.
+type fixture struct {
+	testing.TB
+	engine.Store
+	ctx   context.Context
+	where string
+}
+
+func open(t testing.TB, h Harness) fixture {
+	t.Helper()
+	return reopen(t, h, h.New(t))
+}
+
+func reopen(t testing.TB, h Harness, where string) fixture {
+	t.Helper()
+	s, err := h.Open(t.Context(), where)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	return fixture{TB: t, Store: s, ctx: t.Context(), where: where}
+}
+
+// must is for calls that fail only if the engine is broken: there is nothing to go on with then.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
+
+func (f fixture) now() time.Time {
+	f.Helper()
+	return must(f.Store.Now(f.ctx)).UTC().Truncate(time.Microsecond)
+}
+
+// sample is a job with something in every field.
+func (f fixture) sample(name string) job.Job {
+	f.Helper()
+	now := f.now()
+	return job.Job{
+		ID: newID(), Tenant: tenant.Default,
+		Definition: job.Definition{
+			Name: name, Description: "what it is for: ünïcode ✓", Schedule: job.Schedule{Type: job.Immediate},
+			Target: job.Target{
+				Kind: job.HTTP, URL: "https://example.com/hook?a=b", Method: "PUT", Headers: map[string]string{"X-A": "b"},
+				Timeout: 90 * time.Second, ExpectStatus: []int{200, 204}, ExpectBody: "ok", FollowRedirects: true,
+			},
+			Payload:  []byte(`{"n":12345678901234567890,"s":"a b"}`),
+			Retry:    job.RetryPolicy{MaxRetries: 2, Backoff: job.Linear, InitialDelay: time.Second, MaxDelay: time.Minute},
+			Priority: 5, Tags: []string{"a", "b c"}, Owner: "team", Runbook: "https://example.com/runbook",
+		},
+		State: job.Active, CreatedAt: now, UpdatedAt: now, Revision: 1,
+	}
+}
+
+// due is an execution of the job that may start at once.
+func (f fixture) due(j job.Job) job.Execution {
+	f.Helper()
+	now := f.now()
+	return job.Execution{
+		ID: newID(), Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: job.Pending, Trigger: job.BySchedule,
+		ScheduledAt: now, DueAt: now, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: job.PartitionOf(j.ID),
+	}
+}
+
+// add stores one job with one due execution.
+func (f fixture) add(name string, change ...func(*job.Job, *job.Execution)) (job.Job, job.Execution) {
+	f.Helper()
+	j := f.sample(name)
+	e := f.due(j)
+	for _, c := range change {
+		c(&j, &e)
+	}
+	f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}, Executions: []job.Execution{e}})
+	return j, e
+}
+
+func (f fixture) store(c engine.Creation) {
+	f.Helper()
+	got := must(f.CreateJobs(f.ctx, []engine.Creation{c}))
+	if len(got) != 1 || got[0].Replay != nil || got[0].Reused || got[0].Taken != "" {
+		f.Fatalf("create: got %+v, want it stored", got)
+	}
+}
+
+// worker registers a session that lives for an hour.
+func (f fixture) worker() job.WorkerID {
+	f.Helper()
+	w := job.Worker{ID: newID(), Host: "host", Version: "v", Capacity: 10, StartedAt: f.now()}
+	if err := f.Register(f.ctx, w, time.Hour); err != nil {
+		f.Fatal(err)
+	}
+	return w.ID
+}
+
+// take leases the executions for a new worker and wants all of them.
+func (f fixture) take(ids ...job.ExecutionID) (job.WorkerID, []job.Attempt) {
+	f.Helper()
+	w := f.worker()
+	as := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: ids}}))
+	if len(as) != len(ids) {
+		f.Fatalf("leased %d of %d", len(as), len(ids))
+	}
+	return w, as
+}
+
+func (f fixture) execution(id job.ExecutionID) job.Execution {
+	f.Helper()
+	e, err := f.Execution(f.ctx, tenant.Default, id)
+	if err != nil {
+		f.Fatalf("execution %s: %v", id, err)
+	}
+	return e
+}
+
+// end reports one success.
+func succeed(a job.Attempt) job.Finish {
+	return job.Finish{
+		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeSucceeded, Result: []byte(`{"ok":true}`)},
+		Then:    job.Transition{Move: job.Done, Status: job.Succeeded},
+	}
+}
+
+var boom = &job.Error{Type: job.HTTPError, Message: "answered 503", HTTPStatus: 503}
+
+func again(a job.Attempt, at time.Time, tries int) job.Finish {
+	return job.Finish{
+		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: boom, Retryable: true},
+		Then:    job.Transition{Move: job.Again, Status: job.Retrying, DueAt: at, Tries: tries},
+	}
+}
+
+func die(a job.Attempt, tries int) job.Finish {
+	return job.Finish{
+		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: boom, Response: &job.Response{HTTPStatus: 503, BodyPreview: "sorry"}},
+		Then:    job.Transition{Move: job.Died, Status: job.Failed, Tries: tries},
+	}
+}
+
+func (f fixture) report(fs ...job.Finish) []job.Verdict {
+	f.Helper()
+	vs := must(f.Finish(f.ctx, fs))
+	if len(vs) != len(fs) {
+		f.Fatalf("finish: %d verdicts for %d", len(vs), len(fs))
+	}
+	for i, v := range vs {
+		if v.Execution != fs[i].Outcome.Execution {
+			f.Fatalf("finish: verdict %d is of another execution", i)
+		}
+	}
+	return vs
+}
