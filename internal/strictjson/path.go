@@ -1,0 +1,58 @@
+package strictjson
+
+import (
+	"strconv"
+)
+
+// segment is one step of the path to the value being read: the raw content
+// of a key, data[start:end], or an element's index, or nothing yet.
+type segment struct {
+	start, end int
+}
+
+const (
+	segmentIndex = -1
+	segmentNone  = -2
+)
+
+// field renders the path to the value being read.
+func (d *decoder) field() string {
+	var out []byte
+	for _, s := range d.path {
+		switch s.start {
+		case segmentNone:
+		case segmentIndex:
+			out = append(out, '[')
+			out = strconv.AppendInt(out, int64(s.end), 10)
+			out = append(out, ']')
+		default:
+			out = appendKey(out, unescape(nil, d.data[s.start:s.end]))
+		}
+	}
+	return string(out)
+}
+
+func appendKey(out, key []byte) []byte {
+	if !isPlain(key) {
+		// Quote before cutting, so that a quote within the key stays escaped.
+		quoted := strconv.AppendQuote(nil, string(key))
+		out = append(out, `["`...)
+		out = append(out, show(quoted[1:len(quoted)-1])...)
+		return append(out, `"]`...)
+	}
+	if len(out) > 0 {
+		out = append(out, '.')
+	}
+	return append(out, show(key)...)
+}
+
+// isPlain tells whether a key can stand in a path without quotes. A hyphen
+// does not count, as headers.X-A would read like a subtraction.
+func isPlain(key []byte) bool {
+	for _, c := range key {
+		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return len(key) > 0
+}
