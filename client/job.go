@@ -1,0 +1,176 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Schedule says when a job fires.
+type Schedule struct {
+	Type           string     `json:"type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL" doc:"IMMEDIATE when omitted. CRON and INTERVAL are not available in this version."`
+	ScheduledTime  *time.Time `json:"scheduled_time,omitempty" doc:"ONE_TIME: the instant to fire at. A past one fires at once."`
+	CronExpression *string    `json:"cron_expression,omitempty"`
+	Timezone       *string    `json:"timezone,omitempty"`
+	Day            *string    `json:"day,omitempty"`
+	Every          *string    `json:"every,omitempty"`
+	JitterMS       *int64     `json:"jitter_ms,omitempty"`
+	StartAt        *time.Time `json:"start_at,omitempty"`
+	EndAt          *time.Time `json:"end_at,omitempty"`
+	MaxRuns        *int64     `json:"max_runs,omitempty"`
+	Calendar       *string    `json:"calendar,omitempty"`
+}
+
+// Expect says which answers of a callback are a success.
+type Expect struct {
+	Status       []int   `json:"status,omitempty" doc:"Statuses that succeed; any 2xx when empty."`
+	BodyContains *string `json:"body_contains,omitempty" doc:"Text that the answer must contain."`
+}
+
+// Target says what a job runs and how.
+type Target struct {
+	Target              string            `json:"target,omitempty" enum:"http,simulate" doc:"http when omitted."`
+	CallbackURL         string            `json:"callback_url,omitempty" doc:"http: the URL to call."`
+	Method              string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE,HEAD" doc:"http: POST when omitted."`
+	Headers             map[string]string `json:"headers,omitempty" doc:"http: headers to send. Values of credential headers are not shown again."`
+	Payload             json.RawMessage   `json:"payload,omitempty" doc:"Any JSON; sent as it was written."`
+	TimeoutSeconds      *int64            `json:"timeout_seconds,omitempty" doc:"Of one attempt; 300 when omitted."`
+	StallTimeoutSeconds *int64            `json:"stall_timeout_seconds,omitempty"`
+	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty"`
+	Expect              *Expect           `json:"expect,omitempty"`
+	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
+	WorkKind            string            `json:"work_kind,omitempty" enum:"noop,sleep,fail,fail_permanent,flaky,cancel,hang,random" doc:"simulate: what to pretend."`
+	DurationMS          int64             `json:"duration_ms,omitempty" doc:"simulate: how long it takes."`
+	FailAttempts        int               `json:"fail_attempts,omitempty" doc:"simulate flaky: how many attempts fail first."`
+}
+
+// RetryPolicy says whether and when a failed attempt is followed by another.
+type RetryPolicy struct {
+	MaxRetries     *int   `json:"max_retries,omitempty" doc:"3 when omitted."`
+	Backoff        string `json:"backoff,omitempty" enum:"FIXED,LINEAR,EXPONENTIAL" doc:"EXPONENTIAL when omitted."`
+	InitialDelayMS *int64 `json:"initial_delay_ms,omitempty" doc:"1000 when omitted."`
+	MaxDelayMS     *int64 `json:"max_delay_ms,omitempty" doc:"60000 when omitted."`
+}
+
+// JobRequest is the body of a request to create a job.
+type JobRequest struct {
+	Name        string       `json:"name" doc:"1 to 255 characters; need not be unique."`
+	Key         *string      `json:"key,omitempty" doc:"Unique in the tenant; stands for the id anywhere as key:…"`
+	Description string       `json:"description,omitempty"`
+	Schedule    *Schedule    `json:"schedule,omitempty"`
+	Execution   Target       `json:"execution"`
+	RetryPolicy *RetryPolicy `json:"retry_policy,omitempty"`
+	Priority    *int         `json:"priority,omitempty" doc:"1 (highest) to 10; 5 when omitted."`
+	Tags        []string     `json:"tags,omitempty"`
+	Owner       *string      `json:"owner,omitempty"`
+	Runbook     *string      `json:"runbook,omitempty"`
+
+	Overlap          *string  `json:"overlap,omitempty"`
+	CatchUp          *string  `json:"catch_up,omitempty"`
+	CatchUpLimit     *int     `json:"catch_up_limit,omitempty"`
+	Labels           []string `json:"labels,omitempty"`
+	Queue            *string  `json:"queue,omitempty"`
+	MaxConcurrent    *int     `json:"max_concurrent,omitempty"`
+	ConcurrencyKey   *string  `json:"concurrency_key,omitempty"`
+	UniqueKey        *string  `json:"unique_key,omitempty"`
+	ExpiresAfter     *string  `json:"expires_after,omitempty"`
+	AutoRedriveAfter *string  `json:"auto_redrive_after,omitempty"`
+}
+
+// JobSchedule is a job's schedule as answered.
+type JobSchedule struct {
+	Type          string     `json:"type"`
+	ScheduledTime *time.Time `json:"scheduled_time,omitempty"`
+	NextRunAt     *time.Time `json:"next_run_at"`
+	LastRunAt     *time.Time `json:"last_run_at"`
+}
+
+// JobTarget is what a job runs, as answered.
+type JobTarget struct {
+	Target          string            `json:"target"`
+	CallbackURL     string            `json:"callback_url,omitempty"`
+	Method          string            `json:"method,omitempty"`
+	Headers         map[string]string `json:"headers,omitempty"`
+	Payload         json.RawMessage   `json:"payload"`
+	TimeoutSeconds  int64             `json:"timeout_seconds"`
+	Expect          *Expect           `json:"expect,omitempty"`
+	FollowRedirects bool              `json:"follow_redirects,omitempty"`
+	WorkKind        string            `json:"work_kind,omitempty"`
+	DurationMS      int64             `json:"duration_ms,omitempty"`
+	FailAttempts    int               `json:"fail_attempts,omitempty"`
+}
+
+// JobRetryPolicy is a job's retry policy as answered.
+type JobRetryPolicy struct {
+	MaxRetries     int    `json:"max_retries"`
+	Backoff        string `json:"backoff"`
+	InitialDelayMS int64  `json:"initial_delay_ms"`
+	MaxDelayMS     int64  `json:"max_delay_ms"`
+}
+
+// Stats sums up the finished executions of a job.
+type Stats struct {
+	TotalRuns     int64   `json:"total_runs"`
+	SuccessRate   float64 `json:"success_rate" doc:"0 to 1."`
+	AvgDurationMS int64   `json:"avg_duration_ms"`
+	P95DurationMS int64   `json:"p95_duration_ms"`
+	LastStatus    *string `json:"last_status"`
+}
+
+// Job is a job as answered.
+type Job struct {
+	JobID       string         `json:"job_id"`
+	ExecutionID string         `json:"execution_id,omitempty" doc:"In the answer to creating an IMMEDIATE job: the execution it made."`
+	Key         *string        `json:"key"`
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Status      string         `json:"status" enum:"ACTIVE,PAUSED,COMPLETED,DELETED"`
+	Schedule    JobSchedule    `json:"schedule"`
+	Execution   JobTarget      `json:"execution"`
+	RetryPolicy JobRetryPolicy `json:"retry_policy"`
+	Priority    int            `json:"priority"`
+	Tags        []string       `json:"tags"`
+	Owner       *string        `json:"owner"`
+	Runbook     *string        `json:"runbook"`
+	Stats       Stats          `json:"stats"`
+	CreatedAt   time.Time      `json:"created_at"`
+	UpdatedAt   time.Time      `json:"updated_at"`
+	Revision    int            `json:"revision"`
+}
+
+// Pagination tells where a page stands in its list.
+type Pagination struct {
+	Limit           int     `json:"limit"`
+	Total           int64   `json:"total" doc:"Exact up to 10000, then an estimate."`
+	TotalIsEstimate bool    `json:"total_is_estimate,omitempty"`
+	NextCursor      *string `json:"next_cursor" doc:"null at the end."`
+}
+
+// Jobs is one page of jobs.
+type Jobs struct {
+	Jobs       []Job      `json:"jobs"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// CreatedJob names one job of a batch.
+type CreatedJob struct {
+	JobID       string `json:"job_id"`
+	ExecutionID string `json:"execution_id,omitempty"`
+}
+
+// CreatedJobs is the answer to creating a batch, in its order.
+type CreatedJobs struct {
+	Jobs []CreatedJob `json:"jobs"`
+}
+
+// TriggerRequest is the body of a request to run a job now.
+type TriggerRequest struct {
+	PayloadOverride json.RawMessage `json:"payload_override,omitempty" doc:"Replaces the job's payload for this execution."`
+}
+
+// Triggered is the answer to running a job now.
+type Triggered struct {
+	ExecutionID   string    `json:"execution_id"`
+	JobID         string    `json:"job_id"`
+	Status        string    `json:"status"`
+	ScheduledTime time.Time `json:"scheduled_time"`
+}

@@ -1,0 +1,80 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Attempt is one try at an execution, handed to a worker under a lease.
+type Attempt struct {
+	ExecutionID    string          `json:"execution_id"`
+	JobID          string          `json:"job_id"`
+	JobName        string          `json:"job_name"`
+	Execution      Target          `json:"execution"`
+	Payload        json.RawMessage `json:"payload"`
+	AttemptNumber  int             `json:"attempt_number"`
+	FencingToken   int64           `json:"fencing_token"`
+	ScheduledTime  time.Time       `json:"scheduled_time"`
+	Deadline       time.Time       `json:"deadline"`
+	IdempotencyKey string          `json:"idempotency_key"`
+}
+
+// The ways an attempt ends.
+const (
+	Succeeded = "SUCCEEDED"
+	Failed    = "FAILED"
+	Cancelled = "CANCELLED"
+)
+
+// Outcome is what a worker reports of an attempt.
+type Outcome struct {
+	ExecutionID  string            `json:"execution_id"`
+	FencingToken int64             `json:"fencing_token"`
+	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED"`
+	Result       json.RawMessage   `json:"result,omitempty"`
+	Error        *Error            `json:"error,omitempty"`
+	Response     *CallbackResponse `json:"response,omitempty"`
+	Retryable    bool              `json:"retryable,omitempty"`
+	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+}
+
+// Verdict says whether an outcome was taken.
+type Verdict struct {
+	ExecutionID string `json:"execution_id"`
+	Verdict     string `json:"verdict" enum:"accepted,refused"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+// The verdicts.
+const (
+	Accepted = "accepted"
+	Refused  = "refused"
+)
+
+// Held names an execution and the token it is held under.
+type Held struct {
+	ExecutionID  string `json:"execution_id"`
+	FencingToken int64  `json:"fencing_token"`
+}
+
+// Registration is how a worker introduces itself.
+type Registration struct {
+	Host     string `json:"host"`
+	Version  string `json:"version"`
+	Capacity int    `json:"capacity"`
+}
+
+// Session is what a worker is given when it registers.
+type Session struct {
+	WorkerID     string `json:"worker_id"`
+	Session      string `json:"session"`
+	LeaseSeconds int    `json:"lease_seconds"`
+	BeatSeconds  int    `json:"beat_seconds"`
+}
+
+// Orders is what a worker learns from its beat.
+type Orders struct {
+	Cancel []string `json:"cancel"`
+	Lost   []string `json:"lost"`
+	Drain  bool     `json:"drain"`
+}
