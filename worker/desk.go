@@ -1,0 +1,182 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// desk is what a shift has in hand: attempts that wait for a slot, and those that run.
+type desk struct {
+	mu      sync.Mutex
+	queue   []queued                              // guarded by mu
+	running map[string]*running                   // guarded by mu; by execution id
+	slots   int                                   // guarded by mu: how many may run at once
+	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
+	change  chan struct{}                         // a slot became free, or the queue shorter
+	start   func(context.Context, client.Attempt) // runs one attempt to its end
+	base    context.Context
+}
+
+type queued struct {
+	attempt client.Attempt
+	at      time.Time
+}
+
+type running struct {
+	attempt client.Attempt
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+}
+
+// How far a pool claims ahead: what its slots get through in ahead, so that short
+// attempts come in large batches and long ones are left to other workers.
+const (
+	ahead    = 50 * time.Millisecond
+	maxAhead = 1000
+	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
+)
+
+func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt)) *desk {
+	return &desk{running: map[string]*running{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base}
+}
+
+// room is how many attempts to claim now. It waits until half of what was claimed ahead has
+// started, so that claims stay large.
+func (d *desk) room() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	free := d.slots - len(d.running) - len(d.queue)
+	if d.pace > 0 {
+		extra := int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
+		if extra > 0 && len(d.queue) > extra/2 {
+			return 0
+		}
+		free += extra
+	}
+	return free
+}
+
+// add takes attempts in and starts what there are slots for.
+func (d *desk) add(as []client.Attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for _, a := range as {
+		d.queue = append(d.queue, queued{a, now})
+	}
+	d.fill()
+}
+
+// fill starts queued attempts while slots are free. mu is held.
+func (d *desk) fill() {
+	for len(d.queue) > 0 && len(d.running) < d.slots {
+		r := d.next()
+		go d.slot(r)
+	}
+}
+
+// next moves the head of the queue to what runs. mu is held.
+func (d *desk) next() *running {
+	a := d.queue[0].attempt
+	d.queue = d.queue[1:]
+	r := &running{attempt: a}
+	r.ctx, r.stop = context.WithCancelCause(d.base)
+	d.running[a.ExecutionID] = r
+	return r
+}
+
+// slot runs attempts, one after the other, until none waits or there are too many slots.
+func (d *desk) slot(r *running) {
+	for r != nil {
+		began := time.Now()
+		d.start(r.ctx, r.attempt)
+		took := time.Since(began)
+		r.stop(nil)
+		d.mu.Lock()
+		delete(d.running, r.attempt.ExecutionID)
+		if d.pace == 0 {
+			d.pace = max(took, 1)
+		} else {
+			d.pace = max(d.pace+(took-d.pace)/16, 1)
+		}
+		r = nil
+		if len(d.queue) > 0 && len(d.running) < d.slots {
+			r = d.next()
+		}
+		d.mu.Unlock()
+		d.signal()
+	}
+}
+
+func (d *desk) signal() {
+	select {
+	case d.change <- struct{}{}:
+	default:
+	}
+}
+
+// resize sets how many attempts may run at once.
+func (d *desk) resize(slots int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slots = slots
+	d.fill()
+}
+
+// waiting takes out of the queue what has waited longer than limit for a slot.
+func (d *desk) waiting(limit time.Duration) []client.Held {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []client.Held
+	keep := d.queue[:0:0]
+	for _, q := range d.queue {
+		if time.Since(q.at) >= limit {
+			out = append(out, client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken})
+		} else {
+			keep = append(keep, q)
+		}
+	}
+	d.queue = keep
+	return out
+}
+
+// held lists all that the shift has a lease for.
+func (d *desk) held() []client.Held {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]client.Held, 0, len(d.queue)+len(d.running))
+	for _, q := range d.queue {
+		out = append(out, client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken})
+	}
+	for id, r := range d.running {
+		out = append(out, client.Held{ExecutionID: id, FencingToken: r.attempt.FencingToken})
+	}
+	return out
+}
+
+// busy is how many attempts run.
+func (d *desk) busy() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.running)
+}
+
+// stop ends what runs: the named executions, or all when none is named.
+func (d *desk) stop(cause error, ids ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, r := range d.running {
+		if len(ids) == 0 {
+			r.stop(cause)
+			continue
+		}
+		for _, want := range ids {
+			if want == id {
+				r.stop(cause)
+			}
+		}
+	}
+}

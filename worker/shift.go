@@ -1,0 +1,304 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// shift is the life of one session.
+type shift struct {
+	p       *Pool
+	session client.Session
+	desk    *desk
+	kill    context.CancelCauseFunc // ends everything that runs
+	over    chan struct{}           // closed when the session has ended
+	once    sync.Once
+	full    atomic.Bool // the slots did not suffice lately
+	results chan client.Outcome
+}
+
+func newShift(p *Pool, s client.Session) *shift {
+	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
+	base, kill := context.WithCancelCause(context.Background())
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), results: make(chan client.Outcome, 2*maxAhead)}
+	h.desk = newDesk(base, p.cfg.Slots, h.execute)
+	return h
+}
+
+// end marks the session as ended and stops all that runs under it.
+func (h *shift) end(why error) {
+	h.once.Do(func() {
+		h.p.log.Warn("the session has ended; stopping what ran under it", "worker", h.session.WorkerID, "running", h.desk.busy(), "reason", why)
+		close(h.over)
+		h.kill(ErrLeaseLost)
+	})
+}
+
+func (h *shift) ended() bool {
+	select {
+	case <-h.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// run serves until ctx ends or the session does, and returns when nothing of it is left.
+func (h *shift) run(ctx context.Context) {
+	defer h.kill(ErrStopping)
+	live, cancel := context.WithCancel(ctx) // ends with ctx or with the session
+	defer cancel()
+	beating, stopBeat := context.WithCancel(context.Background())
+	var beats, reports sync.WaitGroup
+	beats.Go(func() { h.beat(beating) })
+	beats.Go(func() { h.tend(live) })
+	reports.Go(h.report)
+	go func() {
+		select {
+		case <-h.over:
+			cancel()
+		case <-beating.Done():
+		}
+	}()
+	h.claim(live)
+	h.drain()
+	close(h.results)
+	reports.Wait()
+	stopBeat()
+	beats.Wait()
+	if !h.ended() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := h.p.src.Leave(ctx, h.session); err != nil {
+			h.p.log.Warn("could not leave; the leases will run out", "worker", h.session.WorkerID, "error", err)
+		}
+	}
+}
+
+// claim fills the desk until ctx ends.
+func (h *shift) claim(ctx context.Context) {
+	for fails := 0; ctx.Err() == nil; {
+		n := h.desk.room()
+		if n < 1 {
+			h.full.Store(true)
+			select {
+			case <-ctx.Done():
+			case <-h.desk.change:
+			}
+			continue
+		}
+		as, err := h.p.src.Claim(ctx, h.session, n)
+		switch {
+		case errors.Is(err, ErrSession):
+			h.end(err)
+			return
+		case err != nil && ctx.Err() == nil:
+			fails++
+			if fails == 1 {
+				h.p.log.Warn("cannot claim; trying again", "error", err)
+			}
+			pause(ctx, backoff(fails))
+		case len(as) > 0:
+			fails = 0
+			if len(as) == n {
+				h.full.Store(true)
+			}
+			h.desk.add(as)
+		}
+	}
+}
+
+// tend changes the number of slots with the demand, and hands back what has waited too long for one.
+func (h *shift) tend(ctx context.Context) {
+	tick := time.NewTicker(h.p.cfg.Scale)
+	defer tick.Stop()
+	slots := h.p.cfg.Slots
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		slots = scaled(slots, h.desk.busy(), h.full.Swap(false), h.p.cfg)
+		h.desk.resize(slots)
+		h.release(h.desk.waiting(tooLong))
+	}
+}
+
+// scaled is how many slots there should be: twice as many while the last ones did not suffice, fewer while half of them are idle.
+func scaled(slots, busy int, full bool, c Config) int {
+	switch {
+	case full:
+		return min(2*slots, c.MaxSlots)
+	case busy < slots/2:
+		return max(slots/2, c.Slots)
+	}
+	return slots
+}
+
+// beat keeps the session alive until ctx ends. When no beat has been answered for so long that the
+// leases may be gone, it ends the session by itself: by the monotonic clock, whatever the wall says.
+func (h *shift) beat(ctx context.Context) {
+	every := time.Duration(h.session.BeatSeconds) * time.Second
+	lease := time.Duration(h.session.LeaseSeconds) * time.Second
+	answered := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.over:
+			return
+		case <-tick.C:
+		}
+		asked := time.Now()
+		call, cancel := context.WithTimeout(ctx, every)
+		orders, err := h.p.src.Beat(call, h.session, h.desk.held())
+		cancel()
+		switch {
+		case errors.Is(err, ErrSession):
+			h.end(err)
+			return
+		case err != nil && ctx.Err() == nil:
+			h.p.log.Warn("a beat was not answered", "worker", h.session.WorkerID, "error", err)
+			if time.Since(answered) > lease-every {
+				h.end(fmt.Errorf("no beat was answered for %v", time.Since(answered).Round(time.Second)))
+				return
+			}
+		case err == nil:
+			answered = asked
+			if len(orders.Cancel) > 0 {
+				h.desk.stop(ErrCancelled, orders.Cancel...)
+			}
+			if len(orders.Lost) > 0 {
+				h.desk.stop(ErrLeaseLost, orders.Lost...)
+			}
+		}
+	}
+}
+
+// execute runs one attempt and passes its outcome on, unless the lease went with it.
+func (h *shift) execute(ctx context.Context, a client.Attempt) {
+	timeout := 300 * time.Second
+	if t := a.Execution.TimeoutSeconds; t != nil {
+		timeout = time.Duration(*t) * time.Second
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	out := h.protect(limited, a)
+	cancel()
+	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) {
+		return // the server has the execution back, or is about to be given it
+	}
+	h.results <- out
+}
+
+// protect turns a panic of the executor into an outcome.
+func (h *shift) protect(ctx context.Context, a client.Attempt) (out client.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.p.log.Error("an execution panicked", "execution", a.ExecutionID, "panic", p, "stack", string(debug.Stack()))
+			out = client.Outcome{Status: client.Failed, Retryable: true, Error: &client.Error{Type: "PANIC", Message: fmt.Sprint(p)}}
+		}
+	}()
+	return h.p.exec.Execute(ctx, a)
+}
+
+// report passes outcomes on in batches until there are no more: whatever ended while one batch was on its way is the next.
+func (h *shift) report() {
+	var batch []client.Outcome
+	for out := range h.results {
+		batch = append(batch[:0], out)
+	more:
+		for len(batch) < maxAhead {
+			select {
+			case next, ok := <-h.results:
+				if !ok {
+					break more
+				}
+				batch = append(batch, next)
+			default:
+				break more
+			}
+		}
+		h.deliver(batch)
+	}
+}
+
+// deliver sends a batch until the server has answered it or the session has ended.
+func (h *shift) deliver(batch []client.Outcome) {
+	for fails := 0; !h.ended(); {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		vs, err := h.p.src.Report(ctx, h.session, batch)
+		cancel()
+		if err == nil {
+			for _, v := range vs {
+				if v.Verdict == client.Refused {
+					h.p.log.Warn("a result was refused", "execution", v.ExecutionID, "reason", v.Reason)
+				}
+			}
+			return
+		}
+		if errors.Is(err, ErrSession) {
+			h.end(err)
+			return
+		}
+		fails++
+		if fails == 1 {
+			h.p.log.Warn("cannot report; trying again", "outcomes", len(batch), "error", err)
+		}
+		t := time.NewTimer(backoff(fails))
+		select {
+		case <-h.over:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// release hands attempts back that did not start.
+func (h *shift) release(held []client.Held) {
+	if len(held) == 0 || h.ended() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := h.p.src.Release(ctx, h.session, held); err != nil {
+		h.p.log.Warn("could not hand executions back; leaving will", "executions", len(held), "error", err)
+	}
+}
+
+// drain hands back what has not started and waits for what runs, until the time for it is up; then it stops the rest.
+func (h *shift) drain() {
+	h.release(h.desk.waiting(0))
+	late := time.NewTimer(h.p.cfg.Drain)
+	defer late.Stop()
+	for h.desk.busy() > 0 {
+		select {
+		case <-h.desk.change:
+		case <-h.over:
+			h.await()
+			return
+		case <-late.C:
+			h.p.log.Warn("stopping what still runs", "executions", h.desk.busy())
+			h.kill(ErrStopping)
+			h.await()
+			return
+		}
+	}
+}
+
+// await waits until the executor has returned from everything that was stopped.
+func (h *shift) await() {
+	for h.desk.busy() > 0 {
+		<-h.desk.change
+	}
+}

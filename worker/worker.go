@@ -1,0 +1,106 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// Source is a server as a worker sees it. A call that returns ErrSession says that the session has ended.
+type Source interface {
+	Register(ctx context.Context, r client.Registration) (client.Session, error)
+	// Claim waits until there is something, or ctx ends, and leases up to limit attempts.
+	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
+	Beat(ctx context.Context, s client.Session, held []client.Held) (client.Orders, error)
+	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
+	Release(ctx context.Context, s client.Session, held []client.Held) error
+	Leave(ctx context.Context, s client.Session) error
+}
+
+// Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended.
+type Executor interface {
+	Execute(ctx context.Context, a client.Attempt) client.Outcome
+}
+
+// Why a context given to an Executor ends, beside its deadline.
+var (
+	ErrCancelled = errors.New("the execution was cancelled")
+	ErrLeaseLost = errors.New("the lease was lost")
+	ErrStopping  = errors.New("the worker is stopping")
+)
+
+// ErrSession says that the server has ended the worker's session.
+var ErrSession = errors.New("the worker session has ended")
+
+// Config is what a pool may be told.
+type Config struct {
+	Host     string
+	Version  string
+	Slots    int           // attempts run at once, to begin with
+	MaxSlots int           // and at the most, while executions wait
+	Scale    time.Duration // how often the number of slots is looked at
+	Drain    time.Duration // how long a stop waits for what runs
+	Logger   *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Slots = max(c.Slots, 1)
+	c.MaxSlots = max(c.MaxSlots, c.Slots)
+	if c.Scale == 0 {
+		c.Scale = time.Second
+	}
+	if c.Drain == 0 {
+		c.Drain = 30 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Pool is a set of slots that run attempts under one session at a time.
+type Pool struct {
+	src  Source
+	exec Executor
+	cfg  Config
+	log  *slog.Logger
+}
+
+// New makes a pool.
+func New(src Source, exec Executor, cfg Config) *Pool {
+	cfg = cfg.withDefaults()
+	return &Pool{src: src, exec: exec, cfg: cfg, log: cfg.Logger}
+}
+
+// Run serves until ctx ends and all that ran has ended or was handed back.
+func (p *Pool) Run(ctx context.Context) {
+	for fails := 0; ctx.Err() == nil; {
+		s, err := p.src.Register(ctx, client.Registration{Host: p.cfg.Host, Version: p.cfg.Version, Capacity: p.cfg.MaxSlots})
+		if err != nil {
+			fails++
+			if fails == 1 {
+				p.log.Warn("cannot register; trying again", "error", err)
+			}
+			pause(ctx, backoff(fails))
+			continue
+		}
+		fails = 0
+		p.log.Debug("registered", "worker", s.WorkerID)
+		newShift(p, s).run(ctx)
+	}
+}
+
+// backoff is the wait after the n-th failure in a row.
+func backoff(n int) time.Duration { return min(2*time.Second, 50*time.Millisecond<<min(n-1, 6)) }
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
