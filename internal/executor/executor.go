@@ -1,0 +1,137 @@
+// Package executor runs the targets of executions: it takes one attempt and
+// hands back its outcome.
+//
+//	worker ──Attempt──▶ Execute ─┬─ http      call a URL and judge the answer
+//	       ◀─Outcome──           └─ simulate  pretend to work, for demos and tests
+//
+// The context that Execute is given carries the attempt's deadline. When it
+// ends, Execute returns soon after: as TIMEOUT where the deadline passed, as
+// CANCELLED where its cause is worker.ErrCancelled, else as LEASE_LOST, which the
+// worker is expected to drop.
+//
+// Callbacks go where tenants point them, so every connection is checked when
+// it is dialled, against the literal address that a name resolved to (see
+// Guard); answers are read up to fixed limits.
+//
+// The package never retries an attempt: it only says whether that makes sense.
+// It keeps no state but idle connections, which Close ends.
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// The error types that an outcome of this package carries.
+const (
+	typeTimeout   = "TIMEOUT"
+	typeHTTP      = "HTTP_ERROR"
+	typeRefused   = "CONNECTION_REFUSED"
+	typeReset     = "CONNECTION_RESET"
+	typeDNS       = "DNS_RESOLUTION_FAILED"
+	typeTLS       = "TLS_ERROR"
+	typeBlocked   = "BLOCKED_ADDRESS"
+	typePanic     = "PANIC"
+	typeHandler   = "HANDLER_ERROR"
+	typeLeaseLost = "LEASE_LOST"
+	typeCancelled = "CANCELLED"
+	typeInternal  = "INTERNAL"
+)
+
+// Config says what the executor may reach and how it introduces itself.
+type Config struct {
+	AllowLoopback bool                    // callbacks may reach this host's loopback, and our own listen addresses
+	AllowCIDRs    []netip.Prefix          // callbacks may reach these, though they are blocked otherwise
+	OwnAddrs      func() []netip.AddrPort // where this process listens; nil: nowhere
+	Version       string                  // goes into the User-Agent
+	Resolver      *net.Resolver           // nil: the system's
+	Log           *slog.Logger            // nil: slog.Default
+}
+
+// Executor runs attempts; it is safe for use by many goroutines.
+type Executor struct {
+	targets   map[string]target
+	transport *http.Transport
+	agent     string
+	log       *slog.Logger
+}
+
+// target runs an attempt of one kind.
+type target func(context.Context, client.Attempt) client.Outcome
+
+// New makes an executor of all targets.
+func New(cfg Config) *Executor {
+	e := &Executor{transport: newTransport(newDialer(cfg)), agent: "Carillon/" + cfg.Version, log: cfg.Log}
+	if cfg.Version == "" {
+		e.agent = "Carillon"
+	}
+	if e.log == nil {
+		e.log = slog.Default()
+	}
+	e.targets = map[string]target{"": e.callback, "http": e.callback, "simulate": simulate}
+	return e
+}
+
+// Execute runs the attempt and says how it ended; it never panics.
+func (e *Executor) Execute(ctx context.Context, a client.Attempt) (o client.Outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.log.ErrorContext(ctx, "the executor panicked", "execution_id", a.ExecutionID, "target", a.Execution.Target,
+				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			o = failed(typePanic, true, "running the attempt panicked: "+excerpt(fmt.Sprint(v)))
+		}
+		o.ExecutionID, o.FencingToken = a.ExecutionID, a.FencingToken
+	}()
+	run, ok := e.targets[a.Execution.Target]
+	if !ok {
+		return failed(typeInternal, false, fmt.Sprintf("this worker knows no target %q", excerpt(a.Execution.Target)))
+	}
+	if ctx.Err() != nil {
+		return ended(ctx, a)
+	}
+	return run(ctx, a)
+}
+
+// Close ends the idle connections; attempts that still run are not disturbed.
+func (e *Executor) Close() { e.transport.CloseIdleConnections() }
+
+// ended is the outcome of an attempt whose context ended first.
+func ended(ctx context.Context, a client.Attempt) client.Outcome {
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, worker.ErrCancelled):
+		return cancelled("the attempt was cancelled on request")
+	// A deadline may carry a cause of its own, and a cause may be a deadline.
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(cause, context.DeadlineExceeded):
+		return failed(typeTimeout, true, "the attempt did not end "+within(a))
+	default:
+		return failed(typeLeaseLost, true, "the worker gave the attempt up: "+excerpt(cause.Error()))
+	}
+}
+
+// within words the time an attempt had.
+func within(a client.Attempt) string {
+	if s := a.Execution.TimeoutSeconds; s != nil && *s > 0 {
+		return fmt.Sprintf("within its %d s", *s)
+	}
+	return "before its deadline"
+}
+
+func succeeded() client.Outcome { return client.Outcome{Status: client.Succeeded} }
+
+func cancelled(message string) client.Outcome {
+	return client.Outcome{Status: client.Cancelled, Error: &client.Error{Type: typeCancelled, Message: message}}
+}
+
+func failed(kind string, retryable bool, message string) client.Outcome {
+	return client.Outcome{Status: client.Failed, Retryable: retryable, Error: &client.Error{Type: kind, Message: message}}
+}

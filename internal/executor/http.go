@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+const (
+	maxRedirects     = 3
+	redirectBodySize = 2 << 10 // read of a redirect's body, to keep its connection
+)
+
+var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
+
+// call is one attempt's way from its URL, over redirects, to an answer.
+type call struct {
+	attempt client.Attempt
+	method  string
+	url     *url.URL
+	body    []byte
+	foreign bool // a redirect left the origin that the user's headers are for
+}
+
+// callback calls the attempt's URL and judges the answer. A kept connection
+// that proves dead before an answer came is replaced and the request sent
+// again, within the attempt and with the same idempotency key.
+func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcome {
+	c, err := newCall(a)
+	if err != nil {
+		return failed(typeInternal, false, err.Error())
+	}
+	for hops := 0; ; hops++ {
+		req, err := c.request(ctx, e.agent)
+		if err != nil {
+			return failed(typeInternal, false, err.Error())
+		}
+		resp, err := e.transport.RoundTrip(req)
+		if err != nil {
+			return c.unanswered(ctx, err)
+		}
+		next, err := c.redirect(resp, hops)
+		if next == nil {
+			return c.judge(ctx, resp, err)
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, redirectBodySize) // what is wrong with it does not matter any more
+		_ = resp.Body.Close()
+		c = next
+	}
+}
+
+func newCall(a client.Attempt) (*call, error) {
+	c := &call{attempt: a, method: a.Execution.Method}
+	if c.method == "" {
+		c.method = http.MethodPost
+	}
+	if !slices.Contains(methods, c.method) {
+		return nil, fmt.Errorf("%q is no method that a callback may use", excerpt(c.method))
+	}
+	u, err := url.Parse(a.Execution.CallbackURL)
+	if err != nil || !callable(u) {
+		// What url.Parse says repeats the URL with its secrets.
+		return nil, errors.New("the callback URL is not an absolute http or https URL")
+	}
+	c.url = plain(u)
+	if c.method != http.MethodGet && c.method != http.MethodHead {
+		c.body = a.Payload
+	}
+	return c, nil
+}
+
+func callable(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// plain is the URL without what is never sent: user and fragment.
+func plain(u *url.URL) *url.URL {
+	v := *u
+	v.User, v.Fragment, v.RawFragment = nil, "", ""
+	return &v
+}
+
+func (c *call) request(ctx context.Context, agent string) (*http.Request, error) {
+	var body io.Reader = http.NoBody
+	if len(c.body) > 0 {
+		body = bytes.NewReader(c.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, c.method, "", body)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	req.URL, req.Host = c.url, c.url.Host
+	h, a := req.Header, c.attempt
+	h.Set("User-Agent", agent)
+	if len(c.body) > 0 {
+		h.Set("Content-Type", "application/json")
+	}
+	if !c.foreign {
+		for name, value := range a.Execution.Headers {
+			h.Set(name, value)
+		}
+	}
+	// Last, so that no header of a user's stands in for one of ours.
+	h.Set("X-Job-ID", a.JobID)
+	h.Set("X-Execution-ID", a.ExecutionID)
+	h.Set("X-Attempt-Number", strconv.Itoa(a.AttemptNumber))
+	h.Set("X-Idempotency-Key", a.IdempotencyKey)
+	h.Set("X-Scheduled-Time", a.ScheduledTime.UTC().Format(time.RFC3339Nano))
+	h.Set("X-Fencing-Token", strconv.FormatInt(a.FencingToken, 10))
+	return req, nil
+}
+
+// redirect is the call that the answer sends us on to, nil if the answer is to
+// be judged itself; an error says why a redirect is not followed.
+func (c *call) redirect(resp *http.Response, hops int) (*call, error) {
+	location := resp.Header.Get("Location")
+	if !redirects(resp.StatusCode) || location == "" {
+		return nil, nil
+	}
+	to, err := c.url.Parse(location)
+	if err != nil || !callable(to) {
+		return nil, errors.New("with a Location that is not an http or https URL")
+	}
+	switch {
+	case !c.attempt.Execution.FollowRedirects:
+		return nil, fmt.Errorf("with the Location %s; set follow_redirects to follow it", shown(to))
+	case hops >= maxRedirects:
+		return nil, fmt.Errorf("as redirect number %d; at most %d are followed", hops+1, maxRedirects)
+	case c.url.Scheme == "https" && to.Scheme == "http":
+		return nil, fmt.Errorf("with the Location %s; a redirect from https to http is not followed", shown(to))
+	}
+	next := *c
+	next.url = plain(to)
+	next.foreign = c.foreign || origin(c.url) != origin(to)
+	if resp.StatusCode <= http.StatusSeeOther && c.method != http.MethodHead {
+		next.method, next.body = http.MethodGet, nil
+	}
+	return &next, nil
+}
+
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// String names the call for people, without secrets.
+func (c *call) String() string { return c.method + " " + shown(c.url) }
+
+// shown is a URL without user, query and fragment, which may hold secrets.
+func shown(u *url.URL) string {
+	return excerpt((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String())
+}
+
+// hostport is the host and port that a URL names.
+func hostport(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+func origin(u *url.URL) string { return u.Scheme + "://" + hostport(u) }
