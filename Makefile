@@ -1,0 +1,76 @@
+SHELL := bash
+.DEFAULT_GOAL := help
+
+MODULE  := github.com/carillon-jobs/carillon
+VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 20s
+ARGS    ?=
+
+# The versions of the tools are part of what a run of them means, so they are fixed.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  ARGS="..." passes more arguments to run, test, test-short and bench.'
+
+.PHONY: run
+run: build ## Build Carillon and run it with a demo (carillon dev --demo)
+	@bin/carillon dev --demo $(ARGS)
+
+.PHONY: build
+build: need-go ## Build bin/carillon
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X $(MODULE)/internal/app.Version=$(VERSION)' -o bin/carillon ./cmd/carillon
+
+.PHONY: test
+test: ## Run all checks and tests, with the race detector and PostgreSQL
+	@scripts/test $(ARGS)
+
+.PHONY: test-short
+test-short: need-go ## Run the short tests, without the race detector; uses PostgreSQL if it is running
+	@url=$${CARILLON_TEST_POSTGRES:-$$(scripts/postgres url 2>/dev/null)}; \
+	if [ -n "$$url" ]; then export CARILLON_TEST_POSTGRES="$$url"; fi; \
+	go test -short ./... $(ARGS)
+
+.PHONY: check
+check: test ## Run exactly what CI runs: the same as test
+
+.PHONY: bench
+bench: need-go ## Run the benchmark against PostgreSQL
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES go run ./test/bench $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (20s)
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: fmt
+fmt: need-go ## Format the Go code (gofumpt)
+	go run $(GOFUMPT) -l -w .
+
+.PHONY: lint
+lint: need-go ## Run go vet and staticcheck
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+.PHONY: generate
+generate: need-go ## Run go generate
+	go generate ./...
+
+.PHONY: postgres
+postgres: ## Start this clone's private PostgreSQL server and print its URL
+	@scripts/postgres start
+
+.PHONY: postgres-stop
+postgres-stop: ## Stop the private PostgreSQL server and delete its data
+	@scripts/postgres stop
+
+.PHONY: clean
+clean: postgres-stop ## Delete what was built, and the private PostgreSQL server; carillon-data stays
+	rm -rf bin dist coverage coverage.out coverage.html
+
+.PHONY: need-go
+need-go:
+	@scripts/need-go

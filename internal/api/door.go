@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// Door is the way to the dispatcher for a worker inside this process.
+type Door struct {
+	d     *dispatch.Dispatcher
+	clock clock.Clock
+}
+
+var _ worker.Source = (*Door)(nil)
+
+// NewDoor makes a door to a dispatcher.
+func NewDoor(d *dispatch.Dispatcher, clk clock.Clock) *Door { return &Door{d, clk} }
+
+// Register begins a session.
+func (d *Door) Register(ctx context.Context, r client.Registration) (client.Session, error) {
+	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now()}
+	if err := d.d.Register(ctx, w); err != nil {
+		return client.Session{}, err
+	}
+	lease := int(d.d.LeaseTTL() / time.Second)
+	return client.Session{WorkerID: w.ID.String(), Session: w.ID.String(), LeaseSeconds: lease, BeatSeconds: max(1, lease/3)}, nil
+}
+
+// Claim waits for executions and leases them.
+func (d *Door) Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return nil, err
+	}
+	as, err := d.d.Claim(ctx, w, limit)
+	if err != nil {
+		return nil, session(err)
+	}
+	out := make([]client.Attempt, len(as))
+	for i, a := range as {
+		out[i] = wireAttempt(a)
+	}
+	return out, nil
+}
+
+// Beat keeps the session alive.
+func (d *Door) Beat(ctx context.Context, s client.Session, _ []client.Held) (client.Orders, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return client.Orders{}, err
+	}
+	return client.Orders{}, session(d.d.Beat(ctx, w))
+}
+
+// Report passes outcomes on.
+func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return nil, err
+	}
+	os := make([]job.Outcome, len(outcomes))
+	for i, o := range outcomes {
+		if os[i], err = outcome(o); err != nil {
+			return nil, err
+		}
+	}
+	vs, err := d.d.Report(ctx, w, os)
+	if err != nil {
+		return nil, session(err)
+	}
+	out := make([]client.Verdict, len(vs))
+	for i, v := range vs {
+		out[i] = client.Verdict{ExecutionID: outcomes[i].ExecutionID, Verdict: client.Accepted, Reason: v.Reason}
+		if !v.Accepted {
+			out[i].Verdict = client.Refused
+		}
+	}
+	return out, nil
+}
+
+// Release hands executions back.
+func (d *Door) Release(ctx context.Context, s client.Session, held []client.Held) error {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return err
+	}
+	ls := make([]job.Lease, len(held))
+	for i, h := range held {
+		id, err := job.ParseExecutionID(h.ExecutionID)
+		if err != nil {
+			return err
+		}
+		ls[i] = job.Lease{Execution: id, Token: job.Token(h.FencingToken)}
+	}
+	return session(d.d.Release(ctx, w, ls))
+}
+
+// Leave ends the session.
+func (d *Door) Leave(ctx context.Context, s client.Session) error {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return err
+	}
+	return d.d.Leave(ctx, w)
+}
+
+// session tells a worker's session error in the worker's words.
+func session(err error) error {
+	if errors.Is(err, engine.ErrSession) {
+		return fmt.Errorf("%w: %w", worker.ErrSession, err)
+	}
+	return err
+}
+
+func wireAttempt(a job.Attempt) client.Attempt {
+	t := a.Target
+	out := client.Attempt{
+		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload,
+		Execution: client.Target{
+			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(int64(t.Timeout / time.Second)),
+			FollowRedirects: t.FollowRedirects, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
+		},
+		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.LeasedAt.Add(t.Timeout),
+		IdempotencyKey: job.IdempotencyKey(a.Job, a.Execution, a.Trigger, a.ScheduledAt),
+	}
+	if len(t.ExpectStatus) > 0 || t.ExpectBody != "" {
+		out.Execution.Expect = &client.Expect{Status: t.ExpectStatus, BodyContains: optional(t.ExpectBody)}
+	}
+	return out
+}
+
+var outcomes = map[string]job.OutcomeStatus{
+	client.Succeeded: job.OutcomeSucceeded, client.Failed: job.OutcomeFailed, client.Cancelled: job.OutcomeCancelled,
+}
+
+func outcome(o client.Outcome) (job.Outcome, error) {
+	id, err := job.ParseExecutionID(o.ExecutionID)
+	if err != nil {
+		return job.Outcome{}, err
+	}
+	status, ok := outcomes[o.Status]
+	if !ok {
+		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED"}}
+	}
+	out := job.Outcome{
+		Lease: job.Lease{Execution: id, Token: job.Token(o.FencingToken)}, Status: status, Result: o.Result,
+		Retryable: o.Retryable, RetryAfter: millis(o.RetryAfterMS),
+	}
+	if e := o.Error; e != nil {
+		out.Error = &job.Error{Type: job.ErrorType(e.Type), Message: e.Message, HTTPStatus: e.HTTPStatus}
+	}
+	if r := o.Response; r != nil {
+		out.Response = &job.Response{HTTPStatus: r.HTTPStatus, BodyPreview: r.BodyPreview}
+	}
+	return out, nil
+}

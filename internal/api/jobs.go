@@ -1,0 +1,269 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+func wireNewJob(n service.NewJob) client.Job {
+	j := wireJob(n.Job)
+	if !n.Execution.IsZero() {
+		j.ExecutionID = n.Execution.String()
+	}
+	return j
+}
+
+func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	o, err := idempotency(r, data)
+	if err != nil {
+		return err
+	}
+	var req client.JobRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	d, err := definition(req)
+	if err != nil {
+		return both(err, d.Check())
+	}
+	made, replay, err := s.service.CreateJob(r.Context(), p, d, service.Once[[]service.NewJob]{
+		Key: o.key, Hash: o.hash, Encode: func(n []service.NewJob) []byte { return encoded(wireNewJob(n[0])) },
+	})
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return again(w, 201, replay)
+	}
+	w.Header().Set("Location", "/api/v1/jobs/"+made.Job.ID.String())
+	return reply(w, 201, wireNewJob(made))
+}
+
+// both joins what the mapping and the core find wrong.
+func both(err error, more job.Invalids) error {
+	var v job.Invalids
+	if !errors.As(err, &v) {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, x := range v {
+		seen[x.Field] = true
+	}
+	for _, x := range more {
+		if !seen[x.Field] {
+			v = append(v, x)
+		}
+	}
+	return v
+}
+
+func again(w http.ResponseWriter, status int, answer []byte) error {
+	w.Header().Set("Idempotent-Replay", "true")
+	return replyRaw(w, status, answer)
+}
+
+func wireNewJobs(made []service.NewJob) client.CreatedJobs {
+	out := client.CreatedJobs{Jobs: make([]client.CreatedJob, len(made))}
+	for i, m := range made {
+		out.Jobs[i].JobID = m.Job.ID.String()
+		if !m.Execution.IsZero() {
+			out.Jobs[i].ExecutionID = m.Execution.String()
+		}
+	}
+	return out
+}
+
+func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, err := body(w, r, maxBatch)
+	if err != nil {
+		return err
+	}
+	o, err := idempotency(r, data)
+	if err != nil {
+		return err
+	}
+	var raw []json.RawMessage // counted before anything larger is made of them
+	if err := decode(data, &raw); err != nil {
+		return err
+	}
+	if len(raw) > service.MaxBatch {
+		return job.Invalids{{Value: fmt.Sprintf("%d jobs", len(raw)), Want: fmt.Sprintf("at most %d jobs", service.MaxBatch)}}
+	}
+	var reqs []client.JobRequest
+	if err := decode(data, &reqs); err != nil {
+		return err
+	}
+	defs := make([]job.Definition, len(reqs))
+	for i, req := range reqs {
+		if defs[i], err = definition(req); err != nil {
+			var v job.Invalids
+			errors.As(both(err, defs[i].Check()), &v)
+			return v.Under(fmt.Sprintf("[%d].", i))
+		}
+	}
+	made, replay, err := s.service.CreateJobs(r.Context(), p, defs, service.Once[[]service.NewJob]{
+		Key: o.key, Hash: o.hash, Encode: func(n []service.NewJob) []byte { return encoded(wireNewJobs(n)) },
+	})
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return again(w, 201, replay)
+	}
+	return reply(w, 201, wireNewJobs(made))
+}
+
+var pageParams = []param{
+	{"limit", "integer", "How many to answer with, 1 to 1000; 50 when omitted."},
+	{"cursor", "string", "next_cursor of an earlier page."},
+}
+
+var jobParams = append([]param{
+	{"status", "string", "ACTIVE, PAUSED, COMPLETED or DELETED. Deleted jobs are listed only when asked for."},
+	{"tag", "string", "Jobs that carry this tag."},
+	{"name", "string", "Jobs of exactly this name."},
+	{"schedule_type", "string", "IMMEDIATE, ONE_TIME, CRON or INTERVAL."},
+	{"q", "string", "Jobs whose name, description or key contain this text, in any case."},
+}, pageParams...)
+
+func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, jobParams)
+	if err != nil {
+		return err
+	}
+	f := engine.JobFilter{
+		State: choice(q, "status", job.States()), ScheduleType: choice(q, "schedule_type", job.ScheduleTypes()),
+		Tag: q.text("tag"), Name: q.text("name"), Text: q.text("q"),
+	}
+	page := q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	found, err := s.service.FindJobs(r.Context(), p, f, page)
+	if err != nil {
+		return err
+	}
+	out := client.Jobs{Jobs: make([]client.Job, len(found.Jobs)), Pagination: pagination(page, found.Total, found.Next)}
+	for i, j := range found.Jobs {
+		out.Jobs[i] = wireJob(j)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, err := jobRef(r)
+	if err != nil {
+		return err
+	}
+	j, err := s.service.Job(r.Context(), p, ref)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireJob(j))
+}
+
+func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, err := jobRef(r)
+	if err != nil {
+		return err
+	}
+	j, err := s.service.DeleteJob(r.Context(), p, ref)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireJob(j))
+}
+
+func wireTriggered(e job.Execution) client.Triggered {
+	return client.Triggered{ExecutionID: e.ID.String(), JobID: e.Job.String(), Status: e.Status.String(), ScheduledTime: e.ScheduledAt}
+}
+
+func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, err := jobRef(r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.service.Job(r.Context(), p, ref); err != nil {
+		return err // before the body is judged
+	}
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	o, err := idempotency(r, data)
+	if err != nil {
+		return err
+	}
+	var req client.TriggerRequest
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	e, replay, err := s.service.Trigger(r.Context(), p, ref, req.PayloadOverride, service.Once[job.Execution]{
+		Key: o.key, Hash: o.hash, Encode: func(e job.Execution) []byte { return encoded(wireTriggered(e)) },
+	})
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return again(w, 202, replay)
+	}
+	w.Header().Set("Location", "/api/v1/executions/"+e.ID.String())
+	return reply(w, 202, wireTriggered(e))
+}
+
+var executionParams = append([]param{
+	{"status", "string", "One or more statuses, parted by commas."},
+	{"start_date", "string", "Scheduled at or after this date or time."},
+	{"end_date", "string", "Scheduled before this date or time."},
+}, pageParams...)
+
+func (s *Server) listExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, err := jobRef(r)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(r, executionParams)
+	if err != nil {
+		return err
+	}
+	f := engine.ExecutionFilter{Statuses: choices(q, "status", job.Statuses()), From: q.date("start_date"), Until: q.date("end_date")}
+	page := q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	found, err := s.service.FindExecutions(r.Context(), p, ref, f, page)
+	if err != nil {
+		return err
+	}
+	out := client.Executions{Executions: make([]client.Execution, len(found.Executions)), Pagination: pagination(page, found.Total, found.Next)}
+	for i, e := range found.Executions {
+		out.Executions[i] = wireExecution(e)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) getExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := job.ParseExecutionID(r.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	e, err := s.service.Execution(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireExecution(e))
+}

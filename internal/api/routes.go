@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// route is one thing that can be asked for.
+type route struct {
+	method  string
+	path    string
+	needs   tenant.Permission
+	group   string // heading in the documents; "" for what is not part of the API
+	summary string
+	detail  string
+	params  []param
+	body    reflect.Type
+	sample  string // a body that works
+	status  int
+	answer  reflect.Type
+	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
+}
+
+// param is a parameter behind the ?.
+type param struct{ name, kind, doc string }
+
+func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+const jobSample = `{"name": "hello", "execution": {"target": "simulate", "work_kind": "noop"}}`
+
+// table lists every route. There is no other way in.
+func (s *Server) table() []route {
+	rs := []route{
+		{
+			method: "POST", path: "/api/v1/jobs", needs: tenant.Write, group: "Jobs", summary: "Create a job",
+			detail: "An IMMEDIATE job runs at once; a ONE_TIME job at its scheduled_time. The answer comes when the job is durable. Send X-Idempotency-Key to make the request safe to repeat for 24 hours.",
+			body:   of[client.JobRequest](), sample: jobSample, status: 201, answer: of[client.Job](), handle: s.createJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs:batch", needs: tenant.Write, group: "Jobs", summary: "Create up to 10 000 jobs, all or none",
+			body: of[[]client.JobRequest](), sample: "[" + jobSample + "]", status: 201, answer: of[client.CreatedJobs](), handle: s.createJobs,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
+			params: jobParams, status: 200, answer: of[client.Jobs](), handle: s.listJobs,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}", needs: tenant.Read, group: "Jobs", summary: "Read a job",
+			detail: "By its id, or by its key as key:…", status: 200, answer: of[client.Job](), handle: s.getJob,
+		},
+		{
+			method: "DELETE", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Delete a job",
+			detail: "Cancels its executions that wait and leaves those that run. Its history stays.", status: 200, answer: of[client.Job](), handle: s.deleteJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{id}/trigger", needs: tenant.Write, group: "Jobs", summary: "Run a job now",
+			detail: "Ranked two priorities higher than the job. Works on finished one-off jobs, too. The body may be left out.",
+			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: s.triggerJob,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/executions", needs: tenant.Read, group: "Executions", summary: "List a job's executions, the latest scheduled time first",
+			params: executionParams, status: 200, answer: of[client.Executions](), handle: s.listExecutions,
+		},
+		{
+			method: "GET", path: "/api/v1/executions/{id}", needs: tenant.Read, group: "Executions", summary: "Read an execution",
+			status: 200, answer: of[client.Execution](), handle: s.getExecution,
+		},
+		{
+			method: "GET", path: "/healthz", needs: tenant.Open, group: "Health", summary: "Is the process alive?",
+			status: 200, answer: of[health](), handle: s.healthz,
+		},
+		{
+			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, are the migrations current?",
+			status: 200, answer: of[health](), handle: s.readyz,
+		},
+		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
+		{method: "GET", path: "/docs", needs: tenant.Open, summary: "The API for people", handle: s.docs},
+		{method: "GET", path: "/docs/style.css", needs: tenant.Open, summary: "How the page looks", handle: s.docsStyle},
+		{method: "GET", path: "/{$}", needs: tenant.Open, summary: "To the documentation", handle: s.home},
+	}
+	if s.cfg.Demo {
+		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
+	}
+	return rs
+}
+
+type health struct {
+	Status  string `json:"status"`
+	Version string `json:"version"`
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
+	return reply(w, 200, health{"ok", s.cfg.Version})
+}
+
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	if err := s.cfg.Ready(ctx); err != nil {
+		s.log.Warn("not ready", "error", err)
+		return refuse(503, "not_ready", "The store is not reachable, or its migrations are not current.")
+	}
+	return reply(w, 200, health{"ready", s.cfg.Version})
+}
+
+func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	http.Redirect(w, r, "/docs", http.StatusFound)
+	return nil
+}
+
+// echo answers with what it was sent.
+func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	if err != nil {
+		return refuse(413, "too_large", "The echo takes at most 64 KiB.")
+	}
+	got := json.RawMessage("null")
+	if json.Valid(data) {
+		got = data
+	}
+	return reply(w, 200, map[string]any{
+		"echo": got, "execution": r.Header.Get("X-Execution-ID"), "attempt": r.Header.Get("X-Attempt-Number"), "key": r.Header.Get("X-Idempotency-Key"),
+	})
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
+type Authenticate func(ctx context.Context, authorization, tenantID string) (tenant.Principal, error)
+
+// Config is what the HTTP face is made of.
+type Config struct {
+	Service *service.Service
+	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
+	// requests that were made to a loopback name are answered.
+	Authenticate Authenticate
+	Ready        func(context.Context) error // nil when all that the server needs is there
+	HealthOnly   bool                        // serve nothing but the health routes
+	Demo         bool                        // serve the demonstration target
+	Version      string
+	Logger       *slog.Logger
+}
+
+// Server is the HTTP face.
+type Server struct {
+	cfg     Config
+	service *service.Service
+	log     *slog.Logger
+	mux     *http.ServeMux
+	routes  []route
+}
+
+// New makes the handler of all routes.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux()}
+	s.routes = s.table()
+	if cfg.HealthOnly {
+		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
+	}
+	for _, rt := range s.routes {
+		s.mux.Handle(rt.method+" "+rt.path, s.guard(rt))
+	}
+	return s
+}
+
+const deadline = 30 * time.Second
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := sane(r.Header.Get("X-Request-ID"))
+	if id == "" {
+		id = uuid.NewString()
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), deadline)
+	defer cancel()
+	r = r.WithContext(ctx)
+	h := w.Header()
+	h.Set("X-Request-ID", id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.Error("a request panicked", "request_id", id, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			s.fail(w, r, fmt.Errorf("panic: %v", p))
+		}
+	}()
+	if s.cfg.Authenticate == nil && !localName(r.Host) {
+		s.fail(w, r, refuse(403, "forbidden_host", "Without sign-in only requests to localhost, 127.0.0.1 or [::1] are answered."))
+		return
+	}
+	if err := crossOrigin.Check(r); err != nil {
+		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
+		return
+	}
+	if _, pattern := s.mux.Handler(r); pattern == "" {
+		s.lost(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+var crossOrigin = http.NewCrossOriginProtection()
+
+type idKey struct{}
+
+func requestID(r *http.Request) string {
+	id, _ := r.Context().Value(idKey{}).(string)
+	return id
+}
+
+// sane lets a caller's own request id pass if it is short and plain.
+func sane(id string) string {
+	if len(id) > 128 || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return ""
+	}
+	return id
+}
+
+// localName reports whether a Host header names this machine's loopback.
+func localName(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap().IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// lost answers what no route takes.
+func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		other := r.Clone(r.Context())
+		other.Method = m
+		if _, pattern := s.mux.Handler(other); pattern != "" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		s.fail(w, r, refuse(405, "method_not_allowed", fmt.Sprintf("%s does not go with this path; it takes %s.", r.Method, strings.Join(allowed, ", "))))
+		return
+	}
+	s.fail(w, r, refuse(404, "not_found", "There is nothing at this path; /docs lists what there is."))
+}
+
+// guard lets a request through to its route if its credential carries the permission.
+func (s *Server) guard(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := tenant.Local()
+		if rt.needs != tenant.Open && s.cfg.Authenticate != nil {
+			var err error
+			p, err = s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		} else if named := r.Header.Get("X-Tenant-ID"); rt.needs != tenant.Open && named != "" && tenant.ID(named) != p.Tenant {
+			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
+			return
+		}
+		if !p.Role.Allows(rt.needs) {
+			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("This needs the permission %q, which the role %q has not.", rt.needs, p.Role)))
+			return
+		}
+		if err := rt.handle(w, r, p); err != nil {
+			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+				return // the caller has gone
+			}
+			s.fail(w, r, err)
+		}
+	})
+}
+
+// reply answers with a value as JSON.
+func reply(w http.ResponseWriter, status int, v any) error {
+	return replyRaw(w, status, encoded(v))
+}
+
+func replyRaw(w http.ResponseWriter, status int, data []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(data) // an error here means that the caller has gone
+	return nil
+}
+
+// encoded is a wire type as JSON.
+func encoded(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("api: an answer cannot be encoded: " + err.Error())
+	}
+	return append(data, '\n')
+}

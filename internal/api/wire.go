@@ -1,0 +1,255 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// definition is a request as the core knows it, with the defaults filled in. What is wrong with single
+// fields is for Definition.Check to say; here only what has no place in a Definition is refused.
+func definition(r client.JobRequest) (job.Definition, error) {
+	var v job.Invalids
+	unavailable(r, &v)
+	d := job.Definition{
+		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
+		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy),
+		Priority: deref(r.Priority, job.DefaultPriority), Tags: r.Tags,
+	}
+	if r.Key != nil && *r.Key == "" {
+		v.Add("key", "", "a key, or null for none")
+	}
+	if p := r.Execution.Payload; len(p) > 0 && string(p) != "null" {
+		d.Payload = p
+	}
+	if s := r.Schedule; s != nil {
+		if s.Type != "" {
+			t, ok := oneOf(s.Type, job.ScheduleTypes())
+			if !ok {
+				v.Add("schedule.type", s.Type, "one of "+list(job.ScheduleTypes()))
+			}
+			d.Schedule.Type = t
+		}
+		if s.ScheduledTime != nil {
+			d.Schedule.At = *s.ScheduledTime
+			if s.ScheduledTime.IsZero() {
+				d.Schedule.At = s.ScheduledTime.Add(1) // the year 1 is written, not omitted
+			}
+		}
+	}
+	return d, v.Err()
+}
+
+func target(e client.Target) job.Target {
+	t := job.Target{
+		Kind: job.TargetKind(strings.ToLower(e.Target)), URL: e.CallbackURL, Method: strings.ToUpper(e.Method), Headers: e.Headers,
+		FollowRedirects: e.FollowRedirects, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
+		Timeout: seconds(deref(e.TimeoutSeconds, int64(job.DefaultTimeout/time.Second))), Duration: millis(e.DurationMS),
+	}
+	if t.Kind == "" {
+		t.Kind = job.HTTP
+	}
+	if t.Kind == job.HTTP && t.Method == "" {
+		t.Method = "POST"
+	}
+	if e.Expect != nil {
+		t.ExpectStatus, t.ExpectBody = e.Expect.Status, deref(e.Expect.BodyContains, "")
+	}
+	return t
+}
+
+func retry(r *client.RetryPolicy) job.RetryPolicy {
+	p := job.DefaultRetry
+	if r == nil {
+		return p
+	}
+	p.MaxRetries = deref(r.MaxRetries, p.MaxRetries)
+	if r.Backoff != "" {
+		p.Backoff = job.Backoff(strings.ToUpper(r.Backoff))
+	}
+	if r.InitialDelayMS != nil {
+		p.InitialDelay = millis(*r.InitialDelayMS)
+	}
+	switch {
+	case r.MaxDelayMS != nil:
+		p.MaxDelay = millis(*r.MaxDelayMS)
+	case p.InitialDelay > p.MaxDelay:
+		p.MaxDelay = p.InitialDelay // only the one was asked for
+	}
+	return p
+}
+
+// unavailable refuses what the contract knows and this version does not do, unless it asks for what happens anyway.
+func unavailable(r client.JobRequest, v *job.Invalids) {
+	no := func(given bool, field string, value any, neutral string) {
+		if given {
+			v.Add(field, value, neutral+": anything else is not available in this version")
+		}
+	}
+	text := func(field string, p *string, neutral string) {
+		no(p != nil && !strings.EqualFold(*p, neutral), field, deref(p, ""), fmt.Sprintf("%q or nothing", neutral))
+	}
+	absent := func(field string, p *string) { no(p != nil, field, deref(p, ""), "null") }
+	number := func(field string, p *int64) { no(p != nil, field, deref(p, 0), "null") }
+	text("overlap", r.Overlap, "allow")
+	text("catch_up", r.CatchUp, "latest")
+	no(r.CatchUpLimit != nil && *r.CatchUpLimit != 100, "catch_up_limit", deref(r.CatchUpLimit, 0), "100 or nothing")
+	text("queue", r.Queue, "default")
+	no(len(r.Labels) > 0, "labels", strings.Join(r.Labels, ", "), "an empty list")
+	no(r.MaxConcurrent != nil, "max_concurrent", deref(r.MaxConcurrent, 0), "null")
+	absent("concurrency_key", r.ConcurrencyKey)
+	absent("unique_key", r.UniqueKey)
+	absent("expires_after", r.ExpiresAfter)
+	absent("auto_redrive_after", r.AutoRedriveAfter)
+	number("execution.stall_timeout_seconds", r.Execution.StallTimeoutSeconds)
+	number("execution.total_timeout_seconds", r.Execution.TotalTimeoutSeconds)
+	if s := r.Schedule; s != nil {
+		if t, ok := oneOf(s.Type, job.ScheduleTypes()); ok && !t.OneOff() {
+			return // the type is refused as a whole
+		}
+		absent("schedule.cron_expression", s.CronExpression)
+		absent("schedule.every", s.Every)
+		text("schedule.timezone", s.Timezone, "UTC")
+		text("schedule.day", s.Day, "vixie")
+		no(s.JitterMS != nil && *s.JitterMS != 0, "schedule.jitter_ms", deref(s.JitterMS, 0), "0 or nothing")
+		no(s.StartAt != nil, "schedule.start_at", "", "null")
+		no(s.EndAt != nil, "schedule.end_at", "", "null")
+		number("schedule.max_runs", s.MaxRuns)
+		absent("schedule.calendar", s.Calendar)
+	}
+}
+
+// wireJob is a job as answered.
+func wireJob(j job.Job) client.Job {
+	out := client.Job{
+		JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Description: j.Description, Status: j.State.String(),
+		Schedule: client.JobSchedule{Type: j.Schedule.Type.String(), ScheduledTime: instant(j.Schedule.At), NextRunAt: instant(j.NextRunAt), LastRunAt: instant(j.LastRunAt)},
+		Execution: client.JobTarget{
+			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
+			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
+			WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
+		},
+		RetryPolicy: client.JobRetryPolicy{
+			MaxRetries: j.Retry.MaxRetries, Backoff: string(j.Retry.Backoff),
+			InitialDelayMS: j.Retry.InitialDelay.Milliseconds(), MaxDelayMS: j.Retry.MaxDelay.Milliseconds(),
+		},
+		Priority: j.Priority, Tags: j.Tags, Owner: optional(j.Owner), Runbook: optional(j.Runbook),
+		Stats: client.Stats{
+			TotalRuns: j.Stats.Total, SuccessRate: j.Stats.SuccessRate(), AvgDurationMS: j.Stats.AvgDuration.Milliseconds(), P95DurationMS: j.Stats.P95Duration.Milliseconds(),
+		},
+		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
+	}
+	if out.Tags == nil {
+		out.Tags = []string{}
+	}
+	if len(j.Target.ExpectStatus) > 0 || j.Target.ExpectBody != "" {
+		out.Execution.Expect = &client.Expect{Status: j.Target.ExpectStatus, BodyContains: optional(j.Target.ExpectBody)}
+	}
+	if j.Stats.LastStatus != 0 {
+		out.Stats.LastStatus = new(j.Stats.LastStatus.String())
+	}
+	return out
+}
+
+// hidden stands for the value of a header that carries a credential.
+const hidden = "[redacted]"
+
+// redacted hides the values of headers that carry credentials.
+func redacted(headers map[string]string) map[string]string {
+	out := maps.Clone(headers)
+	for name := range out {
+		if credential(strings.ToLower(name)) {
+			out[name] = hidden
+		}
+	}
+	return out
+}
+
+func credential(lower string) bool {
+	switch lower {
+	case "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey":
+		return true
+	}
+	for _, part := range []string{"token", "secret", "password", "api-key", "apikey", "credential", "signature"} {
+		if strings.Contains(lower, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// wireExecution is an execution as answered.
+func wireExecution(e job.Execution) client.Execution {
+	out := client.Execution{
+		ExecutionID: e.ID.String(), JobID: e.Job.String(), JobName: e.JobName, Status: e.Status.String(), Trigger: e.Trigger.String(),
+		ScheduledTime: e.ScheduledAt, DueAt: e.DueAt, StartedAt: instant(e.StartedAt), FinishedAt: instant(e.FinishedAt), TriggerDelayMS: e.TriggerDelay().Milliseconds(),
+		AttemptNumber: e.Attempt, MaxAttempts: e.MaxAttempts, LostAttempts: e.Lost, Metadata: map[string]string{}, Priority: e.Priority,
+		IdempotencyKey: e.IdempotencyKey(), Result: json.RawMessage(e.Result), Error: wireError(e.Error),
+	}
+	if !e.StartedAt.IsZero() && !e.FinishedAt.IsZero() {
+		out.DurationMS = new(e.Duration().Milliseconds())
+	}
+	if !e.Worker.IsZero() {
+		out.WorkerID = new(e.Worker.String())
+	}
+	if !e.RetryOf.IsZero() {
+		out.RetryOf = new(e.RetryOf.String())
+	}
+	if r := e.Response; r != nil {
+		out.CallbackResponse = &client.CallbackResponse{HTTPStatus: r.HTTPStatus, BodyPreview: r.BodyPreview}
+	}
+	return out
+}
+
+func wireError(e *job.Error) *client.Error {
+	if e == nil {
+		return nil
+	}
+	return &client.Error{Type: string(e.Type), Message: e.Message, HTTPStatus: e.HTTPStatus}
+}
+
+func pagination(p engine.Page, t engine.Total, next string) client.Pagination {
+	return client.Pagination{Limit: p.Limit, Total: t.Count, TotalIsEstimate: t.Estimate, NextCursor: optional(next)}
+}
+
+func deref[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// seconds and millis keep a number that is out of range out of range, where a plain product would wrap around.
+func seconds(n int64) time.Duration { return scaled(n, time.Second) }
+func millis(n int64) time.Duration  { return scaled(n, time.Millisecond) }
+
+func scaled(n int64, unit time.Duration) time.Duration {
+	const most = int64(1<<63 - 1)
+	switch limit := most / int64(unit); {
+	case n > limit:
+		return time.Duration(most)
+	case n < -limit:
+		return -time.Duration(most)
+	}
+	return time.Duration(n) * unit
+}

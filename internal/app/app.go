@@ -1,0 +1,246 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/scheduler"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// Options is what a process is told beside its settings.
+type Options struct {
+	Config config.Config
+	Dev    bool // no sign-in, loopback only
+	Demo   bool // add sample jobs and their target
+	Out    io.Writer
+	Logger *slog.Logger
+}
+
+// Run serves until ctx ends, drains, and returns when all is stopped.
+func Run(ctx context.Context, o Options) error {
+	r := &running{Options: o, log: o.Logger}
+	defer r.stop()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		r.log.Info("stopping: what runs is given time to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
+		return nil
+	case err := <-r.failed:
+		return err
+	}
+}
+
+// running is a process: what it has started, in order.
+type running struct {
+	Options
+	log      *slog.Logger
+	stops    []stop
+	draining atomic.Bool
+	failed   chan error
+	address  net.Addr
+}
+
+// stop undoes one step of starting.
+type stop struct {
+	name string
+	do   func() error
+}
+
+func (r *running) onStop(name string, do func() error) { r.stops = append(r.stops, stop{name, do}) }
+
+// stop undoes everything, the last step first.
+func (r *running) stop() {
+	r.draining.Store(true)
+	for _, s := range slices.Backward(r.stops) {
+		if err := s.do(); err != nil {
+			r.log.Warn("could not stop cleanly", "part", s.name, "error", err)
+		}
+	}
+}
+
+// background runs f in a goroutine that ends, when its turn comes, before what was started earlier is stopped.
+func (r *running) background(name string, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { f(ctx) })
+	r.onStop(name, func() error {
+		cancel()
+		wg.Wait()
+		return nil
+	})
+}
+
+func (r *running) has(role string) bool { return slices.Contains(r.Config.Roles, role) }
+
+// start brings up, in this order: the listener, the store, the clock, the HTTP server, the dispatcher, the scheduler, the workers.
+func (r *running) start(ctx context.Context) error {
+	c := r.Config
+	r.failed = make(chan error, 1)
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	r.address = ln.Addr()
+	r.onStop("listener", func() error { // the HTTP server closes it too
+		if err := ln.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	if err != nil {
+		return err
+	}
+	r.onStop("store", store.Close)
+	if err := store.Migrate(ctx); err != nil {
+		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	clk := clock.NewTracked(store.Now)
+	if err := clk.Refresh(ctx); err != nil {
+		return fmt.Errorf("read the store's clock: %w", err)
+	}
+	r.background("clock", func(ctx context.Context) {
+		loop.Run(ctx, r.log, "clock", nil, func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) })
+	})
+
+	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll})
+	hint := func([]job.Ready) {}
+	if r.has("worker") {
+		hint = disp.Offer
+	}
+	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint})
+	key, err := r.serve(ctx, ln, store, svc, clk)
+	if err != nil {
+		return err
+	}
+	if r.has("scheduler") {
+		s := scheduler.New(store, clk, scheduler.Config{LookAhead: c.LookAhead, Hint: hint})
+		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log}
+		tidier := &upkeep.Tidier{Store: store}
+		for name, tick := range map[string]loop.Tick{"scheduler": s.Tick, "reaper": reaper.Tick, "tidier": tidier.Tick} {
+			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
+		}
+	}
+	if r.has("worker") {
+		r.background("dispatcher", disp.Run)
+		r.work(disp, clk)
+	}
+	if r.Demo {
+		if err := addDemo(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), clk.Now()); err != nil {
+			return fmt.Errorf("add the sample jobs: %w", err)
+		}
+	}
+	greet(r.Out, greeting{
+		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: c.TLSCert != "", Roles: c.Roles,
+		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
+	})
+	return nil
+}
+
+// serve begins to answer HTTP. It returns the first API key, if one was made up.
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, clk clock.Clock) (key string, err error) {
+	cfg := api.Config{
+		Service: svc, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Ready: func(ctx context.Context) error {
+			if r.draining.Load() {
+				return errors.New("the server is stopping")
+			}
+			return store.Ping(ctx)
+		},
+	}
+	if !r.Dev {
+		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
+			return "", err
+		}
+		cfg.Authenticate = access.New(store, clk).Authenticate
+		if r.Config.TLSCert == "" && !loopback(r.address) {
+			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
+		}
+	}
+	server := &http.Server{
+		Handler: api.New(cfg), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		var err error
+		if r.Config.TLSCert != "" {
+			err = server.ServeTLS(ln, r.Config.TLSCert, r.Config.TLSKey)
+		} else {
+			err = server.Serve(ln)
+		}
+		if !errors.Is(err, http.ErrServerClosed) {
+			r.failed <- fmt.Errorf("serve HTTP: %w", err)
+		}
+	}()
+	r.onStop("HTTP", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return server.Shutdown(ctx)
+	})
+	return key, nil
+}
+
+// work begins to run executions in this process.
+func (r *running) work(disp *dispatch.Dispatcher, clk clock.Clock) {
+	exec := executor.New(executor.Config{
+		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log,
+		OwnAddrs: func() []netip.AddrPort {
+			if a, ok := r.address.(*net.TCPAddr); ok {
+				return []netip.AddrPort{a.AddrPort()}
+			}
+			return nil
+		},
+	})
+	r.onStop("executor", func() error { exec.Close(); return nil })
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	w := r.Config.Workers
+	pool := worker.New(api.NewDoor(disp, clk), exec, worker.Config{
+		Host: host, Version: Version, Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale, Drain: w.Drain, Logger: r.log,
+	})
+	r.background("workers", pool.Run)
+}
+
+// loopback reports whether an address is only for this machine.
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
+
+// hostPort is an address as a person would type it.
+func hostPort(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok || !t.IP.IsUnspecified() {
+		return a.String()
+	}
+	return net.JoinHostPort("localhost", fmt.Sprint(t.Port))
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// addDemo adds the sample jobs, and runs those again that an earlier start has added.
+func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base string, now time.Time) error {
+	quick := job.RetryPolicy{MaxRetries: 3, Backoff: job.Fixed, InitialDelay: 2 * time.Second, MaxDelay: 2 * time.Second}
+	for _, d := range []job.Definition{
+		{
+			Key: "demo-hello", Name: "Hello", Description: "Calls the echo of this server.", Retry: job.DefaultRetry,
+			Target:  job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
+			Payload: []byte(`{"hello": "world"}`),
+		},
+		{
+			Key: "demo-flaky", Name: "Fails twice, then succeeds", Description: "Shows retries.", Retry: quick,
+			Target: job.Target{Kind: job.Simulate, WorkKind: "flaky", FailAttempts: 2, Duration: 300 * time.Millisecond, Timeout: 10 * time.Second},
+		},
+		{
+			Key: "demo-failing", Name: "Fails on purpose", Description: "Calls a path that is not there: the answer is kept, and it is not tried again.", Retry: quick,
+			Target: job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/nothing-here", Timeout: 10 * time.Second},
+		},
+		{
+			Key: "demo-later", Name: "In a minute", Description: "Fires once, at its scheduled time.", Retry: job.DefaultRetry,
+			Schedule: job.Schedule{Type: job.OneTime, At: now.Add(time.Minute)},
+			Target:   job.Target{Kind: job.Simulate, WorkKind: "sleep", Duration: time.Second, Timeout: 10 * time.Second},
+		},
+	} {
+		d.Priority, d.Tags = job.DefaultPriority, []string{"demo"}
+		if d.Schedule.Type == 0 {
+			d.Schedule.Type = job.Immediate
+		}
+		_, _, err := svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{})
+		var taken *service.KeyTaken
+		if errors.As(err, &taken) && d.Schedule.Type == job.Immediate {
+			_, _, err = svc.Trigger(ctx, p, engine.Ref{Key: d.Key}, nil, service.Once[job.Execution]{})
+		}
+		if err != nil && !errors.As(err, &taken) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// greeting is what a person is told when a process has started.
+type greeting struct {
+	Dev, Demo, TLS  bool
+	Store, Address  string
+	Roles           []string
+	Slots, MaxSlots int
+	Key             string // the first API key, if one was made up just now
+}
+
+// greet tells what runs where and what to type next.
+func greet(w io.Writer, g greeting) {
+	scheme := "http"
+	if g.TLS {
+		scheme = "https"
+	}
+	base := scheme + "://" + g.Address
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "\nCarillon %s is running.\n\n", Version)
+	if slices.Contains(g.Roles, "api") {
+		line("API", "%s/api/v1", base)
+		line("Docs", "%s/docs", base)
+	}
+	line("Health", "%s/readyz", base)
+	line("Store", "%s", g.Store)
+	line("Roles", "%s", strings.Join(g.Roles, ", "))
+	if slices.Contains(g.Roles, "worker") {
+		line("Workers", "%d to %d slots in this process, for the targets http and simulate", g.Slots, g.MaxSlots)
+	}
+	if g.Key != "" {
+		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)
+	}
+	if slices.Contains(g.Roles, "api") {
+		auth := ""
+		if !g.Dev {
+			auth = " -H \"Authorization: Bearer $CARILLON_KEY\""
+		}
+		fmt.Fprint(&b, "\nTry it: create a job, and look at what became of it.\n\n")
+		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/jobs -d '{\"name\": \"hello\", \"execution\": {\"target\": \"simulate\", \"work_kind\": \"noop\"}}'\n", auth, base)
+		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/executions/<execution_id>\n", auth, base)
+		if g.Demo {
+			fmt.Fprint(&b, "\nSample jobs are running; one of them fails on purpose:\n\n")
+			fmt.Fprintf(&b, "  curl -s%s '%s/api/v1/jobs?tag=demo'\n", auth, base)
+			fmt.Fprintf(&b, "  curl -s%s %s/api/v1/jobs/key:demo-failing/executions\n", auth, base)
+		}
+	}
+	fmt.Fprint(&b, "\nCtrl-C stops it after what runs has ended. What was accepted is kept, whatever happens.\n\n")
+	io.WriteString(w, b.String())
+}

@@ -1,0 +1,206 @@
+// Package cli is the command line: it reads flags, fills the settings, and
+// hands over to app. What commands print for people goes to standard error,
+// what programs may read to standard output, but for the greeting of a server.
+//
+// Exit codes: 0 done, 1 failed, 2 bad usage or settings.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/internal/app"
+	"github.com/carillon-jobs/carillon/internal/config"
+)
+
+// The exit codes.
+const (
+	done   = 0
+	failed = 1
+	misuse = 2
+)
+
+// usage is an error that better arguments or settings would mend.
+type usage struct{ error }
+
+// Main runs the command line and returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use: "carillon", Short: "A distributed job scheduler and durable job queue",
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddCommand(dev(), serve(), version())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return done
+	}
+	var u usage
+	var wrong config.Mistakes
+	switch {
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "carillon: the settings are wrong:\n%s\n", indent(wrong.Error()))
+		return misuse
+	case errors.As(err, &u) || strings.HasPrefix(err.Error(), "unknown command"):
+		fmt.Fprintf(stderr, "carillon: %v\nRun 'carillon --help' for what there is.\n", err)
+		return misuse
+	}
+	fmt.Fprintf(stderr, "carillon: %v\n", err)
+	return failed
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
+
+func version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), app.Version) },
+	}
+}
+
+// settings binds flags of a command to keys, and loads them all.
+type settings struct {
+	keys map[string]string // flag → key
+	file string
+}
+
+func (s *settings) add(c *cobra.Command, flag, key, shown string) {
+	for _, k := range config.Keys {
+		if k.Name == key {
+			c.Flags().String(flag, "", k.Doc+shown)
+			s.keys[flag] = key
+			return
+		}
+	}
+	panic("cli: no setting " + key)
+}
+
+func (s *settings) load(c *cobra.Command, base config.Config) (config.Config, error) {
+	given := map[string]string{}
+	for flag, key := range s.keys {
+		if f := c.Flags().Lookup(flag); f.Changed {
+			given[key] = f.Value.String()
+		}
+	}
+	if f := c.Flags().Lookup("allow-callback"); f != nil && f.Changed {
+		all, err := c.Flags().GetStringSlice("allow-callback")
+		if err != nil {
+			return base, usage{err}
+		}
+		given["callbacks.allow"] = strings.Join(all, ",")
+	}
+	return config.Load(base, given, os.Environ(), s.file)
+}
+
+func newSettings(c *cobra.Command) *settings {
+	s := &settings{keys: map[string]string{}}
+	c.Flags().StringVar(&s.file, "config", "", "settings file (TOML)")
+	s.add(c, "log-level", "log.level", " (default info)")
+	s.add(c, "log-format", "log.format", " (default text)")
+	return s
+}
+
+func dev() *cobra.Command {
+	var demo bool
+	c := &cobra.Command{
+		Use: "dev", Short: "Run everything in one process, with no other software",
+		Long: "Run API, scheduler and workers in one process on the embedded store. It listens on loopback only and asks for no sign-in.",
+		Args: cobra.NoArgs, Example: "  carillon dev --demo",
+	}
+	s := newSettings(c)
+	s.add(c, "listen", "listen", "; loopback only (default 127.0.0.1:8080)")
+	s.add(c, "data", "data", " (default ./carillon-data)")
+	c.Flags().BoolVar(&demo, "demo", false, "add a few sample jobs, one of which fails on purpose")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := s.load(c, config.Default())
+		if err != nil {
+			return err
+		}
+		if !onLoopback(cfg.Listen) {
+			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
+		}
+		cfg.Database, cfg.Roles = "sqlite:"+filepath.Join(cfg.Data, "carillon.db"), config.Roles
+		return run(c, cfg, app.Options{Dev: true, Demo: demo})
+	}
+	return c
+}
+
+func serve() *cobra.Command {
+	var async bool
+	c := &cobra.Command{
+		Use: "serve", Short: "Run a server on a database, with sign-in",
+		Long: "Run the chosen roles on PostgreSQL (or SQLite). Every request needs an API key: the first start prints one, or takes CARILLON_BOOTSTRAP_KEY.",
+		Args: cobra.NoArgs, Example: "  carillon serve --database postgres://carillon@db.internal/carillon",
+	}
+	s := newSettings(c)
+	s.add(c, "listen", "listen", " (default :8080)")
+	s.add(c, "database", "database", ": sqlite:PATH or postgres://…")
+	s.add(c, "roles", "roles", " (default api,scheduler,worker)")
+	s.add(c, "tls-cert", "tls.cert", "")
+	s.add(c, "tls-key", "tls.key", "")
+	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	c.Flags().BoolVar(&async, "allow-async-commit", false, "start although the database may lose acknowledged work in a crash")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		base := config.Default()
+		base.Listen = ":8080"
+		cfg, err := s.load(c, base)
+		if err != nil {
+			return err
+		}
+		cfg.AllowAsyncCommit = cfg.AllowAsyncCommit || async
+		if cfg.Database == "" {
+			return config.Mistakes{{Key: "database", Want: "where the data is kept: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
+		}
+		return run(c, cfg, app.Options{})
+	}
+	return c
+}
+
+// run serves until the process is told to stop; being told twice ends it at once.
+func run(c *cobra.Command, cfg config.Config, o app.Options) error {
+	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(ctx, cancel)
+	o.Config, o.Out, o.Logger = cfg, c.OutOrStdout(), logger(cfg, c.ErrOrStderr())
+	return app.Run(ctx, o)
+}
+
+func logger(cfg config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		level = slog.LevelInfo // the settings were checked
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// onLoopback reports whether an address to listen on is only for this machine.
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLoopback()
+	}
+	return host == "localhost"
+}

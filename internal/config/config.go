@@ -1,0 +1,221 @@
+// Package config is the settings of a process: one struct with its defaults,
+// one table of keys, and one way to fill it: flag before environment before
+// file before default.
+//
+// A key is written the same everywhere: workers.max_count in the file's
+// [workers] table, CARILLON_WORKERS_MAX_COUNT in the environment. Everything
+// that is wrong is told at once, with key, value and what would be right. The
+// package reads settings, it starts nothing; parts are given their own small
+// Config by app, never this one.
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Config is every setting.
+type Config struct {
+	Listen           string
+	Data             string
+	Database         string
+	Roles            []string
+	BootstrapKey     string
+	TLSCert          string
+	TLSKey           string
+	AllowAsyncCommit bool
+	CallbacksAllow   []netip.Prefix
+	LogLevel         string
+	LogFormat        string
+	Workers          Workers
+	LookAhead        time.Duration
+}
+
+// Workers is the [workers] table.
+type Workers struct {
+	DefaultCount int
+	MaxCount     int
+	Poll         time.Duration
+	Lease        time.Duration
+	Scale        time.Duration
+	Drain        time.Duration
+}
+
+// Default is the settings that nobody changed.
+func Default() Config {
+	return Config{
+		Listen: "127.0.0.1:8080", Data: "./carillon-data", Roles: slices.Clone(Roles), LogLevel: "info", LogFormat: "text",
+		Workers: Workers{
+			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
+		},
+		LookAhead: 5 * time.Second,
+	}
+}
+
+// Roles are what a server process may do.
+var Roles = []string{"api", "scheduler", "worker"}
+
+// Key is one setting: its name, what it is for, and how it is read.
+type Key struct {
+	Name string
+	Doc  string
+	Want string
+	set  func(c *Config, v string) bool // false: v is not what is wanted
+}
+
+// Keys lists every setting.
+var Keys = []Key{
+	{"listen", "address to listen on", "an address such as 127.0.0.1:8080 or :8080", func(c *Config, v string) bool { c.Listen = v; return address(v) }},
+	{"data", "folder of the embedded store (dev)", "a path", func(c *Config, v string) bool { c.Data = v; return v != "" }},
+	{"database", "where the data is kept (serve)", "sqlite:PATH or postgres://USER@HOST:PORT/NAME", func(c *Config, v string) bool { c.Database = v; return database(v) }},
+	{"roles", "what this process does, parted by commas", "one or more of api, scheduler, worker", func(c *Config, v string) bool { c.Roles = words(v); return roles(c.Roles) }},
+	{"bootstrap_key", "the first API key, instead of one made up (environment only)", "32 characters or more", func(c *Config, v string) bool { c.BootstrapKey = v; return len(v) >= 32 }},
+	{"tls.cert", "certificate file for https", "a path", func(c *Config, v string) bool { c.TLSCert = v; return v != "" }},
+	{"tls.key", "key file for https", "a path", func(c *Config, v string) bool { c.TLSKey = v; return v != "" }},
+	{"store.allow_async_commit", "start although the database may lose acknowledged work in a crash", "true or false", func(c *Config, v string) bool { return boolean(v, &c.AllowAsyncCommit) }},
+	{"callbacks.allow", "address ranges that callbacks may reach although they are private, parted by commas", "ranges such as 10.0.0.0/8", func(c *Config, v string) bool { return prefixes(v, &c.CallbacksAllow) }},
+	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
+		c.LogLevel = v
+		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)
+	}},
+	{"log.format", "form of the log", "text or json", func(c *Config, v string) bool { c.LogFormat = v; return v == "text" || v == "json" }},
+	{"workers.default_count", "slots of the pool in this process to begin with", "a whole number from 1 to 10000", func(c *Config, v string) bool { return number(v, 1, 10_000, &c.Workers.DefaultCount) }},
+	{"workers.max_count", "slots of the pool in this process at the most", "a whole number from 1 to 10000, at least workers.default_count", func(c *Config, v string) bool { return number(v, 1, 10_000, &c.Workers.MaxCount) }},
+	{"workers.poll_interval_ms", "how often waiting workers look into the store when no wake-up came", "a whole number from 10 to 60000", func(c *Config, v string) bool { return span(v, 10, 60_000, time.Millisecond, &c.Workers.Poll) }},
+	{"workers.lease_timeout_seconds", "how long a worker may be silent before its executions go to others", "a whole number from 3 to 3600", func(c *Config, v string) bool { return span(v, 3, 3600, time.Second, &c.Workers.Lease) }},
+	{"workers.scale_interval_ms", "how often the number of slots is looked at", "a whole number from 10 to 600000", func(c *Config, v string) bool { return span(v, 10, 600_000, time.Millisecond, &c.Workers.Scale) }},
+	{"workers.drain_timeout_seconds", "how long a stop waits for what runs", "a whole number from 1 to 3600", func(c *Config, v string) bool { return span(v, 1, 3600, time.Second, &c.Workers.Drain) }},
+	{"scheduler.look_ahead_seconds", "how early executions are staged; they never run early", "a whole number from 1 to 300", func(c *Config, v string) bool { return span(v, 1, 300, time.Second, &c.LookAhead) }},
+}
+
+// Mistake is one setting that is wrong.
+type Mistake struct {
+	Key   string
+	Value string
+	Want  string
+	From  string // where it was set: a flag, a variable, a file
+}
+
+// Mistakes is everything wrong with the settings.
+type Mistakes []Mistake
+
+func (m Mistakes) Error() string {
+	lines := make([]string, len(m))
+	for i, x := range m {
+		lines[i] = fmt.Sprintf("%s = %q (%s): want %s", x.Key, x.Value, x.From, x.Want)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Load fills the settings: what flags say (by key) before the environment, before the file (path "" for
+// none), before the given defaults.
+func Load(base Config, flags map[string]string, env []string, path string) (Config, error) {
+	c := base
+	var wrong Mistakes
+	file, err := readFile(path)
+	if err != nil {
+		return c, err
+	}
+	vars := map[string]string{}
+	for _, e := range env {
+		if name, v, ok := strings.Cut(e, "="); ok {
+			vars[name] = v
+		}
+	}
+	for _, k := range Keys {
+		v, from, ok := "", "", false
+		name := Variable(k.Name)
+		if s, given := file[k.Name]; given {
+			v, from, ok = s, "file "+path, true
+			delete(file, k.Name)
+		}
+		if s, given := vars[name]; given && s != "" {
+			v, from, ok = s, "environment "+name, true
+		}
+		if s, given := flags[k.Name]; given {
+			v, from, ok = s, "flag", true
+		}
+		if ok && !k.set(&c, v) {
+			if k.Name == "bootstrap_key" || k.Name == "database" {
+				v = "(not shown)"
+			}
+			wrong = append(wrong, Mistake{k.Name, v, k.Want, from})
+		}
+	}
+	for key, v := range file {
+		wrong = append(wrong, Mistake{key, v, "a key that exists: " + near(key), "file " + path})
+	}
+	if c.Workers.MaxCount < c.Workers.DefaultCount {
+		wrong = append(wrong, Mistake{"workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount), "as set or by default"})
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		wrong = append(wrong, Mistake{"tls.key", c.TLSKey, "tls.cert and tls.key together, or neither", "as set"})
+	}
+	if len(wrong) > 0 {
+		return c, wrong
+	}
+	return c, nil
+}
+
+// Variable is the environment variable of a key.
+func Variable(key string) string {
+	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// readFile reads a TOML file into values by dotted key.
+func readFile(path string) (map[string]string, error) {
+	out := map[string]string{}
+	if path == "" {
+		return out, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Mistakes{{"config", path, "a file that can be read: " + err.Error(), "flag"}}
+	}
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		return nil, Mistakes{{"config", path, "valid TOML: " + err.Error(), "flag"}}
+	}
+	flatten("", tree, out)
+	return out, nil
+}
+
+func flatten(prefix string, tree map[string]any, out map[string]string) {
+	for k, v := range tree {
+		switch v := v.(type) {
+		case map[string]any:
+			flatten(prefix+k+".", v, out)
+		case []any:
+			parts := make([]string, len(v))
+			for i, x := range v {
+				parts[i] = fmt.Sprint(x)
+			}
+			out[prefix+k] = strings.Join(parts, ",")
+		default:
+			out[prefix+k] = fmt.Sprint(v)
+		}
+	}
+}
+
+// near names the keys of the same table, or all.
+func near(key string) string {
+	table, _, _ := strings.Cut(key, ".")
+	var same, all []string
+	for _, k := range Keys {
+		all = append(all, k.Name)
+		if strings.HasPrefix(k.Name, table+".") {
+			same = append(same, k.Name)
+		}
+	}
+	if len(same) > 0 {
+		return strings.Join(same, ", ")
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func words(v string) []string {
+	var out []string
+	for w := range strings.SplitSeq(v, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func address(v string) bool {
+	_, port, err := net.SplitHostPort(v)
+	n, bad := strconv.Atoi(port)
+	return err == nil && bad == nil && n >= 0 && n <= 65535
+}
+
+func database(v string) bool {
+	path, ok := strings.CutPrefix(v, "sqlite:")
+	return ok && path != "" || strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://")
+}
+
+func roles(rs []string) bool {
+	for _, r := range rs {
+		if !slices.Contains(Roles, r) {
+			return false
+		}
+	}
+	return len(rs) > 0
+}
+
+func boolean(v string, to *bool) bool {
+	b, err := strconv.ParseBool(v)
+	*to = b
+	return err == nil
+}
+
+func number(v string, least, most int, to *int) bool {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		return false
+	}
+	*to = n
+	return true
+}
+
+// span reads a number of units, or a duration as Go writes it.
+func span(v string, least, most int, unit time.Duration, to *time.Duration) bool {
+	d, err := time.ParseDuration(v)
+	if n, bad := strconv.Atoi(v); bad == nil {
+		d, err = time.Duration(n)*unit, nil
+	}
+	if err != nil || d < time.Duration(least)*unit || d > time.Duration(most)*unit {
+		return false
+	}
+	*to = d
+	return true
+}
+
+func prefixes(v string, to *[]netip.Prefix) bool {
+	*to = nil
+	for _, w := range words(v) {
+		p, err := netip.ParsePrefix(w)
+		if err != nil {
+			a, err := netip.ParseAddr(w)
+			if err != nil {
+				return false
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		*to = append(*to, p.Masked())
+	}
+	return true
+}

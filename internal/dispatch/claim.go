@@ -1,0 +1,244 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// claim is a worker's wish for executions.
+type claim struct {
+	worker job.WorkerID
+	max    int
+	taken  atomic.Bool // by the matcher, which will answer, or by the caller, who no longer waits
+	reply  chan answer // of one
+}
+
+type answer struct {
+	attempts []job.Attempt
+	err      error
+}
+
+func (c *claim) answer(as []job.Attempt, err error) { c.reply <- answer{as, err} }
+
+// Claim waits until there is at least one execution for the worker, and leases up to limit of them. It
+// answers nothing when ctx ends first.
+func (d *Dispatcher) Claim(ctx context.Context, w job.WorkerID, limit int) ([]job.Attempt, error) {
+	for limit > 0 && ctx.Err() == nil {
+		as, err := d.claimOnce(ctx, w, limit)
+		if err != nil || len(as) > 0 {
+			return as, err
+		}
+	}
+	return nil, nil
+}
+
+// claimOnce waits for one match; it may come to nothing, where another server was quicker.
+func (d *Dispatcher) claimOnce(ctx context.Context, w job.WorkerID, limit int) ([]job.Attempt, error) {
+	c := &claim{worker: w, max: limit, reply: make(chan answer, 1)}
+	select {
+	case d.claims <- c:
+	case <-ctx.Done():
+		return nil, nil
+	case <-d.done:
+		return nil, ErrStopped
+	}
+	select {
+	case a := <-c.reply:
+		return a.attempts, a.err
+	case <-ctx.Done():
+		if c.taken.CompareAndSwap(false, true) {
+			return nil, nil
+		}
+		a := <-c.reply // it is being leased for us: nobody else will hand it back
+		return a.attempts, a.err
+	}
+}
+
+// matcher brings claims and executions together. One goroutine runs it.
+type matcher struct {
+	d       *Dispatcher
+	win     *window
+	waiting []*claim
+	suspect map[job.WorkerID]bool // sessions that may hold leases nobody was told of
+	swept   time.Time
+}
+
+const sweepEvery = time.Second
+
+// pass waits for something to do and does it once.
+func (m *matcher) pass(ctx context.Context) error {
+	m.wait(ctx)
+	now := m.d.clock.Now()
+	m.win.ripen(now)
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return c.taken.Load() })
+	if len(m.waiting) == 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || len(m.win.ready) == 0 && now.Sub(m.swept) >= m.d.cfg.Poll {
+		lanes, err := m.d.store.Lanes(ctx)
+		if err != nil {
+			m.d.missed.Store(true)
+			return err
+		}
+		m.win.sweep(lanes)
+		m.swept = now
+	}
+	if cs := m.win.dry(m.d.cfg.PerLane / 4); len(cs) > 0 {
+		per := max(1, min(m.d.cfg.PerLane, m.d.cfg.Window/len(cs)))
+		rs, err := m.d.store.Ready(ctx, cs, per)
+		if err != nil {
+			return err
+		}
+		m.win.refill(cs, rs, per)
+	}
+	return m.lease(ctx)
+}
+
+// wait blocks until a claim and something to give it may have come together.
+func (m *matcher) wait(ctx context.Context) {
+	var timer <-chan time.Time
+	if len(m.waiting) > 0 {
+		pause := m.d.cfg.Poll
+		if len(m.win.ready) > 0 || m.d.missed.Load() || len(m.win.dry(0)) > 0 {
+			pause = 0
+		} else if at, ok := m.win.nextDue(); ok {
+			pause = min(pause, max(0, at.Sub(m.d.clock.Now())))
+		}
+		if pause > 0 {
+			t := time.NewTimer(pause)
+			defer t.Stop()
+			timer = t.C
+		} else {
+			now := make(chan time.Time)
+			close(now)
+			timer = now
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case c := <-m.d.claims:
+		m.waiting = append(m.waiting, c)
+	case rs := <-m.d.offers:
+		m.win.offer(rs, m.d.clock.Now())
+	case <-timer:
+	}
+	for { // whatever else has come meanwhile goes into the same commit
+		select {
+		case c := <-m.d.claims:
+			m.waiting = append(m.waiting, c)
+		case rs := <-m.d.offers:
+			m.win.offer(rs, m.d.clock.Now())
+		default:
+			return
+		}
+	}
+}
+
+// lease picks for all waiting claims and leases in one commit.
+func (m *matcher) lease(ctx context.Context) error {
+	if err := m.disown(ctx); err != nil {
+		return err
+	}
+	var grants []engine.Grant
+	var served []*claim
+	for _, c := range m.waiting {
+		if slices.ContainsFunc(served, func(s *claim) bool { return s.worker == c.worker }) {
+			continue // one grant a session and commit
+		}
+		rs := m.win.pick(c.max)
+		if len(rs) == 0 {
+			break
+		}
+		if !c.taken.CompareAndSwap(false, true) {
+			m.win.offer(rs, m.d.clock.Now())
+			continue
+		}
+		g := engine.Grant{Worker: c.worker, Executions: make([]job.ExecutionID, len(rs))}
+		for i, r := range rs {
+			g.Executions[i] = r.ID
+		}
+		grants, served = append(grants, g), append(served, c)
+	}
+	if len(grants) == 0 {
+		return nil
+	}
+	as, err := m.d.store.Lease(ctx, grants)
+	if err != nil {
+		m.fail(grants, served, err)
+		if errors.Is(err, engine.ErrSession) {
+			return nil
+		}
+		return err
+	}
+	m.hand(as, grants, served)
+	return nil
+}
+
+// hand answers the claims that were served, also with nothing: their callers ask again.
+func (m *matcher) hand(as []job.Attempt, grants []engine.Grant, served []*claim) {
+	owner := make(map[job.ExecutionID]int, len(as))
+	for i, g := range grants {
+		for _, id := range g.Executions {
+			owner[id] = i
+		}
+	}
+	parts := make([][]job.Attempt, len(grants))
+	if len(grants) == 1 {
+		parts[0] = as
+	} else {
+		for _, a := range as {
+			i := owner[a.Execution]
+			parts[i] = append(parts[i], a)
+		}
+	}
+	m.d.mu.Lock()
+	for i, c := range served {
+		if tokens := m.d.held[c.worker]; tokens != nil {
+			for _, a := range parts[i] {
+				tokens[a.Token]++
+			}
+		}
+	}
+	m.d.mu.Unlock()
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return slices.Contains(served, c) })
+	for i, c := range served {
+		c.answer(parts[i], nil)
+	}
+}
+
+// fail is what follows a lease that was not answered: it may have happened, so the sessions are asked for what nobody was told of.
+func (m *matcher) fail(grants []engine.Grant, served []*claim, err error) {
+	m.d.missed.Store(true)
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return slices.Contains(served, c) })
+	for i, c := range served {
+		if !errors.Is(err, engine.ErrSession) {
+			m.suspect[grants[i].Worker] = true
+		}
+		c.answer(nil, err)
+	}
+}
+
+// disown returns what suspect sessions hold without anybody knowing.
+func (m *matcher) disown(ctx context.Context) error {
+	for w := range m.suspect {
+		m.d.mu.Lock()
+		keep := make([]job.Token, 0, len(m.d.held[w]))
+		for t := range m.d.held[w] {
+			keep = append(keep, t)
+		}
+		m.d.mu.Unlock()
+		rs, err := m.d.store.Disown(ctx, w, keep)
+		if err != nil {
+			return err
+		}
+		delete(m.suspect, w)
+		m.win.offer(rs, m.d.clock.Now())
+	}
+	return nil
+}

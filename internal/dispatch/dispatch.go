@@ -1,0 +1,201 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/loop"
+)
+
+// Config is what a dispatcher may be told.
+type Config struct {
+	LeaseTTL time.Duration // how long a session lives without a beat
+	Poll     time.Duration // how often waiting claims look into the store when no hint came
+	Window   int           // executions held in memory
+	PerLane  int           // executions read from a lane at once
+}
+
+func (c Config) withDefaults() Config {
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = 30 * time.Second
+	}
+	if c.Poll == 0 {
+		c.Poll = 250 * time.Millisecond
+	}
+	if c.Window == 0 {
+		c.Window = 50_000
+	}
+	if c.PerLane == 0 {
+		c.PerLane = 100
+	}
+	return c
+}
+
+// ErrStopped says that the dispatcher no longer takes claims.
+var ErrStopped = errors.New("the dispatcher has stopped")
+
+// Dispatcher hands executions to workers and takes their results.
+type Dispatcher struct {
+	store  engine.Leases
+	clock  clock.Clock // the store's
+	log    *slog.Logger
+	cfg    Config
+	claims chan *claim
+	offers chan []job.Ready // full: dropped, and the sweep finds them
+	missed atomic.Bool      // a hint was dropped
+	done   chan struct{}
+
+	mu   sync.Mutex
+	held map[job.WorkerID]map[job.Token]int // guarded by mu: how many executions each session is known to hold under each token
+}
+
+// New makes a dispatcher over a store whose clock is given.
+func New(store engine.Leases, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
+	return &Dispatcher{
+		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
+		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), done: make(chan struct{}),
+		held: map[job.WorkerID]map[job.Token]int{},
+	}
+}
+
+// LeaseTTL is how long a session lives without a beat.
+func (d *Dispatcher) LeaseTTL() time.Duration { return d.cfg.LeaseTTL }
+
+// Offer says that these executions may be leased once they are due. It never blocks; a hint that is lost is found by the sweep.
+func (d *Dispatcher) Offer(rs []job.Ready) {
+	if len(rs) == 0 {
+		return
+	}
+	select {
+	case d.offers <- rs:
+	default:
+		d.missed.Store(true)
+	}
+}
+
+// Register begins a worker's session.
+func (d *Dispatcher) Register(ctx context.Context, w job.Worker) error {
+	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held[w.ID] = map[job.Token]int{}
+	return nil
+}
+
+// Beat keeps a worker's session, and with it all its leases, alive. engine.ErrSession if it has ended.
+func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID) error {
+	ended, err := d.store.Renew(ctx, []job.WorkerID{w}, d.cfg.LeaseTTL)
+	if err != nil {
+		return err
+	}
+	if len(ended) > 0 {
+		return engine.ErrSession
+	}
+	return nil
+}
+
+// Leave ends a worker's session; what it held is offered to others at once.
+func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
+	rs, err := d.store.Leave(ctx, w)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	delete(d.held, w)
+	d.mu.Unlock()
+	d.Offer(rs)
+	return nil
+}
+
+// Release hands executions back, uncharged.
+func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error {
+	rs, err := d.store.Release(ctx, ls)
+	if err != nil {
+		return err
+	}
+	d.settle(w, ls)
+	d.Offer(rs)
+	return nil
+}
+
+// Report takes the outcomes of attempts and answers in their order.
+func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
+	failed := make([]job.Lease, 0)
+	for _, o := range outcomes {
+		if o.Status == job.OutcomeFailed {
+			failed = append(failed, o.Lease)
+		}
+	}
+	held := map[job.Lease]job.Held{}
+	if len(failed) > 0 {
+		hs, err := d.store.Held(ctx, failed)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range hs {
+			held[job.Lease{Execution: h.ID, Token: h.Token}] = h
+		}
+	}
+	now := d.clock.Now()
+	fs := make([]job.Finish, len(outcomes))
+	for i, o := range outcomes {
+		h, ok := held[o.Lease]
+		if !ok {
+			h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
+		}
+		fs[i] = job.Finish{Outcome: o, Then: job.Decide(h, o, now)}
+	}
+	vs, err := d.store.Finish(ctx, fs)
+	if err != nil {
+		return nil, err
+	}
+	var retry []job.Ready
+	ls := make([]job.Lease, len(outcomes))
+	for i, v := range vs {
+		ls[i] = outcomes[i].Lease
+		if !v.Accepted {
+			d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(ls[i].Token), "worker", w, "reason", v.Reason)
+			continue
+		}
+		if h, ok := held[ls[i]]; ok && !fs[i].Then.Status.Final() {
+			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
+		}
+	}
+	d.settle(w, ls)
+	d.Offer(retry)
+	return vs, nil
+}
+
+// settle forgets leases that have ended.
+func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tokens, ok := d.held[w]
+	if !ok {
+		return // the session has left, or another server began it
+	}
+	for _, l := range ls {
+		if tokens[l.Token]--; tokens[l.Token] <= 0 {
+			delete(tokens, l.Token)
+		}
+	}
+}
+
+// Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
+func (d *Dispatcher) Run(ctx context.Context) {
+	defer close(d.done)
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), suspect: map[job.WorkerID]bool{}}
+	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
+	for _, c := range m.waiting {
+		c.answer(nil, ErrStopped)
+	}
+}

@@ -1,0 +1,334 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func ready(n int, at time.Time) job.Ready {
+	return job.Ready{ID: job.ExecutionID{14: byte(n >> 8), 15: byte(n)}, Tenant: "default", Partition: job.Partition(n % 4), Priority: 5, DueAt: at}
+}
+
+// running starts a dispatcher over a fake store inside a bubble of fake time.
+func running(t *testing.T, f *fakeStore, cfg Config) *Dispatcher {
+	d := New(f, clock.System{}, quiet, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { d.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return d
+}
+
+var w1 = job.WorkerID{1}
+
+func TestClaimTakesWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		for i := range 500 {
+			f.add(ready(i, time.Now().Add(time.Duration(-i)*time.Second)))
+		}
+		d := running(t, f, Config{PerLane: 10})
+		got := map[job.ExecutionID]bool{}
+		var last time.Time
+		for len(got) < 500 {
+			as, err := d.Claim(t.Context(), w1, 37)
+			if err != nil || len(as) == 0 || len(as) > 37 {
+				t.Fatalf("%d attempts, %v", len(as), err)
+			}
+			for _, a := range as {
+				if got[a.Execution] {
+					t.Fatal("the same one twice")
+				}
+				got[a.Execution] = true
+				at := f.held[a.Lease].DueAt
+				if at.Before(last) {
+					t.Fatalf("out of order: %v after %v", at, last)
+				}
+				last = at
+			}
+		}
+	})
+}
+
+func TestClaimWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		began := time.Now()
+		{ // until a hint comes
+			go func() {
+				<-time.After(10 * time.Second)
+				r := ready(1, time.Now())
+				f.add(r)
+				d.Offer([]job.Ready{r})
+			}()
+			as, err := d.Claim(t.Context(), w1, 5)
+			if err != nil || len(as) != 1 || time.Since(began) != 10*time.Second {
+				t.Errorf("%d attempts, %v, after %v", len(as), err, time.Since(began))
+			}
+		}
+		{ // until the poll finds what no hint told of
+			began := time.Now()
+			go func() {
+				<-time.After(3 * time.Second)
+				f.add(ready(2, time.Now()))
+			}()
+			as, err := d.Claim(t.Context(), w1, 5)
+			if late := time.Since(began) - 3*time.Second; err != nil || len(as) != 1 || late < 0 || late > 250*time.Millisecond {
+				t.Errorf("%d attempts, %v, late by %v", len(as), err, late)
+			}
+		}
+		{ // until the instant, and not a moment less
+			at := time.Now().Add(1234567 * time.Microsecond)
+			r := ready(3, at)
+			f.add(r)
+			d.Offer([]job.Ready{r})
+			as, err := d.Claim(t.Context(), w1, 5)
+			if err != nil || len(as) != 1 || !time.Now().Equal(at) {
+				t.Errorf("%d attempts, %v, %v after the instant", len(as), err, time.Since(at))
+			}
+		}
+		{ // until its caller gives up
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if as, err := d.Claim(ctx, w1, 5); err != nil || len(as) != 0 {
+				t.Errorf("%d attempts, %v", len(as), err)
+			}
+			r := ready(4, time.Now())
+			f.add(r)
+			d.Offer([]job.Ready{r})
+			<-time.After(time.Second)
+			synctest.Wait()
+			if len(f.held) != 3 {
+				t.Error("something was leased for a caller that has gone")
+			}
+		}
+	})
+}
+
+func TestClaimsShareACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		total := 0
+		for i := range 20 {
+			wg.Go(func() {
+				as, err := d.Claim(t.Context(), job.WorkerID{byte(i)}, 5)
+				if err != nil {
+					t.Errorf("claim: %v", err)
+				}
+				mu.Lock()
+				total += len(as)
+				mu.Unlock()
+			})
+		}
+		synctest.Wait()
+		var rs []job.Ready
+		for i := range 100 {
+			rs = append(rs, ready(i, time.Now()))
+		}
+		f.add(rs...)
+		d.Offer(rs)
+		wg.Wait()
+		if total != 100 || f.leases != 1 {
+			t.Errorf("%d leased in %d commits, want 100 in one", total, f.leases)
+		}
+	})
+}
+
+func TestAnUnansweredLeaseIsDisowned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		known, err := d.Claim(t.Context(), w1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(2, time.Now()))
+		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
+		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		as, err := d.Claim(t.Context(), w1, 5)
+		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
+			t.Fatalf("got %v, %v", as, err)
+		}
+		for _, a := range slices.Concat(known, as) {
+			if vs, err := d.Report(t.Context(), w1, []job.Outcome{{Lease: a.Lease, Status: job.OutcomeSucceeded}}); err != nil || !vs[0].Accepted {
+				t.Errorf("got %v, %v", vs, err)
+			}
+		}
+	})
+}
+
+func TestReportDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		f.add(ready(1, time.Now()))
+		for n := 1; ; n++ {
+			as, err := d.Claim(t.Context(), w1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vs, err := d.Report(t.Context(), w1, []job.Outcome{{Lease: as[0].Lease, Status: job.OutcomeFailed, Retryable: true, Error: &job.Error{Type: job.HTTPError}}})
+			if err != nil || !vs[0].Accepted {
+				t.Fatalf("got %v, %v", vs, err)
+			}
+			if f.done[as[0].Execution] == 1 {
+				if n != 3 {
+					t.Errorf("it died after %d attempts, want 3", n)
+				}
+				break
+			}
+		}
+		vs, err := d.Report(t.Context(), w1, []job.Outcome{{Lease: job.Lease{Execution: job.ExecutionID{9}, Token: 9}, Status: job.OutcomeFailed}})
+		if err != nil || vs[0].Accepted || vs[0].Reason != job.RefusedStale {
+			t.Errorf("got %v, %v", vs, err)
+		}
+	})
+}
+
+func TestSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		f.add(ready(1, time.Now()), ready(2, time.Now()))
+		as, err := d.Claim(t.Context(), w1, 2)
+		if err != nil || len(as) != 2 {
+			t.Fatalf("got %v, %v", as, err)
+		}
+		if err := d.Release(t.Context(), w1, []job.Lease{as[0].Lease}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Leave(t.Context(), w1); err != nil {
+			t.Fatal(err)
+		}
+		back, err := d.Claim(t.Context(), job.WorkerID{2}, 5)
+		if err != nil || len(back) != 2 {
+			t.Errorf("%d came back, %v", len(back), err)
+		}
+		if err := d.Beat(t.Context(), w1); err != nil {
+			t.Errorf("beat: %v", err)
+		}
+		f.ended = true
+		if err := d.Beat(t.Context(), w1); !errors.Is(err, engine.ErrSession) {
+			t.Errorf("beat: got %v, want ErrSession", err)
+		}
+		f.add(ready(3, time.Now()))
+		if _, err := d.Claim(t.Context(), w1, 5); !errors.Is(err, engine.ErrSession) {
+			t.Errorf("claim: got %v, want ErrSession", err)
+		}
+	})
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(newFake(time.Now), clock.System{}, quiet, Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.Run(ctx)
+		go func() { <-time.After(time.Second); cancel() }()
+		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, ErrStopped) {
+			t.Errorf("a waiting claim: got %v, want ErrStopped", err)
+		}
+		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, ErrStopped) {
+			t.Errorf("a late claim: got %v, want ErrStopped", err)
+		}
+	})
+}
+
+// However a backlog is cut into lanes, offers and reads, it is picked in rank order.
+func TestWindowPicksInRankOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		f := newFake(func() time.Time { return now })
+		var all []job.Ready
+		for i := range rapid.IntRange(0, 120).Draw(t, "n") {
+			r := job.Ready{
+				ID: job.ExecutionID{15: byte(i)}, Tenant: "t", Partition: job.Partition(rapid.IntRange(0, 2).Draw(t, "part")),
+				Priority: rapid.IntRange(1, 3).Draw(t, "priority"), DueAt: now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second),
+			}
+			all = append(all, r)
+			f.add(r)
+		}
+		w := newWindow(1000)
+		per := rapid.IntRange(1, 10).Draw(t, "per lane")
+		lanes, _ := f.Lanes(t.Context())
+		w.sweep(lanes)
+		var got []job.Ready
+		for {
+			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low")); len(cs) > 0 {
+				rs, _ := f.Ready(t.Context(), cs, per)
+				w.refill(cs, rs, per)
+				continue
+			}
+			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"))
+			if len(picked) == 0 {
+				break
+			}
+			for _, r := range picked {
+				delete(f.free, r.ID)
+			}
+			got = append(got, picked...)
+			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
+				lanes, _ := f.Lanes(t.Context())
+				w.sweep(lanes)
+			}
+		}
+		slices.SortFunc(all, func(a, b job.Ready) int {
+			if a.Before(b) {
+				return -1
+			}
+			return 1
+		})
+		if !slices.Equal(got, all) {
+			t.Fatalf("picked %d of %d, or not in order", len(got), len(all))
+		}
+		if len(w.known) != 0 {
+			t.Fatalf("%d are known although none is left", len(w.known))
+		}
+	})
+}
+
+func TestWindowIsBounded(t *testing.T) {
+	now := time.Now()
+	w := newWindow(100)
+	var rs []job.Ready
+	for i := range 1000 {
+		rs = append(rs, ready(i, now.Add(time.Hour)))
+	}
+	w.offer(rs, now)
+	if len(w.known) != 100 || len(w.later) != 100 {
+		t.Errorf("it holds %d", len(w.known))
+	}
+	w.offer(rs[:50], now)
+	if len(w.known) != 100 {
+		t.Errorf("it holds %d", len(w.known))
+	}
+	w.ripen(now.Add(time.Hour))
+	if got := len(w.pick(1000)); got != 100 {
+		t.Errorf("picked %d", got)
+	}
+}

@@ -1,0 +1,189 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// fakeStore is a queue in memory, with one lock in place of a database.
+type fakeStore struct {
+	engine.Leases // what a test does not expect panics
+	now           func() time.Time
+
+	mu       sync.Mutex
+	free     map[job.ExecutionID]job.Ready
+	held     map[job.Lease]job.Ready
+	tries    map[job.ExecutionID]int
+	done     map[job.ExecutionID]int
+	token    job.Token
+	leases   int   // commits
+	reads    int   // Ready calls
+	failWith error // of the next Lease, after it has happened
+	ended    bool
+}
+
+func newFake(now func() time.Time) *fakeStore {
+	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}}
+}
+
+func (f *fakeStore) add(rs ...job.Ready) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range rs {
+		f.free[r.ID] = r
+	}
+}
+
+func (f *fakeStore) Register(context.Context, job.Worker, time.Duration) error { return nil }
+
+func (f *fakeStore) Renew(_ context.Context, ws []job.WorkerID, _ time.Duration) ([]job.WorkerID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return ws, nil
+	}
+	return nil, nil
+}
+
+func (f *fakeStore) Lanes(context.Context) ([]job.Lane, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen := map[job.Lane]bool{}
+	var out []job.Lane
+	for _, r := range f.free {
+		if !seen[r.Lane()] {
+			seen[r.Lane()] = true
+			out = append(out, r.Lane())
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Ready(_ context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	now := f.now()
+	var out []job.Ready
+	for _, c := range cs {
+		var lane []job.Ready
+		for _, r := range f.free {
+			behind := r.DueAt.After(c.DueAt) || r.DueAt.Equal(c.DueAt) && string(r.ID[:]) > string(c.After[:])
+			if r.Lane() == c.Lane && behind && !r.DueAt.After(now) {
+				lane = append(lane, r)
+			}
+		}
+		slices.SortFunc(lane, func(a, b job.Ready) int {
+			if d := a.DueAt.Compare(b.DueAt); d != 0 {
+				return d
+			}
+			return slices.Compare(a.ID[:], b.ID[:])
+		})
+		out = append(out, lane[:min(len(lane), perLane)]...)
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return nil, engine.ErrSession
+	}
+	f.leases++
+	var out []job.Attempt
+	for _, g := range gs {
+		f.token++
+		for _, id := range g.Executions {
+			r, ok := f.free[id]
+			if !ok || r.DueAt.After(f.now()) {
+				continue
+			}
+			delete(f.free, id)
+			l := job.Lease{Execution: id, Token: f.token}
+			f.held[l] = r
+			out = append(out, job.Attempt{Lease: l})
+		}
+	}
+	if err := f.failWith; err != nil {
+		f.failWith = nil
+		return nil, err
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []job.Ready
+	for l, r := range f.held {
+		if !slices.Contains(keep, l.Token) {
+			delete(f.held, l)
+			f.free[r.ID] = r
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Release(_ context.Context, ls []job.Lease) ([]job.Ready, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []job.Ready
+	for _, l := range ls {
+		if r, ok := f.held[l]; ok {
+			delete(f.held, l)
+			f.free[r.ID] = r
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
+	return f.Disown(ctx, w, nil)
+}
+
+func (f *fakeStore) Held(_ context.Context, ls []job.Lease) ([]job.Held, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []job.Held
+	for _, l := range ls {
+		if r, ok := f.held[l]; ok {
+			out = append(out, job.Held{
+				Execution: job.Execution{ID: l.Execution, Token: l.Token, Status: job.Running, Tries: f.tries[l.Execution], MaxAttempts: 3, Partition: r.Partition, Priority: r.Priority, Tenant: r.Tenant},
+				Retry:     job.RetryPolicy{MaxRetries: 2, Backoff: job.Fixed, InitialDelay: time.Second, MaxDelay: time.Second}, JobState: job.Active,
+			})
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Finish(_ context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	vs := make([]job.Verdict, len(fs))
+	for i, x := range fs {
+		l := x.Outcome.Lease
+		r, ok := f.held[l]
+		vs[i] = job.Verdict{Execution: l.Execution, Accepted: ok}
+		if !ok {
+			vs[i].Reason = job.RefusedStale
+			continue
+		}
+		delete(f.held, l)
+		if x.Then.Status.Final() {
+			f.done[l.Execution]++
+		} else {
+			r.DueAt = x.Then.DueAt
+			f.tries[l.Execution] = x.Then.Tries
+			f.free[r.ID] = r
+		}
+	}
+	return vs, nil
+}

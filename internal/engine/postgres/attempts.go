@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// collectAttempts reads what leaseSQL returns, and puts each where it was asked
+// for. It reads the binary form itself: this is the widest row of the hot path.
+func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) ([]job.Attempt, error) {
+	defer rows.Close()
+	all := make([]job.Attempt, n)
+	known := map[string]job.Target{} // one batch often has one target
+	count := 0
+	for rows.Next() {
+		r := reader{values: rows.RawValues()}
+		a := job.Attempt{
+			Lease: job.Lease{Execution: r.uuid(), Token: job.Token(r.int8())}, Job: r.uuid(), JobName: r.text(), Tenant: tenant.ID(r.text()),
+			Trigger: job.Trigger(r.int2()), Number: r.int4(), MaxAttempts: r.int4(), ScheduledAt: r.time(), DueAt: r.time(), LeasedAt: r.time(),
+		}
+		target := r.bytes()
+		a.Payload = slices.Clone(r.bytes())
+		if r.bad {
+			return nil, fmt.Errorf("the server answered a lease with rows that are not as expected")
+		}
+		t, ok := known[string(target)]
+		if !ok {
+			var err error
+			if t, err = engine.DecodeTarget(target); err != nil {
+				return nil, err
+			}
+			known[string(target)] = t
+		}
+		a.Target = t
+		a.Target.Headers, a.Target.ExpectStatus = maps.Clone(t.Headers), slices.Clone(t.ExpectStatus)
+		all[places[a.Execution]] = a
+		count++
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if count == n {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(a job.Attempt) bool { return a.Token == 0 }), nil
+}
+
+// reader takes the values of a row apart, in order.
+type reader struct {
+	values [][]byte
+	bad    bool
+}
+
+// fixed is the next value if it is of that size, else zeroes.
+func (r *reader) fixed(size int) []byte {
+	b := r.bytes()
+	if len(b) != size {
+		r.bad = true
+		return make([]byte, size)
+	}
+	return b
+}
+
+// bytes is the next value, until the next row is read; nil for NULL.
+func (r *reader) bytes() []byte {
+	if len(r.values) == 0 {
+		r.bad = true
+		return nil
+	}
+	b := r.values[0]
+	r.values = r.values[1:]
+	return b
+}
+
+func (r *reader) uuid() [16]byte { return [16]byte(r.fixed(16)) }
+func (r *reader) text() string   { return string(r.bytes()) }
+func (r *reader) int2() int      { return int(int16(binary.BigEndian.Uint16(r.fixed(2)))) }
+func (r *reader) int4() int      { return int(int32(binary.BigEndian.Uint32(r.fixed(4)))) }
+func (r *reader) int8() int64    { return int64(binary.BigEndian.Uint64(r.fixed(8))) }
+
+func (r *reader) time() time.Time { return time.UnixMicro(r.int8() + y2k).UTC() }

@@ -1,0 +1,21 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+)
+
+func TestStore(t *testing.T) {
+	enginetest.Store(t, enginetest.Harness{
+		New: postgrestest.URL,
+		Open: func(ctx context.Context, where string) (engine.Store, error) {
+			return postgres.Open(ctx, postgres.Config{URL: where})
+		},
+		Shared: true,
+	})
+}

@@ -1,0 +1,310 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	copyFrom  = 100     // so many jobs go faster by COPY
+	copyBytes = 4 << 20 // sent at once, so that each COPY ends in time
+	races     = 5       // lost against other creations before one gives up
+)
+
+// CreateJobs stores each creation whole or not at all, and answers in their order.
+func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	firsts, repeats := splitRepeats(cs)
+	out := make([]engine.Created, len(cs))
+	if err := s.create(ctx, cs, firsts, out); err != nil {
+		return nil, err
+	}
+	var open []int
+	for i, first := range repeats {
+		if !answerRepeat(cs, out, i, first) {
+			open = append(open, i)
+		}
+	}
+	if len(open) > 0 { // the first with their key was refused, so that the key is free
+		slices.Sort(open)
+		rest := make([]engine.Creation, len(open))
+		for n, i := range open {
+			rest[n] = cs[i]
+		}
+		answers, err := s.CreateJobs(ctx, rest)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range open {
+			out[i] = answers[n]
+		}
+	}
+	return out, nil
+}
+
+type scoped struct {
+	tenant tenant.ID
+	key    string
+}
+
+func compareScoped(a, b scoped) int {
+	return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.key, b.key))
+}
+
+// splitRepeats finds creations with an idempotency key that an earlier one of the call has.
+func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
+	seen := map[scoped]int{}
+	repeats = map[int]int{}
+	for i, c := range cs {
+		if k := (scoped{c.Tenant, c.Idempotency.Key}); k.key != "" {
+			if first, ok := seen[k]; ok {
+				repeats[i] = first
+				continue
+			}
+			seen[k] = i
+		}
+		firsts = append(firsts, i)
+	}
+	return firsts, repeats
+}
+
+// answerRepeat answers a repeat from what became of the first with its key, if that says it.
+func answerRepeat(cs []engine.Creation, out []engine.Created, i, first int) bool {
+	f := out[first]
+	if f.Taken != "" || f.Reused {
+		return false
+	}
+	switch {
+	case cs[i].Idempotency.Hash != cs[first].Idempotency.Hash:
+		out[i].Reused = true
+	case f.Replay != nil:
+		out[i].Replay = f.Replay
+	default:
+		out[i].Replay = notNil(cs[first].Idempotency.Answer)
+	}
+	return true
+}
+
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// create stores the chosen creations: all at once, hoping that nothing stands
+// in the way; else at once after looking; else, if others got in between, one by one.
+func (s *Store) create(ctx context.Context, cs []engine.Creation, chosen []int, out []engine.Created) error {
+	if len(chosen) == 0 {
+		return nil
+	}
+	return s.write(ctx, "create jobs", func(ctx context.Context, pc *pgxpool.Conn) error {
+		c := pc.Conn()
+		for _, i := range chosen {
+			out[i] = engine.Created{}
+		}
+		err := insertAll(ctx, c, cs, chosen, nil)
+		if !isCode(err, uniqueViolation) {
+			return err
+		}
+		err = createLooking(ctx, c, cs, chosen, out)
+		if !isCode(err, uniqueViolation) {
+			return err
+		}
+		for _, i := range chosen {
+			for race := 0; ; race++ {
+				err := createLooking(ctx, c, cs, []int{i}, out)
+				if err == nil {
+					break
+				}
+				if !isCode(err, uniqueViolation) {
+					return err
+				}
+				if race == races {
+					return fmt.Errorf("%w: %w", engine.ErrConflict, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// createLooking looks what stands in the way of each creation, and stores those that nothing does.
+func createLooking(ctx context.Context, c *pgx.Conn, cs []engine.Creation, chosen []int, out []engine.Created) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		known, err := claimKeys(ctx, tx, cs, chosen)
+		if err != nil {
+			return err
+		}
+		taken, err := existing(ctx, tx, cs, chosen)
+		if err != nil {
+			return err
+		}
+		var good []int
+		var undone []scoped
+		for _, i := range chosen {
+			x := &cs[i]
+			k := scoped{x.Tenant, x.Idempotency.Key}
+			out[i] = engine.Created{}
+			if prior, ok := known[k]; ok && k.key != "" {
+				if prior.hash == x.Idempotency.Hash {
+					out[i].Replay = prior.answer
+				} else {
+					out[i].Reused = true
+				}
+				continue
+			}
+			if taken.has(x) {
+				continue // this very call has been here before, and its answer was lost
+			}
+			if out[i].Taken = taken.claim(x); out[i].Taken == "" {
+				good = append(good, i)
+			} else if k.key != "" {
+				undone = append(undone, k)
+			}
+		}
+		if len(undone) > 0 {
+			ts, ks := scopedArrays(undone)
+			_, err := tx.Exec(ctx, `
+				DELETE FROM idempotency i USING unnest($1::text[], $2::text[]) u(tenant, key)
+				WHERE i.tenant = ANY (ARRAY[u.tenant]) AND i.key BETWEEN u.key AND u.key`, ts, ks)
+			if err != nil {
+				return err
+			}
+		}
+		return insertAll(ctx, c, cs, good, tx)
+	})
+}
+
+type answered struct {
+	hash   [32]byte
+	answer []byte
+}
+
+// claimKeys takes the idempotency keys that are free, and returns what is known of the others.
+func claimKeys(ctx context.Context, tx pgx.Tx, cs []engine.Creation, chosen []int) (map[scoped]answered, error) {
+	keys := idempotencyRows(cs, chosen)
+	if keys.rows == 0 {
+		return nil, nil
+	}
+	b := &pgx.Batch{}
+	b.Queue(idempotencyTable.insert+`
+		ON CONFLICT (tenant, key) DO UPDATE SET hash = EXCLUDED.hash, answer = EXCLUDED.answer, expires_at = EXCLUDED.expires_at
+		WHERE idempotency.expires_at <= now()
+		RETURNING tenant, key`, keys.args()...)
+	b.Queue(`
+		SELECT k.tenant, k.key, i.hash, i.answer FROM unnest($1::text[], $2::text[]) k(tenant, key)
+		CROSS JOIN LATERAL (SELECT hash, answer FROM idempotency i WHERE i.tenant = k.tenant AND i.key = k.key OFFSET 0) i`, keys.cols[0], keys.cols[1])
+	r := tx.SendBatch(ctx, b)
+	defer r.Close()
+	mine := map[scoped]bool{}
+	var k scoped
+	rows, err := r.Query()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pgx.ForEachRow(rows, []any{(*string)(&k.tenant), &k.key}, func() error { mine[k] = true; return nil }); err != nil {
+		return nil, err
+	}
+	known := map[scoped]answered{}
+	var hash, answer []byte
+	rows, err = r.Query()
+	if err != nil {
+		return nil, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{(*string)(&k.tenant), &k.key, &hash, &answer}, func() error {
+		if !mine[k] {
+			known[k] = answered{[32]byte(hash), notNil(answer)}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return known, r.Close()
+}
+
+// claims are the job keys in use, by those who have them, and the first jobs of creations that are stored.
+type claims struct {
+	keys map[scoped]job.ID
+	ids  map[job.ID]bool
+}
+
+func existing(ctx context.Context, tx pgx.Tx, cs []engine.Creation, chosen []int) (claims, error) {
+	have := claims{map[scoped]job.ID{}, map[job.ID]bool{}}
+	var names []scoped
+	ts, ids := texts(len(chosen)), uuids(len(chosen))
+	for _, i := range chosen {
+		for n, j := range cs[i].Jobs {
+			if n == 0 {
+				ts.text(string(cs[i].Tenant))
+				ids.uuid(j.ID)
+			}
+			if j.Key != "" {
+				names = append(names, scoped{cs[i].Tenant, j.Key})
+			}
+		}
+	}
+	kts, ks := scopedArrays(names)
+	rows, err := tx.Query(ctx, `
+		SELECT k.tenant, k.key, j.id FROM unnest($1::text[], $2::text[]) k(tenant, key)
+		CROSS JOIN LATERAL (SELECT id FROM jobs WHERE tenant = k.tenant AND key = k.key AND key IS NOT NULL AND state <> 4 OFFSET 0) j
+		UNION ALL
+		SELECT k.tenant, NULL, j.id FROM unnest($3::text[], $4::uuid[]) k(tenant, id)
+		CROSS JOIN LATERAL (SELECT id FROM jobs WHERE tenant = k.tenant AND id = k.id OFFSET 0) j`, kts, ks, ts, ids)
+	if err != nil {
+		return have, err
+	}
+	var k scoped
+	var j job.ID
+	_, err = pgx.ForEachRow(rows, []any{(*string)(&k.tenant), (*text)(&k.key), (*[16]byte)(&j)}, func() error {
+		if k.key == "" {
+			have.ids[j] = true
+		} else {
+			have.keys[k] = j
+		}
+		return nil
+	})
+	return have, err
+}
+
+// has reports whether the creation is stored already: it is whole or not at all, so its first job says it.
+func (h claims) has(c *engine.Creation) bool { return len(c.Jobs) > 0 && h.ids[c.Jobs[0].ID] }
+
+// claim takes the creation's job keys, or names one that is taken.
+func (h claims) claim(c *engine.Creation) (taken string) {
+	for n, j := range c.Jobs {
+		if j.Key == "" {
+			continue
+		}
+		k := scoped{c.Tenant, j.Key}
+		if _, ok := h.keys[k]; ok {
+			for _, mine := range c.Jobs[:n] {
+				if mine.Key != "" {
+					delete(h.keys, scoped{c.Tenant, mine.Key})
+				}
+			}
+			return j.Key
+		}
+		h.keys[k] = j.ID
+	}
+	return ""
+}
+
+func scopedArrays(list []scoped) (tenants, keys *array) {
+	slices.SortFunc(list, compareScoped)
+	tenants, keys = texts(len(list)), texts(len(list))
+	for _, k := range list {
+		tenants.text(string(k.tenant))
+		keys.text(k.key)
+	}
+	return tenants, keys
+}

@@ -1,0 +1,18 @@
+// Package postgres is the store over PostgreSQL 15 and later.
+//
+// An execution that has not finished is one row of live; its column lease is
+// the authority over it, and every statement that changes it names the token
+// in its WHERE. A lease sets it by compare-and-set and writes one row a worker
+// session to the directory (leases), a finish deletes the row by its token and
+// inserts it into executions, which has one table a day; both are one statement
+// and one round trip. What a dead session held is found through the directory.
+//
+// There are two pools of connections: the hot one, for everything between
+// creating a job and finishing it, whose plans do not depend on statistics
+// (plans.go), and the reading one, for what people look at. Rows travel as
+// arrays in the binary form (wire.go), sorted by id wherever rows are locked.
+//
+// The package decides no policy, logs nothing and measures nothing; it never
+// holds a transaction open while its caller thinks. Errors of the driver are
+// translated here (errors.go): nobody else sees them by their type.
+package postgres

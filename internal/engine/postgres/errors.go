@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// The SQLSTATEs on which this package decides.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	uniqueViolation      = "23505"
+	checkViolation       = "23514" // also: no partition for the row
+	undefinedTable       = "42P01"
+	lockNotAvailable     = "55P03"
+)
+
+const retries = 3
+
+// write runs f on a connection of the hot path, and again where the database chose it to give way.
+func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+	return run(ctx, s.hot, hotPatience, doing, f)
+}
+
+// look runs f on a connection for reading.
+func (s *Store) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+	return run(ctx, s.read, readPatience, doing, f)
+}
+
+func run(ctx context.Context, pool *pgxpool.Pool, patience time.Duration, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for try := 0; ; try++ {
+		err := pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return f(ctx, c) })
+		if try == retries || !(isCode(err, serializationFailure) || isCode(err, deadlockDetected)) {
+			return translate(doing, err)
+		}
+		select {
+		case <-ctx.Done():
+			return translate(doing, err)
+		case <-time.After(time.Duration((1 + rand.Float64()) * float64(int(5*time.Millisecond)<<try))):
+		}
+	}
+}
+
+func isCode(err error, code string) bool {
+	var p *pgconn.PgError
+	return errors.As(err, &p) && p.Code == code
+}
+
+// translate says what was being done, and gives the driver's errors the names that callers know.
+func translate(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+	case isCode(err, undefinedTable):
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrSchema, err)
+	case unavailable(err):
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// unavailable reports whether the server cannot be reached, is going down, is full or is too slow.
+func unavailable(err error) bool {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return true
+	}
+	var p *pgconn.PgError
+	if errors.As(err, &p) {
+		switch p.Code {
+		case serializationFailure, deadlockDetected, lockNotAvailable,
+			"57014", // statement_timeout
+			"25P03", // idle_in_transaction_session_timeout
+			"25006": // read only: a standby, or about to become one
+			return true
+		}
+		// connection, resources, shutdown, input and output
+		for _, class := range []string{"08", "53", "57P", "58"} {
+			if strings.HasPrefix(p.Code, class) {
+				return true
+			}
+		}
+		return false
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, puddle.ErrClosedPool) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}

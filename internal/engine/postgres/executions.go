@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	// executionColumns are what stored reads, of v (liveRow or pastRow) and the job j.
+	executionColumns = `v.id, v.job, j.name, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at, v.attempt, v.tries, v.lost,
+		v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending`
+
+	// liveStatus is job.Queued, or RUNNING.
+	liveStatus = `(CASE WHEN v.lease > 0 THEN 3 WHEN v.hold <> 0 THEN 1 WHEN v.tries > 0 THEN 4 ELSE 2 END)::int2`
+
+	liveRow = `SELECT v.id, v.job, v.tenant, ` + liveStatus + ` AS status, v.trigger, v.scheduled_at, v.due_at, v.started_at, NULL::timestamptz AS finished_at,
+		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, abs(v.lease) AS token, v.retry_of, v.payload, NULL::bytea AS result, NULL::bytea AS ending
+		FROM live v`
+	pastRow = `SELECT v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
+		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending
+		FROM executions v`
+)
+
+// stored is where the columns of an execution are scanned to.
+type stored struct {
+	e      job.Execution
+	ending []byte
+}
+
+func (s *stored) targets() []any {
+	e := &s.e
+	return []any{
+		(*[16]byte)(&e.ID), (*[16]byte)(&e.Job), (*text)(&e.JobName), (*string)(&e.Tenant), (*uint8)(&e.Status), (*uint8)(&e.Trigger),
+		at(&e.ScheduledAt), at(&e.DueAt), at(&e.StartedAt), at(&e.FinishedAt), &e.Attempt, &e.Tries, &e.Lost, &e.MaxAttempts, &e.Priority, (*int16)(&e.Partition),
+		(*id)(&e.Worker), (*int64)(&e.Token), (*id)(&e.RetryOf), &e.Payload, &e.Result, &s.ending,
+	}
+}
+
+func (s *stored) decode() (job.Execution, error) {
+	var err error
+	s.e.Error, s.e.Response, err = engine.DecodeEnd(s.ending)
+	return s.e, err
+}
+
+func scanExecution(row pgx.CollectableRow) (job.Execution, error) {
+	var x stored
+	if err := row.Scan(x.targets()...); err != nil {
+		return job.Execution{}, err
+	}
+	return x.decode()
+}
+
+// One statement is one snapshot: an execution that finishes meanwhile is in one of the two.
+const executionSQL = `
+	SELECT ` + executionColumns + `
+	FROM (` + liveRow + ` WHERE v.id = $2 AND v.tenant = $1 UNION ALL ` + pastRow + ` WHERE v.id = $2 AND v.tenant = $1) v
+	LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job
+	LIMIT 1`
+
+// Execution finds one execution, wherever it is.
+func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {
+	var out job.Execution
+	err := s.look(ctx, "find an execution", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, executionSQL, string(t), [16]byte(id))
+		var err error
+		out, err = pgx.CollectExactlyOneRow(rows, scanExecution)
+		return found(err)
+	})
+	return out, err
+}
+
+// FindExecutions lists executions of a job, those with the latest scheduled time first.
+func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
+	var ps params
+	live, past := executionConditions(f, &ps)
+	all, allParams := "FROM (SELECT 1 FROM live v WHERE "+live+" UNION ALL SELECT 1 FROM executions v WHERE "+past+") v", ps
+	behind := ""
+	if p.Cursor != "" {
+		instant, id, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
+			return engine.ExecutionPage{}, err
+		}
+		behind = " AND (v.scheduled_at, v.id) < (" + ps.add(instant) + ", " + ps.add(id) + ")"
+	}
+	limit := max(p.Limit, 1)
+	order := fmt.Sprintf(" ORDER BY v.scheduled_at DESC, v.id DESC LIMIT %d", limit+1)
+	page := "SELECT " + executionColumns + " FROM ((" + liveRow + " WHERE " + live + behind + order + ") UNION ALL (" + pastRow + " WHERE " + past + behind + order + `)) v
+		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job` + order
+	var out engine.ExecutionPage
+	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = engine.ExecutionPage{}
+		rows, _ := c.Query(ctx, page, ps...)
+		var err error
+		if out.Executions, err = pgx.CollectRows(rows, scanExecution); err != nil {
+			return err
+		}
+		if len(out.Executions) > limit {
+			out.Executions = out.Executions[:limit]
+			last := out.Executions[limit-1]
+			out.Next = engine.EncodeCursor(last.ScheduledAt, last.ID)
+		}
+		out.Total, err = total(ctx, c, all, allParams)
+		return err
+	})
+	return out, err
+}
+
+// executionConditions are the filter's, for each of the two tables.
+func executionConditions(f engine.ExecutionFilter, ps *params) (live, past string) {
+	both := "v.job = " + ps.add([16]byte(f.Job)) + " AND v.tenant = " + ps.add(string(f.Tenant))
+	if !f.From.IsZero() {
+		both += " AND v.scheduled_at >= " + ps.add(f.From)
+	}
+	if !f.Until.IsZero() {
+		both += " AND v.scheduled_at < " + ps.add(f.Until)
+	}
+	if len(f.Statuses) == 0 {
+		return both, both
+	}
+	open, final := smallints(0), smallints(0)
+	for _, x := range f.Statuses {
+		if x.Final() {
+			final.int2(int(x))
+		} else {
+			open.int2(int(x))
+		}
+	}
+	live, past = "false", "false"
+	if len(open.cells) > 0 {
+		live = both + " AND " + liveStatus + " = ANY (" + ps.add(open) + "::int2[])"
+	}
+	if len(final.cells) > 0 {
+		past = both + " AND v.status = ANY (" + ps.add(final) + "::int2[])"
+	}
+	return live, past
+}
+
+// Attempts lists the failed and lost attempts of an execution, the first one first.
+func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
+	var out []job.PastAttempt
+	err := s.look(ctx, "list attempts", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, `
+			SELECT execution, token, number, worker, started_at, ended_at, ending FROM attempts WHERE execution = $1 AND tenant = $2 ORDER BY token`,
+			[16]byte(id), string(t))
+		var err error
+		out, err = pgx.CollectRows(rows, scanAttempt)
+		if err != nil || len(out) > 0 {
+			return err
+		}
+		var exists bool
+		err = c.QueryRow(ctx, `
+			SELECT EXISTS (SELECT 1 FROM live WHERE id = $1 AND tenant = $2 UNION ALL SELECT 1 FROM executions WHERE id = $1 AND tenant = $2)`,
+			[16]byte(id), string(t)).Scan(&exists)
+		if err == nil && !exists {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+	return out, err
+}
+
+func scanAttempt(row pgx.CollectableRow) (job.PastAttempt, error) {
+	var a job.PastAttempt
+	var ending []byte
+	err := row.Scan((*[16]byte)(&a.Execution), (*int64)(&a.Token), &a.Number, (*id)(&a.Worker), at(&a.StartedAt), at(&a.EndedAt), &ending)
+	if err != nil {
+		return a, err
+	}
+	e, _, err := engine.DecodeEnd(ending)
+	if e != nil {
+		a.Error = *e
+	}
+	return a, err
+}

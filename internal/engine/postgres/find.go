@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// found gives the driver's word for nothing the name that callers know.
+func found(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return engine.ErrNotFound
+	}
+	return err
+}
+
+// params are the parameters of a statement that is put together.
+type params []any
+
+// add adds a parameter and returns how the statement names it.
+func (p *params) add(v any) string {
+	*p = append(*p, v)
+	return fmt.Sprintf("$%d", len(*p))
+}
+
+func jobConditions(f engine.JobFilter, ps *params) string {
+	w := "j.tenant = " + ps.add(string(f.Tenant))
+	switch f.State {
+	case 0:
+		w += " AND j.state <> 4"
+	case job.Active:
+		w += " AND j.state = 1 AND NOT " + completed
+	case job.Completed:
+		w += " AND (j.state = 3 OR j.state = 1 AND " + completed + ")"
+	default:
+		w += " AND j.state = " + ps.add(int16(f.State))
+	}
+	if f.ScheduleType != 0 {
+		w += " AND j.kind = " + ps.add(int16(f.ScheduleType))
+	}
+	if f.Tag != "" {
+		w += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
+	}
+	if f.Name != "" {
+		w += " AND j.name = " + ps.add(f.Name)
+	}
+	if f.Text != "" {
+		like := " ILIKE " + ps.add("%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text)+"%")
+		w += " AND (j.name" + like + " OR j.key" + like + " OR j.description" + like + ")"
+	}
+	return w
+}
+
+// FindJobs lists jobs, the newest first.
+func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+	var ps params
+	w := jobConditions(f, &ps)
+	from := "FROM jobs j"
+	if f.State == job.Active || f.State == job.Completed {
+		from += waits
+	}
+	all, allParams := from+" WHERE "+w, ps
+	if p.Cursor != "" {
+		_, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
+			return engine.JobPage{}, err
+		}
+		w += " AND j.id < " + ps.add(after)
+	}
+	limit := max(p.Limit, 1)
+	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.target, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
+		jobColumns, definitionColumns, from, w, limit+1, withStats)
+	var out engine.JobPage
+	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = engine.JobPage{}
+		rows, _ := c.Query(ctx, page, ps...)
+		var err error
+		if out.Jobs, err = pgx.CollectRows(rows, scanJob); err != nil {
+			return err
+		}
+		if len(out.Jobs) > limit {
+			out.Jobs = out.Jobs[:limit]
+			last := out.Jobs[limit-1]
+			out.Next = engine.EncodeCursor(last.CreatedAt, last.ID)
+		}
+		out.Total, err = total(ctx, c, all, allParams)
+		return err
+	})
+	return out, err
+}
+
+// total counts what a FROM and WHERE choose; past TotalExact it takes the planner's word.
+func total(ctx context.Context, c *pgxpool.Conn, from string, ps params) (engine.Total, error) {
+	var t engine.Total
+	err := c.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 %s LIMIT %d) t", from, engine.TotalExact+1), ps...).Scan(&t.Count)
+	if err != nil || t.Count <= engine.TotalExact {
+		return t, err
+	}
+	var text []byte
+	if err := c.QueryRow(ctx, "EXPLAIN (FORMAT JSON) SELECT 1 "+from, ps...).Scan(&text); err != nil {
+		return t, err
+	}
+	var plans []struct {
+		Plan struct {
+			Rows float64 `json:"Plan Rows"`
+		}
+	}
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		return t, fmt.Errorf("read a plan: %w", err)
+	}
+	return engine.Total{Count: max(t.Count, int64(plans[0].Plan.Rows)), Estimate: true}, nil
+}

@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	// definitionColumns are what scanDefinition reads.
+	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec`
+
+	// waits finds out whether a job has an execution that has not finished, one
+	// probe of an index a job.
+	waits = ` LEFT JOIN LATERAL (SELECT true AS found FROM live v WHERE v.job = j.id AND v.tenant = j.tenant LIMIT 1) w ON true`
+	// completed is what makes a one-off job COMPLETED.
+	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL AND w.found IS NULL)`
+
+	// jobColumns are what scanJob reads, of the tables that withStats joins.
+	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.target, j.payload,
+		greatest(x.last_run_at, v.last_run_at), x.total, x.succeeded, x.average, x.p95, f.status`
+	withStats = waits + `
+		CROSS JOIN LATERAL (
+			SELECT count(*) AS total, count(*) FILTER (WHERE status = 10) AS succeeded, max(started_at) AS last_run_at,
+				(avg(extract(epoch FROM finished_at - started_at)) * 1e6)::int8 AS average,
+				(percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)::float8) * 1e6)::int8 AS p95
+			FROM executions WHERE job = j.id AND tenant = j.tenant
+		) x
+		CROSS JOIN LATERAL (SELECT max(started_at) AS last_run_at FROM live WHERE job = j.id AND tenant = j.tenant) v
+		LEFT JOIN LATERAL (SELECT status FROM executions WHERE job = j.id AND tenant = j.tenant ORDER BY finished_at DESC, id DESC LIMIT 1) f ON true`
+)
+
+// definition is where the columns of a definition are scanned to.
+type definition struct {
+	job  job.Job
+	spec []byte
+}
+
+func (d *definition) targets() []any {
+	j := &d.job
+	return []any{
+		(*[16]byte)(&j.ID), (*string)(&j.Tenant), (*text)(&j.Key), &j.Name, num(&j.State), num(&j.Schedule.Type), &j.Priority,
+		at(&j.NextRunAt), at(&j.CreatedAt), at(&j.UpdatedAt), &j.Revision, &j.Tags, &d.spec,
+	}
+}
+
+func (d *definition) decode() (job.Job, error) {
+	err := engine.DecodeSpec(d.spec, &d.job.Definition)
+	return d.job, err
+}
+
+func scanJob(row pgx.CollectableRow) (job.Job, error) {
+	var d definition
+	var over bool
+	var target []byte
+	var average, p95 int64
+	j := &d.job
+	err := row.Scan(append(d.targets(), &over, &target, &j.Payload, at(&j.LastRunAt), &j.Stats.Total, &j.Stats.Succeeded, num(&average), num(&p95), num(&j.Stats.LastStatus))...)
+	if err != nil {
+		return job.Job{}, err
+	}
+	if over {
+		j.State = job.Completed
+	}
+	j.Stats.AvgDuration, j.Stats.P95Duration = time.Duration(average)*time.Microsecond, time.Duration(p95)*time.Microsecond
+	if j.Target, err = engine.DecodeTarget(target); err != nil {
+		return job.Job{}, err
+	}
+	return d.decode()
+}
+
+// Job finds one job by its id, or, unless it is deleted, by its key.
+func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
+	var out job.Job
+	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) error {
+		const head = "SELECT " + jobColumns + " FROM jobs j" + withStats + " WHERE j.tenant = $1 AND "
+		var rows pgx.Rows
+		if ref.ID.IsZero() {
+			rows, _ = c.Query(ctx, head+"j.key = $2 AND j.state <> 4", string(t), ref.Key)
+		} else {
+			rows, _ = c.Query(ctx, head+"j.id = $2", string(t), [16]byte(ref.ID))
+		}
+		var err error
+		out, err = pgx.CollectExactlyOneRow(rows, scanJob)
+		return found(err)
+	})
+	return out, err
+}
+
+const (
+	deleteJobSQL = `
+		UPDATE jobs SET state = 4, next_run_at = NULL, revision = revision + 1, updated_at = $3
+		WHERE tenant = $1 AND id = $2 AND state <> 4`
+	cancelSQL = `
+		WITH gone AS (
+			DELETE FROM live v WHERE v.job = $2 AND v.tenant = $1 AND v.lease <= 0
+			RETURNING v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts,
+				v.priority, v.part, v.worker, -v.lease AS token, v.retry_of, v.payload
+		)
+		INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost, max_attempts,
+			priority, part, worker, token, retry_of, payload)
+		SELECT id, tenant, job, 13, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost, max_attempts,
+			priority, part, worker, token, retry_of, payload
+		FROM gone`
+)
+
+// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
+	err := s.write(ctx, "delete a job", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() error {
+			b := &pgx.Batch{}
+			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
+			b.Queue(cancelSQL, string(t), [16]byte(id))
+			return c.SendBatch(ctx, b).Close()
+		})
+	})
+	if err != nil {
+		return job.Job{}, err
+	}
+	return s.Job(ctx, t, engine.Ref{ID: id})
+}

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// sortedIDs makes an array of ids, sorted.
+func sortedIDs[T ~[16]byte](list []T) *array {
+	a := uuids(len(list))
+	for _, u := range sortedBy(list, func(u T) [16]byte { return u }) {
+		a.uuid(u)
+	}
+	return a
+}
+
+// sortedBy sorts a copy by id, so that all who lock rows lock them in one order.
+func sortedBy[T any](list []T, id func(T) [16]byte) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int {
+		x, y := id(a), id(b)
+		return bytes.Compare(x[:], y[:])
+	})
+	return list
+}
+
+// pairs makes the arrays of executions and tokens, sorted.
+func pairs(ls []job.Lease) (ids, tokens *array) {
+	ids, tokens = uuids(len(ls)), bigints(len(ls))
+	for _, l := range sortedBy(ls, func(l job.Lease) [16]byte { return l.Execution }) {
+		ids.uuid(l.Execution)
+		tokens.int8(int64(l.Token))
+	}
+	return ids, tokens
+}
+
+// lanesSQL skips from lane to lane, one probe of the index each.
+const lanesSQL = `
+	WITH RECURSIVE l(part, tenant, priority) AS (
+		(SELECT part, tenant, priority FROM live WHERE part >= 0 ORDER BY part, tenant, priority LIMIT 1)
+		UNION ALL
+		SELECT n.part, n.tenant, n.priority FROM l CROSS JOIN LATERAL (
+			SELECT part, tenant, priority FROM live v WHERE part >= 0 AND (v.part, v.tenant, v.priority) > (l.part, l.tenant, l.priority)
+			ORDER BY part, tenant, priority LIMIT 1
+		) n
+	)
+	SELECT part, tenant, priority FROM l`
+
+// Lanes lists the lanes that hold any execution.
+func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
+	var out []job.Lane
+	err := s.write(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, lanesSQL)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
+			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), &l.Priority)
+			return l, err
+		})
+		return err
+	})
+	return out, err
+}
+
+const readySQL = `
+	SELECT ` + readyColumns + `
+	FROM unnest($1::int2[], $2::text[], $3::int2[], $4::timestamptz[], $5::uuid[]) WITH ORDINALITY c(part, tenant, priority, due_at, id, n)
+	CROSS JOIN LATERAL (
+		SELECT ` + readyColumns + ` FROM live v
+		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.priority = c.priority
+			AND (v.due_at, v.id) > (coalesce(c.due_at, '-infinity'), c.id) AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0
+		ORDER BY v.due_at, v.id LIMIT $6
+	) v
+	ORDER BY c.n, v.due_at, v.id`
+
+// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+	if len(cs) == 0 {
+		return nil, nil
+	}
+	n := len(cs)
+	parts, tenants, priorities, dues, ids := smallints(n), texts(n), smallints(n), instants(n), uuids(n)
+	for _, c := range cs {
+		parts.int2(int(c.Lane.Partition))
+		tenants.text(string(c.Lane.Tenant))
+		priorities.int2(c.Lane.Priority)
+		dues.time(c.DueAt)
+		ids.uuid(c.After)
+	}
+	var out []job.Ready
+	err := s.write(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, priorities, dues, ids, perLane))
+		return err
+	})
+	return out, err
+}
+
+// A grant whose session has ended gets the token 0, under which nothing is
+// leased. A session bound to a tenant is given nothing of another's.
+const leaseSQL = `
+	WITH g AS MATERIALIZED (
+		SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 ELSE nextval('tokens') END ORDER BY g.n) AS tokens,
+			array_agg(coalesce(s.tenant, '') ORDER BY g.n) AS tenants, count(s.tenant) > 0 AS bound
+		FROM unnest($1::uuid[]) WITH ORDINALITY g(worker, n)
+		LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
+	), leased AS (
+		UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1
+		FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token FROM unnest($2::uuid[], $3::int[]) c(id, g) OFFSET 0) c, jobs j
+		WHERE v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now()
+			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job
+		RETURNING c.g, v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at,
+			j.target, coalesce(v.payload, j.payload) AS payload
+	), directory AS (
+		INSERT INTO leases (lease, worker, at, ids) SELECT lease, ($1::uuid[])[g], now(), array_agg(id) FROM leased GROUP BY lease, g
+	)
+	SELECT id, lease, job, name, tenant, trigger, attempt, max_attempts, scheduled_at, due_at, leased_at, target, payload FROM leased`
+
+// Lease gives each session the executions it asks for, in one commit and in the order asked for.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+	if len(gs) == 0 {
+		return nil, nil
+	}
+	type wish struct {
+		id    job.ExecutionID
+		grant int
+	}
+	var wishes []wish
+	places := map[job.ExecutionID]int{}
+	workers := uuids(len(gs))
+	for g, grant := range gs {
+		workers.uuid(grant.Worker)
+		for _, id := range grant.Executions {
+			if _, ok := places[id]; !ok {
+				places[id] = len(wishes)
+			}
+			wishes = append(wishes, wish{id, g + 1})
+		}
+	}
+	ids, grants := uuids(len(wishes)), ints(len(wishes))
+	for _, w := range sortedBy(wishes, func(w wish) [16]byte { return w.id }) {
+		ids.uuid(w.id)
+		grants.int4(w.grant)
+	}
+	var out []job.Attempt
+	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, err := c.Query(ctx, leaseSQL, workers, ids, grants)
+		if err != nil {
+			return err
+		}
+		if out, err = collectAttempts(rows, len(wishes), places); err != nil || len(out) > 0 {
+			return err
+		}
+		var alive bool
+		err = c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ANY ($1::uuid[]) AND NOT deposed AND expires_at > now())", workers).Scan(&alive)
+		if err == nil && !alive {
+			return engine.ErrSession
+		}
+		return err
+	})
+	return out, err
+}
+
+const heldSQL = `
+	SELECT ` + executionColumns + `, j.spec, j.state
+	FROM unnest($1::uuid[], $2::int8[]) c(id, token)
+	CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0 OFFSET 0) v
+	CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
+
+// Held reads what deciding an outcome needs, of those leases that still hold.
+func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	ids, tokens := pairs(ls)
+	var out []job.Held
+	err := s.write(ctx, "read what is held", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, heldSQL, ids, tokens)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Held, error) {
+			var x stored
+			var h job.Held
+			var spec []byte
+			if err := r.Scan(append(x.targets(), &spec, (*uint8)(&h.JobState))...); err != nil {
+				return h, err
+			}
+			var d job.Definition
+			if err := engine.DecodeSpec(spec, &d); err != nil {
+				return h, err
+			}
+			h.Retry = d.Retry
+			h.Execution, err = x.decode()
+			return h, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Release returns executions to the queue, uncharged; stale leases are passed over.
+func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	ids, tokens := pairs(ls)
+	var out []job.Ready
+	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		out, err = collectReady(c.Query(ctx, `
+			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
+			FROM unnest($1::uuid[], $2::int8[]) r(id, token)
+			WHERE v.id = ANY (ARRAY[r.id]) AND v.lease = r.token AND v.lease > 0
+			RETURNING `+readyColumns, ids, tokens))
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+func migrations() ([]engine.Migration, error) { return engine.Migrations(files, "migrations") }
+
+const (
+	migrationLock = 0x4361_7269 // the first half of the advisory lock's key; the other is the schema's name
+	migrationWait = time.Minute // for another process that migrates
+	tableWait     = 5 * time.Second
+	stepTime      = 10 * time.Minute
+)
+
+// Migrate applies the steps that are missing, each in one transaction, and
+// prepares the tables of the coming days. Of two at once one waits for the other.
+func (s *Store) Migrate(ctx context.Context) error {
+	cfg := s.admin.Copy()
+	cfg.RuntimeParams["statement_timeout"] = setting(stepTime)
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return translate("migrate", err)
+	}
+	defer c.Close(context.WithoutCancel(ctx)) // which also gives the lock back
+	if err := setLockTimeout(ctx, c, migrationWait); err != nil {
+		return translate("migrate", err)
+	}
+	_, err = c.Exec(ctx, "SELECT pg_advisory_lock($1, hashtext(current_schema()))", migrationLock)
+	if isCode(err, lockNotAvailable) {
+		return fmt.Errorf("migrate: %w: another process has been migrating this database for %v; want it to end, or its connection ended", engine.ErrUnavailable, migrationWait)
+	}
+	if err != nil {
+		return translate("migrate", err)
+	}
+	if err := setLockTimeout(ctx, c, tableWait); err != nil {
+		return translate("migrate", err)
+	}
+	done, err := applied(ctx, c)
+	if err != nil {
+		return translate("migrate", err)
+	}
+	all, err := migrations()
+	if err != nil {
+		return err
+	}
+	pending, err := engine.PendingMigrations(all, done)
+	if err != nil {
+		return err
+	}
+	for _, m := range pending {
+		if err := apply(ctx, c, m); err != nil {
+			return translate(fmt.Sprintf("migration %04d (%s)", m.Version, m.Name), err)
+		}
+	}
+	if _, err := prepareDays(ctx, c); err != nil {
+		return translate("migrate", err)
+	}
+	s.ready.Store(true)
+	return nil
+}
+
+func setLockTimeout(ctx context.Context, c *pgx.Conn, d time.Duration) error {
+	_, err := c.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", setting(d))
+	return err
+}
+
+func applied(ctx context.Context, c *pgx.Conn) ([]engine.Applied, error) {
+	_, err := c.Exec(ctx, `
+		CREATE TABLE IF NOT EXISTS carillon_migrations (
+			version    int PRIMARY KEY,
+			name       text NOT NULL,
+			sum        text NOT NULL,
+			applied_at timestamptz NOT NULL DEFAULT now()
+		)`)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.Query(ctx, "SELECT version, sum FROM carillon_migrations ORDER BY version")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (a engine.Applied, err error) {
+		err = r.Scan(&a.Version, &a.Sum)
+		return a, err
+	})
+}
+
+func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		// A step is many statements, which only the simple protocol takes at once.
+		if _, err := c.PgConn().Exec(ctx, m.SQL).ReadAll(); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum) VALUES ($1, $2, $3)", m.Version, m.Name, m.Sum)
+		return err
+	})
+}

@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Config is what Open needs.
+type Config struct {
+	URL              string // postgres://user:password@host:port/database, or the key=value form
+	ApplicationName  string // as pg_stat_activity shows it; "" for carillon
+	AllowAsyncCommit bool   // accept a server that may lose what it acknowledged
+	HotConns         int    // 0: 6
+	ReadConns        int    // 0: 8
+	Logger           *slog.Logger
+}
+
+// Store is the store over one PostgreSQL database.
+type Store struct {
+	hot, read *pgxpool.Pool
+	admin     *pgx.ConnConfig // for connections of its own: migrations
+	about     string
+	ready     atomic.Bool // the schema was found to be this version's
+	// swept is the token up to which Tidy has looked at the directory: leases that
+	// are held for long must not keep it from those behind them.
+	swept atomic.Int64
+}
+
+var _ engine.Store = (*Store)(nil)
+
+const oldestVersion = 150000
+
+// Open connects to the database and checks that it keeps what it acknowledges.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	base, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		// The driver's message quotes the text, and with it perhaps a password.
+		return nil, errors.New("the address of PostgreSQL is not valid; want postgres://user:password@host:5432/database?sslmode=verify-full (what was given is not shown, since it may hold a password)")
+	}
+	cc := base.ConnConfig
+	if cfg.ApplicationName != "" {
+		cc.RuntimeParams["application_name"] = cfg.ApplicationName
+	} else if cc.RuntimeParams["application_name"] == "" {
+		cc.RuntimeParams["application_name"] = "carillon"
+	}
+	cc.RuntimeParams["timezone"] = "UTC"
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = 5 * time.Second
+	}
+	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
+	srv, err := inspect(ctx, cc)
+	if err != nil {
+		return nil, translate("open PostgreSQL at "+where, err)
+	}
+	if err := srv.check(cfg.AllowAsyncCommit); err != nil {
+		return nil, fmt.Errorf("open PostgreSQL at %s: %w", where, err)
+	}
+	if cfg.Logger != nil && (srv.commit == "off" || srv.fsync == "off") {
+		cfg.Logger.WarnContext(ctx, "PostgreSQL may lose what it has acknowledged, and store.allow_async_commit accepts that",
+			"synchronous_commit", srv.commit, "fsync", srv.fsync)
+	}
+
+	s := &Store{admin: cc.Copy(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	durable := map[string]string{}
+	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
+		durable["synchronous_commit"] = "on" // whatever a role or database is set to
+	}
+	if s.hot, err = pool(ctx, base, or(cfg.HotConns, 6), hotSettings, durable); err != nil {
+		return nil, translate("open PostgreSQL at "+where, err)
+	}
+	if s.read, err = pool(ctx, base, or(cfg.ReadConns, 8), readSettings, durable); err != nil {
+		s.hot.Close()
+		return nil, translate("open PostgreSQL at "+where, err)
+	}
+	return s, nil
+}
+
+func or(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+func pool(ctx context.Context, base *pgxpool.Config, conns int, settings ...map[string]string) (*pgxpool.Pool, error) {
+	c := base.Copy()
+	c.MaxConns = int32(conns)
+	for _, m := range settings {
+		maps.Copy(c.ConnConfig.RuntimeParams, m)
+	}
+	c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		registerArrays(conn)
+		return nil
+	}
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+// server is what Open asks a server about itself.
+type server struct {
+	number            int
+	version           string
+	commit, fsync     string
+	encoding          string
+	standby, readOnly bool
+}
+
+func inspect(ctx context.Context, cc *pgx.ConnConfig) (server, error) {
+	var v server
+	c, err := pgx.ConnectConfig(ctx, cc.Copy())
+	if err != nil {
+		return v, err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	err = c.QueryRow(ctx, `
+		SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('synchronous_commit'), current_setting('fsync'),
+			current_setting('server_encoding'), pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool`).
+		Scan(&v.number, &v.version, &v.commit, &v.fsync, &v.encoding, &v.standby, &v.readOnly)
+	return v, err
+}
+
+func (v server) check(allowAsync bool) error {
+	switch {
+	case v.number < oldestVersion:
+		return fmt.Errorf("the server is version %s; want 15 or later", v.version)
+	case v.standby:
+		return errors.New("the server is a standby (pg_is_in_recovery() is true); want the primary")
+	case v.readOnly:
+		return errors.New("default_transaction_read_only is on; want off, for this role and database")
+	case v.encoding != "UTF8":
+		return fmt.Errorf("the database's encoding is %s; want UTF8", v.encoding)
+	case v.commit == "off" && !allowAsync:
+		return errors.New("synchronous_commit is off, so that a crash may lose jobs that were acknowledged; want on (or set store.allow_async_commit to accept the loss)")
+	case v.fsync == "off" && !allowAsync:
+		return errors.New("fsync is off, so that a crash may destroy the database; want on (or set store.allow_async_commit to accept the loss)")
+	}
+	return nil
+}
+
+// Describe names the server's version, address and database.
+func (s *Store) Describe() string { return s.about }
+
+// Now is the server's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var t time.Time
+	err := s.write(ctx, "read the clock", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t)
+	})
+	return t.UTC(), err
+}
+
+// Ping reports whether the server answers and the schema is this version's.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.write(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
+		if s.ready.Load() {
+			_, err := c.Exec(ctx, "SELECT 1")
+			return err
+		}
+		ms, err := migrations()
+		if err != nil {
+			return err
+		}
+		var has int
+		if err := c.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM carillon_migrations").Scan(&has); err != nil {
+			return err
+		}
+		if has < len(ms) {
+			return fmt.Errorf("%w: it has %d migrations of %d; run carillon migrate", engine.ErrSchema, has, len(ms))
+		}
+		s.ready.Store(true)
+		return nil
+	})
+}
+
+// Close ends all connections, after what they are doing.
+func (s *Store) Close() error {
+	s.hot.Close()
+	s.read.Close()
+	return nil
+}

@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"fmt"
+	"time"
+)
+
+// The time a statement may take, on the server and, for one that no longer
+// answers, here. The client's covers the wait for a connection and retries.
+const (
+	hotStatement  = 3 * time.Second
+	readStatement = 10 * time.Second
+	hotPatience   = 10 * time.Second
+	readPatience  = 15 * time.Second
+)
+
+// Statements of the hot path must not depend on statistics: a queue's tables
+// are empty and huge by turns, and a plan made for the one is ruinous for the
+// other. The settings leave nested loops over indexes, which also lock rows in
+// the order of the array that drives them. They do not forbid the planner to
+// walk a whole index where it believes a table to be empty, so the statements do:
+//
+//   - an updated or deleted table is joined by v.id = ANY (ARRAY[c.id]): usable
+//     with the index, but no equality that a walk in index order could serve;
+//   - jobs is joined by tenant = ANY (ARRAY[…]) AND id BETWEEN x AND x likewise;
+//   - what is only read stands in a LATERAL subquery with OFFSET 0;
+//   - live_lane is partial over all rows, so that only those who say part >= 0
+//     use it: its last column is the id, too.
+//
+// TestPlans holds every statement to this, on tables the planner takes for empty.
+var hotSettings = map[string]string{
+	"enable_seqscan":                      "off",
+	"enable_bitmapscan":                   "off",
+	"enable_hashjoin":                     "off",
+	"enable_mergejoin":                    "off",
+	"plan_cache_mode":                     "force_generic_plan",
+	"jit":                                 "off",
+	"statement_timeout":                   setting(hotStatement),
+	"idle_in_transaction_session_timeout": setting(hotStatement),
+}
+
+var readSettings = map[string]string{
+	"jit":                                 "off",
+	"statement_timeout":                   setting(readStatement),
+	"idle_in_transaction_session_timeout": setting(readStatement),
+}
+
+// setting is a duration as PostgreSQL's settings take it.
+func setting(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

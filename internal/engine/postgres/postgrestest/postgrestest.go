@@ -1,0 +1,53 @@
+// Package postgrestest gives tests a fresh PostgreSQL database.
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Server is the URL of the server that tests use.
+func Server(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv("CARILLON_TEST_POSTGRES")
+	if server == "" {
+		t.Fatal("there is no PostgreSQL server to test on: run make test, or set CARILLON_TEST_POSTGRES")
+	}
+	return server
+}
+
+// URL is the address of a new, empty database that is dropped at the test's end.
+func URL(t testing.TB) string {
+	t.Helper()
+	server := Server(t)
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		t.Fatal("CARILLON_TEST_POSTGRES is not a URL such as postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	}
+	name := "carillon_test_" + strings.ToLower(rand.Text()[:16])
+	run(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { run(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u.Path = "/" + name
+	return u.String()
+}
+
+func run(t testing.TB, server, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatalf("CARILLON_TEST_POSTGRES: %v", err)
+	}
+	defer c.Close(ctx)
+	if _, err := c.Exec(ctx, sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}

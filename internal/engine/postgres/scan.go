@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// instant scans a timestamptz into UTC; NULL becomes the zero time.
+type instant time.Time
+
+func (i *instant) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*i = instant{}
+	if v.Valid {
+		*i = instant(v.Time.UTC())
+	}
+	return nil
+}
+
+func at(t *time.Time) *instant { return (*instant)(t) }
+
+// id scans a uuid; NULL becomes the zero id.
+type id [16]byte
+
+func (i *id) ScanUUID(v pgtype.UUID) error {
+	*i = v.Bytes
+	return nil
+}
+
+// text scans a text; NULL becomes the empty one.
+type text string
+
+func (t *text) ScanText(v pgtype.Text) error {
+	*t = text(v.String)
+	return nil
+}
+
+// number scans an integer of any width; NULL becomes zero.
+type number[T ~int | ~int16 | ~int64 | ~uint8] struct{ to *T }
+
+func (n number[T]) ScanInt64(v pgtype.Int8) error {
+	*n.to = T(v.Int64)
+	return nil
+}
+
+func num[T ~int | ~int16 | ~int64 | ~uint8](to *T) number[T] { return number[T]{to} }
+
+// readyColumns are the columns of live that collectReady reads.
+const readyColumns = "v.id, v.tenant, v.part, v.priority, v.due_at"
+
+func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []job.Ready
+	var r job.Ready
+	to := []any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), &r.Priority, at(&r.DueAt)}
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}

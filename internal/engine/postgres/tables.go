@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// table says how rows of a table are inserted: many by COPY, few by unnest.
+type table struct {
+	elements []uint32 // the type of each column
+	insert   string
+	copy     string
+}
+
+type field struct {
+	name    string
+	element uint32
+}
+
+func newTable(name string, fields ...field) table {
+	t := table{}
+	var columns, values, params []string
+	types := map[uint32]string{
+		pgtype.UUIDOID: "uuid", pgtype.Int2OID: "int2", pgtype.Int4OID: "int4", pgtype.Int8OID: "int8",
+		pgtype.TimestamptzOID: "timestamptz", pgtype.TextOID: "text", pgtype.ByteaOID: "bytea", pgtype.TextArrayOID: "text",
+	}
+	for i, f := range fields {
+		t.elements = append(t.elements, f.element)
+		columns = append(columns, f.name)
+		params = append(params, fmt.Sprintf("$%d::%s[]", i+1, types[f.element]))
+		if f.element == pgtype.TextArrayOID {
+			values = append(values, f.name+"::text[]") // unnest would flatten arrays in arrays
+		} else {
+			values = append(values, f.name)
+		}
+	}
+	list := strings.Join(columns, ", ")
+	t.insert = fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM unnest(%s) t(%s)", name, list, strings.Join(values, ", "), strings.Join(params, ", "), list)
+	t.copy = fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", name, list)
+	return t
+}
+
+var (
+	jobsTable = newTable("jobs",
+		field{"tenant", pgtype.TextOID}, field{"id", pgtype.UUIDOID}, field{"key", pgtype.TextOID}, field{"name", pgtype.TextOID},
+		field{"description", pgtype.TextOID}, field{"state", pgtype.Int2OID}, field{"kind", pgtype.Int2OID}, field{"part", pgtype.Int2OID},
+		field{"priority", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"revision", pgtype.Int4OID},
+		field{"next_run_at", pgtype.TimestamptzOID}, field{"created_at", pgtype.TimestamptzOID}, field{"updated_at", pgtype.TimestamptzOID},
+		field{"tags", pgtype.TextArrayOID}, field{"spec", pgtype.ByteaOID}, field{"target", pgtype.ByteaOID}, field{"payload", pgtype.ByteaOID})
+	liveTable = newTable("live",
+		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
+		field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
+		field{"nonce", pgtype.Int8OID}, field{"trigger", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"hold", pgtype.Int2OID},
+		field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID})
+	idempotencyTable = newTable("idempotency",
+		field{"tenant", pgtype.TextOID}, field{"key", pgtype.TextOID}, field{"hash", pgtype.ByteaOID}, field{"answer", pgtype.ByteaOID},
+		field{"expires_at", pgtype.TimestamptzOID})
+)
+
+// sheet gathers rows of a table, in one of the two forms.
+type sheet struct {
+	table table
+	cols  []*array // nil: for COPY
+	body  cells
+	rows  int
+	col   int
+}
+
+func (t table) arrays() *sheet {
+	s := &sheet{table: t}
+	for _, e := range t.elements {
+		if e == pgtype.TextArrayOID {
+			e = pgtype.TextOID
+		}
+		s.cols = append(s.cols, &array{element: e})
+	}
+	return s
+}
+
+// copies begins a sheet for COPY, with room for rows of that many bytes.
+func (t table) copies(room int) *sheet {
+	return &sheet{table: t, body: append(make(cells, 0, min(room, copyBytes)+len(copyHeader)), copyHeader...)}
+}
+
+// row begins a row.
+func (s *sheet) row() {
+	if s.cols == nil {
+		s.body = binary.BigEndian.AppendUint16(s.body, uint16(len(s.table.elements)))
+	}
+	s.rows++
+	s.col = 0
+}
+
+// next is where the row's next value goes.
+func (s *sheet) next() *cells {
+	s.col++
+	if s.cols == nil {
+		return &s.body
+	}
+	return &s.cols[s.col-1].cells
+}
+
+// texts writes an array of texts.
+func (s *sheet) texts(list []string) {
+	c := s.next()
+	if s.cols == nil || len(list) == 0 {
+		c.texts(list)
+		return
+	}
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	var b strings.Builder
+	for i, t := range list {
+		b.WriteString(map[bool]string{true: `{"`, false: `,"`}[i == 0])
+		_, _ = escape.WriteString(&b, t)
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	c.text(b.String())
+}
+
+func (s *sheet) queue(b *pgx.Batch) {
+	if s.rows == 0 {
+		return
+	}
+	b.Queue(s.table.insert, s.args()...)
+}
+
+func (s *sheet) args() []any {
+	args := make([]any, len(s.cols))
+	for i, c := range s.cols {
+		args[i] = c
+	}
+	return args
+}
+
+var copyHeader = append([]byte("PGCOPY\n\xff\r\n\x00"), 0, 0, 0, 0, 0, 0, 0, 0)
+
+// flush sends what was gathered for COPY.
+func (s *sheet) flush(ctx context.Context, c *pgx.Conn) error {
+	if s.rows == 0 {
+		return nil
+	}
+	_, err := c.PgConn().CopyFrom(ctx, bytes.NewReader(append(s.body, 0xff, 0xff)), s.table.copy)
+	s.body, s.rows = s.body[:len(copyHeader)], 0
+	return err
+}
+
+func (s *sheet) job(t tenant.ID, j *job.Job) {
+	s.row()
+	s.next().text(string(t))
+	s.next().uuid(j.ID)
+	s.next().textOrNull(j.Key)
+	s.next().text(j.Name)
+	s.next().textOrNull(j.Description)
+	s.next().int2(int(j.State))
+	s.next().int2(int(j.Schedule.Type))
+	s.next().int2(int(job.PartitionOf(j.ID)))
+	s.next().int2(j.Priority)
+	s.next().int4(j.Retry.MaxRetries + 1)
+	s.next().int4(j.Revision)
+	s.next().time(j.NextRunAt)
+	s.next().time(j.CreatedAt)
+	s.next().time(j.UpdatedAt)
+	s.texts(j.Tags)
+	s.next().bytes(engine.EncodeSpec(j.Definition))
+	s.next().bytes(engine.EncodeTarget(j.Target))
+	s.next().bytes(j.Payload)
+}
+
+func (s *sheet) execution(t tenant.ID, e *job.Execution) {
+	s.row()
+	s.next().uuid(e.ID)
+	s.next().text(string(t))
+	s.next().uuid(e.Job)
+	s.next().int2(int(e.Partition))
+	s.next().int2(e.Priority)
+	s.next().time(e.DueAt)
+	s.next().time(e.ScheduledAt)
+	s.next().int8(e.Nonce())
+	s.next().int2(int(e.Trigger))
+	s.next().int4(e.MaxAttempts)
+	s.next().int2(hold(e))
+	s.next().uuidOrNull(e.RetryOf)
+	s.next().bytes(e.Payload)
+}
+
+func hold(e *job.Execution) int {
+	if e.Status == job.Waiting {
+		return 1
+	}
+	return 0
+}

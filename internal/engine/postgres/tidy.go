@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// How much one pass of Tidy does, well within a statement's time.
+const (
+	tidiedKeys     = 5_000
+	tidiedSessions = 1_000
+	tidiedLeases   = 100 // each of up to a thousand executions or so
+)
+
+const (
+	tidyKeysSQL = `
+		DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM idempotency WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+	// An hour, so that no lease that began before the end of its session can still commit.
+	tidySessionsSQL = `
+		DELETE FROM sessions WHERE id = ANY (ARRAY(
+			SELECT s.id FROM sessions s WHERE s.deposed AND s.expires_at < now() - interval '1 hour'
+				AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.worker = s.id)
+			ORDER BY s.id LIMIT $1 FOR UPDATE OF s SKIP LOCKED))`
+	// A token is given once, so what no longer carries it never will again. A row
+	// that is mostly done shrinks to what is left.
+	tidyLeasesSQL = `
+		WITH old AS MATERIALIZED (
+			SELECT l.lease, l.ids FROM leases l WHERE l.lease > $1 AND l.at < now() - interval '1 minute'
+			ORDER BY l.lease LIMIT $2 FOR UPDATE SKIP LOCKED
+		), left_over AS MATERIALIZED (
+			SELECT old.lease, cardinality(old.ids) AS size, r.ids
+			FROM old CROSS JOIN LATERAL (
+				SELECT coalesce(array_agg(v.id), '{}') AS ids
+				FROM unnest(old.ids) u(id) CROSS JOIN LATERAL (SELECT id FROM live WHERE id = u.id AND lease = old.lease OFFSET 0) v
+			) r
+		), done AS (
+			DELETE FROM leases l USING left_over o WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids = '{}'
+		), shrunk AS (
+			UPDATE leases l SET ids = o.ids FROM left_over o
+			WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids <> '{}' AND cardinality(o.ids) * 4 < o.size
+		)
+		SELECT count(*), coalesce(max(lease), 0) FROM left_over`
+)
+
+// Tidy drops expired idempotency keys, ended sessions and finished leases, and
+// prepares the tables of the coming days.
+func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
+	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
+		more = false
+		if _, err := prepareDays(ctx, c.Conn()); err != nil {
+			return err
+		}
+		keys, err := c.Exec(ctx, tidyKeysSQL, tidiedKeys)
+		if err != nil {
+			return err
+		}
+		sessions, err := c.Exec(ctx, tidySessionsSQL, tidiedSessions)
+		if err != nil {
+			return err
+		}
+		var leases int
+		var last int64
+		if err := c.QueryRow(ctx, tidyLeasesSQL, s.swept.Load(), tidiedLeases).Scan(&leases, &last); err != nil {
+			return err
+		}
+		if leases < tidiedLeases {
+			last = 0 // from the start, next time
+		}
+		s.swept.Store(last)
+		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || leases == tidiedLeases
+		return nil
+	})
+	return more, err
+}

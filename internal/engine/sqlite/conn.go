@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// The time a call may take, with the wait for a connection.
+const (
+	writePatience = 10 * time.Second
+	readPatience  = 15 * time.Second
+	busyTimeout   = 5 * time.Second
+)
+
+// conn is a connection; whoever took it from its pool has it alone.
+type conn struct {
+	*sqlite.Conn
+	stmts map[string]*stmt
+}
+
+func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, error) {
+	on, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: on, stmts: map[string]*stmt{}}
+	on.SetBusyTimeout(busyTimeout)
+	for _, p := range pragmas {
+		if _, err := c.prepare("PRAGMA " + p).exec(); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+	}
+	if err := registerMentions(on); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare prepares a statement once, and hands it out again from then on; every text it is given comes from this package.
+func (c *conn) prepare(sql string) *stmt {
+	if q, ok := c.stmts[sql]; ok {
+		q.in = 0
+		return q
+	}
+	on, err := c.Prepare(sql)
+	if err != nil {
+		return &stmt{err: err}
+	}
+	q := &stmt{conn: c.Conn, on: on, row: row{on: on}}
+	c.stmts[sql] = q
+	return q
+}
+
+// write runs f in a transaction of the connection that writes.
+func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int64) error) error {
+	if !s.ready.Load() {
+		return s.unready(doing)
+	}
+	return s.alter(ctx, writePatience, doing, func(c *conn) error { return f(c, s.now()) })
+}
+
+// alter is write, whether or not the schema is there.
+func (s *Store) alter(ctx context.Context, patience time.Duration, doing string, f func(*conn) error) error {
+	return s.run(ctx, s.writer, patience, doing, "BEGIN IMMEDIATE", f)
+}
+
+// look runs f on a connection that reads, all of it in one snapshot.
+func (s *Store) look(ctx context.Context, doing string, f func(c *conn) error) error {
+	if !s.ready.Load() {
+		return s.unready(doing)
+	}
+	return s.run(ctx, s.readers, readPatience, doing, "BEGIN", f)
+}
+
+func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration, doing, begin string, f func(*conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := s.take(ctx, pool)
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer func() { pool <- c }() // which has room: c came from it
+	return translate(ctx, doing, c.transact(ctx, begin, f))
+}
+
+// take waits for a connection.
+func (s *Store) take(ctx context.Context, pool chan *conn) (*conn, error) {
+	select {
+	case <-s.closed:
+		return nil, errClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case c := <-pool:
+		return c, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.closed:
+		return nil, errClosed
+	}
+}
+
+// transact runs f in a transaction, which the end of ctx interrupts until it is about to commit, and not after.
+func (c *conn) transact(ctx context.Context, begin string, f func(*conn) error) (err error) {
+	c.SetInterrupt(ctx.Done())
+	committed := false
+	defer func() {
+		c.SetInterrupt(nil)
+		if !committed && !c.AutocommitEnabled() {
+			_, _ = c.prepare("ROLLBACK").exec() // nothing depends on its error: without a COMMIT nothing is kept
+		}
+	}()
+	if _, err := c.prepare(begin).exec(); err != nil {
+		return err
+	}
+	if err := f(c); err != nil {
+		return err
+	}
+	c.SetInterrupt(nil)
+	_, err = c.prepare("COMMIT").exec()
+	committed = err == nil
+	return err
+}
+
+// unready says why nothing is done: the store is closed, or its schema is not this version's.
+func (s *Store) unready(doing string) error {
+	select {
+	case <-s.closed:
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, errClosed)
+	default:
+		return fmt.Errorf("%s: %w; run carillon migrate", doing, engine.ErrSchema)
+	}
+}
+
+// now is the store's clock, as it is stored.
+func (s *Store) now() int64 { return s.clock.Now().UnixMicro() }

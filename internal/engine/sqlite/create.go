@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// CreateJobs stores each creation whole or not at all, and answers in their order.
+func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	if len(cs) == 0 {
+		return nil, nil
+	}
+	forms := make([][]encoded, len(cs))
+	for i := range cs {
+		forms[i] = make([]encoded, len(cs[i].Jobs))
+		for n := range cs[i].Jobs {
+			forms[i][n] = encode(&cs[i].Jobs[n])
+		}
+	}
+	out := make([]engine.Created, len(cs))
+	err := s.write(ctx, "create jobs", func(c *conn, now int64) (err error) {
+		for i := range cs {
+			if out[i], err = create(c, &cs[i], forms[i], now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// create stores a creation that nothing stands in the way of. It looks before
+// it writes anything: nobody else writes meanwhile.
+func create(c *conn, x *engine.Creation, jobs []encoded, now int64) (engine.Created, error) {
+	out, known, err := recall(c, x.Tenant, &x.Idempotency, now)
+	if err != nil || known {
+		return out, err
+	}
+	if taken, err := obstacle(c, x.Tenant, jobs); err != nil || taken != "" {
+		return engine.Created{Taken: taken}, err
+	}
+	q := c.prepare(insertJobSQL)
+	for n := range jobs {
+		stored, err := insertJob(q, x.Tenant, &jobs[n])
+		if err != nil {
+			return out, err
+		}
+		if !stored && n == 0 {
+			return out, nil // this very call has been here before, and its answer was lost
+		}
+		if !stored {
+			return out, engine.ErrConflict
+		}
+	}
+	q = c.prepare(insertLiveSQL)
+	for n := range x.Executions {
+		e := &x.Executions[n]
+		if _, err := insertLive(q, x.Tenant, e.Job, e); err != nil {
+			return out, err
+		}
+	}
+	return out, remember(c, x.Tenant, &x.Idempotency)
+}
+
+// obstacle names a job key of a creation that is taken, or used twice in it. A
+// creation that is stored already has none: it is whole or not at all, so its first job says it.
+func obstacle(c *conn, t tenant.ID, jobs []encoded) (taken string, err error) {
+	var mine map[string]bool
+	for _, j := range jobs {
+		if j.Key == "" {
+			continue
+		}
+		if mine == nil {
+			stored, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ?", t, jobs[0].ID)
+			if err != nil || stored {
+				return "", err
+			}
+			mine = map[string]bool{}
+		}
+		if mine[j.Key] {
+			return j.Key, nil
+		}
+		mine[j.Key] = true
+		used, err := c.prepare("SELECT 1 FROM jobs WHERE tenant = ? AND key = ? AND key IS NOT NULL AND state <> 4").text(string(t)).text(j.Key).first(nothing)
+		if err != nil {
+			return "", err
+		}
+		if used {
+			return j.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// exists reports whether a statement of a tenant and an id finds anything.
+func exists[T ~[16]byte](c *conn, sql string, t tenant.ID, id T) (bool, error) {
+	return c.prepare(sql).text(string(t)).id(id).first(nothing)
+}
+
+// Trigger adds one execution to an existing job. An execution that has been here before is not stored again.
+func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+	var out engine.Created
+	err := s.write(ctx, "trigger", func(c *conn, now int64) error {
+		var known bool
+		var err error
+		if out, known, err = recall(c, t, &i, now); err != nil || known {
+			return err
+		}
+		ok, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4", t, e.Job)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return engine.ErrNotFound
+		}
+		if err := remember(c, t, &i); err != nil {
+			return err
+		}
+		past, err := exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, e.ID)
+		if err != nil || past {
+			return err
+		}
+		_, err = insertLive(c.prepare(insertLiveSQL+" ON CONFLICT (id) DO NOTHING"), t, e.Job, &e)
+		return err
+	})
+	return out, err
+}

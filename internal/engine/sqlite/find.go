@@ -1,0 +1,179 @@
+package sqlite
+
+import (
+	"context"
+	"strings"
+	"time"
+	"unicode"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// where gathers conditions and their parameters, in order.
+type where struct {
+	conditions []string
+	bindings   []func(*stmt)
+}
+
+// and adds a condition, in which ? stands for the value.
+func (w *where) and(condition string, bind ...func(*stmt)) {
+	w.conditions = append(w.conditions, condition)
+	w.bindings = append(w.bindings, bind...)
+}
+
+func (w *where) String() string { return strings.Join(w.conditions, " AND ") }
+
+func (w *where) bind(q *stmt) *stmt {
+	for _, b := range w.bindings {
+		b(q)
+	}
+	return q
+}
+
+func text(v string) func(*stmt)  { return func(q *stmt) { q.text(v) } }
+func id(v [16]byte) func(*stmt)  { return func(q *stmt) { q.id(v) } }
+func number(v int64) func(*stmt) { return func(q *stmt) { q.int(v) } }
+
+func jobsWhere(f engine.JobFilter) *where {
+	w := &where{}
+	w.and("j.tenant = ?", text(string(f.Tenant)))
+	switch f.State {
+	case 0:
+		w.and("j.state <> 4")
+	case job.Active:
+		w.and("j.state = 1 AND NOT " + completed)
+	case job.Completed:
+		w.and("(j.state = 3 OR j.state = 1 AND " + completed + ")")
+	default:
+		w.and("j.state = ?", number(int64(f.State)))
+	}
+	if f.ScheduleType != 0 {
+		w.and("j.kind = ?", number(int64(f.ScheduleType)))
+	}
+	if f.Tag != "" {
+		w.and("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?)", text(f.Tag))
+	}
+	if f.Name != "" {
+		w.and("j.name = ?", text(f.Name))
+	}
+	if f.Text != "" {
+		w.and("mentions(?, j.name, j.key, j.description)", text(fold(f.Text)))
+	}
+	return w
+}
+
+// FindJobs lists jobs, the newest first.
+func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+	w := jobsWhere(f)
+	all := *w
+	if p.Cursor != "" {
+		_, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
+			return engine.JobPage{}, err
+		}
+		w.and("j.id < ?", id(after))
+	}
+	limit := max(p.Limit, 1)
+	var out engine.JobPage
+	err := s.look(ctx, "list jobs", func(c *conn) error {
+		q := c.prepare("SELECT " + jobColumns + " FROM jobs j WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
+		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
+			j, err := readJob(r)
+			out.Jobs = append(out.Jobs, j)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		whole := len(out.Jobs) <= limit && p.Cursor == ""
+		if len(out.Jobs) > limit {
+			out.Jobs = out.Jobs[:limit]
+			last := out.Jobs[limit-1]
+			out.Next = engine.EncodeCursor(last.CreatedAt, last.ID)
+		}
+		for i := range out.Jobs {
+			if err := addStats(c, &out.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		if whole {
+			out.Total.Count = int64(len(out.Jobs))
+			return nil
+		}
+		out.Total, err = tally(
+			all.bind(c.prepare("SELECT j.created_at FROM jobs j WHERE "+all.String()+" ORDER BY j.id DESC")),
+			c.prepare("SELECT created_at FROM jobs WHERE tenant = ? ORDER BY id LIMIT 1").text(string(f.Tenant)))
+		return err
+	})
+	if err != nil {
+		return engine.JobPage{}, err
+	}
+	return out, nil
+}
+
+// tallyTime is how long counting past TotalExact may take.
+const tallyTime = 50 * time.Millisecond
+
+// tally counts a list of instants, the newest first. Past TotalExact and out of
+// time it takes the rest, back to the oldest, to lie as densely.
+func tally(list, oldest *stmt) (engine.Total, error) {
+	var t engine.Total
+	var newest, last int64
+	over := false
+	begun := time.Now()
+	_, err := list.until(func(r *row) (bool, error) {
+		last = r.int64()
+		if t.Count == 0 {
+			newest = last
+		}
+		t.Count++
+		over = t.Count > engine.TotalExact && t.Count%1000 == 0 && time.Since(begun) > tallyTime
+		return over, nil
+	})
+	if err != nil || !over {
+		return t, err
+	}
+	t.Estimate = true
+	_, err = oldest.first(func(r *row) error {
+		if seen, whole := float64(newest-last), float64(newest-r.int64()); seen > 0 && whole > seen {
+			t.Count = int64(float64(t.Count) * whole / seen)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// fold makes texts that differ in case only the same.
+func fold(s string) string { return strings.Map(foldRune, s) }
+
+func foldRune(r rune) rune {
+	if r < unicode.MaxASCII {
+		if 'a' <= r && r <= 'z' {
+			r -= 'a' - 'A'
+		}
+		return r
+	}
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
+
+// registerMentions gives statements mentions(folded, text, …): whether one of the texts holds the first, in any case.
+func registerMentions(c *sqlite.Conn) error {
+	return c.CreateFunction("mentions", &sqlite.FunctionImpl{
+		NArgs: -1, Deterministic: true,
+		Scalar: func(_ sqlite.Context, args []sqlite.Value) (sqlite.Value, error) {
+			for _, a := range args[1:] {
+				if strings.Contains(fold(a.Text()), args[0].Text()) {
+					return sqlite.IntegerValue(1), nil
+				}
+			}
+			return sqlite.IntegerValue(0), nil
+		},
+	})
+}

@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	dueSQL = "SELECT " + definitionColumns + ` FROM jobs j INDEXED BY jobs_due
+		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
+	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1"
+)
+
+// Due lists jobs whose next instant is at or before until, the earliest first.
+func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
+	var out []engine.Due
+	err := s.look(ctx, "find what is due", func(c *conn) error {
+		return c.prepare(dueSQL).int(until.UnixMicro()).int(int64(limit)).each(func(r *row) error {
+			j, err := readDefinition(r)
+			out = append(out, engine.Due{Job: j, Revision: j.Revision})
+			return err
+		})
+	})
+	return out, err
+}
+
+// Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+	if len(fs) == 0 {
+		return nil, nil
+	}
+	var out []job.Ready
+	err := s.write(ctx, "fire", func(c *conn, _ int64) error {
+		move, insert := c.prepare(moveSQL), c.prepare(insertLiveSQL+" ON CONFLICT (job, scheduled_at, nonce) DO NOTHING")
+		for i := range fs {
+			f := &fs[i]
+			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
+			if err != nil {
+				return err
+			}
+			if moved == 0 {
+				continue
+			}
+			for n := range f.Executions {
+				e := &f.Executions[n]
+				stored, err := insertLive(insert, f.Tenant, f.Job, e)
+				if err != nil {
+					return err
+				}
+				if stored {
+					r := e.Ready()
+					r.Tenant, r.DueAt = f.Tenant, e.DueAt.UTC().Truncate(time.Microsecond)
+					out = append(out, r)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"encoding/json"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	insertJobSQL = `
+		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, id) DO NOTHING`
+	insertLiveSQL = `
+		INSERT INTO live (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertIdempotencySQL = `
+		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
+	findIdempotencySQL = "SELECT hash, answer FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > ?"
+)
+
+// encoded is a job and the stored forms of it, made before the connection that writes is taken.
+type encoded struct {
+	*job.Job
+	spec, target []byte
+	tags         string
+}
+
+func encode(j *job.Job) encoded {
+	e := encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target)}
+	if len(j.Tags) > 0 {
+		b, _ := json.Marshal(j.Tags) // of texts, which always have a form
+		e.tags = string(b)
+	}
+	return e
+}
+
+// insertJob stores a job and reports whether it was not there.
+func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
+	n, err := q.text(string(t)).id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
+		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
+		at(j.NextRunAt).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
+	return n > 0, err
+}
+
+// insertLive stores an execution and reports whether the statement let it in.
+func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution) (bool, error) {
+	n, err := q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
+		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).exec()
+	return n > 0, err
+}
+
+func hold(e *job.Execution) int64 {
+	if e.Status == job.Waiting {
+		return 1
+	}
+	return 0
+}
+
+// recall looks an idempotency key up, and reports whether it is known and what its request is answered.
+func recall(c *conn, t tenant.ID, i *engine.Idempotency, now int64) (out engine.Created, known bool, err error) {
+	if i.Key == "" {
+		return out, false, nil
+	}
+	known, err = c.prepare(findIdempotencySQL).text(string(t)).text(i.Key).int(now).first(func(r *row) error {
+		hash, answer := r.bytes(), r.bytes()
+		if [32]byte(hash) == i.Hash {
+			out.Replay = answer
+		} else {
+			out.Reused = true
+		}
+		return nil
+	})
+	return out, known, err
+}
+
+// remember stores an idempotency key that is not known, or has expired.
+func remember(c *conn, t tenant.ID, i *engine.Idempotency) error {
+	if i.Key == "" {
+		return nil
+	}
+	answer := i.Answer
+	if answer == nil {
+		answer = []byte{}
+	}
+	_, err := c.prepare(insertIdempotencySQL).text(string(t)).text(i.Key).bytes(i.Hash[:]).bytes(answer).int(i.Until.UnixMicro()).exec()
+	return err
+}

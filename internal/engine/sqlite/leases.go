@@ -1,0 +1,261 @@
+package sqlite
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	laneSQL = `
+		SELECT part, tenant, priority FROM live INDEXED BY live_lane WHERE (part, tenant, priority) > (?, ?, ?)
+		ORDER BY part, tenant, priority LIMIT 1`
+	readySQL = "SELECT " + readyColumns + ` FROM live INDEXED BY live_lane
+		WHERE part = ? AND tenant = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
+		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
+
+	readyColumns = "id, tenant, part, priority, due_at"
+)
+
+func readReady(r *row) job.Ready {
+	return job.Ready{ID: r.id(), Tenant: tenant.ID(r.text()), Partition: job.Partition(r.int()), Priority: r.int(), DueAt: r.at()}
+}
+
+// Lanes lists the lanes that hold any execution, one probe of the index each.
+func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
+	var out []job.Lane
+	err := s.look(ctx, "list lanes", func(c *conn) error {
+		last := job.Lane{Partition: -1}
+		for {
+			found, err := c.prepare(laneSQL).int(int64(last.Partition)).text(string(last.Tenant)).int(int64(last.Priority)).first(func(r *row) error {
+				last = job.Lane{Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Priority: r.int()}
+				return nil
+			})
+			if err != nil || !found {
+				return err
+			}
+			out = append(out, last)
+		}
+	})
+	return out, err
+}
+
+// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+	if len(cs) == 0 {
+		return nil, nil
+	}
+	var out []job.Ready
+	err := s.look(ctx, "find what is ready", func(c *conn) error {
+		now := s.now()
+		q := c.prepare(readySQL)
+		for _, x := range cs {
+			var behind int64
+			if !x.DueAt.IsZero() {
+				behind = x.DueAt.UnixMicro()
+			}
+			n := 0
+			_, err := q.int(int64(x.Lane.Partition)).text(string(x.Lane.Tenant)).int(int64(x.Lane.Priority)).int(behind).id(x.After).int(now).
+				until(func(r *row) (bool, error) {
+					out = append(out, readReady(r))
+					n++
+					return n >= perLane, nil
+				})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+const (
+	aliveSQL = "SELECT coalesce(tenant, '') FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"
+	tokenSQL = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
+	// freeSQL reads what an attempt needs, of an execution that may be leased.
+	freeSQL = `
+		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, j.target, coalesce(v.payload, j.payload)
+		FROM live v CROSS JOIN jobs j
+		WHERE v.id = ? AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ? AND j.tenant = v.tenant AND j.id = v.job`
+	leaseSQL = `
+		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1
+		WHERE id = ?4 AND lease <= 0 AND lease > -?1 AND hold = 0 AND due_at <= ?3`
+	directorySQL = "INSERT INTO leases (lease, worker, at, ids) VALUES (?, ?, ?, ?)"
+)
+
+// Lease gives each session the executions it asks for, in one commit and in the order asked for.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+	if len(gs) == 0 {
+		return nil, nil
+	}
+	wishes := 0
+	for _, g := range gs {
+		wishes += len(g.Executions)
+	}
+	var out []job.Attempt
+	err := s.write(ctx, "lease", func(c *conn, now int64) error {
+		out = make([]job.Attempt, 0, wishes)
+		l := leaser{conn: c, now: now, targets: map[string]job.Target{}}
+		alive := 0
+		for i := range gs {
+			var serves tenant.ID
+			ok, err := c.prepare(aliveSQL).id(gs[i].Worker).int(now).first(func(r *row) error { serves = tenant.ID(r.text()); return nil })
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			alive++
+			if out, err = l.grant(out, &gs[i], serves); err != nil {
+				return err
+			}
+		}
+		if alive == 0 {
+			return engine.ErrSession
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// leaser leases executions within one transaction.
+type leaser struct {
+	*conn
+	now     int64
+	targets map[string]job.Target // one batch often has one target
+}
+
+// grant leases what one session asks for, under one token, and writes it into the directory.
+func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]job.Attempt, error) {
+	var token job.Token
+	var ids []byte
+	free, lease := l.prepare(freeSQL), l.prepare(leaseSQL)
+	at := time.UnixMicro(l.now).UTC()
+	for _, id := range g.Executions {
+		a := job.Attempt{Lease: job.Lease{Execution: id}, LeasedAt: at}
+		found, err := free.id(id).int(l.now).first(func(r *row) error { return l.read(r, &a) })
+		if err != nil {
+			return out, err
+		}
+		if !found || serves != "" && serves != a.Tenant {
+			continue
+		}
+		if token == 0 { // drawn late: a call that finds nothing writes nothing
+			if token, err = l.draw(); err != nil {
+				return out, err
+			}
+		}
+		n, err := lease.int(int64(token)).id(g.Worker).int(l.now).id(id).exec()
+		if err != nil {
+			return out, err
+		}
+		if n == 0 {
+			continue
+		}
+		a.Token = token
+		out = append(out, a)
+		ids = append(ids, id[:]...)
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	_, err := l.prepare(directorySQL).int(int64(token)).id(g.Worker).int(l.now).bytes(ids).exec()
+	return out, err
+}
+
+func (l *leaser) draw() (token job.Token, err error) {
+	_, err = l.prepare(tokenSQL).first(func(r *row) error { token = job.Token(r.int64()); return nil })
+	return token, err
+}
+
+func (l *leaser) read(r *row, a *job.Attempt) error {
+	a.Job, a.JobName, a.Tenant, a.Trigger = r.id(), r.text(), tenant.ID(r.text()), job.Trigger(r.int())
+	a.Number, a.MaxAttempts, a.ScheduledAt, a.DueAt = r.int(), r.int(), r.at(), r.at()
+	target := r.text()
+	a.Payload = r.bytes()
+	t, ok := l.targets[target]
+	if !ok {
+		var err error
+		if t, err = engine.DecodeTarget([]byte(target)); err != nil {
+			return err
+		}
+		l.targets[target] = t
+	}
+	a.Target = t
+	a.Target.Headers, a.Target.ExpectStatus = maps.Clone(t.Headers), slices.Clone(t.ExpectStatus)
+	return nil
+}
+
+const heldSQL = "SELECT " + liveColumns + `, j.name, j.spec, j.state FROM live v CROSS JOIN jobs j
+	WHERE v.id = ? AND v.lease = ? AND v.lease > 0 AND j.tenant = v.tenant AND j.id = v.job`
+
+// Held reads what deciding an outcome needs, of those leases that still hold.
+func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	var out []job.Held
+	err := s.look(ctx, "read what is held", func(c *conn) error {
+		q := c.prepare(heldSQL)
+		for _, l := range ls {
+			_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+				e, err := readExecution(r)
+				if err != nil {
+					return err
+				}
+				e.JobName = r.text()
+				var d job.Definition
+				if err := engine.DecodeSpec(r.bytes(), &d); err != nil {
+					return err
+				}
+				out = append(out, job.Held{Execution: e, Retry: d.Retry, JobState: job.State(r.int())})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + " RETURNING " + readyColumns
+
+// Release returns executions to the queue, uncharged; stale leases are passed over.
+func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	var out []job.Ready
+	err := s.write(ctx, "release", func(c *conn, _ int64) (err error) {
+		for _, l := range ls {
+			if out, err = release(c, out, l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func release(c *conn, out []job.Ready, l job.Lease) ([]job.Ready, error) {
+	err := c.prepare(releaseSQL).id(l.Execution).int(int64(l.Token)).each(func(r *row) error {
+		out = append(out, readReady(r))
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,254 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Config is what Open needs.
+type Config struct {
+	Path    string      // of the database file; it and its folder are made if they are missing
+	Clock   clock.Clock // judges what is due and alive; nil: this machine's
+	Readers int         // connections that read; 0: 4
+}
+
+// Store is the store over one SQLite file.
+type Store struct {
+	path    string
+	about   string
+	clock   clock.Clock
+	lock    *os.File
+	writer  chan *conn // holds the connection that writes, while nobody does
+	readers chan *conn
+	ready   atomic.Bool // the schema is this version's
+
+	closing sync.Once
+	closed  chan struct{}
+	failed  error // guarded by closing: what closing came to
+
+	swept atomic.Int64 // the token up to which Tidy has looked at the directory
+}
+
+var _ engine.Store = (*Store)(nil)
+
+var writerPragmas = []string{
+	"page_size = 4096",
+	"journal_mode = WAL",
+	"synchronous = FULL", // every commit is on the disk before it is answered
+	"fullfsync = ON",     // and not only in its cache, where the system makes the difference
+	"checkpoint_fullfsync = ON",
+	"foreign_keys = OFF",
+	"cache_size = -65536",
+	"temp_store = MEMORY",
+	"wal_autocheckpoint = 2000",
+	"journal_size_limit = 67108864",
+}
+
+var readerPragmas = []string{
+	"cache_size = -8192",
+	"temp_store = MEMORY",
+}
+
+// Open opens the file, which no other Store may have open, and ends the
+// sessions of the process that had it before.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if cfg.Path == "" {
+		return nil, errors.New("open SQLite: no path is given; want that of a file")
+	}
+	path, err := place(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite at %s: %w", cfg.Path, err)
+	}
+	doing := "open SQLite at " + path
+	lock, err := acquire(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	conns, err := connect(path, cmp.Or(max(cfg.Readers, 0), 4))
+	if err != nil {
+		_ = lock.Close()
+		return nil, translate(ctx, doing, err)
+	}
+	s := &Store{
+		path: path, clock: cfg.Clock, lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-1), closed: make(chan struct{}),
+	}
+	if s.clock == nil {
+		s.clock = clock.System{}
+	}
+	s.writer <- conns[0]
+	for _, c := range conns[1:] {
+		s.readers <- c
+	}
+	if err := s.alter(ctx, writePatience, doing, s.inspect); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// place is the one name of a file, whose folder it makes.
+func place(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// acquire takes the lock that says that a process has the database open.
+func acquire(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	free, err := lockFile(f)
+	if err == nil && !free {
+		holder := ""
+		if b, _ := os.ReadFile(path); len(b) > 0 {
+			holder = " (process " + strings.TrimSpace(string(b)) + ")"
+		}
+		err = fmt.Errorf("another Carillon%s has this database open; want one process a file, or PostgreSQL", holder)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// connect opens the connections: the one that writes, and those that read.
+func connect(path string, readers int) (all []*conn, err error) {
+	defer func() {
+		if err != nil {
+			for _, c := range all {
+				_ = c.Close()
+			}
+		}
+	}()
+	c, err := openConn(path, sqlite.OpenReadWrite, writerPragmas...)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, c)
+	for range readers {
+		c, err := openConn(path, sqlite.OpenReadOnly, readerPragmas...)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// inspect finds out what the file holds, and ends the sessions in it.
+func (s *Store) inspect(c *conn) error {
+	ask := func(sql string) (answer string, err error) {
+		_, err = c.prepare(sql).first(func(r *row) error { answer = r.text(); return nil })
+		return answer, err
+	}
+	mode, err := ask("PRAGMA journal_mode")
+	if err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the journal mode is %s; want wal, which needs a local file system with shared memory", mode)
+	}
+	version, err := ask("SELECT sqlite_version()")
+	if err != nil {
+		return err
+	}
+	s.about = fmt.Sprintf("SQLite %s at %s", version, s.path)
+	has, want, err := schemaVersion(c)
+	if err != nil || has == 0 {
+		return err
+	}
+	s.ready.Store(has >= want)
+	return s.depose(c)
+}
+
+// depose ends all sessions: this process has the file alone and has begun none.
+func (s *Store) depose(c *conn) error {
+	_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE deposed = 0").int(s.now()).exec()
+	return err
+}
+
+// Describe names the version and the file.
+func (s *Store) Describe() string { return s.about }
+
+// Now is the clock of Config.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	select {
+	case <-s.closed:
+		return time.Time{}, s.unready("read the clock")
+	default:
+		return s.clock.Now().UTC().Truncate(time.Microsecond), translate(ctx, "read the clock", ctx.Err())
+	}
+}
+
+// Ping reports whether the file answers and the schema is this version's.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.run(ctx, s.readers, readPatience, "ping", "BEGIN", func(c *conn) error {
+		if s.ready.Load() {
+			_, err := c.prepare("SELECT 1 FROM tokens").exec()
+			return err
+		}
+		has, want, err := schemaVersion(c)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: it has %d migrations of %d; run carillon migrate", engine.ErrSchema, has, want)
+	})
+}
+
+// Close waits for what is being done, folds the log into the file and lets go of it.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.closed)
+		s.failed = s.disconnect()
+	})
+	return s.failed
+}
+
+func (s *Store) disconnect() error {
+	var errs []error
+	for range cap(s.readers) {
+		errs = append(errs, (<-s.readers).Close())
+	}
+	w := <-s.writer
+	_, err := w.prepare("PRAGMA wal_checkpoint(TRUNCATE)").exec()
+	errs = append(errs, err, w.Close(), s.lock.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close %s: %w", s.about, err)
+	}
+	return nil
+}

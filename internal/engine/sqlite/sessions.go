@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const registerSQL = `
+	INSERT INTO sessions (id, tenant, host, version, capacity, started_at, beat_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, host = excluded.host, version = excluded.version, capacity = excluded.capacity,
+		started_at = excluded.started_at, beat_at = excluded.beat_at, expires_at = excluded.expires_at
+	WHERE sessions.deposed = 0`
+
+// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
+func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	return s.write(ctx, "register a worker", func(c *conn, now int64) error {
+		n, err := c.prepare(registerSQL).id(w.ID).textOrNull(string(w.Tenant)).text(w.Host).text(w.Version).int(int64(w.Capacity)).
+			at(w.StartedAt).int(now).int(now + ttl.Microseconds()).exec()
+		if err == nil && n == 0 {
+			return engine.ErrSession
+		}
+		return err
+	})
+}
+
+// Renew keeps sessions alive for ttl more, and names those that have ended.
+func (s *Store) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
+	if len(ws) == 0 {
+		return nil, nil
+	}
+	var ended []job.WorkerID
+	err := s.write(ctx, "renew sessions", func(c *conn, now int64) error {
+		q := c.prepare("UPDATE sessions SET beat_at = ?, expires_at = ? WHERE id = ? AND deposed = 0")
+		for _, w := range ws {
+			n, err := q.int(now).int(now + ttl.Microseconds()).id(w).exec()
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				ended = append(ended, w)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+// grant is a row of the directory: what a session was given under a token.
+type grant struct {
+	token  job.Token
+	worker job.WorkerID
+	host   string
+	ids    []byte
+}
+
+// each calls f for every lease of the grant.
+func (g *grant) each(f func(job.Lease) error) error {
+	for id := range slices.Chunk(g.ids, 16) {
+		if err := f(job.Lease{Execution: job.ExecutionID(id), Token: g.token}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *grant) forget(c *conn) error {
+	_, err := c.prepare("DELETE FROM leases WHERE lease = ?").int(int64(g.token)).exec()
+	return err
+}
+
+// handBack takes a session's grants, but for those to keep, out of the directory
+// and returns what still carries their tokens to the queue, uncharged.
+func handBack(c *conn, w job.WorkerID, keep []job.Token) (out []job.Ready, err error) {
+	var gs []grant
+	err = c.prepare("SELECT lease, ids FROM leases WHERE worker = ?").id(w).each(func(r *row) error {
+		if g := (grant{token: job.Token(r.int64()), ids: r.bytes()}); !slices.Contains(keep, g.token) {
+			gs = append(gs, g)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range gs {
+		err := g.each(func(l job.Lease) (err error) {
+			out, err = release(c, out, l)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := g.forget(c); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Leave ends a session at once and returns what it held to the queue, uncharged.
+func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
+	var out []job.Ready
+	err := s.write(ctx, "end a session", func(c *conn, now int64) error {
+		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE id = ? AND deposed = 0").int(now).id(w).exec()
+		if err != nil {
+			return err
+		}
+		out, err = handBack(c, w, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+	var out []job.Ready
+	err := s.write(ctx, "disown leases", func(c *conn, _ int64) (err error) {
+		out, err = handBack(c, w, keep)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+const (
+	expiredSQL = "UPDATE sessions SET deposed = 1 WHERE id IN (SELECT id FROM sessions WHERE expires_at < ? AND deposed = 0 LIMIT ?)"
+	deadSQL    = `
+		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
+		WHERE s.deposed <> 0 AND l.worker = s.id LIMIT ?`
+	loseSQL = "UPDATE live SET lease = -lease, lost = lost + 1" + held + " RETURNING " + readyColumns
+)
+
+// Reap ends sessions that have expired and returns what they held to the queue
+// as lost attempts: of up to limit leases, each of many executions.
+func (s *Store) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
+	var dead []grant
+	var out []job.Ready
+	err := s.write(ctx, "reap", func(c *conn, now int64) error {
+		if _, err := c.prepare(expiredSQL).int(now).int(int64(limit)).exec(); err != nil {
+			return err
+		}
+		err := c.prepare(deadSQL).int(int64(limit)).each(func(r *row) error {
+			dead = append(dead, grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, g := range dead {
+			if out, err = lose(c, out, &g, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// lose records what a dead session still held under a token as lost attempts, and returns it to the queue.
+func lose(c *conn, out []job.Ready, g *grant, now int64) ([]job.Ready, error) {
+	ending := engine.EncodeEnd(&job.Error{
+		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
+	}, nil)
+	attempt, back := c.prepare(attemptSQL), c.prepare(loseSQL)
+	err := g.each(func(l job.Lease) error {
+		n, err := attempt.int(1).int(now).bytes(ending).id(l.Execution).int(int64(l.Token)).exec()
+		if err != nil || n == 0 {
+			return err
+		}
+		return back.id(l.Execution).int(int64(l.Token)).each(func(r *row) error {
+			out = append(out, readReady(r))
+			return nil
+		})
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, g.forget(c)
+}

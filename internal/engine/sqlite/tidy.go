@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+const (
+	tidyRows  = 1000        // of a table that one Tidy drops at most
+	sweepIDs  = 20_000      // of the directory that one Tidy looks at, about
+	young     = time.Minute // a lease of which most still runs
+	afterlife = time.Hour   // for which an ended session is known, so that it does not begin again
+)
+
+const (
+	oldKeysSQL = `
+		DELETE FROM idempotency WHERE (tenant, key) IN
+			(SELECT tenant, key FROM idempotency INDEXED BY idempotency_expired WHERE expires_at <= ? LIMIT ?)`
+	oldSessionsSQL = `
+		DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE deposed <> 0 AND expires_at < ?
+			AND NOT EXISTS (SELECT 1 FROM leases WHERE worker = s.id) LIMIT ?)`
+)
+
+// Tidy drops idempotency keys and sessions that have expired, and what the directory need not know any more.
+func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
+	gs, more, err := s.sweep(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = s.write(ctx, "tidy", func(c *conn, now int64) error {
+		for _, g := range gs {
+			if err := g.shrink(c); err != nil {
+				return err
+			}
+		}
+		keys, err := c.prepare(oldKeysSQL).int(now).int(tidyRows).exec()
+		if err != nil {
+			return err
+		}
+		sessions, err := c.prepare(oldSessionsSQL).int(now - afterlife.Microseconds()).int(tidyRows).exec()
+		more = more || keys == tidyRows || sessions == tidyRows
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return more, nil
+}
+
+// sweep looks at the next part of the directory and returns the rows that are
+// to shrink, with the ids that still carry their token. It only reads: an id
+// that has lost a token never carries it again.
+func (s *Store) sweep(ctx context.Context) (shrunk []grant, more bool, err error) {
+	var gs []grant
+	err = s.look(ctx, "sweep the directory", func(c *conn) error {
+		seen := 0
+		_, err := c.prepare("SELECT lease, ids FROM leases WHERE lease > ? AND at < ? ORDER BY lease").int(s.swept.Load()).int(s.now() - young.Microseconds()).until(func(r *row) (bool, error) {
+			g := grant{token: job.Token(r.int64()), ids: r.bytes()}
+			gs = append(gs, g)
+			seen += len(g.ids) / 16
+			more = seen >= sweepIDs
+			return more, nil
+		})
+		if err != nil {
+			return err
+		}
+		q := c.prepare("SELECT 1 FROM live WHERE id = ? AND lease = ?")
+		for _, g := range gs {
+			kept := grant{token: g.token}
+			err := g.each(func(l job.Lease) error {
+				carries, err := q.id(l.Execution).int(int64(l.Token)).first(nothing)
+				if carries {
+					kept.ids = append(kept.ids, l.Execution[:]...)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if len(kept.ids)*4 < len(g.ids) {
+				shrunk = append(shrunk, kept)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	var next int64 // from the beginning
+	if more {
+		next = int64(gs[len(gs)-1].token)
+	}
+	s.swept.Store(next)
+	return shrunk, more, nil
+}
+
+// shrink leaves only the ids of g in its row of the directory, or no row.
+func (g *grant) shrink(c *conn) error {
+	if len(g.ids) == 0 {
+		return g.forget(c)
+	}
+	_, err := c.prepare("UPDATE leases SET ids = ? WHERE lease = ?").bytes(g.ids).int(int64(g.token)).exec()
+	return err
+}

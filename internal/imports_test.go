@@ -1,0 +1,128 @@
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/carillon-jobs/carillon/"
+
+// rule says what a package may import of this module, and of others.
+type rule struct {
+	ours   []string
+	others []string
+	why    string
+}
+
+const (
+	uuids = "github.com/google/uuid"
+	core  = "internal/core/..."
+)
+
+// table is who imports whom. Arrows point one way; a package that is not here may not exist.
+var table = map[string]rule{
+	"internal/core/tenant":   {why: "core is pure: the standard library only"},
+	"internal/core/job":      {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
+	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
+
+	"internal/clock":      {why: "a leaf"},
+	"internal/loop":       {why: "a leaf"},
+	"internal/strictjson": {why: "a leaf: it decodes anything"},
+
+	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
+	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp"}, why: "the suite knows the port, never an engine"},
+	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
+	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
+
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/loop"}, why: "roles meet in the store, not in each other"},
+	"internal/upkeep":    {ours: []string{core, "internal/engine"}, why: "roles meet in the store, not in each other"},
+	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
+
+	"client":            {why: "public: what travels, and nothing of how the server works"},
+	"worker":            {ours: []string{"client"}, why: "public: a worker runs in other people's processes"},
+	"internal/executor": {ours: []string{"client", "worker"}, why: "it runs attempts as any worker does"},
+
+	"internal/api": {
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
+		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
+	},
+	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
+	"internal/app":    {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
+	"internal/cli":    {ours: []string{"internal/app", "internal/config", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product"},
+	"cmd/carillon":    {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
+
+	"test/bench": {
+		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
+		why: "it measures the parts, and beside them the bare drivers",
+	},
+}
+
+func TestImports(t *testing.T) {
+	root := ".."
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "node_modules" || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(rel))
+		seen[pkg] = true
+		r, ok := table[pkg]
+		if !ok {
+			t.Errorf("%s is not in the table of imports: add it there, with the reason for what it may import", pkg)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if own, ok := strings.CutPrefix(name, module); ok {
+				if own == "internal/cli" && pkg != "cmd/carillon" || !slices.ContainsFunc(r.ours, func(p string) bool { return matches(p, own) }) {
+					t.Errorf("%s imports %s, which it may not: %s", rel, own, r.why)
+				}
+			} else if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") && !slices.ContainsFunc(r.others, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }) {
+				t.Errorf("%s imports %s, which it may not: %s", rel, name, r.why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range table {
+		if !seen[pkg] {
+			t.Errorf("the table of imports has %s, which does not exist", pkg)
+		}
+	}
+}
+
+func matches(pattern, pkg string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(pkg, prefix)
+	}
+	return pattern == pkg
+}

@@ -1,0 +1,55 @@
+// Package upkeep holds the loops that keep the store in order: Reaper returns
+// the executions of dead workers to the queue, Tidier drops what has expired.
+//
+// Each is a Tick that does a bounded amount; any number of servers may run
+// them over one store. Neither decides what may be lost: a session that still
+// beats is never reaped, and only what has served its purpose is dropped.
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Reaper returns the executions of dead workers to the queue.
+type Reaper struct {
+	Store engine.Leases
+	Hint  func([]job.Ready) // told of executions that may be leased again
+	Log   *slog.Logger
+}
+
+const reapBatch = 100 // leases of dead sessions; each names up to a thousand executions
+
+// Tick reaps once.
+func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
+	ready, err := r.Store.Reap(ctx, reapBatch)
+	if err != nil {
+		return 0, fmt.Errorf("reap: %w", err)
+	}
+	if len(ready) > 0 {
+		r.Log.Warn("executions of workers that stopped answering are queued again", "executions", len(ready))
+		r.Hint(ready)
+		return 0, nil // there may be more
+	}
+	return time.Second, nil
+}
+
+// Tidier drops what has expired and prepares what comes.
+type Tidier struct{ Store engine.Upkeep }
+
+// Tick tidies once.
+func (t *Tidier) Tick(ctx context.Context) (time.Duration, error) {
+	more, err := t.Store.Tidy(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("tidy: %w", err)
+	}
+	if more {
+		return 100 * time.Millisecond, nil
+	}
+	return time.Minute, nil
+}
