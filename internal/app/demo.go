@@ -38,14 +38,29 @@ func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base
 		if d.Schedule.Type == 0 {
 			d.Schedule.Type = job.Immediate
 		}
-		_, _, err := svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{})
-		var taken *service.KeyTaken
-		if errors.As(err, &taken) && d.Schedule.Type == job.Immediate {
-			_, _, err = svc.Trigger(ctx, p, engine.Ref{Key: d.Key}, nil, service.Once[job.Execution]{})
-		}
-		if err != nil && !errors.As(err, &taken) {
+		if err := addSample(ctx, svc, p, d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addSample adds a sample job, or runs it again. One that calls where this server no longer listens is made anew.
+func addSample(ctx context.Context, svc *service.Service, p tenant.Principal, d job.Definition) error {
+	there, err := svc.Job(ctx, p, engine.Ref{Key: d.Key})
+	switch {
+	case err == nil && there.Target.URL == d.Target.URL:
+		if d.Schedule.Type == job.Immediate {
+			_, _, err = svc.Trigger(ctx, p, engine.Ref{ID: there.ID}, nil, service.Once[job.Execution]{})
+		}
+		return err
+	case err == nil:
+		if _, err := svc.DeleteJob(ctx, p, engine.Ref{ID: there.ID}); err != nil {
+			return err
+		}
+	case !errors.Is(err, engine.ErrNotFound):
+		return err
+	}
+	_, _, err = svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{})
+	return err
 }

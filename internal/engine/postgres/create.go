@@ -15,26 +15,32 @@ import (
 )
 
 const (
-	copyFrom  = 100     // so many jobs go faster by COPY
+	copyFrom  = 50      // so many jobs go faster by COPY, although it takes more round trips
 	copyBytes = 4 << 20 // sent at once, so that each COPY ends in time
 	races     = 5       // lost against other creations before one gives up
 )
 
+// batch is what one call creates.
+type batch struct {
+	all    []engine.Creation
+	chosen []int            // those to store, by their place
+	out    []engine.Created // what became of each of all
+}
+
 // CreateJobs stores each creation whole or not at all, and answers in their order.
 func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
-	out := make([]engine.Created, len(cs))
-	if err := s.create(ctx, cs, firsts, out); err != nil {
+	b := batch{cs, firsts, make([]engine.Created, len(cs))}
+	if err := s.create(ctx, b); err != nil {
 		return nil, err
 	}
 	var open []int
-	for i, first := range repeats {
-		if !answerRepeat(cs, out, i, first) {
+	for i := range cs {
+		if first, ok := repeats[i]; ok && !b.answerRepeat(i, first) {
 			open = append(open, i)
 		}
 	}
 	if len(open) > 0 { // the first with their key was refused, so that the key is free
-		slices.Sort(open)
 		rest := make([]engine.Creation, len(open))
 		for n, i := range open {
 			rest[n] = cs[i]
@@ -44,10 +50,10 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 			return nil, err
 		}
 		for n, i := range open {
-			out[i] = answers[n]
+			b.out[i] = answers[n]
 		}
 	}
-	return out, nil
+	return b.out, nil
 }
 
 type scoped struct {
@@ -77,18 +83,18 @@ func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 }
 
 // answerRepeat answers a repeat from what became of the first with its key, if that says it.
-func answerRepeat(cs []engine.Creation, out []engine.Created, i, first int) bool {
-	f := out[first]
+func (b batch) answerRepeat(i, first int) bool {
+	f, same := b.out[first], b.all[i].Idempotency.Hash == b.all[first].Idempotency.Hash
 	if f.Taken != "" || f.Reused {
 		return false
 	}
 	switch {
-	case cs[i].Idempotency.Hash != cs[first].Idempotency.Hash:
-		out[i].Reused = true
+	case !same:
+		b.out[i].Reused = true
 	case f.Replay != nil:
-		out[i].Replay = f.Replay
+		b.out[i].Replay = f.Replay
 	default:
-		out[i].Replay = notNil(cs[first].Idempotency.Answer)
+		b.out[i].Replay = notNil(b.all[first].Idempotency.Answer)
 	}
 	return true
 }
@@ -102,26 +108,27 @@ func notNil(b []byte) []byte {
 
 // create stores the chosen creations: all at once, hoping that nothing stands
 // in the way; else at once after looking; else, if others got in between, one by one.
-func (s *Store) create(ctx context.Context, cs []engine.Creation, chosen []int, out []engine.Created) error {
-	if len(chosen) == 0 {
+func (s *Store) create(ctx context.Context, b batch) error {
+	if len(b.chosen) == 0 {
 		return nil
 	}
 	return s.write(ctx, "create jobs", func(ctx context.Context, pc *pgxpool.Conn) error {
 		c := pc.Conn()
-		for _, i := range chosen {
-			out[i] = engine.Created{}
+		for _, i := range b.chosen {
+			b.out[i] = engine.Created{}
 		}
-		err := insertAll(ctx, c, cs, chosen, nil)
+		err := b.insert(ctx, c, nil)
 		if !isCode(err, uniqueViolation) {
 			return err
 		}
-		err = createLooking(ctx, c, cs, chosen, out)
+		err = b.look(ctx, c)
 		if !isCode(err, uniqueViolation) {
 			return err
 		}
-		for _, i := range chosen {
+		for _, i := range b.chosen {
+			one := batch{b.all, []int{i}, b.out}
 			for race := 0; ; race++ {
-				err := createLooking(ctx, c, cs, []int{i}, out)
+				err := one.look(ctx, c)
 				if err == nil {
 					break
 				}
@@ -137,36 +144,36 @@ func (s *Store) create(ctx context.Context, cs []engine.Creation, chosen []int, 
 	})
 }
 
-// createLooking looks what stands in the way of each creation, and stores those that nothing does.
-func createLooking(ctx context.Context, c *pgx.Conn, cs []engine.Creation, chosen []int, out []engine.Created) error {
+// look finds out what stands in the way of each creation, and stores those that nothing does.
+func (b batch) look(ctx context.Context, c *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		known, err := claimKeys(ctx, tx, cs, chosen)
+		known, err := b.claimKeys(ctx, tx)
 		if err != nil {
 			return err
 		}
-		taken, err := existing(ctx, tx, cs, chosen)
+		taken, err := b.existing(ctx, tx)
 		if err != nil {
 			return err
 		}
-		var good []int
+		good := batch{all: b.all}
 		var undone []scoped
-		for _, i := range chosen {
-			x := &cs[i]
+		for _, i := range b.chosen {
+			x, out := &b.all[i], &b.out[i]
 			k := scoped{x.Tenant, x.Idempotency.Key}
-			out[i] = engine.Created{}
+			*out = engine.Created{}
 			if prior, ok := known[k]; ok && k.key != "" {
 				if prior.hash == x.Idempotency.Hash {
-					out[i].Replay = prior.answer
+					out.Replay = prior.answer
 				} else {
-					out[i].Reused = true
+					out.Reused = true
 				}
 				continue
 			}
 			if taken.has(x) {
 				continue // this very call has been here before, and its answer was lost
 			}
-			if out[i].Taken = taken.claim(x); out[i].Taken == "" {
-				good = append(good, i)
+			if out.Taken = taken.claim(x); out.Taken == "" {
+				good.chosen = append(good.chosen, i)
 			} else if k.key != "" {
 				undone = append(undone, k)
 			}
@@ -180,7 +187,7 @@ func createLooking(ctx context.Context, c *pgx.Conn, cs []engine.Creation, chose
 				return err
 			}
 		}
-		return insertAll(ctx, c, cs, good, tx)
+		return good.insert(ctx, c, tx)
 	})
 }
 
@@ -190,20 +197,20 @@ type answered struct {
 }
 
 // claimKeys takes the idempotency keys that are free, and returns what is known of the others.
-func claimKeys(ctx context.Context, tx pgx.Tx, cs []engine.Creation, chosen []int) (map[scoped]answered, error) {
-	keys := idempotencyRows(cs, chosen)
+func (b batch) claimKeys(ctx context.Context, tx pgx.Tx) (map[scoped]answered, error) {
+	keys := b.keys()
 	if keys.rows == 0 {
 		return nil, nil
 	}
-	b := &pgx.Batch{}
-	b.Queue(idempotencyTable.insert+`
+	q := &pgx.Batch{}
+	q.Queue(idempotencyTable.insert+`
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = EXCLUDED.hash, answer = EXCLUDED.answer, expires_at = EXCLUDED.expires_at
 		WHERE idempotency.expires_at <= now()
 		RETURNING tenant, key`, keys.args()...)
-	b.Queue(`
+	q.Queue(`
 		SELECT k.tenant, k.key, i.hash, i.answer FROM unnest($1::text[], $2::text[]) k(tenant, key)
 		CROSS JOIN LATERAL (SELECT hash, answer FROM idempotency i WHERE i.tenant = k.tenant AND i.key = k.key OFFSET 0) i`, keys.cols[0], keys.cols[1])
-	r := tx.SendBatch(ctx, b)
+	r := tx.SendBatch(ctx, q)
 	defer r.Close()
 	mine := map[scoped]bool{}
 	var k scoped
@@ -238,18 +245,19 @@ type claims struct {
 	ids  map[job.ID]bool
 }
 
-func existing(ctx context.Context, tx pgx.Tx, cs []engine.Creation, chosen []int) (claims, error) {
+func (b batch) existing(ctx context.Context, tx pgx.Tx) (claims, error) {
 	have := claims{map[scoped]job.ID{}, map[job.ID]bool{}}
 	var names []scoped
-	ts, ids := texts(len(chosen)), uuids(len(chosen))
-	for _, i := range chosen {
-		for n, j := range cs[i].Jobs {
+	ts, ids := texts(len(b.chosen)), uuids(len(b.chosen))
+	for _, i := range b.chosen {
+		t := b.all[i].Tenant
+		for n, j := range b.all[i].Jobs {
 			if n == 0 {
-				ts.text(string(cs[i].Tenant))
+				ts.text(string(t))
 				ids.uuid(j.ID)
 			}
 			if j.Key != "" {
-				names = append(names, scoped{cs[i].Tenant, j.Key})
+				names = append(names, scoped{t, j.Key})
 			}
 		}
 	}

@@ -34,7 +34,7 @@ const (
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
 	againSQL = `
 		WITH back AS (
-			UPDATE live v SET lease = -v.lease, tries = f.tries, due_at = f.due_at
+			UPDATE live v SET lease = -v.lease, tries = f.tries, due_at = coalesce(f.due_at, v.due_at)
 			FROM unnest($1::uuid[], $2::int8[], $3::int[], $4::timestamptz[], $5::bool[], $6::bytea[]) f(id, token, tries, due_at, failed, ending)
 			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0
 			RETURNING v.id, f.token, v.tenant, v.attempt, v.worker, v.leased_at, f.failed, f.ending

@@ -203,6 +203,12 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
+const releaseSQL = `
+	UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
+	FROM unnest($1::uuid[], $2::int8[]) r(id, token)
+	WHERE v.id = ANY (ARRAY[r.id]) AND v.lease = r.token AND v.lease > 0
+	RETURNING ` + readyColumns
+
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
 	if len(ls) == 0 {
@@ -211,11 +217,7 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	ids, tokens := pairs(ls)
 	var out []job.Ready
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, `
-			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
-			FROM unnest($1::uuid[], $2::int8[]) r(id, token)
-			WHERE v.id = ANY (ARRAY[r.id]) AND v.lease = r.token AND v.lease > 0
-			RETURNING `+readyColumns, ids, tokens))
+		out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens))
 		return err
 	})
 	return out, err

@@ -30,6 +30,11 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 	})
 }
 
+const renewSQL = `
+	UPDATE sessions s SET beat_at = now(), expires_at = now() + $2 FROM unnest($1::uuid[]) r(id)
+	WHERE s.id = ANY (ARRAY[r.id]) AND NOT s.deposed
+	RETURNING s.id`
+
 // Renew keeps sessions alive for ttl more, and names those that have ended.
 func (s *Store) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
 	if len(ws) == 0 {
@@ -37,10 +42,7 @@ func (s *Store) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration)
 	}
 	alive := map[job.WorkerID]bool{}
 	err := s.write(ctx, "renew sessions", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, `
-			UPDATE sessions s SET beat_at = now(), expires_at = now() + $2 FROM unnest($1::uuid[]) r(id)
-			WHERE s.id = ANY (ARRAY[r.id]) AND NOT s.deposed
-			RETURNING s.id`, sortedIDs(ws), ttl)
+		rows, err := c.Query(ctx, renewSQL, sortedIDs(ws), ttl)
 		if err != nil {
 			return err
 		}

@@ -10,15 +10,16 @@ import (
 const (
 	held = " WHERE id = ? AND lease = ? AND lease > 0"
 
-	// Any error ends the whole transaction, and OR ROLLBACK says so: SQLite need
-	// not keep what a statement alone would have to undo.
+	// Any error ends the whole transaction. OR ROLLBACK, and no function that could
+	// fail, tell SQLite so: it then keeps no copy of each page to undo one statement.
 
 	// endSQL copies rows of live into history, with their status, end, tries, result and ending.
 	endSQL = `
 		INSERT OR ROLLBACK INTO executions (id, job, status, token, finished_at, scheduled_at, due_at, started_at, attempt, tries, lost, max_attempts,
 			part, priority, trigger, worker, retry_of, tenant, payload, result, ending)
-		SELECT id, job, ?, abs(lease), ?, scheduled_at, due_at, started_at, attempt, max(tries, ?), lost, max_attempts,
-			part, priority, trigger, worker, retry_of, tenant, payload, ?, ? FROM live`
+		SELECT id, job, ?1, CASE WHEN lease < 0 THEN -lease ELSE lease END, ?2, scheduled_at, due_at, started_at, attempt,
+			CASE WHEN tries < ?3 THEN ?3 ELSE tries END, lost, max_attempts,
+			part, priority, trigger, worker, retry_of, tenant, payload, ?4, ?5 FROM live`
 	// attemptSQL records what the attempt under a lease came to.
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)

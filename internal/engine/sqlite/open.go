@@ -46,7 +46,7 @@ type Store struct {
 var _ engine.Store = (*Store)(nil)
 
 var writerPragmas = []string{
-	"page_size = 4096",
+	"page_size = 8192",
 	"journal_mode = WAL",
 	"synchronous = FULL", // every commit is on the disk before it is answered
 	"fullfsync = ON",     // and not only in its cache, where the system makes the difference

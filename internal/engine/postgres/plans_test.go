@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+)
+
+// fresh is a migrated store over a new database.
+func fresh(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Config{URL: postgrestest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// direct is a connection of the test's own to the store's database.
+func direct(t *testing.T, s *Store) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.ConnectConfig(t.Context(), s.admin.Copy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(t.Context()) })
+	return c
+}
+
+// exec runs a statement as the test's own.
+func exec(t *testing.T, c *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := c.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+type planNode struct {
+	Type     string     `json:"Node Type"`
+	Relation string     `json:"Relation Name"`
+	Index    string     `json:"Index Name"`
+	Cond     string     `json:"Index Cond"`
+	Plans    []planNode `json:"Plans"`
+}
+
+// bad says what in a plan depends on how large the planner believes a table to be.
+func (n planNode) bad(limited bool) []string {
+	var out []string
+	switch n.Type {
+	case "Hash Join", "Merge Join", "Materialize", "Bitmap Heap Scan":
+		out = append(out, n.Type)
+	case "Seq Scan":
+		if n.Relation != "sessions" { // the deposed and the expired are looked for among all, who are few
+			out = append(out, "Seq Scan of "+n.Relation)
+		}
+	case "Index Scan", "Index Only Scan":
+		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part"}, "jobs_due": {"part", "next_run_at"}}[n.Index]
+		if n.Cond == "" && n.Relation == "sessions" || n.Cond == "" && limited {
+			break
+		}
+		if n.Cond == "" {
+			out = append(out, "a walk through all of "+n.Index)
+		}
+		for _, column := range want {
+			if !strings.Contains(n.Cond, column) {
+				out = append(out, fmt.Sprintf("%s without %s: %s", n.Index, column, n.Cond))
+			}
+		}
+	}
+	for _, p := range n.Plans {
+		out = append(out, p.bad(n.Type == "Limit" || n.Type == "LockRows" && limited)...)
+	}
+	return out
+}
+
+func TestPlans(t *testing.T) {
+	s := fresh(t)
+	statements := map[string]string{
+		"lease": leaseSQL, "end": endSQL, "again": againSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
+		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
+		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
+	}
+	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
+	exec(t, direct(t, s), "VACUUM ANALYZE")
+	c, err := s.hot.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	for name, sql := range statements {
+		id := strings.ReplaceAll(name, " ", "_")
+		sd, err := c.Conn().Prepare(t.Context(), id, sql)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		call := id
+		if n := len(sd.ParamOIDs); n > 0 {
+			call += "(" + strings.Join(slices.Repeat([]string{"NULL"}, n), ", ") + ")"
+		}
+		var text []byte
+		if err := c.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE "+call).Scan(&text); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var plans []struct{ Plan planNode }
+		if err := json.Unmarshal(text, &plans); err != nil {
+			t.Fatal(err)
+		}
+		if bad := plans[0].Plan.bad(false); len(bad) > 0 {
+			t.Errorf("%s: %s", name, strings.Join(bad, "; "))
+		}
+	}
+}
+
+func TestLeasesAreHotUpdates(t *testing.T) {
+	s := fresh(t)
+	as := leaseMany(t, s, 2_000)
+	release(t, s, as)
+	c := direct(t, s)
+	_ = s.Close() // a backend reports its counts at its end, at the latest
+	var updates, hot int
+	for updates < 2*len(as) {
+		// The pause is the server's: it answers when the counts may have come.
+		if err := c.QueryRow(t.Context(), "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables, pg_sleep(0.02) WHERE relname = 'live'").Scan(&updates, &hot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hot != updates {
+		t.Errorf("%d of %d updates touched no index, want all", hot, updates)
+	}
+}

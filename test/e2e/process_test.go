@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+)
+
+func TestDevNeedsNothing(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "state")
+	p := start(t, nil, "dev", "--data", data, "--demo")
+	p.key = "" // there is no sign-in
+	jobs := func() map[string]string {
+		status := map[string]string{}
+		for _, j := range want[client.Jobs](p, 200, "GET", "/api/v1/jobs?tag=demo", "").Jobs {
+			if j.Stats.LastStatus != nil {
+				status[*j.Key] = *j.Stats.LastStatus
+			}
+		}
+		return status
+	}
+	eventually(t, 30*time.Second, "the sample jobs to run", func() bool {
+		got := jobs()
+		return got["demo-hello"] == "SUCCEEDED" && got["demo-flaky"] == "SUCCEEDED" && got["demo-failing"] == "FAILED"
+	})
+	for _, say := range []string{"curl -s " + p.base + "/api/v1/jobs", p.base + "/docs", "SQLite 3", data, "Ctrl-C"} {
+		if !strings.Contains(p.out.String(), say) {
+			t.Errorf("the greeting lacks %q:\n%s", say, p.out.String())
+		}
+	}
+	info, err := os.Stat(filepath.Join(data, "carillon.db"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v, %v", info.Mode(), err)
+	}
+
+	second := launch(t, nil, "dev", "--data", data, "--listen", "127.0.0.1:0")
+	if code := second.exit(); code != 1 || !strings.Contains(second.out.String(), "another Carillon") {
+		t.Errorf("a second process on the same data: exit code %d:\n%s", code, second.out.String())
+	}
+	busy := launch(t, nil, "dev", "--data", t.TempDir(), "--listen", strings.TrimPrefix(p.base, "http://"))
+	if code := busy.exit(); code != 1 || !strings.Contains(busy.out.String(), "address already in use") {
+		t.Errorf("a taken port: exit code %d:\n%s", code, busy.out.String())
+	}
+
+	p.signal(os.Kill)
+	p = start(t, nil, "dev", "--data", data, "--demo") // on another port, too
+	p.key = ""
+	eventually(t, 30*time.Second, "the sample jobs to run again", func() bool {
+		hello := want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-hello/executions?status=SUCCEEDED", "").Pagination.Total
+		flaky := want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-flaky/executions?status=SUCCEEDED", "").Pagination.Total
+		return hello == 1 && flaky == 2
+	})
+	if code := p.signal(os.Interrupt); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestBadUsage(t *testing.T) {
+	t.Parallel()
+	bad := filepath.Join(t.TempDir(), "bad.toml")
+	if err := os.WriteFile(bad, []byte("listen = 5\n[workers]\nmax_count = 0\nmax_cuont = 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.toml")
+	if err := os.WriteFile(broken, []byte("listen = \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		says []string
+	}{
+		{"an address that is not loopback", nil, []string{"dev", "--listen", "0.0.0.0:8080"}, 2, []string{"listen", "0.0.0.0:8080", "loopback", "carillon serve"}},
+		{"every address", nil, []string{"dev", "--listen", ":8080"}, 2, []string{"loopback"}},
+		{"no address", nil, []string{"dev", "--listen", "localhost"}, 2, []string{"listen", `"localhost"`, "127.0.0.1:8080"}},
+		{"an unknown flag", nil, []string{"dev", "--colour"}, 2, []string{"unknown flag: --colour", "--help"}},
+		{"an unknown command", nil, []string{"sevre"}, 2, []string{"sevre"}},
+		{"an argument too many", nil, []string{"dev", "now"}, 2, []string{"now"}},
+		{"no database", nil, []string{"serve"}, 2, []string{"database", "CARILLON_DATABASE", "postgres://"}},
+		{"a database of another kind", nil, []string{"serve", "--database", "mysql://u:geheim@h/x"}, 2, []string{"database", "postgres://"}},
+		{"an unknown role", nil, []string{"serve", "--database", "sqlite:x", "--roles", "api,cook"}, 2, []string{"roles", "api,cook", "scheduler"}},
+		{"a short bootstrap key", []string{"CARILLON_BOOTSTRAP_KEY=short"}, []string{"serve", "--database", "sqlite:x"}, 2, []string{"bootstrap_key", "32"}},
+		{"a number that is none", []string{"CARILLON_WORKERS_MAX_COUNT=many"}, []string{"dev"}, 2, []string{"workers.max_count", `"many"`, "CARILLON_WORKERS_MAX_COUNT"}},
+		{"half of TLS", nil, []string{"serve", "--database", "sqlite:x", "--tls-cert", "c.pem"}, 2, []string{"tls.cert and tls.key together"}},
+		{"a range that is none", nil, []string{"serve", "--database", "sqlite:x", "--allow-callback", "10.0.0.0/99"}, 2, []string{"callbacks.allow", "10.0.0.0/99"}},
+		{"a bad file", nil, []string{"dev", "--config", bad}, 2, []string{"listen", "workers.max_count", "workers.max_cuont", "bad.toml"}},
+		{"a broken file", nil, []string{"dev", "--config", broken}, 2, []string{"broken.toml", "TOML"}},
+		{"no file", nil, []string{"dev", "--config", "nowhere.toml"}, 2, []string{"nowhere.toml"}},
+		{"nobody there", nil, []string{"serve", "--listen", "127.0.0.1:0", "--database", "postgres://u:geheim@" + closed + "/x"}, 1, []string{closed}},
+		{"a folder that cannot be", nil, []string{"dev", "--listen", "127.0.0.1:0", "--data", "/dev/null/x"}, 1, []string{"/dev/null/x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := launch(t, c.env, c.args...)
+			if code := p.exit(); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			out := p.out.String()
+			for _, s := range c.says {
+				if !strings.Contains(out, s) {
+					t.Errorf("it does not say %q:\n%s", s, out)
+				}
+			}
+			if strings.Contains(out, "geheim") || strings.Contains(out, "goroutine") {
+				t.Errorf("it says too much:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestSignInIsNeeded(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		p := start(t, nil, "serve", "--database", where)
+		m := regexp.MustCompile(`car_live_\S+`).FindString(p.out.String())
+		if m == "" {
+			t.Fatalf("no key was printed:\n%s", p.out.String())
+		}
+		for given, code := range map[string]int{"": 401, "wrong": 401, m: 200} {
+			p.key = given
+			if got, body, err := p.ask("GET", "/api/v1/jobs", ""); err != nil || got != code {
+				t.Errorf("with %q: got %d, %v, want %d: %s", given, got, err, code, body)
+			}
+		}
+		p.signal(os.Interrupt)
+		p = start(t, settings, "serve", "--database", where)
+		if strings.Contains(p.out.String(), "car_live_") {
+			t.Error("a second key was printed")
+		}
+		p.key = m
+		if got, _, err := p.ask("GET", "/api/v1/jobs", ""); err != nil || got != 200 {
+			t.Errorf("the first key is forgotten: %d, %v", got, err)
+		}
+	})
+}
+
+// The role of a process decides what it answers and does.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	api := serve(t, where, "--roles", "api")
+	j := api.create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	if e := api.execution(j.ExecutionID); e.Status != "PENDING" {
+		t.Errorf("it is %s, though nobody works", e.Status)
+	}
+	worker := serve(t, where, "--roles", "worker")
+	if code, _, err := worker.ask("GET", "/api/v1/jobs", ""); err != nil || code != 404 {
+		t.Errorf("a worker answers the API: %d, %v", code, err)
+	}
+	if code, _, err := worker.ask("GET", "/readyz", ""); err != nil || code != 200 {
+		t.Errorf("a worker is not ready: %d, %v", code, err)
+	}
+	api.ends(j.ExecutionID, "SUCCEEDED")
+}
+
+// A server that may lose what it acknowledged is refused, unless told otherwise.
+func TestAsyncCommitIsRefused(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	admin, err := pgx.Connect(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	var name string
+	if err := admin.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET synchronous_commit = off", name)); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, settings, "serve", "--database", where, "--listen", "127.0.0.1:0")
+	if code := p.exit(); code != 1 || !strings.Contains(p.out.String(), "synchronous_commit") || !strings.Contains(p.out.String(), "allow_async_commit") {
+		t.Errorf("exit code %d:\n%s", code, p.out.String())
+	}
+	start(t, settings, "serve", "--database", where, "--allow-async-commit")
+}
