@@ -223,10 +223,16 @@ func (p *process) ends(id, status string) client.Execution {
 	p.Helper()
 	var e client.Execution
 	eventually(p.T, 40*time.Second, "execution "+id+" to be "+status, func() bool {
-		if code, _, err := p.ask("GET", "/api/v1/executions/"+id, ""); err == nil && code == 503 {
+		code, text, err := p.ask("GET", "/api/v1/executions/"+id, "")
+		if err == nil && code == 503 {
 			return false
 		}
-		e = p.execution(id)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &e)
+		}
+		if err != nil || code != 200 {
+			p.Fatalf("execution %s: got %d, %v: %s", id, code, err, text)
+		}
 		return e.Status == status
 	})
 	return e

@@ -52,7 +52,7 @@ const fireSQL = `
 		UPDATE jobs j SET next_run_at = f.next
 		FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::int[], $7::int[]) f(tenant, id, was, revision, next, first, last)
 		WHERE j.tenant = ANY (ARRAY[f.tenant]) AND j.id BETWEEN f.id AND f.id
-			AND j.next_run_at = f.was AND j.revision = f.revision AND j.state = 1
+			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
 		RETURNING j.tenant, j.id, f.first, f.last
 	)
 	INSERT INTO live AS v (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)

@@ -24,6 +24,8 @@ const (
 //     with the index, but no equality that a walk in index order could serve;
 //   - jobs is joined by tenant = ANY (ARRAY[…]) AND id BETWEEN x AND x likewise;
 //   - what is only read stands in a LATERAL subquery with OFFSET 0;
+//   - nothing else that compares names the leading column of another index, or
+//     implies the condition of a partial one (IS NOT DISTINCT FROM implies none);
 //   - live_lane is partial over all rows, so that only those who say part >= 0
 //     use it: its last column is the id, too.
 //

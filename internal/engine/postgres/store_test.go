@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -284,20 +285,21 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 	var wg sync.WaitGroup
 	for client := range 8 {
 		wg.Go(func() {
-			for round := 0; !done() && ctx.Err() == nil; round++ {
+			rng := rand.New(rand.NewPCG(1, uint64(client)))
+			for !done() && ctx.Err() == nil {
 				w := job.Worker{ID: newID(), Host: "h", Version: "v", StartedAt: c.Jobs[0].CreatedAt}
 				if err := s.Register(ctx, w, time.Minute); err != nil {
 					t.Errorf("register: %v", err)
 					return
 				}
-				from := (client*37 + round*53) % len(c.Executions)
-				wanted := ids(c)[from:min(from+40, len(c.Executions))]
-				as, err := s.Lease(ctx, []engine.Grant{{Worker: w.ID, Executions: wanted}})
+				wanted := ids(c)
+				rng.Shuffle(len(wanted), func(i, k int) { wanted[i], wanted[k] = wanted[k], wanted[i] })
+				as, err := s.Lease(ctx, []engine.Grant{{Worker: w.ID, Executions: wanted[:40]}})
 				if err != nil {
 					t.Errorf("lease: %v", err)
 					return
 				}
-				if (client+round)%4 == 0 { // this one dies with what it holds, but does not know it
+				if rng.IntN(4) == 0 { // this one dies with what it holds, but does not know it
 					_, err := s.Renew(ctx, []job.WorkerID{w.ID}, -time.Second)
 					if err == nil {
 						_, err = s.Reap(ctx, 100)
@@ -307,8 +309,8 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 					}
 				}
 				var fs []job.Finish
-				for i, a := range as {
-					if (i+round)%3 == 0 {
+				for _, a := range as {
+					if rng.IntN(3) == 0 {
 						fs = append(fs, failure(a))
 					} else {
 						fs = append(fs, success(a))

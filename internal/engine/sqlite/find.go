@@ -150,7 +150,7 @@ func tally(list, oldest *stmt) (engine.Total, error) {
 func fold(s string) string { return strings.Map(foldRune, s) }
 
 func foldRune(r rune) rune {
-	if r < unicode.MaxASCII {
+	if r <= unicode.MaxASCII {
 		if 'a' <= r && r <= 'z' {
 			r -= 'a' - 'A'
 		}

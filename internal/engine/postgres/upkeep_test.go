@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func one[T any](t *testing.T, c *pgx.Conn, sql string, args ...any) (v T) {
+	t.Helper()
+	if err := c.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+func TestAStepWithAnotherTextIsNotOurs(t *testing.T) {
+	s := fresh(t)
+	c := direct(t, s)
+	exec(t, c, "INSERT INTO carillon_migrations (version, name, sum) VALUES (9999, 'of a newer version', 'x')")
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Errorf("beside a newer version: %v", err)
+	}
+	exec(t, c, "UPDATE carillon_migrations SET sum = 'x' WHERE version = 1")
+	if err := s.Migrate(t.Context()); !errors.Is(err, engine.ErrSchema) {
+		t.Errorf("got %v, want ErrSchema", err)
+	}
+}
+
+const days = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'executions'::regclass"
+
+func dropDays(t *testing.T, c *pgx.Conn) {
+	t.Helper()
+	rows, _ := c.Query(t.Context(), "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'executions'::regclass")
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		exec(t, c, "DROP TABLE "+name)
+	}
+}
+
+func TestDays(t *testing.T) {
+	s := fresh(t)
+	c := direct(t, s)
+	if got := one[int](t, c, days); got != daysAhead+1 {
+		t.Errorf("migrating made %d days", got)
+	}
+	if name := one[string](t, c, "SELECT to_char(now() AT TIME ZONE 'UTC', '\"executions_\"YYYYMMDD')"); one[bool](t, c, "SELECT to_regclass($1) IS NULL", name) {
+		t.Errorf("there is no table %s", name)
+	}
+	dropDays(t, c)
+	must[bool](t)(s.Tidy(t.Context()))
+	if got := one[int](t, c, days); got != daysAhead+1 {
+		t.Errorf("tidying made %d days", got)
+	}
+	as := leaseMany(t, s, 2)
+	dropDays(t, c)
+	vs := must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0]), failure(as[1])}))
+	if !vs[0].Accepted || !vs[1].Accepted {
+		t.Errorf("without today's table: %+v", vs)
+	}
+	dropDays(t, c)
+	if got := must[job.Job](t)(s.DeleteJob(t.Context(), tenant.Default, as[1].Job, as[1].LeasedAt)); got.State != job.Deleted {
+		t.Errorf("without today's table the job is %v", got.State)
+	}
+	if got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, as[1].Execution)); got.Status != job.Cancelled || got.Token != as[1].Token {
+		t.Errorf("what waited is %v under %d", got.Status, got.Token)
+	}
+}
+
+// A lease that commits while its session is being deposed is found by the next pass.
+func TestReapIsLevelTriggered(t *testing.T) {
+	s := fresh(t)
+	c := creation(t, s, 5)
+	store(t, s, c)
+	w := session(t, s, time.Hour)
+	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}))
+	exec(t, direct(t, s), "UPDATE sessions SET deposed = true WHERE id = $1", [16]byte(w))
+	if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 10)); len(rs) != 5 {
+		t.Errorf("%d came back, want 5", len(rs))
+	}
+	past := must[[]job.PastAttempt](t)(s.Attempts(t.Context(), tenant.Default, c.Executions[0].ID))
+	if len(past) != 1 || !strings.Contains(past[0].Error.Message, w.String()) || !strings.Contains(past[0].Error.Message, "host-7") {
+		t.Errorf("attempts: %+v", past)
+	}
+}
+
+func TestReapGoesOnWhereItStopped(t *testing.T) {
+	s := fresh(t)
+	c := creation(t, s, 6)
+	store(t, s, c)
+	w := session(t, s, time.Hour)
+	for _, id := range ids(c) {
+		must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}}))
+	}
+	must[[]job.WorkerID](t)(s.Renew(t.Context(), []job.WorkerID{w}, -time.Second))
+	for pass, want := range []int{4, 2, 0} {
+		if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 4)); len(rs) != want {
+			t.Errorf("pass %d: %d came back, want %d", pass, len(rs), want)
+		}
+	}
+}
+
+func TestTidyShrinksTheDirectory(t *testing.T) {
+	s := fresh(t)
+	c := direct(t, s)
+	gone, most, held := leaseMany(t, s, 3), leaseMany(t, s, 10), leaseMany(t, s, 3)
+	var fs []job.Finish
+	for _, a := range append(gone, most[1:]...) {
+		fs = append(fs, success(a))
+	}
+	must[[]job.Verdict](t)(s.Finish(t.Context(), fs))
+	must[bool](t)(s.Tidy(t.Context()))
+	if got := one[int](t, c, "SELECT count(*) FROM leases"); got != 3 {
+		t.Errorf("%d rows after a first pass, want 3: they are young", got)
+	}
+	exec(t, c, "UPDATE leases SET at = at - interval '2 minutes'")
+	must[bool](t)(s.Tidy(t.Context()))
+	size := func(a job.Attempt) int {
+		return one[int](t, c, "SELECT coalesce((SELECT cardinality(ids) FROM leases WHERE lease = $1), 0)", int64(a.Token))
+	}
+	if a, b, h := size(gone[0]), size(most[0]), size(held[0]); a != 0 || b != 1 || h != 3 {
+		t.Errorf("left %d, %d and %d, want 0, 1 and 3", a, b, h)
+	}
+	if rs := must[[]job.Ready](t)(s.Leave(t.Context(), one[[16]byte](t, c, "SELECT worker FROM leases WHERE lease = $1", int64(most[0].Token)))); len(rs) != 1 {
+		t.Errorf("%d came back from the shrunk row, want 1", len(rs))
+	}
+}
+
+func TestTidyDropsWhatHasExpired(t *testing.T) {
+	s := fresh(t)
+	c := direct(t, s)
+	now := must[time.Time](t)(s.Now(t.Context()))
+	for i, until := range []time.Time{now.Add(-time.Hour), now.Add(time.Hour)} {
+		x := creation(t, s, 1)
+		x.Idempotency = engine.Idempotency{Key: fmt.Sprint(i), Until: until}
+		store(t, s, x)
+	}
+	old, holds, young, alive := session(t, s, time.Hour), session(t, s, time.Hour), session(t, s, time.Hour), session(t, s, time.Hour)
+	x := creation(t, s, 1)
+	store(t, s, x)
+	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: holds, Executions: ids(x)}}))
+	exec(t, c, "UPDATE sessions SET deposed = true WHERE id <> $1", [16]byte(alive))
+	exec(t, c, "UPDATE sessions SET expires_at = now() - interval '2 hours' WHERE id = ANY ($1)", [][16]byte{old, holds})
+	if more := must[bool](t)(s.Tidy(t.Context())); more {
+		t.Error("more is left")
+	}
+	if got := one[string](t, c, "SELECT string_agg(key, ',') FROM idempotency"); got != "1" {
+		t.Errorf("idempotency keys left: %s", got)
+	}
+	for w, want := range map[job.WorkerID]bool{old: false, holds: true, young: true, alive: true} {
+		if got := one[bool](t, c, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = $1)", [16]byte(w)); got != want {
+			t.Errorf("a session is kept: %v, want %v", got, want)
+		}
+	}
+}
