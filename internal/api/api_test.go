@@ -342,6 +342,23 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// The page for people shows every call, and examples that work where it was asked for.
+func TestDocs(t *testing.T) {
+	w := newFace(t).ask("GET", "/docs", "")
+	page := w.Body.String()
+	for _, say := range []string{"curl -s http://localhost:8080/api/v1/jobs", "/api/v1/jobs:batch", "/api/v1/executions/{id}", "no sign-in", "execution.callback_url", "schedule.scheduled_time"} {
+		if !strings.Contains(page, say) {
+			t.Errorf("it lacks %q", say)
+		}
+	}
+	if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(page, "<script") {
+		t.Errorf("policy %q", csp)
+	}
+	if w := newFace(t).ask("GET", "/", ""); w.Code != 302 || w.Header().Get("Location") != "/docs" {
+		t.Errorf("/ answers %d to %q", w.Code, w.Header().Get("Location"))
+	}
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -31,7 +31,7 @@ type entry struct {
 // field is one line of a table.
 type field struct{ Name, Type, Doc string }
 
-func (s *Server) docs(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
+func (s *Server) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	type section struct {
 		Name    string
 		Entries []entry
@@ -56,7 +56,7 @@ func (s *Server) docs(w http.ResponseWriter, _ *http.Request, _ tenant.Principal
 	}
 	var page bytes.Buffer
 	err := docsPage.Execute(&page, map[string]any{
-		"Version": s.cfg.Version, "SignIn": s.cfg.Authenticate != nil, "Sections": sections, "Problem": fields(of[client.Problem](), ""),
+		"Version": s.cfg.Version, "Base": base(r), "SignIn": s.cfg.Authenticate != nil, "Sections": sections, "Problem": fields(of[client.Problem](), ""),
 	})
 	if err != nil {
 		return err
@@ -66,6 +66,14 @@ func (s *Server) docs(w http.ResponseWriter, _ *http.Request, _ tenant.Principal
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	w.Write(page.Bytes())
 	return nil
+}
+
+// base is the address that the page was asked at, for examples that work as they are.
+func base(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 func (s *Server) docsStyle(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
