@@ -49,6 +49,7 @@ type Service struct {
 	store Store
 	clock clock.Clock // the store's
 	cfg   Config
+	gate  *gate
 }
 
 // New makes a service over a store whose clock is given.
@@ -56,7 +57,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Hint == nil {
 		cfg.Hint = func([]job.Ready) {}
 	}
-	return &Service{store: store, clock: clk, cfg: cfg}
+	return &Service{store: store, clock: clk, cfg: cfg, gate: &gate{store: store}}
 }
 
 // Once makes a request safe to send again: the same key and hash get the first answer.
@@ -127,11 +128,11 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 		c.Jobs = append(c.Jobs, j)
 	}
 	c.Idempotency = once.with(made, now)
-	out, err := s.store.CreateJobs(ctx, []engine.Creation{c})
+	out, err := s.gate.pass(ctx, c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create jobs: %w", err)
 	}
-	if replay, err := outcome(out[0]); replay != nil || err != nil {
+	if replay, err := outcome(out); replay != nil || err != nil {
 		return nil, replay, err
 	}
 	s.cfg.Hint(ready)

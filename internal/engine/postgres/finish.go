@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,39 +10,40 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
+// Whatever follows, the row goes, in one pass over all of a batch: two passes,
+// one for what ends and one for what is tried again, would lock rows in two
+// orders. What is tried again comes back as a new row, which costs no more than
+// an update that moves it in the lane.
+//
 // A success may have been decided without reading the execution, so that its
-// count of failures is the row's. What was applied comes back only where something was not.
+// count of failures is the row's. What was applied is listed only if something was not.
 const (
-	endSQL = `
+	finishSQL = `
 		WITH gone AS (
-			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[]) f(id, token, status, tries, result, ending)
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::timestamptz[], $6::int2[], $7::bytea[], $8::bytea[])
+				f(id, token, status, tries, due_at, failed, result, ending)
 			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0
-			RETURNING v.id, v.tenant, v.job, f.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.leased_at, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost,
-				v.max_attempts, v.priority, v.part, v.worker, f.token, v.retry_of, v.payload, f.result, f.ending
+			RETURNING v.id, v.tenant, v.job, f.status, v.trigger, v.scheduled_at, v.nonce, v.due_at, v.started_at, v.leased_at, v.attempt,
+				greatest(v.tries, f.tries) AS tries, v.lost, v.max_attempts, v.priority, v.part, v.hold, v.worker, f.token, v.retry_of, v.payload,
+				coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.result, f.ending
 		), past AS (
 			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost,
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending)
 			SELECT id, tenant, job, status, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost,
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending
-			FROM gone
+			FROM gone WHERE status >= 10
+		), again AS (
+			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
+				max_attempts, priority, part, hold, worker, lease, retry_of, payload)
+			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
+				max_attempts, priority, part, hold, worker, -token, retry_of, payload
+			FROM gone WHERE status < 10
 		), failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
-			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, ending FROM gone WHERE status IN (11, 12)
+			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, ending FROM gone WHERE failed = 1
 			ON CONFLICT (execution, token) DO NOTHING
 		)
-		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
-	againSQL = `
-		WITH back AS (
-			UPDATE live v SET lease = -v.lease, tries = f.tries, due_at = coalesce(f.due_at, v.due_at)
-			FROM unnest($1::uuid[], $2::int8[], $3::int[], $4::timestamptz[], $5::bool[], $6::bytea[]) f(id, token, tries, due_at, failed, ending)
-			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0
-			RETURNING v.id, f.token, v.tenant, v.attempt, v.worker, v.leased_at, f.failed, f.ending
-		), failed AS (
-			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
-			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, ending FROM back WHERE failed
-			ON CONFLICT (execution, token) DO NOTHING
-		)
-		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM back`
+		SELECT count(*), CASE WHEN count(*) < $9 THEN array_agg(id) END, CASE WHEN count(*) < $9 THEN array_agg(token) END FROM gone`
 	// What became of executions whose lease is not the one named.
 	judgeSQL = `
 		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), x.id IS NOT NULL OR v.id IS NOT NULL, a.execution IS NOT NULL
@@ -58,27 +58,31 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	ends, agains := split(fs)
+	applied, args := finishArgs(fs)
 	out := make([]job.Verdict, len(fs))
 	err := s.write(ctx, "finish", func(ctx context.Context, c *pgxpool.Conn) error {
 		for i, f := range fs {
 			out[i] = job.Verdict{Execution: f.Outcome.Execution}
 		}
-		err := withDays(ctx, c, func() error {
-			b := &pgx.Batch{}
-			ends.queue(b, endSQL)
-			agains.queue(b, againSQL)
-			r := c.SendBatch(ctx, b)
-			defer r.Close()
-			for _, g := range []*group{ends, agains} {
-				if err := g.collect(r, out); err != nil {
-					return err
-				}
-			}
-			return r.Close()
-		})
+		var count int
+		var ids [][16]byte
+		var tokens []int64
+		err := withDays(ctx, c, func() error { return c.QueryRow(ctx, finishSQL, args...).Scan(&count, &ids, &tokens) })
 		if err != nil {
 			return err
+		}
+		if count == len(applied) {
+			for _, i := range applied {
+				out[i].Accepted = true
+			}
+		} else {
+			took := make(map[job.Lease]bool, len(ids))
+			for i := range ids {
+				took[job.Lease{Execution: ids[i], Token: job.Token(tokens[i])}] = true
+			}
+			for _, i := range applied {
+				out[i].Accepted = took[fs[i].Outcome.Lease]
+			}
 		}
 		return judge(ctx, c, fs, out)
 	})
@@ -88,113 +92,43 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// group is the part of a batch that one statement applies.
-type group struct {
-	at   []int // where in the batch each stands
-	args []any
-	fs   []job.Finish
-}
-
-// split parts a batch into what ends and what comes again. Of two finishes
-// under one lease only the first is applied; the other is judged by it.
-func split(fs []job.Finish) (ends, agains *group) {
-	order := make([]int, len(fs))
-	for i := range order {
-		order[i] = i
+// finishArgs makes the parameters of finishSQL, and says for which of the batch.
+// Of two finishes under one lease only the first is applied; the other is judged by it.
+func finishArgs(fs []job.Finish) (applied []int, args []any) {
+	order := make([]int, 0, len(fs))
+	seen := make(map[job.Lease]bool, len(fs))
+	for i := range fs {
+		if l := fs[i].Outcome.Lease; !seen[l] {
+			seen[l] = true
+			order = append(order, i)
+		}
 	}
 	order = sortedBy(order, func(i int) [16]byte { return fs[i].Outcome.Execution })
-	ends, agains = &group{fs: fs}, &group{fs: fs}
-	for n, i := range order {
-		repeat := false
-		for _, before := range slices.Backward(order[:n]) {
-			if fs[before].Outcome.Execution != fs[i].Outcome.Execution {
-				break
-			}
-			repeat = repeat || fs[before].Outcome.Lease == fs[i].Outcome.Lease
-		}
-		switch {
-		case repeat:
-		case fs[i].Then.Status.Final():
-			ends.at = append(ends.at, i)
-		default:
-			agains.at = append(agains.at, i)
-		}
-	}
-	ends.args, agains.args = ends.ending(), agains.again()
-	return ends, agains
-}
-
-func (g *group) ending() []any {
-	n := len(g.at)
+	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var results, endings *array
-	for k, i := range g.at {
-		f := &g.fs[i]
+	var dues, failed, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	for k, i := range order {
+		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
 		tokens.int8(int64(f.Outcome.Token))
 		statuses.int2(int(f.Then.Status))
 		tries.int4(f.Then.Tries)
-		results = appendSparse(results, k, f.Outcome.Result)
-		endings = appendSparse(endings, k, engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response))
-	}
-	return []any{ids, tokens, statuses, tries, results, endings, n}
-}
-
-func (g *group) again() []any {
-	n := len(g.at)
-	ids, tokens, tries, dues, failed := uuids(n), bigints(n), ints(n), instants(n), make([]bool, n)
-	var endings *array
-	for k, i := range g.at {
-		f := &g.fs[i]
-		ids.uuid(f.Outcome.Execution)
-		tokens.int8(int64(f.Outcome.Token))
-		tries.int4(f.Then.Tries)
-		dues.time(f.Then.DueAt)
-		failed[k] = f.Then.Move == job.Again
-		endings = appendSparse(endings, k, engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response))
-	}
-	return []any{ids, tokens, tries, dues, failed, endings, n}
-}
-
-// appendSparse adds the value to an array that is nil as long as all its values are.
-func appendSparse(a *array, before int, value []byte) *array {
-	if a = sparse(a, byteas, before, value != nil); a != nil {
-		a.bytes(value)
-	}
-	return a
-}
-
-func (g *group) queue(b *pgx.Batch, sql string) {
-	if len(g.at) > 0 {
-		b.Queue(sql, g.args...)
-	}
-}
-
-// collect marks what was applied.
-func (g *group) collect(r pgx.BatchResults, out []job.Verdict) error {
-	if len(g.at) == 0 {
-		return nil
-	}
-	var count int
-	var ids [][16]byte
-	var tokens []int64
-	if err := r.QueryRow().Scan(&count, &ids, &tokens); err != nil {
-		return err
-	}
-	if count == len(g.at) {
-		for _, i := range g.at {
-			out[i].Accepted = true
+		if dues = sparse(dues, instants, k, !f.Then.Status.Final()); dues != nil {
+			dues.time(f.Then.DueAt)
 		}
-		return nil
+		charged := f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut
+		if failed = sparse(failed, smallints, k, charged); failed != nil {
+			failed.int2(map[bool]int{true: 1}[charged])
+		}
+		if results = sparse(results, byteas, k, f.Outcome.Result != nil); results != nil {
+			results.bytes(f.Outcome.Result)
+		}
+		ending := engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response)
+		if endings = sparse(endings, byteas, k, ending != nil); endings != nil {
+			endings.bytes(ending)
+		}
 	}
-	applied := make(map[job.Lease]bool, len(ids))
-	for i := range ids {
-		applied[job.Lease{Execution: ids[i], Token: job.Token(tokens[i])}] = true
-	}
-	for _, i := range g.at {
-		out[i].Accepted = applied[g.fs[i].Outcome.Lease]
-	}
-	return nil
+	return order, []any{ids, tokens, statuses, tries, dues, failed, results, endings, n}
 }
 
 // judge decides on what was not applied: the same outcome again is accepted, all else is refused.

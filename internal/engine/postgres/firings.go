@@ -21,9 +21,10 @@ import (
 var dueSQL = func() string {
 	parts := make([]string, job.Partitions)
 	for p := range parts {
-		parts[p] = fmt.Sprintf("SELECT %s FROM jobs j WHERE j.part = %d AND j.next_run_at IS NOT NULL AND j.next_run_at <= $1 AND j.state = 1", definitionColumns, p)
+		parts[p] = fmt.Sprintf("(SELECT %s FROM jobs j WHERE j.part = %d AND j.next_run_at IS NOT NULL AND j.next_run_at <= $1 AND j.state = 1 ORDER BY j.next_run_at LIMIT $2)",
+			definitionColumns, p)
 	}
-	return strings.Join(parts, " UNION ALL ") + " ORDER BY next_run_at LIMIT $2"
+	return "SELECT " + definitionColumns + " FROM (" + strings.Join(parts, " UNION ALL ") + ") j ORDER BY j.next_run_at LIMIT $2"
 }()
 
 // Due lists jobs whose next instant is at or before until, the earliest first.

@@ -99,7 +99,8 @@ const (
 		WHERE tenant = $1 AND id = $2 AND state <> 4`
 	cancelSQL = `
 		WITH gone AS (
-			DELETE FROM live v WHERE v.job = $2 AND v.tenant = $1 AND v.lease <= 0
+			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(SELECT id FROM live WHERE job = $2 AND tenant = $1 AND lease <= 0)) u(id) ORDER BY u.id) d
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
 			RETURNING v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts,
 				v.priority, v.part, v.worker, -v.lease AS token, v.retry_of, v.payload
 		)

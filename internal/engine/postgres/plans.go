@@ -35,6 +35,8 @@ var hotSettings = map[string]string{
 	"enable_bitmapscan":                   "off",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
+	"enable_sort":                         "off", // where an index gives the order; elsewhere it sorts all the same
+	"max_parallel_workers_per_gather":     "0",
 	"plan_cache_mode":                     "force_generic_plan",
 	"jit":                                 "off",
 	"statement_timeout":                   setting(hotStatement),

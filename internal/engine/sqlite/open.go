@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -100,7 +101,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// place is the one name of a file, whose folder it makes.
+// place is the one name of a file, which it makes with its folder.
 func place(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -109,11 +110,12 @@ func place(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", err
+	// Only if it is missing: closing a file gives back all locks that this process has on it, SQLite's too.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		err = f.Close()
 	}
-	if err := f.Close(); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(path)

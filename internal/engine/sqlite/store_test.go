@@ -295,3 +295,15 @@ func TestBeforeMigration(t *testing.T) {
 		t.Errorf("got %v, want ErrSchema", err)
 	}
 }
+
+func TestCommitsAreOnTheDisk(t *testing.T) {
+	s := fresh(t)
+	c := <-s.writer
+	defer func() { s.writer <- c }()
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1", "checkpoint_fullfsync": "1"} {
+		got := ""
+		if _, err := c.prepare("PRAGMA " + pragma).first(func(r *row) error { got = r.text(); return nil }); err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %s", pragma, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPrecedence(t *testing.T) {
+	file := write(t, "listen = \"127.0.0.1:1\"\nroles = [\"api\", \"worker\"]\n[workers]\nmax_count = 20\npoll_interval_ms = 100\nlease_timeout_seconds = \"1m\"\n[scheduler]\nlook_ahead_seconds = 7\n")
+	env := []string{"CARILLON_LISTEN=127.0.0.1:2", "CARILLON_WORKERS_MAX_COUNT=30", "CARILLON_LOG_LEVEL=", "OTHER=x"}
+	c, err := Load(Default(), map[string]string{"listen": "127.0.0.1:3"}, env, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:3" || c.Workers.MaxCount != 30 || c.Workers.Poll != 100*time.Millisecond || c.Workers.Lease != time.Minute ||
+		c.LookAhead != 7*time.Second || strings.Join(c.Roles, " ") != "api worker" || c.LogLevel != "info" || c.Workers.DefaultCount != 2 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
+	good := map[string]string{
+		"listen": ":8080", "data": "./x", "database": "postgres://h/x", "roles": "api", "bootstrap_key": strings.Repeat("k", 32), "tls.cert": "c", "tls.key": "k",
+		"store.allow_async_commit": "true", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "log.level": "debug", "log.format": "json",
+		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
+		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "scheduler.look_ahead_seconds": "5",
+	}
+	if _, err := Load(Default(), good, nil, ""); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	for _, k := range Keys {
+		if good[k.Name] == "" {
+			t.Errorf("%s is not tested", k.Name)
+		}
+		if k.Doc == "" || k.Want == "" {
+			t.Errorf("%s has no words", k.Name)
+		}
+		if Variable(k.Name) != "CARILLON_"+strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_")) {
+			t.Errorf("%s: variable %s", k.Name, Variable(k.Name))
+		}
+	}
+	for key, bad := range map[string][]string{
+		"listen": {"8080", "h:99999", "h:x"}, "database": {"sqlite:", "mysql://x", "x"}, "roles": {",", "cook"}, "bootstrap_key": {"short"},
+		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "log.level": {"loud"}, "log.format": {"xml"},
+		"workers.default_count": {"0", "x", "10001"}, "workers.poll_interval_ms": {"9", "2h", "x"}, "scheduler.look_ahead_seconds": {"0", "301", "-5s"},
+	} {
+		for _, v := range bad {
+			_, err := Load(Default(), map[string]string{key: v}, nil, "")
+			var wrong Mistakes
+			if !errors.As(err, &wrong) || wrong[0].Key != key || wrong[0].Want == "" || wrong[0].From != "flag" {
+				t.Errorf("%s = %q: got %v", key, v, err)
+			}
+		}
+	}
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	file := write(t, "lisen = \"x\"\n[workers]\nmax_cuont = 1\ndefault_count = 9\n")
+	_, err := Load(Default(), map[string]string{"database": "mysql://u:geheim@h/x", "tls.cert": "c"}, []string{"CARILLON_LOG_LEVEL=loud"}, file)
+	var wrong Mistakes
+	if !errors.As(err, &wrong) || len(wrong) != 6 {
+		t.Fatalf("got %v", err)
+	}
+	for _, say := range []string{"lisen", "workers.max_cuont", "workers.default_count, which is 9", "log.level", "environment CARILLON_LOG_LEVEL", "database", "tls.key"} {
+		if !strings.Contains(err.Error(), say) {
+			t.Errorf("it does not say %q:\n%v", say, err)
+		}
+	}
+	if strings.Contains(err.Error(), "geheim") {
+		t.Error("it shows a password")
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add("listen = \"x\"\n[workers]\nmax_count = 3")
+	f.Add("a = [1, [2]]\n[[b]]\nc = 1979-05-27")
+	path := filepath.Join(f.TempDir(), "c.toml")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(Default(), nil, nil, path)
+		var wrong Mistakes
+		if err != nil && !errors.As(err, &wrong) {
+			t.Errorf("got %T: %v", err, err)
+		}
+	})
+}

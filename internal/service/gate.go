@@ -1,0 +1,98 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// gate lets concurrent creations share a commit. The first goes at once; whatever
+// comes while commits are on their way goes with the next. Each is answered after
+// the commit that carries it, and fails only for what is wrong with itself, or
+// with the store.
+type gate struct {
+	store engine.Jobs
+
+	mu      sync.Mutex
+	waiting []*passage // guarded by mu
+	going   int        // guarded by mu: commits on their way
+}
+
+// passage is one creation on its way through the gate.
+type passage struct {
+	creation engine.Creation
+	done     chan answer // of one
+}
+
+type answer struct {
+	created engine.Created
+	err     error
+}
+
+const (
+	maxShared  = 1000            // creations in a commit
+	maxWaiting = 10_000          // creations that wait; more are turned away, so that results and beats are not
+	maxGoing   = 2               // one is written while the next is made
+	patience   = 5 * time.Second // of a commit
+)
+
+// pass stores one creation. When ctx ends first, it may be stored or not.
+func (g *gate) pass(ctx context.Context, c engine.Creation) (engine.Created, error) {
+	p := &passage{creation: c, done: make(chan answer, 1)}
+	g.mu.Lock()
+	if len(g.waiting) >= maxWaiting {
+		g.mu.Unlock()
+		return engine.Created{}, fmt.Errorf("%d creations wait already: %w", maxWaiting, engine.ErrUnavailable)
+	}
+	g.waiting = append(g.waiting, p)
+	if g.going < maxGoing {
+		g.going++
+		go g.run()
+	}
+	g.mu.Unlock()
+	select {
+	case a := <-p.done:
+		return a.created, a.err
+	case <-ctx.Done():
+		return engine.Created{}, ctx.Err()
+	}
+}
+
+// run commits until nothing waits.
+func (g *gate) run() {
+	for {
+		g.mu.Lock()
+		n := min(len(g.waiting), maxShared)
+		if n == 0 {
+			g.waiting = nil
+			g.going--
+			g.mu.Unlock()
+			return
+		}
+		batch := g.waiting[:n:n]
+		g.waiting = g.waiting[n:]
+		g.mu.Unlock()
+		g.commit(batch)
+	}
+}
+
+func (g *gate) commit(batch []*passage) {
+	cs := make([]engine.Creation, len(batch))
+	for i, p := range batch {
+		cs[i] = p.creation
+	}
+	// Not a caller's context: one that gives up must not fail its neighbours.
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := g.store.CreateJobs(ctx, cs)
+	for i, p := range batch {
+		a := answer{err: err}
+		if err == nil {
+			a.created = out[i]
+		}
+		p.done <- a
+	}
+}
