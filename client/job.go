@@ -89,11 +89,13 @@ type JobTarget struct {
 	Target          string            `json:"target"`
 	CallbackURL     string            `json:"callback_url,omitempty"`
 	Method          string            `json:"method,omitempty"`
-	Headers         map[string]string `json:"headers,omitempty"`
+	Headers         map[string]string `json:"headers"`
 	Payload         json.RawMessage   `json:"payload"`
 	TimeoutSeconds  int64             `json:"timeout_seconds"`
-	Expect          *Expect           `json:"expect,omitempty"`
-	FollowRedirects bool              `json:"follow_redirects,omitempty"`
+	StallTimeout    *int64            `json:"stall_timeout_seconds"`
+	TotalTimeout    *int64            `json:"total_timeout_seconds"`
+	Expect          *Expect           `json:"expect"`
+	FollowRedirects bool              `json:"follow_redirects"`
 	WorkKind        string            `json:"work_kind,omitempty"`
 	DurationMS      int64             `json:"duration_ms,omitempty"`
 	FailAttempts    int               `json:"fail_attempts,omitempty"`
@@ -132,9 +134,21 @@ type Job struct {
 	Owner       *string        `json:"owner"`
 	Runbook     *string        `json:"runbook"`
 	Stats       Stats          `json:"stats"`
-	CreatedAt   time.Time      `json:"created_at"`
-	UpdatedAt   time.Time      `json:"updated_at"`
-	Revision    int            `json:"revision"`
+
+	Overlap          string   `json:"overlap"`
+	CatchUp          string   `json:"catch_up"`
+	CatchUpLimit     int      `json:"catch_up_limit"`
+	Labels           []string `json:"labels"`
+	Queue            string   `json:"queue"`
+	MaxConcurrent    *int     `json:"max_concurrent"`
+	ConcurrencyKey   *string  `json:"concurrency_key"`
+	UniqueKey        *string  `json:"unique_key"`
+	ExpiresAfter     *string  `json:"expires_after"`
+	AutoRedriveAfter *string  `json:"auto_redrive_after"`
+
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	Revision  int       `json:"revision"`
 }
 
 // Pagination tells where a page stands in its list.

@@ -124,6 +124,7 @@ func (d *desk) resize(slots int) {
 	defer d.mu.Unlock()
 	d.slots = slots
 	d.fill()
+	d.signal() // there may be room to claim
 }
 
 // waiting takes out of the queue what has waited longer than limit for a slot.
@@ -140,6 +141,9 @@ func (d *desk) waiting(limit time.Duration) []client.Held {
 		}
 	}
 	d.queue = keep
+	if len(out) > 0 {
+		d.signal()
+	}
 	return out
 }
 

@@ -22,6 +22,8 @@ type shift struct {
 	once    sync.Once
 	full    atomic.Bool // the slots did not suffice lately
 	results chan client.Outcome
+
+	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
 
 func newShift(p *Pool, s client.Session) *shift {
@@ -29,6 +31,7 @@ func newShift(p *Pool, s client.Session) *shift {
 	base, kill := context.WithCancelCause(context.Background())
 	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), results: make(chan client.Outcome, 2*maxAhead)}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute)
+	h.answered.Store(new(time.Now()))
 	return h
 }
 
@@ -147,8 +150,6 @@ func scaled(slots, busy int, full bool, c Config) int {
 // leases may be gone, it ends the session by itself: by the monotonic clock, whatever the wall says.
 func (h *shift) beat(ctx context.Context) {
 	every := time.Duration(h.session.BeatSeconds) * time.Second
-	lease := time.Duration(h.session.LeaseSeconds) * time.Second
-	answered := time.Now()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -169,12 +170,12 @@ func (h *shift) beat(ctx context.Context) {
 			return
 		case err != nil && ctx.Err() == nil:
 			h.p.log.Warn("a beat was not answered", "worker", h.session.WorkerID, "error", err)
-			if time.Since(answered) > lease-every {
-				h.end(fmt.Errorf("no beat was answered for %v", time.Since(answered).Round(time.Second)))
+			if silent := h.silent(); silent > h.lease()-every {
+				h.end(fmt.Errorf("no beat was answered for %v", silent.Round(time.Second)))
 				return
 			}
 		case err == nil:
-			answered = asked
+			h.answered.Store(&asked)
 			if len(orders.Cancel) > 0 {
 				h.desk.stop(ErrCancelled, orders.Cancel...)
 			}
@@ -185,17 +186,26 @@ func (h *shift) beat(ctx context.Context) {
 	}
 }
 
+// silent is how long ago the last answered beat was sent.
+func (h *shift) silent() time.Duration { return time.Since(*h.answered.Load()) }
+
+func (h *shift) lease() time.Duration { return time.Duration(h.session.LeaseSeconds) * time.Second }
+
 // execute runs one attempt and passes its outcome on, unless the lease went with it.
 func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	timeout := 300 * time.Second
 	if t := a.Execution.TimeoutSeconds; t != nil {
 		timeout = time.Duration(*t) * time.Second
 	}
+	if h.silent() > h.lease() {
+		return // this process stood still for so long that the lease may be gone; the next beat tells
+	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	out := h.protect(limited, a)
 	cancel()
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
-	if cause := context.Cause(ctx); errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
 		return // the server has the execution back, or is about to be given it
 	}
 	h.results <- out

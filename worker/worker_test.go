@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,6 +216,56 @@ func TestScalesWithTheDemand(t *testing.T) {
 		stop()
 		if len(s.outcomes) != 202 {
 			t.Errorf("%d ended", len(s.outcomes))
+		}
+	})
+}
+
+func TestGrowsWhileAllSlotsAreBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(20)
+		var busy atomic.Int64
+		stop := start(s, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+			busy.Add(1)
+			<-ctx.Done()
+			return client.Outcome{Status: client.Failed}
+		}), Config{Slots: 2, MaxSlots: 8, Drain: time.Second})
+		<-time.After(3500 * time.Millisecond)
+		if got := busy.Load(); got != 8 {
+			t.Errorf("%d run after three looks at the slots, want 8", got)
+		}
+		stop()
+	})
+}
+
+// A process that stood still past its lease starts nothing it had claimed before.
+func TestNothingStartsPastTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0)
+		ran := false
+		h := newShift(New(s, executorFunc(func(context.Context, client.Attempt) client.Outcome {
+			ran = true
+			return client.Outcome{}
+		}), Config{}), client.Session{LeaseSeconds: 30, BeatSeconds: 10})
+		<-time.After(31 * time.Second)
+		h.execute(t.Context(), client.Attempt{ExecutionID: "1"})
+		if ran {
+			t.Error("it was started")
+		}
+	})
+}
+
+// What succeeded although it was told to stop has succeeded.
+func TestASuccessBeatsTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1)
+		stop := start(s, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+			<-ctx.Done()
+			return client.Outcome{Status: client.Succeeded}
+		}), Config{Drain: time.Second})
+		<-time.After(time.Second)
+		stop()
+		if s.outcomes["0"].Status != client.Succeeded {
+			t.Errorf("outcomes: %v", s.outcomes)
 		}
 	})
 }

@@ -44,6 +44,7 @@ var table = []struct {
 	{service.ErrForbidden, 403, "forbidden", ""},
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
 	{engine.ErrNotFound, 404, "not_found", "There is no such job or execution."},
+	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached just now; nothing was stored unless a later request with the same idempotency key shows so. Try again."},
 	{engine.ErrSchema, 503, "unavailable", "The store's schema is not ready."},
 	{context.DeadlineExceeded, 503, "unavailable", "The store did not answer in time. Try again."},

@@ -212,6 +212,9 @@ func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 			return err
 		}
 	}
+	if string(req.PayloadOverride) == "null" {
+		req.PayloadOverride = nil // as in a job: null is none
+	}
 	e, replay, err := s.service.Trigger(r.Context(), p, ref, req.PayloadOverride, service.Once[job.Execution]{
 		Key: o.key, Hash: o.hash, Encode: func(e job.Execution) []byte { return encoded(wireTriggered(e)) },
 	})

@@ -143,6 +143,7 @@ func wireJob(j job.Job) client.Job {
 		Stats: client.Stats{
 			TotalRuns: j.Stats.Total, SuccessRate: j.Stats.SuccessRate(), AvgDurationMS: j.Stats.AvgDuration.Milliseconds(), P95DurationMS: j.Stats.P95Duration.Milliseconds(),
 		},
+		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: []string{}, Queue: "default",
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
 	if out.Tags == nil {
@@ -163,6 +164,9 @@ const hidden = "[redacted]"
 // redacted hides the values of headers that carry credentials.
 func redacted(headers map[string]string) map[string]string {
 	out := maps.Clone(headers)
+	if out == nil {
+		out = map[string]string{}
+	}
 	for name := range out {
 		if credential(strings.ToLower(name)) {
 			out[name] = hidden

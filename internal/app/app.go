@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,7 @@ type running struct {
 	draining atomic.Bool
 	failed   chan error
 	address  net.Addr
+	tls      *tls.Config // nil: plain HTTP
 }
 
 // stop undoes one step of starting.
@@ -102,6 +104,13 @@ func (r *running) has(role string) bool { return slices.Contains(r.Config.Roles,
 func (r *running) start(ctx context.Context) error {
 	c := r.Config
 	r.failed = make(chan error, 1)
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			return config.Mistakes{{Key: "tls.cert", Value: c.TLSCert, Want: "with tls.key, the files of a certificate and its key: " + err.Error(), From: "as set"}}
+		}
+		r.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
@@ -158,7 +167,7 @@ func (r *running) start(ctx context.Context) error {
 		}
 	}
 	greet(r.Out, greeting{
-		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: c.TLSCert != "", Roles: c.Roles,
+		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
 	})
 	return nil
@@ -180,22 +189,20 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			return "", err
 		}
 		cfg.Authenticate = access.New(store, clk).Authenticate
-		if r.Config.TLSCert == "" && !loopback(r.address) {
+		if r.tls == nil && !loopback(r.address) {
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
 	server := &http.Server{
 		Handler: api.New(cfg), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 16 << 10, TLSConfig: r.tls, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	go func() {
-		var err error
-		if r.Config.TLSCert != "" {
-			err = server.ServeTLS(ln, r.Config.TLSCert, r.Config.TLSKey)
-		} else {
-			err = server.Serve(ln)
+		serve := server.Serve
+		if r.tls != nil {
+			serve = func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }
 		}
-		if !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			r.failed <- fmt.Errorf("serve HTTP: %w", err)
 		}
 	}()

@@ -4,7 +4,9 @@
 // Clock. System reads this machine's clock. Tracked follows another clock, the
 // store's, which is the one that judges what is due: it keeps the offset
 // between the two, so that asking it costs nothing, and it never runs ahead of
-// what it follows and never steps backwards. Timers stay with package time.
+// what it follows. It does not step backwards, unless what it follows was set
+// back by more than a second: what is stamped with its time must be due by the
+// store's clock. Timers stay with package time.
 package clock
 
 import (
@@ -74,12 +76,15 @@ func (t *Tracked) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Now is the followed clock's time, or a little less; never less than it told before.
+// setBack is how far the followed clock may be behind what was told before it is believed to have been set back.
+const setBack = time.Second
+
+// Now is the followed clock's time, or a little less; not less than it told before, unless that clock was set back.
 func (t *Tracked) Now() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.base.Add(time.Since(t.at)).UTC()
-	if now.Before(t.last) {
+	if now.Before(t.last) && t.last.Sub(now) < setBack {
 		return t.last
 	}
 	t.last = now

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -55,8 +56,12 @@ func (d *Dispatcher) claimOnce(ctx context.Context, w job.WorkerID, limit int) (
 		if c.taken.CompareAndSwap(false, true) {
 			return nil, nil
 		}
-		a := <-c.reply // it is being leased for us: nobody else will hand it back
-		return a.attempts, a.err
+		select { // it is being leased for us: nobody else will hand it back
+		case a := <-c.reply:
+			return a.attempts, a.err
+		case <-d.done:
+			return nil, ErrStopped
+		}
 	}
 }
 
@@ -168,7 +173,14 @@ func (m *matcher) lease(ctx context.Context) error {
 	if len(grants) == 0 {
 		return nil
 	}
+	answered := false
+	defer func() {
+		if !answered { // a panic: the callers must not wait for ever
+			m.fail(grants, served, fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable))
+		}
+	}()
 	as, err := m.d.store.Lease(ctx, grants)
+	answered = true
 	if err != nil {
 		m.fail(grants, served, err)
 		if errors.Is(err, engine.ErrSession) {

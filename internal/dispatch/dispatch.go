@@ -98,6 +98,9 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID) error {
 		return err
 	}
 	if len(ended) > 0 {
+		d.mu.Lock()
+		delete(d.held, w)
+		d.mu.Unlock()
 		return engine.ErrSession
 	}
 	return nil

@@ -111,23 +111,6 @@ func TestConnectionReset(t *testing.T) {
 	}
 }
 
-func TestDeadKeptConnectionIsReplaced(t *testing.T) {
-	t.Parallel()
-	// The target answers once a connection, then hangs up on the second request.
-	address := raw(t, func(c *net.TCPConn) {
-		_, _ = c.Read(make([]byte, 4096))
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		_, _ = c.Read(make([]byte, 4096))
-		_ = c.SetLinger(0)
-	})
-	e := loopback(t)
-	for range 5 {
-		a := attempt(client.Target{Target: "http", Method: "POST", CallbackURL: "http://" + address})
-		a.Payload = []byte(`{}`)
-		check(t, e.Execute(t.Context(), a), "", false)
-	}
-}
-
 func TestNotHTTP(t *testing.T) {
 	t.Parallel()
 	address := raw(t, func(c *net.TCPConn) {

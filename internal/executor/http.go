@@ -33,9 +33,9 @@ type call struct {
 	foreign bool // a redirect left the origin that the user's headers are for
 }
 
-// callback calls the attempt's URL and judges the answer. A kept connection
-// that proves dead before an answer came is replaced and the request sent
-// again, within the attempt and with the same idempotency key.
+// callback calls the attempt's URL and judges the answer. Once anything of the
+// request was sent it is never sent again within the attempt: a second arrival
+// at a target always has a recorded reason.
 func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcome {
 	c, err := newCall(a)
 	if err != nil {
@@ -101,6 +101,9 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
 	req.URL, req.Host = c.url, c.url.Host
+	if c.method == http.MethodGet || c.method == http.MethodHead {
+		req.Body = io.NopCloser(strings.NewReader("")) // net/http repeats these by itself, unless there may be a body
+	}
 	h, a := req.Header, c.attempt
 	h.Set("User-Agent", agent)
 	if len(c.body) > 0 {
@@ -108,14 +111,18 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 	}
 	if !c.foreign {
 		for name, value := range a.Execution.Headers {
-			h.Set(name, value)
+			if strings.EqualFold(name, "Idempotency-Key") {
+				h["Idempotency-KEY"] = []string{value} // see below
+			} else {
+				h.Set(name, value)
+			}
 		}
 	}
 	// Last, so that no header of a user's stands in for one of ours.
 	h.Set("X-Job-ID", a.JobID)
 	h.Set("X-Execution-ID", a.ExecutionID)
 	h.Set("X-Attempt-Number", strconv.Itoa(a.AttemptNumber))
-	h.Set("X-Idempotency-Key", a.IdempotencyKey)
+	h["X-Idempotency-KEY"] = []string{a.IdempotencyKey} // under its usual spelling net/http takes it as leave to repeat the request
 	h.Set("X-Scheduled-Time", a.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	h.Set("X-Fencing-Token", strconv.FormatInt(a.FencingToken, 10))
 	return req, nil

@@ -124,7 +124,7 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 			ready = append(ready, e.Ready())
 			made[i].Execution = e.ID
 		}
-		made[i].Job = j
+		made[i].Job = s.planned(j)
 		c.Jobs = append(c.Jobs, j)
 	}
 	c.Idempotency = once.with(made, now)
@@ -144,7 +144,16 @@ func (s *Service) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Job{}, err
 	}
-	return s.store.Job(ctx, p.Tenant, ref)
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	return s.planned(j), err
+}
+
+// planned shows the instant of a job that is staged already, and so no longer planned in the store.
+func (s *Service) planned(j job.Job) job.Job {
+	if j.Schedule.Type == job.OneTime && j.State == job.Active && j.Schedule.At.After(s.clock.Now()) {
+		j.NextRunAt = j.Schedule.At
+	}
+	return j
 }
 
 // FindJobs lists jobs, the newest first.
@@ -153,7 +162,11 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 		return engine.JobPage{}, err
 	}
 	f.Tenant = p.Tenant
-	return s.store.FindJobs(ctx, f, page)
+	found, err := s.store.FindJobs(ctx, f, page)
+	for i, j := range found.Jobs {
+		found.Jobs[i] = s.planned(j)
+	}
+	return found, err
 }
 
 // DeleteJob deletes a job, cancels its executions that wait, and leaves those that run.
@@ -177,10 +190,7 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	if err != nil {
 		return e, nil, err
 	}
-	if j.State == job.Deleted {
-		return e, nil, engine.ErrNotFound
-	}
-	now := s.now()
+	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
 	e = j.Fire(job.ExecutionID(newID()), now, now)
 	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
 	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))

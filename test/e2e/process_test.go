@@ -102,6 +102,7 @@ func TestBadUsage(t *testing.T) {
 		{"a short bootstrap key", []string{"CARILLON_BOOTSTRAP_KEY=short"}, []string{"serve", "--database", "sqlite:x"}, 2, []string{"bootstrap_key", "32"}},
 		{"a number that is none", []string{"CARILLON_WORKERS_MAX_COUNT=many"}, []string{"dev"}, 2, []string{"workers.max_count", `"many"`, "CARILLON_WORKERS_MAX_COUNT"}},
 		{"half of TLS", nil, []string{"serve", "--database", "sqlite:x", "--tls-cert", "c.pem"}, 2, []string{"tls.cert and tls.key together"}},
+		{"TLS files that are not there", nil, []string{"serve", "--database", "sqlite:x", "--tls-cert", "/nope.pem", "--tls-key", "/nope.key"}, 2, []string{"tls.cert", "/nope.pem"}},
 		{"a range that is none", nil, []string{"serve", "--database", "sqlite:x", "--allow-callback", "10.0.0.0/99"}, 2, []string{"callbacks.allow", "10.0.0.0/99"}},
 		{"a bad file", nil, []string{"dev", "--config", bad}, 2, []string{"listen", "workers.max_count", "workers.max_cuont", "bad.toml"}},
 		{"a broken file", nil, []string{"dev", "--config", broken}, 2, []string{"broken.toml", "TOML"}},

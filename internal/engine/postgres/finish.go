@@ -116,9 +116,12 @@ func finishArgs(fs []job.Finish) (applied []int, args []any) {
 		if dues = sparse(dues, instants, k, !f.Then.Status.Final()); dues != nil {
 			dues.time(f.Then.DueAt)
 		}
-		charged := f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut
-		if failed = sparse(failed, smallints, k, charged); failed != nil {
-			failed.int2(map[bool]int{true: 1}[charged])
+		record := 0 // 1: the attempt is kept as one that failed
+		if f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut {
+			record = 1
+		}
+		if failed = sparse(failed, smallints, k, record == 1); failed != nil {
+			failed.int2(record)
 		}
 		if results = sparse(results, byteas, k, f.Outcome.Result != nil); results != nil {
 			results.bytes(f.Outcome.Result)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestOpenRefusesAServerThatForgets(t *testing.T) {
+	t.Parallel()
 	url := postgrestest.URL(t)
 	s, err := Open(t.Context(), Config{URL: url})
 	if err != nil {
@@ -69,6 +70,7 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	good := server{number: 150004, version: "15.4", commit: "on", fsync: "on", encoding: "UTF8"}
 	if err := good.check(false); err != nil {
 		t.Errorf("a good one: %v", err)
@@ -94,6 +96,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestNoPasswordInErrors(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +117,7 @@ func TestNoPasswordInErrors(t *testing.T) {
 }
 
 func TestTranslate(t *testing.T) {
+	t.Parallel()
 	pg := func(code string) error { return fmt.Errorf("x: %w", &pgconn.PgError{Code: code}) }
 	for _, err := range []error{
 		pg("57P01"), pg("57P02"), pg("57P03"), pg("57014"), pg("53100"), pg("53300"), pg("08006"), pg("40001"), pg("40P01"), pg("55P03"), pg("25006"), pg("58030"),

@@ -84,6 +84,7 @@ func (n planNode) bad(limited bool) []string {
 }
 
 func TestPlans(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	statements := map[string]string{
 		"lease": leaseSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
@@ -127,6 +128,7 @@ func TestPlans(t *testing.T) {
 }
 
 func TestLeasesAreHotUpdates(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	const n = 2_000
 	leaseMany(t, s, n)

@@ -25,6 +25,7 @@ func untilOneWaits(t *testing.T, c *pgx.Conn) {
 
 // A token is drawn before its row is locked, so the row may have had a greater one meanwhile.
 func TestTokensOnlyGrow(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
@@ -48,6 +49,7 @@ func TestTokensOnlyGrow(t *testing.T) {
 }
 
 func TestNoTriggerOfAJobThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
@@ -73,6 +75,7 @@ func TestNoTriggerOfAJobThatIsBeingDeleted(t *testing.T) {
 
 // Two creations that want one job key at the same moment: one gets it, the other is told.
 func TestAKeyTakenMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	first, second, beside := creation(t, s, 1), creation(t, s, 1), creation(t, s, 1)
 	first.Jobs[0].Key, second.Jobs[0].Key = "wanted", "wanted"

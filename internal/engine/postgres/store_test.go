@@ -111,6 +111,7 @@ func failure(a job.Attempt) job.Finish {
 
 // The same call again comes to the same end, also where the execution has ended meanwhile.
 func TestCreateAgain(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	for _, n := range []int{1, copyFrom + 10} {
 		c := creation(t, s, n)
@@ -137,6 +138,7 @@ func TestCreateAgain(t *testing.T) {
 }
 
 func TestTriggerAgain(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
@@ -155,6 +157,7 @@ func TestTriggerAgain(t *testing.T) {
 
 // Both ways into a table store the same.
 func TestTextsArriveWhole(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	want := []string{`a"b`, `c\d`, `{e,f}`, "ü ✓", "NULL", " g "}
 	for _, n := range []int{1, copyFrom} {
@@ -172,6 +175,7 @@ func TestTextsArriveWhole(t *testing.T) {
 }
 
 func TestTotalsPastTheExactOnes(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	store(t, s, creation(t, s, engine.TotalExact))
 	list := func() engine.Total {
@@ -187,6 +191,7 @@ func TestTotalsPastTheExactOnes(t *testing.T) {
 }
 
 func TestNoLeaseWithoutItsJob(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 2)
 	store(t, s, c)
@@ -198,6 +203,7 @@ func TestNoLeaseWithoutItsJob(t *testing.T) {
 }
 
 func TestNoLeaseAcrossTenants(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
@@ -212,6 +218,7 @@ func TestNoLeaseAcrossTenants(t *testing.T) {
 
 // A token that no lease can have changes nothing, although a free row carries it as its last.
 func TestTokensThatAreNone(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	as := leaseMany(t, s, 1)
 	release(t, s, as)
@@ -233,6 +240,7 @@ func TestTokensThatAreNone(t *testing.T) {
 }
 
 func TestDeadlocksAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	for _, c := range []struct{ fails, want int }{{2, 3}, {99, 4}} {
 		tries := 0
@@ -249,6 +257,7 @@ func TestDeadlocksAreTriedAgain(t *testing.T) {
 }
 
 func TestABrokenConnectionIsUnavailableAndHeals(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	err := s.write(t.Context(), "test", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
@@ -270,6 +279,7 @@ func TestABrokenConnectionIsUnavailableAndHeals(t *testing.T) {
 // Many clients lease, fail, hand back, lose and finish the same executions at
 // random: each ends once, under its newest token.
 func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 300)
 	store(t, s, c)

@@ -117,16 +117,14 @@ func (s *sheet) texts(list []string) {
 		c.texts(list)
 		return
 	}
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	var b strings.Builder
+	quoted := make([]string, len(list))
 	for i, t := range list {
-		b.WriteString(map[bool]string{true: `{"`, false: `,"`}[i == 0])
-		_, _ = escape.WriteString(&b, t)
-		b.WriteByte('"')
+		quoted[i] = `"` + arrayEscape.Replace(t) + `"`
 	}
-	b.WriteByte('}')
-	c.text(b.String())
+	c.text("{" + strings.Join(quoted, ",") + "}")
 }
+
+var arrayEscape = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 func (s *sheet) queue(b *pgx.Batch) {
 	if s.rows == 0 {

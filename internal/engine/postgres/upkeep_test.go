@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
 func one[T any](t *testing.T, c *pgx.Conn, sql string, args ...any) (v T) {
@@ -23,6 +25,7 @@ func one[T any](t *testing.T, c *pgx.Conn, sql string, args ...any) (v T) {
 }
 
 func TestAStepWithAnotherTextIsNotOurs(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := direct(t, s)
 	exec(t, c, "INSERT INTO carillon_migrations (version, name, sum) VALUES (9999, 'of a newer version', 'x')")
@@ -32,6 +35,40 @@ func TestAStepWithAnotherTextIsNotOurs(t *testing.T) {
 	exec(t, c, "UPDATE carillon_migrations SET sum = 'x' WHERE version = 1")
 	if err := s.Migrate(t.Context()); !errors.Is(err, engine.ErrSchema) {
 		t.Errorf("got %v, want ErrSchema", err)
+	}
+}
+
+func TestTheTablesLieInTheSchemaOfTheConnection(t *testing.T) {
+	t.Parallel()
+	base, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Open(t.Context(), Config{URL: base.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := plain.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := direct(t, plain)
+	exec(t, c, "CREATE SCHEMA apart")
+	q := base.Query()
+	q.Set("search_path", "apart")
+	base.RawQuery = q.Encode()
+	s, err := Open(t.Context(), Config{URL: base.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	as := leaseMany(t, s, 1)
+	must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0])}))
+	if a, b := one[int](t, c, "SELECT count(*) FROM apart.executions"), one[int](t, c, "SELECT count(*) FROM public.executions"); a != 1 || b != 0 {
+		t.Errorf("%d executions there and %d in public, want 1 and 0", a, b)
 	}
 }
 
@@ -50,6 +87,7 @@ func dropDays(t *testing.T, c *pgx.Conn) {
 }
 
 func TestDays(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := direct(t, s)
 	if got := one[int](t, c, days); got != daysAhead+1 {
@@ -80,6 +118,7 @@ func TestDays(t *testing.T) {
 
 // A lease that commits while its session is being deposed is found by the next pass.
 func TestReapIsLevelTriggered(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 5)
 	store(t, s, c)
@@ -96,6 +135,7 @@ func TestReapIsLevelTriggered(t *testing.T) {
 }
 
 func TestReapGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := creation(t, s, 6)
 	store(t, s, c)
@@ -112,6 +152,7 @@ func TestReapGoesOnWhereItStopped(t *testing.T) {
 }
 
 func TestTidyShrinksTheDirectory(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := direct(t, s)
 	gone, most, held := leaseMany(t, s, 3), leaseMany(t, s, 10), leaseMany(t, s, 3)
@@ -138,6 +179,7 @@ func TestTidyShrinksTheDirectory(t *testing.T) {
 }
 
 func TestTidyDropsWhatHasExpired(t *testing.T) {
+	t.Parallel()
 	s := fresh(t)
 	c := direct(t, s)
 	now := must[time.Time](t)(s.Now(t.Context()))

@@ -1,4 +1,10 @@
-// Package postgrestest gives tests a fresh PostgreSQL database.
+// Package postgrestest gives tests a fresh PostgreSQL database each.
+//
+// The server is the one that CARILLON_TEST_POSTGRES names; make test starts a
+// private one and sets it. A test that cannot reach it fails: it never skips,
+// since a skipped test looks like one that passed. The databases are named
+// carillon_test_ and something random, so that tests and packages run side by
+// side on one server, and are dropped with whatever is connected to them.
 package postgrestest
 
 import (
