@@ -92,7 +92,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
 		return
 	}
-	if _, pattern := s.mux.Handler(r); pattern == "" || path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != "/" {
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		s.fail(w, r, nowhere)
+		return
+	}
+	if _, pattern := s.mux.Handler(r); pattern == "" {
 		s.lost(w, r)
 		return
 	}
@@ -143,8 +147,10 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(405, "method_not_allowed", fmt.Sprintf("%s does not go with this path; it takes %s.", r.Method, strings.Join(allowed, ", "))))
 		return
 	}
-	s.fail(w, r, refuse(404, "not_found", "There is nothing at this path; /docs lists what there is."))
+	s.fail(w, r, nowhere)
 }
+
+var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lists what there is.")
 
 // guard lets a request through to its route if its credential carries the permission.
 func (s *Server) guard(rt route) http.Handler {
