@@ -14,7 +14,7 @@ import (
 )
 
 func wireNewJob(n service.NewJob) client.Job {
-	j := wireJob(n.Job)
+	j := wireJob(n.Job, job.Stats{})
 	if !n.Execution.IsZero() {
 		j.ExecutionID = n.Execution.String()
 	}
@@ -157,7 +157,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	}
 	out := client.Jobs{Jobs: make([]client.Job, len(found.Jobs)), Pagination: pagination(page, found.Total, found.Next)}
 	for i, j := range found.Jobs {
-		out.Jobs[i] = wireJob(j)
+		out.Jobs[i] = wireJob(j.Job, j.Stats)
 	}
 	return reply(w, 200, out)
 }
@@ -171,7 +171,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireJob(j))
+	return reply(w, 200, wireJob(j.Job, j.Stats))
 }
 
 func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -183,7 +183,7 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireJob(j))
+	return reply(w, 200, wireJob(j.Job, j.Stats))
 }
 
 func wireTriggered(e job.Execution) client.Triggered {
@@ -195,7 +195,7 @@ func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err != nil {
 		return err
 	}
-	if _, err := s.service.Job(r.Context(), p, ref); err != nil {
+	if err := s.service.HasJob(r.Context(), p, ref); err != nil {
 		return err // before the body is judged
 	}
 	data, err := body(w, r, maxBody)

@@ -126,10 +126,10 @@ func unavailable(r client.JobRequest, v *job.Invalids) {
 }
 
 // wireJob is a job as answered.
-func wireJob(j job.Job) client.Job {
+func wireJob(j job.Job, stats job.Stats) client.Job {
 	out := client.Job{
 		JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Description: j.Description, Status: j.State.String(),
-		Schedule: client.JobSchedule{Type: j.Schedule.Type.String(), ScheduledTime: instant(j.Schedule.At), NextRunAt: instant(j.NextRunAt), LastRunAt: instant(j.LastRunAt)},
+		Schedule: client.JobSchedule{Type: j.Schedule.Type.String(), ScheduledTime: instant(j.Schedule.At), NextRunAt: instant(j.NextRunAt), LastRunAt: instant(stats.LastRunAt)},
 		Execution: client.JobTarget{
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
@@ -141,7 +141,7 @@ func wireJob(j job.Job) client.Job {
 		},
 		Priority: j.Priority, Tags: j.Tags, Owner: optional(j.Owner), Runbook: optional(j.Runbook),
 		Stats: client.Stats{
-			TotalRuns: j.Stats.Total, SuccessRate: j.Stats.SuccessRate(), AvgDurationMS: j.Stats.AvgDuration.Milliseconds(), P95DurationMS: j.Stats.P95Duration.Milliseconds(),
+			TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
 		},
 		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: []string{}, Queue: "default",
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
@@ -152,8 +152,8 @@ func wireJob(j job.Job) client.Job {
 	if len(j.Target.ExpectStatus) > 0 || j.Target.ExpectBody != "" {
 		out.Execution.Expect = &client.Expect{Status: j.Target.ExpectStatus, BodyContains: optional(j.Target.ExpectBody)}
 	}
-	if j.Stats.LastStatus != 0 {
-		out.Stats.LastStatus = new(j.Stats.LastStatus.String())
+	if stats.LastStatus != 0 {
+		out.Stats.LastStatus = new(stats.LastStatus.String())
 	}
 	return out
 }

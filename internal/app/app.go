@@ -151,7 +151,7 @@ func (r *running) start(ctx context.Context) error {
 	}
 	if r.has("scheduler") {
 		s := scheduler.New(store, clk, scheduler.Config{LookAhead: c.LookAhead, Hint: hint})
-		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log}
+		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
 		tidier := &upkeep.Tidier{Store: store}
 		for name, tick := range map[string]loop.Tick{"scheduler": s.Tick, "reaper": reaper.Tick, "tidier": tidier.Tick} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })

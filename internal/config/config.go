@@ -36,6 +36,7 @@ type Config struct {
 	LogFormat        string
 	Workers          Workers
 	LookAhead        time.Duration
+	PoisonAfter      int
 }
 
 // Workers is the [workers] table.
@@ -55,7 +56,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
-		LookAhead: 5 * time.Second,
+		LookAhead: 5 * time.Second, PoisonAfter: 3,
 	}
 }
 
@@ -92,6 +93,7 @@ var Keys = []Key{
 	{"workers.lease_timeout_seconds", "how long a worker may be silent before its executions go to others", "a whole number from 3 to 3600", func(c *Config, v string) bool { return span(v, 3, 3600, time.Second, &c.Workers.Lease) }},
 	{"workers.scale_interval_ms", "how often the number of slots is looked at", "a whole number from 10 to 600000", func(c *Config, v string) bool { return span(v, 10, 600_000, time.Millisecond, &c.Workers.Scale) }},
 	{"workers.drain_timeout_seconds", "how long a stop waits for what runs", "a whole number from 1 to 3600", func(c *Config, v string) bool { return span(v, 1, 3600, time.Second, &c.Workers.Drain) }},
+	{"workers.poison_after", "how many workers an execution may lose within an hour before it ends as POISON", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.PoisonAfter) }},
 	{"scheduler.look_ahead_seconds", "how early executions are staged; they never run early", "a whole number from 1 to 300", func(c *Config, v string) bool { return span(v, 1, 300, time.Second, &c.LookAhead) }},
 }
 

@@ -57,10 +57,13 @@ type Store interface {
 type Jobs interface {
 	// CreateJobs stores each creation whole or not at all, and answers in their order.
 	CreateJobs(ctx context.Context, cs []Creation) ([]Created, error)
-	// Job finds one job; ErrNotFound also for another tenant's. A deleted one is found.
+	// Job finds one job, without its statistics; ErrNotFound also for another tenant's. A deleted one is found.
 	Job(ctx context.Context, t tenant.ID, ref Ref) (job.Job, error)
-	// FindJobs lists jobs, the newest first.
+	// FindJobs lists jobs, the newest first, without their statistics.
 	FindJobs(ctx context.Context, f JobFilter, p Page) (JobPage, error)
+	// Stats reads the statistics of jobs of one tenant, in the order asked for; zero for a job that is unknown or never
+	// ran. They are kept as executions end, so that reading them costs the same after any number of these.
+	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
 	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 	// Deleting a deleted job answers it again.
 	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
@@ -173,22 +176,26 @@ type Leases interface {
 	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
 	// Lease gives each session the executions it asks for, in one commit: those that are free, due
-	// and older than the token. What another took is left out. ErrSession if a session has ended.
+	// and older than the token. What another took, and what is of a deleted job, is left out. ErrSession if a session has ended.
 	Lease(ctx context.Context, gs []Grant) ([]job.Attempt, error)
 	// Held reads what deciding an outcome needs, of those leases that still hold.
 	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
-	// Finish applies each transition under its lease's token, and answers in order. The same outcome
+	// Finish applies each transition under its lease's token, and answers in order. What is to be tried again
+	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT. The same outcome
 	// under the same token again is accepted again and changes nothing, whatever transition comes with
 	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
 	// again), CANCELLED likewise. Any other finish under a stale token is refused.
 	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
-	// Release returns executions to the queue, uncharged; stale leases are passed over.
+	// Release returns executions to the queue, uncharged; stale leases are passed over. Here, as wherever a
+	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
 	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
 	// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep:
 	// the way out of a Lease whose answer was lost.
 	Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error)
-	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts.
-	Reap(ctx context.Context, limit int) ([]job.Ready, error)
+	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
+	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
+	// its workers.
+	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
 }
 
 // LaneCursor is a place in a lane: behind the execution due at DueAt with this id.

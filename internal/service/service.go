@@ -139,13 +139,40 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 	return made, nil, nil
 }
 
+// Report is a job and how its executions did.
+type Report struct {
+	job.Job
+	Stats job.Stats
+}
+
 // Job finds one job by id or key.
-func (s *Service) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (job.Job, error) {
+func (s *Service) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	if err := allow(p, tenant.Read); err != nil {
-		return job.Job{}, err
+		return Report{}, err
 	}
 	j, err := s.store.Job(ctx, p.Tenant, ref)
-	return s.planned(j), err
+	if err != nil {
+		return Report{}, err
+	}
+	return s.report(ctx, p, j)
+}
+
+// report adds the statistics to one job.
+func (s *Service) report(ctx context.Context, p tenant.Principal, j job.Job) (Report, error) {
+	stats, err := s.store.Stats(ctx, p.Tenant, []job.ID{j.ID})
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{s.planned(j), stats[0]}, nil
+}
+
+// HasJob says with engine.ErrNotFound that there is no such job; a deleted one is there.
+func (s *Service) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref) error {
+	if err := allow(p, tenant.Read); err != nil {
+		return err
+	}
+	_, err := s.store.Job(ctx, p.Tenant, ref)
+	return err
 }
 
 // planned shows the instant of a job that is staged already, and so no longer planned in the store.
@@ -156,29 +183,51 @@ func (s *Service) planned(j job.Job) job.Job {
 	return j
 }
 
+// Reports is one page of jobs and how their executions did.
+type Reports struct {
+	Jobs  []Report
+	Next  string
+	Total engine.Total
+}
+
 // FindJobs lists jobs, the newest first.
-func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.JobFilter, page engine.Page) (engine.JobPage, error) {
+func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.JobFilter, page engine.Page) (Reports, error) {
 	if err := allow(p, tenant.Read); err != nil {
-		return engine.JobPage{}, err
+		return Reports{}, err
 	}
 	f.Tenant = p.Tenant
 	found, err := s.store.FindJobs(ctx, f, page)
-	for i, j := range found.Jobs {
-		found.Jobs[i] = s.planned(j)
+	if err != nil {
+		return Reports{}, err
 	}
-	return found, err
+	ids := make([]job.ID, len(found.Jobs))
+	for i, j := range found.Jobs {
+		ids[i] = j.ID
+	}
+	stats, err := s.store.Stats(ctx, p.Tenant, ids)
+	if err != nil {
+		return Reports{}, err
+	}
+	out := Reports{Jobs: make([]Report, len(found.Jobs)), Next: found.Next, Total: found.Total}
+	for i, j := range found.Jobs {
+		out.Jobs[i] = Report{s.planned(j), stats[i]}
+	}
+	return out, nil
 }
 
 // DeleteJob deletes a job, cancels its executions that wait, and leaves those that run.
-func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (job.Job, error) {
+func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
-		return job.Job{}, err
+		return Report{}, err
 	}
 	j, err := s.store.Job(ctx, p.Tenant, ref)
 	if err != nil {
-		return job.Job{}, err
+		return Report{}, err
 	}
-	return s.store.DeleteJob(ctx, p.Tenant, j.ID, s.now())
+	if j, err = s.store.DeleteJob(ctx, p.Tenant, j.ID, s.now()); err != nil {
+		return Report{}, err
+	}
+	return s.report(ctx, p, j)
 }
 
 // Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.

@@ -21,13 +21,16 @@ type Reaper struct {
 	Store engine.Leases
 	Hint  func([]job.Ready) // told of executions that may be leased again
 	Log   *slog.Logger
+
+	// Poison is how many workers an execution may lose within an hour before it ends as POISON.
+	Poison int
 }
 
 const reapBatch = 100 // leases of dead sessions; each names up to a thousand executions
 
 // Tick reaps once.
 func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
-	ready, err := r.Store.Reap(ctx, reapBatch)
+	ready, err := r.Store.Reap(ctx, reapBatch, r.Poison)
 	if err != nil {
 		return 0, fmt.Errorf("reap: %w", err)
 	}

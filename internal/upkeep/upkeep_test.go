@@ -17,7 +17,7 @@ type fakeLeases struct {
 	err   error
 }
 
-func (f *fakeLeases) Reap(context.Context, int) ([]job.Ready, error) { return f.ready, f.err }
+func (f *fakeLeases) Reap(context.Context, int, int) ([]job.Ready, error) { return f.ready, f.err }
 
 type tidy func() (bool, error)
 

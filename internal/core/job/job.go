@@ -1,6 +1,9 @@
 package job
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -121,20 +124,19 @@ type Job struct {
 	Definition
 	State     State
 	NextRunAt time.Time // zero: no instant is planned
-	LastRunAt time.Time // zero: never ran
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Revision  int
-	Stats     Stats
 }
 
 // Stats sums up the finished executions of a job.
 type Stats struct {
 	Total       int64
 	Succeeded   int64
-	AvgDuration time.Duration
-	P95Duration time.Duration
-	LastStatus  Status // zero: none has finished
+	AvgDuration time.Duration // of those that started, from the first start to the end
+	P95Duration time.Duration // likewise, to about 5 %
+	LastStatus  Status        // zero: none has finished
+	LastRunAt   time.Time     // when the latest of all, also of those that have not finished, started first; zero: never
 }
 
 // SuccessRate is the share of finished executions that succeeded, from 0 to 1.
@@ -143,4 +145,34 @@ func (s Stats) SuccessRate() float64 {
 		return 0
 	}
 	return float64(s.Succeeded) / float64(s.Total)
+}
+
+// Durations are counted in buckets, each a tenth longer than the one before, so
+// that a percentile is known to about 5 % however many there are.
+const bucketGrowth = 1.1
+
+// Bucket is where a duration is counted: 0 for up to a microsecond.
+func Bucket(d time.Duration) int {
+	return int(math.Floor(math.Log(float64(max(d.Microseconds(), 1))) / math.Log(bucketGrowth)))
+}
+
+// BucketMiddle is the duration that stands for a bucket.
+func BucketMiddle(b int) time.Duration {
+	return time.Duration(math.Round(math.Pow(bucketGrowth, float64(b)+0.5))) * time.Microsecond
+}
+
+// P95 is the duration that 95 % of those counted do not exceed, from counts by bucket.
+func P95(counts map[int]int64) time.Duration {
+	var total int64
+	for _, n := range counts {
+		total += n
+	}
+	var seen int64
+	for _, b := range slices.Sorted(maps.Keys(counts)) {
+		seen += counts[b]
+		if float64(seen) >= 0.95*float64(total) {
+			return BucketMiddle(b)
+		}
+	}
+	return 0
 }

@@ -108,6 +108,10 @@ func (f *Faulty) FindJobs(ctx context.Context, q engine.JobFilter, p engine.Page
 	return disturb(ctx, f, "FindJobs", func() (engine.JobPage, error) { return f.Store.FindJobs(ctx, q, p) })
 }
 
+func (f *Faulty) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+	return disturb(ctx, f, "Stats", func() ([]job.Stats, error) { return f.Store.Stats(ctx, t, ids) })
+}
+
 func (f *Faulty) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
 	return disturb(ctx, f, "DeleteJob", func() (job.Job, error) { return f.Store.DeleteJob(ctx, t, id, asOf) })
 }
@@ -165,8 +169,8 @@ func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) (
 	return disturb(ctx, f, "Disown", func() ([]job.Ready, error) { return f.Store.Disown(ctx, w, keep) })
 }
 
-func (f *Faulty) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
-	return disturb(ctx, f, "Reap", func() ([]job.Ready, error) { return f.Store.Reap(ctx, limit) })
+func (f *Faulty) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	return disturb(ctx, f, "Reap", func() ([]job.Ready, error) { return f.Store.Reap(ctx, limit, poison) })
 }
 
 func (f *Faulty) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {

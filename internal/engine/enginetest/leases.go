@@ -561,11 +561,11 @@ func handBack(t *testing.T, h Harness) {
 		dead, as := f.take(a.ID, b.ID)
 		_, kept := f.take(c.ID)
 		f.report(succeed(as[1]))
-		if rs := must(f.Reap(f.ctx, 100)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
 			t.Errorf("reaped the living: %+v", rs)
 		}
 		must(f.Renew(f.ctx, []job.WorkerID{dead}, -time.Second))
-		rs := must(f.Reap(f.ctx, 100))
+		rs := must(f.Reap(f.ctx, 100, 3))
 		if len(rs) != 1 || rs[0].ID != a.ID {
 			t.Fatalf("got %+v", rs)
 		}
@@ -593,8 +593,33 @@ func handBack(t *testing.T, h Harness) {
 				t.Errorf("refused: %+v", vs)
 			}
 		}
-		if rs := must(f.Reap(f.ctx, 100)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
 			t.Errorf("reaped again: %+v", rs)
+		}
+	})
+	t.Run("what keeps killing its workers ends", func(t *testing.T) {
+		_, e := f.add("poison")
+		var last job.Attempt
+		for n := 1; n <= 3; n++ {
+			w, as := f.take(e.ID)
+			last = as[0]
+			must(f.Renew(f.ctx, []job.WorkerID{w}, -time.Second))
+			rs := must(f.Reap(f.ctx, 100, 3))
+			if (len(rs) == 1) != (n < 3) {
+				t.Fatalf("after %d losses %d are queued again", n, len(rs))
+			}
+		}
+		got := f.execution(e.ID)
+		if got.Status != job.Failed || got.Error == nil || got.Error.Type != job.Poison || got.Attempt != 3 || got.Lost != 3 || got.Tries != 0 || got.Token != last.Token {
+			t.Errorf("got %+v, %+v", got, got.Error)
+		}
+		if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 3 || past[2].Error.Type != job.LeaseLost {
+			t.Errorf("attempts: %+v", past)
+		}
+		for _, late := range []job.Finish{succeed(last), die(last, 1)} {
+			if vs := f.report(late); vs[0].Accepted {
+				t.Error("a late result was accepted")
+			}
 		}
 	})
 	t.Run("tidying loses nothing", func(t *testing.T) {

@@ -29,6 +29,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("idempotency", func(t *testing.T) { idempotency(t, h) })
 	t.Run("find jobs", func(t *testing.T) { findJobs(t, h) })
 	t.Run("delete", func(t *testing.T) { deletion(t, h) })
+	t.Run("stats", func(t *testing.T) { stats(t, h) })
 	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
 	t.Run("fire", func(t *testing.T) { fire(t, h) })
 	t.Run("queue", func(t *testing.T) { queue(t, h) })

@@ -6,6 +6,8 @@
 // session to the directory (leases), a finish deletes the row by its token and
 // inserts it into executions, which has one table a day; both are one statement
 // and one round trip. What a dead session held is found through the directory.
+// The statement that ends an execution tallies it, too (ends.go), but for the own
+// fire of a one-off job, which statistics find in executions.
 //
 // There are two pools of connections: the hot one, for everything between
 // creating a job and finishing it, whose plans do not depend on statistics

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,25 +26,40 @@ const (
 	checkViolation       = "23514" // also: no partition for the row
 	undefinedTable       = "42P01"
 	lockNotAvailable     = "55P03"
+	adminShutdown        = "57P01"
+	crashShutdown        = "57P02"
 )
 
 const retries = 3
 
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
 func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.hot, hotPatience, doing, f)
+	return run(ctx, s.hot, false, doing, f)
 }
 
-// look runs f on a connection for reading.
+// ask runs f, which only reads, on a connection of the hot path.
+func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+	return run(ctx, s.hot, true, doing, f)
+}
+
+// look runs f, which only reads, on a connection for reading.
 func (s *Store) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.read, readPatience, doing, f)
+	return run(ctx, s.read, true, doing, f)
 }
 
-func run(ctx context.Context, pool *pgxpool.Pool, patience time.Duration, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+// run runs f, and again what may be: all where the database chose it to give
+// way, and what only reads once where the connection was dead. Whatever ended
+// that one has most likely ended its neighbours, so that all are made anew.
+func run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 0; ; try++ {
 		err := pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return f(ctx, c) })
+		if reads && ctx.Err() == nil && dropped(err) {
+			reads = false
+			pool.Reset()
+			err = pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return f(ctx, c) })
+		}
 		if try == retries || !(isCode(err, serializationFailure) || isCode(err, deadlockDetected)) {
 			return translate(doing, err)
 		}
@@ -53,6 +69,16 @@ func run(ctx context.Context, pool *pgxpool.Pool, patience time.Duration, doing 
 		case <-time.After(time.Duration((1 + rand.Float64()) * float64(int(5*time.Millisecond)<<try))):
 		}
 	}
+}
+
+// dropped reports whether the connection ended, by the server's word or without one.
+func dropped(err error) bool {
+	var connect *pgconn.ConnectError
+	if err == nil || errors.As(err, &connect) {
+		return false
+	}
+	return isCode(err, adminShutdown) || isCode(err, crashShutdown) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err) && !pgconn.Timeout(err)
 }
 
 func isCode(err error, code string) bool {

@@ -80,7 +80,8 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
 	var ps params
 	live, past := executionConditions(f, &ps)
-	all, allParams := "FROM (SELECT 1 FROM live v WHERE "+live+" UNION ALL SELECT 1 FROM executions v WHERE "+past+") v", ps
+	past, fires := past+" AND v.tally", past+" AND NOT v.tally" // each by an index of its own
+	all, allParams := "FROM (SELECT 1 FROM live v WHERE "+live+" UNION ALL SELECT 1 FROM executions v WHERE "+past+" UNION ALL SELECT 1 FROM executions v WHERE "+fires+") v", ps
 	behind := ""
 	if p.Cursor != "" {
 		instant, id, err := engine.DecodeCursor(p.Cursor)
@@ -91,7 +92,8 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 	}
 	limit := max(p.Limit, 1)
 	order := fmt.Sprintf(" ORDER BY v.scheduled_at DESC, v.id DESC LIMIT %d", limit+1)
-	page := "SELECT " + executionColumns + " FROM ((" + liveRow + " WHERE " + live + behind + order + ") UNION ALL (" + pastRow + " WHERE " + past + behind + order + `)) v
+	page := "SELECT " + executionColumns + " FROM ((" + liveRow + " WHERE " + live + behind + order + ") UNION ALL (" + pastRow + " WHERE " + past + behind + order +
+		") UNION ALL (" + pastRow + " WHERE " + fires + behind + order + `)) v
 		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job` + order
 	var out engine.ExecutionPage
 	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {

@@ -59,7 +59,7 @@ func jobConditions(f engine.JobFilter, ps *params) string {
 	return w
 }
 
-// FindJobs lists jobs, the newest first.
+// FindJobs lists jobs, the newest first, without their statistics.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	var ps params
 	w := jobConditions(f, &ps)
@@ -77,7 +77,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	}
 	limit := max(p.Limit, 1)
 	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.target, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
-		jobColumns, definitionColumns, from, w, limit+1, withStats)
+		jobColumns, definitionColumns, from, w, limit+1, waits)
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.JobPage{}

@@ -15,35 +15,43 @@ import (
 // orders. What is tried again comes back as a new row, which costs no more than
 // an update that moves it in the lane.
 //
+// Only what is to be tried again asks whether its job was deleted meanwhile.
 // A success may have been decided without reading the execution, so that its
 // count of failures is the row's. What was applied is listed only if something was not.
 const (
-	finishSQL = `
+	// succeedSQL is for a batch of which nothing failed and nothing is tried again: most are.
+	succeedSQL = `
 		WITH gone AS (
-			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::timestamptz[], $6::int2[], $7::bytea[], $8::bytea[])
-				f(id, token, status, tries, due_at, failed, result, ending)
-			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0
-			RETURNING v.id, v.tenant, v.job, f.status, v.trigger, v.scheduled_at, v.nonce, v.due_at, v.started_at, v.leased_at, v.attempt,
-				greatest(v.tries, f.tries) AS tries, v.lost, v.max_attempts, v.priority, v.part, v.hold, v.worker, f.token, v.retry_of, v.payload,
-				coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.result, f.ending
-		), past AS (
-			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost,
-				max_attempts, priority, part, worker, token, retry_of, payload, result, ending)
-			SELECT id, tenant, job, status, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost,
-				max_attempts, priority, part, worker, token, retry_of, payload, result, ending
-			FROM gone WHERE status >= 10
-		), again AS (
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[]) f(id, token, status, tries, result, ending)
+			` + finishing + `
+			RETURNING f.status, ` + finished + `
+		), ` + endSQL + appliedSQL
+	finishSQL = `
+		WITH asked AS MATERIALIZED (
+			SELECT v.tenant, v.job FROM unnest($1::uuid[], $2::int8[], $3::int2[]) f(id, token, status)
+			CROSS JOIN LATERAL (SELECT tenant, job FROM live WHERE id = f.id AND lease = f.token AND lease > 0 OFFSET 0) v
+			WHERE f.status < 10
+		), ` + doomedSQL + `, gone AS (
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::timestamptz[], $9::int2[], $10::int2[])
+				f(id, token, status, tries, result, ending, due_at, failed, if_deleted)
+			` + finishing + `
+			RETURNING CASE WHEN f.status < 10 AND v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
+				v.nonce, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed
+		), ` + endSQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, priority, part, hold, worker, lease, retry_of, payload)
+				max_attempts, priority, part, hold, worker, lease, retry_of, payload, tally)
 			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, priority, part, hold, worker, -token, retry_of, payload
+				max_attempts, priority, part, hold, worker, -token, retry_of, payload, tally
 			FROM gone WHERE status < 10
 		), failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, ending FROM gone WHERE failed = 1
 			ON CONFLICT (execution, token) DO NOTHING
-		)
-		SELECT count(*), CASE WHEN count(*) < $9 THEN array_agg(id) END, CASE WHEN count(*) < $9 THEN array_agg(token) END FROM gone`
+		)` + appliedSQL
+	finishing  = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
+	finished   = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result, f.ending`
+	appliedSQL = `
+		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
 	// What became of executions whose lease is not the one named.
 	judgeSQL = `
 		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), x.id IS NOT NULL OR v.id IS NOT NULL, a.execution IS NOT NULL
@@ -58,7 +66,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	applied, args := finishArgs(fs)
+	applied, sql, args := finishArgs(fs)
 	out := make([]job.Verdict, len(fs))
 	err := s.write(ctx, "finish", func(ctx context.Context, c *pgxpool.Conn) error {
 		for i, f := range fs {
@@ -67,7 +75,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		var count int
 		var ids [][16]byte
 		var tokens []int64
-		err := withDays(ctx, c, func() error { return c.QueryRow(ctx, finishSQL, args...).Scan(&count, &ids, &tokens) })
+		err := withDays(ctx, c, func() error { return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens) })
 		if err != nil {
 			return err
 		}
@@ -92,9 +100,9 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// finishArgs makes the parameters of finishSQL, and says for which of the batch.
+// finishArgs chooses the statement and makes its parameters, and says for which of the batch.
 // Of two finishes under one lease only the first is applied; the other is judged by it.
-func finishArgs(fs []job.Finish) (applied []int, args []any) {
+func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 	order := make([]int, 0, len(fs))
 	seen := make(map[job.Lease]bool, len(fs))
 	for i := range fs {
@@ -106,7 +114,7 @@ func finishArgs(fs []job.Finish) (applied []int, args []any) {
 	order = sortedBy(order, func(i int) [16]byte { return fs[i].Outcome.Execution })
 	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var dues, failed, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var dues, failed, otherwise, results, endings *array // most often there are none, and NULL stands for a whole array of them
 	for k, i := range order {
 		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
@@ -115,6 +123,9 @@ func finishArgs(fs []job.Finish) (applied []int, args []any) {
 		tries.int4(f.Then.Tries)
 		if dues = sparse(dues, instants, k, !f.Then.Status.Final()); dues != nil {
 			dues.time(f.Then.DueAt)
+		}
+		if otherwise = sparse(otherwise, smallints, k, !f.Then.Status.Final()); otherwise != nil {
+			otherwise.int2(int(ifDeleted(f)))
 		}
 		record := 0 // 1: the attempt is kept as one that failed
 		if f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut {
@@ -131,7 +142,19 @@ func finishArgs(fs []job.Finish) (applied []int, args []any) {
 			endings.bytes(ending)
 		}
 	}
-	return order, []any{ids, tokens, statuses, tries, dues, failed, results, endings, n}
+	args = []any{ids, tokens, statuses, tries, results, endings, n}
+	if dues == nil && failed == nil {
+		return order, succeedSQL, args
+	}
+	return order, finishSQL, append(args, dues, failed, otherwise)
+}
+
+// ifDeleted is how what is to be tried again ends where its job was deleted meanwhile.
+func ifDeleted(f *job.Finish) job.Status {
+	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError {
+		return job.TimedOut
+	}
+	return job.Failed
 }
 
 // judge decides on what was not applied: the same outcome again is accepted, all else is refused.
@@ -163,7 +186,7 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 		switch {
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
 			o.Status == job.OutcomeCancelled && status == job.Cancelled,
-			o.Status == job.OutcomeFailed && (status == job.Failed || status == job.TimedOut || failed):
+			o.Status == job.OutcomeFailed && failed: // also where it ended so, but not where it was lost for the last time
 			out[i].Accepted = true
 		case known:
 			out[i].Reason = job.RefusedStale

@@ -30,7 +30,7 @@ var dueSQL = func() string {
 // Due lists jobs whose next instant is at or before until, the earliest first.
 func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
 	var out []engine.Due
-	err := s.write(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.ask(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, dueSQL, until, limit)
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (engine.Due, error) {
@@ -54,11 +54,12 @@ const fireSQL = `
 		FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::int[], $7::int[]) f(tenant, id, was, revision, next, first, last)
 		WHERE j.tenant = ANY (ARRAY[f.tenant]) AND j.id BETWEEN f.id AND f.id
 			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
-		RETURNING j.tenant, j.id, f.first, f.last
+		RETURNING j.tenant, j.id, j.kind, f.first, f.last
 	)
-	INSERT INTO live AS v (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
+	INSERT INTO live AS v (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, tally)
 	SELECT m.tenant, m.id, ($8::uuid[])[n], ($9::int2[])[n], ($10::int2[])[n], ($11::timestamptz[])[n], ($12::timestamptz[])[n], ($13::int8[])[n],
-		($14::int2[])[n], ($15::int[])[n], ($16::int2[])[n], ($17::uuid[])[n], ($18::bytea[])[n]
+		($14::int2[])[n], ($15::int[])[n], ($16::int2[])[n], ($17::uuid[])[n], ($18::bytea[])[n],
+		m.kind NOT IN (1, 2) OR ($14::int2[])[n] <> 1
 	FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
 	ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
 	RETURNING ` + readyColumns

@@ -30,8 +30,8 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		for t, j := range b.jobs {
 			js.job(t, j)
 		}
-		for t, e := range b.executions {
-			es.execution(t, e)
+		for t, f := range b.executions {
+			es.execution(t, f.Execution, f.tally)
 		}
 		js.queue(q)
 		es.queue(q)
@@ -72,8 +72,8 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 	if err := js.flush(ctx, c); err != nil {
 		return err
 	}
-	for t, e := range b.executions {
-		es.execution(t, e)
+	for t, f := range b.executions {
+		es.execution(t, f.Execution, f.tally)
 		if len(es.body) >= copyBytes {
 			if err := es.flush(ctx, c); err != nil {
 				return err
@@ -135,11 +135,24 @@ func (b batch) jobs(yield func(tenant.ID, *job.Job) bool) {
 	}
 }
 
-func (b batch) executions(yield func(tenant.ID, *job.Execution) bool) {
+// fired is an execution, and whether it is tallied at its end (as fireSQL has it).
+type fired struct {
+	*job.Execution
+	tally bool
+}
+
+func (b batch) executions(yield func(tenant.ID, fired) bool) {
 	for _, i := range b.chosen {
 		c := &b.all[i]
+		recurs := map[job.ID]bool{} // most often empty, and then nothing is looked up
+		for n := range c.Jobs {
+			if j := &c.Jobs[n]; !j.Schedule.Type.OneOff() {
+				recurs[j.ID] = true
+			}
+		}
 		for n := range c.Executions {
-			if !yield(c.Tenant, &c.Executions[n]) {
+			e := &c.Executions[n]
+			if !yield(c.Tenant, fired{e, e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}) {
 				return
 			}
 		}

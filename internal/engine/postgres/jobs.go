@@ -22,18 +22,8 @@ const (
 	// completed is what makes a one-off job COMPLETED.
 	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL AND w.found IS NULL)`
 
-	// jobColumns are what scanJob reads, of the tables that withStats joins.
-	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.target, j.payload,
-		greatest(x.last_run_at, v.last_run_at), x.total, x.succeeded, x.average, x.p95, f.status`
-	withStats = waits + `
-		CROSS JOIN LATERAL (
-			SELECT count(*) AS total, count(*) FILTER (WHERE status = 10) AS succeeded, max(started_at) AS last_run_at,
-				(avg(extract(epoch FROM finished_at - started_at)) * 1e6)::int8 AS average,
-				(percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)::float8) * 1e6)::int8 AS p95
-			FROM executions WHERE job = j.id AND tenant = j.tenant
-		) x
-		CROSS JOIN LATERAL (SELECT max(started_at) AS last_run_at FROM live WHERE job = j.id AND tenant = j.tenant) v
-		LEFT JOIN LATERAL (SELECT status FROM executions WHERE job = j.id AND tenant = j.tenant ORDER BY finished_at DESC, id DESC LIMIT 1) f ON true`
+	// jobColumns are what scanJob reads, of a job with what waits joins.
+	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.target, j.payload`
 )
 
 // definition is where the columns of a definition are scanned to.
@@ -59,27 +49,25 @@ func scanJob(row pgx.CollectableRow) (job.Job, error) {
 	var d definition
 	var over bool
 	var target []byte
-	var average, p95 int64
 	j := &d.job
-	err := row.Scan(append(d.targets(), &over, &target, &j.Payload, at(&j.LastRunAt), &j.Stats.Total, &j.Stats.Succeeded, num(&average), num(&p95), num(&j.Stats.LastStatus))...)
+	err := row.Scan(append(d.targets(), &over, &target, &j.Payload)...)
 	if err != nil {
 		return job.Job{}, err
 	}
 	if over {
 		j.State = job.Completed
 	}
-	j.Stats.AvgDuration, j.Stats.P95Duration = time.Duration(average)*time.Microsecond, time.Duration(p95)*time.Microsecond
 	if j.Target, err = engine.DecodeTarget(target); err != nil {
 		return job.Job{}, err
 	}
 	return d.decode()
 }
 
-// Job finds one job by its id, or, unless it is deleted, by its key.
+// Job finds one job by its id, or, unless it is deleted, by its key; without its statistics.
 func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) error {
-		const head = "SELECT " + jobColumns + " FROM jobs j" + withStats + " WHERE j.tenant = $1 AND "
+		const head = "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND "
 		var rows pgx.Rows
 		if ref.ID.IsZero() {
 			rows, _ = c.Query(ctx, head+"j.key = $2 AND j.state <> 4", string(t), ref.Key)
@@ -101,14 +89,9 @@ const (
 		WITH gone AS (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(SELECT id FROM live WHERE job = $2 AND tenant = $1 AND lease <= 0)) u(id) ORDER BY u.id) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
-			RETURNING v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts,
-				v.priority, v.part, v.worker, -v.lease AS token, v.retry_of, v.payload
-		)
-		INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost, max_attempts,
-			priority, part, worker, token, retry_of, payload)
-		SELECT id, tenant, job, 13, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost, max_attempts,
-			priority, part, worker, token, retry_of, payload
-		FROM gone`
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, NULL::bytea AS ending
+		), ` + endSQL + `
+		SELECT count(*) FROM gone`
 )
 
 // DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.

@@ -13,7 +13,7 @@ import (
 // Bootstrap stores the key if there is none at all, and reports whether it did.
 func (s *Store) Bootstrap(ctx context.Context, k engine.Key) (bool, error) {
 	var stored bool
-	err := s.look(ctx, "store the first key", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.write(ctx, "store the first key", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, "LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 				return err

@@ -56,7 +56,7 @@ const lanesSQL = `
 // Lanes lists the lanes that hold any execution.
 func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 	var out []job.Lane
-	err := s.write(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, lanesSQL)
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
@@ -94,7 +94,7 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 		ids.uuid(c.After)
 	}
 	var out []job.Ready
-	err := s.write(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, priorities, dues, ids, perLane))
 		return err
 	})
@@ -102,7 +102,8 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 }
 
 // A grant whose session has ended gets the token 0, under which nothing is
-// leased. A session bound to a tenant is given nothing of another's.
+// leased. A session bound to a tenant is given nothing of another's. What is of a
+// deleted job is left to whoever deleted it.
 const leaseSQL = `
 	WITH g AS MATERIALIZED (
 		SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 ELSE nextval('tokens') END ORDER BY g.n) AS tokens,
@@ -114,7 +115,7 @@ const leaseSQL = `
 		FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token FROM unnest($2::uuid[], $3::int[]) c(id, g) OFFSET 0) c, jobs j
 		WHERE v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now()
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
-			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
 		RETURNING c.g, v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at,
 			j.target, coalesce(v.payload, j.payload) AS payload
 	), directory AS (
@@ -180,7 +181,7 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	}
 	ids, tokens := pairs(ls)
 	var out []job.Held
-	err := s.write(ctx, "read what is held", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.ask(ctx, "read what is held", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, heldSQL, ids, tokens)
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Held, error) {
@@ -204,10 +205,10 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 }
 
 const releaseSQL = `
-	UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
-	FROM unnest($1::uuid[], $2::int8[]) r(id, token)
-	WHERE v.id = ANY (ARRAY[r.id]) AND v.lease = r.token AND v.lease > 0
-	RETURNING ` + readyColumns
+	WITH asked AS MATERIALIZED (
+		SELECT v.id, v.tenant, v.job, r.token FROM unnest($1::uuid[], $2::int8[]) r(id, token)
+		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = r.id AND lease = r.token AND lease > 0 OFFSET 0) v
+	), ` + backSQL
 
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
@@ -216,9 +217,11 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	}
 	ids, tokens := pairs(ls)
 	var out []job.Ready
-	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens))
-		return err
+	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() (err error) {
+			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens))
+			return err
+		})
 	})
 	return out, err
 }

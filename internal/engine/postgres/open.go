@@ -36,11 +36,16 @@ type Store struct {
 	// swept is the token up to which Tidy has looked at the directory: leases that
 	// are held for long must not keep it from those behind them.
 	swept atomic.Int64
+	// walked is the execution up to which it has looked for what a deletion left behind.
+	walked atomic.Pointer[[16]byte]
 }
 
 var _ engine.Store = (*Store)(nil)
 
-const oldestVersion = 150000
+const (
+	oldestVersion = 150000
+	connectTime   = 3 * time.Second
+)
 
 // Open connects to the database and checks that it keeps what it acknowledges.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
@@ -57,7 +62,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	cc.RuntimeParams["timezone"] = "UTC"
 	if cc.ConnectTimeout == 0 {
-		cc.ConnectTimeout = 5 * time.Second
+		cc.ConnectTimeout = connectTime
 	}
 	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
 	srv, err := inspect(ctx, cc)
@@ -117,6 +122,8 @@ type server struct {
 }
 
 func inspect(ctx context.Context, cc *pgx.ConnConfig) (server, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var v server
 	c, err := pgx.ConnectConfig(ctx, cc.Copy())
 	if err != nil {
@@ -154,7 +161,7 @@ func (s *Store) Describe() string { return s.about }
 // Now is the server's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var t time.Time
-	err := s.write(ctx, "read the clock", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.ask(ctx, "read the clock", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t)
 	})
 	return t.UTC(), err
@@ -162,7 +169,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // Ping reports whether the server answers and the schema is this version's.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.write(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.ask(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
 		if s.ready.Load() {
 			_, err := c.Exec(ctx, "SELECT 1")
 			return err
@@ -176,7 +183,7 @@ func (s *Store) Ping(ctx context.Context) error {
 			return err
 		}
 		if has < len(ms) {
-			return fmt.Errorf("%w: it has %d migrations of %d; run carillon migrate", engine.ErrSchema, has, len(ms))
+			return fmt.Errorf("%w: it has %d migrations of %d; start this version of carillon serve once; it brings the schema up to date", engine.ErrSchema, has, len(ms))
 		}
 		s.ready.Store(true)
 		return nil

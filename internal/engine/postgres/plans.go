@@ -9,9 +9,8 @@ import (
 // answers, here. The client's covers the wait for a connection and retries.
 const (
 	hotStatement  = 3 * time.Second
-	readStatement = 10 * time.Second
-	hotPatience   = 10 * time.Second
-	readPatience  = 15 * time.Second
+	readStatement = 4 * time.Second
+	patience      = 5 * time.Second
 )
 
 // Statements of the hot path must not depend on statistics: a queue's tables

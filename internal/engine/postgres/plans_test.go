@@ -87,9 +87,10 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	statements := map[string]string{
-		"lease": leaseSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
+		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
+		"tidy live": tidyLiveSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
 	exec(t, direct(t, s), "VACUUM ANALYZE")

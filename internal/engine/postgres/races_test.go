@@ -104,3 +104,73 @@ func TestAKeyTakenMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// Whatever returns an execution to the queue while its job is being deleted waits for that, and ends it.
+func TestNothingComesBackToAJobThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(*testing.T, *Store, job.Attempt) error
+		want job.Status
+	}{
+		"release": {func(t *testing.T, s *Store, a job.Attempt) error {
+			_, err := s.Release(t.Context(), []job.Lease{a.Lease})
+			return err
+		}, job.Cancelled},
+		"finish": {func(t *testing.T, s *Store, a job.Attempt) error {
+			_, err := s.Finish(t.Context(), []job.Finish{failure(a)})
+			return err
+		}, job.Failed},
+		"reap": {func(t *testing.T, s *Store, _ job.Attempt) error {
+			_, err := s.Reap(t.Context(), 10, 0)
+			return err
+		}, job.Cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh(t)
+			a := leaseMany(t, s, 1)[0]
+			mine := direct(t, s)
+			if name == "reap" {
+				exec(t, mine, "UPDATE sessions SET deposed = true")
+			}
+			exec(t, mine, "BEGIN")
+			exec(t, mine, deleteJobSQL, string(tenant.Default), [16]byte(a.Job), a.LeasedAt)
+			got := make(chan error)
+			go func() { got <- c.end(t, s, a) }()
+			untilOneWaits(t, direct(t, s))
+			exec(t, mine, cancelSQL, string(tenant.Default), [16]byte(a.Job))
+			exec(t, mine, "COMMIT")
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+			if e := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, a.Execution)); e.Status != c.want {
+				t.Errorf("it is %v, want %v", e.Status, c.want)
+			}
+		})
+	}
+}
+
+// The other way round: the deletion waits for what returns to the queue, and cancels it.
+func TestADeletionSeesWhatComesBack(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	a := leaseMany(t, s, 1)[0]
+	mine := direct(t, s)
+	registerArrays(mine)
+	ids, tokens := pairs([]job.Lease{a.Lease})
+	exec(t, mine, "BEGIN")
+	exec(t, mine, releaseSQL, ids, tokens)
+	got := make(chan error)
+	go func() {
+		_, err := s.DeleteJob(t.Context(), tenant.Default, a.Job, a.LeasedAt)
+		got <- err
+	}()
+	untilOneWaits(t, direct(t, s))
+	exec(t, mine, "COMMIT")
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	if e := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, a.Execution)); e.Status != job.Cancelled {
+		t.Errorf("it is %v", e.Status)
+	}
+}

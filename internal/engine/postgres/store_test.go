@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -276,6 +277,47 @@ func TestABrokenConnectionIsUnavailableAndHeals(t *testing.T) {
 	}
 }
 
+// A server that restarts ends every connection, and not one read fails for it.
+func TestReadsOutliveTheirConnections(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := creation(t, s, 1)
+	store(t, s, c)
+	d := direct(t, s)
+	reads := map[string]func() error{
+		"job":   func() error { _, err := s.Job(t.Context(), tenant.Default, engine.Ref{ID: c.Jobs[0].ID}); return err },
+		"lanes": func() error { _, err := s.Lanes(t.Context()); return err },
+		"ping":  func() error { return s.Ping(t.Context()) },
+	}
+	for name, read := range reads {
+		var wg sync.WaitGroup
+		for range 8 { // so that several connections are idle
+			wg.Go(func() {
+				if err := read(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		wg.Wait()
+		exec(t, d, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+		for n := range 8 {
+			if err := read(); err != nil {
+				t.Errorf("%s: read %d after the end of all connections: %v", name, n, err)
+			}
+		}
+	}
+	tries := 0
+	err := s.look(t.Context(), "test", func(context.Context, *pgxpool.Conn) error { tries++; return io.ErrUnexpectedEOF })
+	if tries != 2 || !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("a read that always fails: %d tries, %v", tries, err)
+	}
+	tries = 0
+	err = s.write(t.Context(), "test", func(context.Context, *pgxpool.Conn) error { tries++; return io.ErrUnexpectedEOF })
+	if tries != 1 || !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("a write: %d tries, %v", tries, err)
+	}
+}
+
 // Many clients lease, fail, hand back, lose and finish the same executions at
 // random: each ends once, under its newest token.
 func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
@@ -312,7 +354,7 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 				if rng.IntN(4) == 0 { // this one dies with what it holds, but does not know it
 					_, err := s.Renew(ctx, []job.WorkerID{w.ID}, -time.Second)
 					if err == nil {
-						_, err = s.Reap(ctx, 100)
+						_, err = s.Reap(ctx, 100, 0)
 					}
 					if err != nil {
 						t.Errorf("reap: %v", err)

@@ -33,6 +33,7 @@ func newTable(name string, fields ...field) table {
 	types := map[uint32]string{
 		pgtype.UUIDOID: "uuid", pgtype.Int2OID: "int2", pgtype.Int4OID: "int4", pgtype.Int8OID: "int8",
 		pgtype.TimestamptzOID: "timestamptz", pgtype.TextOID: "text", pgtype.ByteaOID: "bytea", pgtype.TextArrayOID: "text",
+		pgtype.BoolOID: "bool",
 	}
 	for i, f := range fields {
 		t.elements = append(t.elements, f.element)
@@ -61,7 +62,7 @@ var (
 		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
 		field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
 		field{"nonce", pgtype.Int8OID}, field{"trigger", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"hold", pgtype.Int2OID},
-		field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID})
+		field{"tally", pgtype.BoolOID}, field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID})
 	idempotencyTable = newTable("idempotency",
 		field{"tenant", pgtype.TextOID}, field{"key", pgtype.TextOID}, field{"hash", pgtype.ByteaOID}, field{"answer", pgtype.ByteaOID},
 		field{"expires_at", pgtype.TimestamptzOID})
@@ -175,7 +176,7 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 	s.next().bytes(j.Payload)
 }
 
-func (s *sheet) execution(t tenant.ID, e *job.Execution) {
+func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 	s.row()
 	s.next().uuid(e.ID)
 	s.next().text(string(t))
@@ -188,6 +189,7 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution) {
 	s.next().int2(int(e.Trigger))
 	s.next().int4(e.MaxAttempts)
 	s.next().int2(hold(e))
+	s.next().bool(tally)
 	s.next().uuidOrNull(e.RetryOf)
 	s.next().bytes(e.Payload)
 }

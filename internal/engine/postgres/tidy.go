@@ -11,6 +11,7 @@ const (
 	tidiedKeys     = 5_000
 	tidiedSessions = 1_000
 	tidiedLeases   = 100 // each of up to a thousand executions or so
+	tidiedLive     = 2_000
 )
 
 const (
@@ -42,10 +43,23 @@ const (
 			WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids <> '{}' AND cardinality(o.ids) * 4 < o.size
 		)
 		SELECT count(*), coalesce(max(lease), 0) FROM left_over`
+	// Nobody leaves a waiting execution of a deleted job behind; should one be
+	// there all the same, nobody would lease it, nor end it.
+	tidyLiveSQL = `
+		WITH seen AS MATERIALIZED (
+			SELECT id, tenant, job, lease FROM live WHERE id > $1 ORDER BY id LIMIT $2
+		), stray AS MATERIALIZED (
+			SELECT s.id FROM seen s CROSS JOIN LATERAL (SELECT state FROM jobs WHERE tenant = s.tenant AND id = s.job OFFSET 0) j
+			WHERE s.lease <= 0 AND j.state = 4
+		), gone AS (
+			DELETE FROM live v USING stray s WHERE v.id = ANY (ARRAY[s.id]) AND v.lease <= 0
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, NULL::bytea AS ending
+		), ` + endSQL + `
+		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
 )
 
-// Tidy drops expired idempotency keys, ended sessions and finished leases, and
-// prepares the tables of the coming days.
+// Tidy drops expired idempotency keys, ended sessions and finished leases, ends
+// what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
@@ -69,8 +83,28 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			last = 0 // from the start, next time
 		}
 		s.swept.Store(last)
+		if err := s.tidyLive(ctx, c); err != nil {
+			return err
+		}
 		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || leases == tidiedLeases
 		return nil
 	})
 	return more, err
+}
+
+// tidyLive looks at a part of live, and at the next one the next time.
+func (s *Store) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
+	var from, last [16]byte
+	if p := s.walked.Load(); p != nil {
+		from = *p
+	}
+	var seen int
+	if err := c.QueryRow(ctx, tidyLiveSQL, from, tidiedLive).Scan(&seen, (*id)(&last)); err != nil {
+		return err
+	}
+	if seen < tidiedLive {
+		last = [16]byte{} // from the start, next time
+	}
+	s.walked.Store(&last)
+	return nil
 }

@@ -125,7 +125,7 @@ func TestReapIsLevelTriggered(t *testing.T) {
 	w := session(t, s, time.Hour)
 	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}))
 	exec(t, direct(t, s), "UPDATE sessions SET deposed = true WHERE id = $1", [16]byte(w))
-	if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 10)); len(rs) != 5 {
+	if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 10, 0)); len(rs) != 5 {
 		t.Errorf("%d came back, want 5", len(rs))
 	}
 	past := must[[]job.PastAttempt](t)(s.Attempts(t.Context(), tenant.Default, c.Executions[0].ID))
@@ -145,7 +145,7 @@ func TestReapGoesOnWhereItStopped(t *testing.T) {
 	}
 	must[[]job.WorkerID](t)(s.Renew(t.Context(), []job.WorkerID{w}, -time.Second))
 	for pass, want := range []int{4, 2, 0} {
-		if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 4)); len(rs) != want {
+		if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 4, 0)); len(rs) != want {
 			t.Errorf("pass %d: %d came back, want %d", pass, len(rs), want)
 		}
 	}
@@ -204,5 +204,70 @@ func TestTidyDropsWhatHasExpired(t *testing.T) {
 		if got := one[bool](t, c, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = $1)", [16]byte(w)); got != want {
 			t.Errorf("a session is kept: %v, want %v", got, want)
 		}
+	}
+}
+
+// Only losses of the last hour are counted, and none where there is no limit.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := creation(t, s, 2)
+	store(t, s, c)
+	lose := func(poison int, id job.ExecutionID) int {
+		t.Helper()
+		w := session(t, s, time.Hour)
+		if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}})); len(as) != 1 {
+			t.Fatal("not leased")
+		}
+		must[[]job.WorkerID](t)(s.Renew(t.Context(), []job.WorkerID{w}, -time.Second))
+		return len(must[[]job.Ready](t)(s.Reap(t.Context(), 10, poison)))
+	}
+	for n := range 5 {
+		if lose(0, c.Executions[0].ID) != 1 {
+			t.Errorf("without a limit it ended at loss %d", n+1)
+		}
+	}
+	old := c.Executions[1].ID
+	lose(2, old)
+	exec(t, direct(t, s), "UPDATE attempts SET ended_at = ended_at - interval '61 minutes' WHERE execution = $1", [16]byte(old))
+	if lose(2, old) != 1 {
+		t.Error("a loss of more than an hour ago counted")
+	}
+	if lose(2, old) != 0 {
+		t.Error("the second within the hour did not end it")
+	}
+	got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, old))
+	if got.Status != job.Failed || got.Lost != 3 || got.Error == nil || *got.Error != (job.Error{Type: job.Poison, Message: "lost 2 workers within an hour"}) {
+		t.Errorf("it is %v: %+v", got.Status, got.Error)
+	}
+	if n := len(must[[]job.PastAttempt](t)(s.Attempts(t.Context(), tenant.Default, old))); n != 3 {
+		t.Errorf("%d attempts, want 3", n)
+	}
+}
+
+func TestTidyEndsWhatADeletionLeftBehind(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := creation(t, s, 3)
+	store(t, s, c)
+	d := direct(t, s)
+	manual(t, s, c.Executions[0])
+	runs := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[1:2]}}))
+	exec(t, d, "UPDATE jobs SET state = 4 WHERE id <> $1", [16]byte(c.Jobs[2].ID))
+	if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[:1]}})); len(as) != 0 {
+		t.Error("what is of a deleted job was leased")
+	}
+	must[bool](t)(s.Tidy(t.Context()))
+	for i, want := range []job.Status{job.Cancelled, job.Running, job.Pending} {
+		if got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, c.Executions[i].ID)); got.Status != want {
+			t.Errorf("%d is %v, want %v", i, got.Status, want)
+		}
+	}
+	if got := must[[]job.Stats](t)(s.Stats(t.Context(), tenant.Default, []job.ID{c.Jobs[0].ID})); got[0].Total != 2 || got[0].LastStatus != job.Cancelled {
+		t.Errorf("statistics: %+v", got)
+	}
+	dropDays(t, d)
+	if rs := must[[]job.Ready](t)(s.Release(t.Context(), []job.Lease{runs[0].Lease})); len(rs) != 0 {
+		t.Errorf("%d came back", len(rs))
 	}
 }

@@ -14,6 +14,14 @@ type cells []byte
 
 func (c *cells) null() { *c = append(*c, 0xff, 0xff, 0xff, 0xff) }
 
+func (c *cells) bool(b bool) {
+	n := byte(0)
+	if b {
+		n = 1
+	}
+	*c = append(*c, 0, 0, 0, 1, n)
+}
+
 func (c *cells) int2(n int) {
 	*c = binary.BigEndian.AppendUint16(append(*c, 0, 0, 0, 2), uint16(n))
 }
@@ -152,6 +160,7 @@ func registerArrays(c *pgx.Conn) {
 	for oid, element := range map[uint32]uint32{
 		pgtype.UUIDArrayOID: pgtype.UUIDOID, pgtype.Int2ArrayOID: pgtype.Int2OID, pgtype.Int4ArrayOID: pgtype.Int4OID, pgtype.Int8ArrayOID: pgtype.Int8OID,
 		pgtype.TimestamptzArrayOID: pgtype.TimestamptzOID, pgtype.TextArrayOID: pgtype.TextOID, pgtype.ByteaArrayOID: pgtype.ByteaOID,
+		pgtype.BoolArrayOID: pgtype.BoolOID,
 	} {
 		t, _ := m.TypeForOID(element)
 		known, _ := m.TypeForOID(oid)

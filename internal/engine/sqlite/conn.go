@@ -66,9 +66,14 @@ func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int
 	return s.alter(ctx, writePatience, doing, func(c *conn) error { return f(c, s.now()) })
 }
 
-// alter is write, whether or not the schema is there.
+// alter is write, whether or not the schema is there. It does not commit into a file that is gone.
 func (s *Store) alter(ctx context.Context, patience time.Duration, doing string, f func(*conn) error) error {
-	return s.run(ctx, s.writer, patience, doing, "BEGIN IMMEDIATE", f)
+	return s.run(ctx, s.writer, patience, doing, "BEGIN IMMEDIATE", func(c *conn) error {
+		if err := f(c); err != nil {
+			return err
+		}
+		return s.watch.glance()
+	})
 }
 
 // look runs f on a connection that reads, all of it in one snapshot.
@@ -138,7 +143,7 @@ func (s *Store) unready(doing string) error {
 	case <-s.closed:
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, errClosed)
 	default:
-		return fmt.Errorf("%s: %w; run carillon migrate", doing, engine.ErrSchema)
+		return fmt.Errorf("%s: %w; start this version of carillon once; it brings the schema up to date", doing, engine.ErrSchema)
 	}
 }
 

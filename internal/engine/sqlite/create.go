@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -12,17 +14,14 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 	if len(cs) == 0 {
 		return nil, nil
 	}
-	forms := make([][]encoded, len(cs))
+	forms := make([]prepared, len(cs))
 	for i := range cs {
-		forms[i] = make([]encoded, len(cs[i].Jobs))
-		for n := range cs[i].Jobs {
-			forms[i][n] = encode(&cs[i].Jobs[n])
-		}
+		forms[i] = prepare(&cs[i])
 	}
 	out := make([]engine.Created, len(cs))
 	err := s.write(ctx, "create jobs", func(c *conn, now int64) (err error) {
 		for i := range cs {
-			if out[i], err = create(c, &cs[i], forms[i], now); err != nil {
+			if out[i], err = create(c, &forms[i], now); err != nil {
 				return err
 			}
 		}
@@ -34,19 +33,34 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 	return out, nil
 }
 
+// prepared is a creation and the stored forms of its jobs, made before the connection that writes is taken.
+type prepared struct {
+	*engine.Creation
+	jobs  []encoded
+	fires map[job.ID]time.Time
+}
+
+func prepare(c *engine.Creation) prepared {
+	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs)), fires: ownFires(c)}
+	for n := range c.Jobs {
+		p.jobs[n] = encode(&c.Jobs[n], p.fires[c.Jobs[n].ID])
+	}
+	return p
+}
+
 // create stores a creation that nothing stands in the way of. It looks before
 // it writes anything: nobody else writes meanwhile.
-func create(c *conn, x *engine.Creation, jobs []encoded, now int64) (engine.Created, error) {
+func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	out, known, err := recall(c, x.Tenant, &x.Idempotency, now)
 	if err != nil || known {
 		return out, err
 	}
-	if taken, err := obstacle(c, x.Tenant, jobs); err != nil || taken != "" {
+	if taken, err := obstacle(c, x.Tenant, x.jobs); err != nil || taken != "" {
 		return engine.Created{Taken: taken}, err
 	}
 	q := c.prepare(insertJobSQL)
-	for n := range jobs {
-		stored, err := insertJob(q, x.Tenant, &jobs[n])
+	for n := range x.jobs {
+		stored, err := insertJob(q, x.Tenant, &x.jobs[n])
 		if err != nil {
 			return out, err
 		}
@@ -60,7 +74,7 @@ func create(c *conn, x *engine.Creation, jobs []encoded, now int64) (engine.Crea
 	q = c.prepare(insertLiveSQL)
 	for n := range x.Executions {
 		e := &x.Executions[n]
-		if _, err := insertLive(q, x.Tenant, e.Job, e); err != nil {
+		if _, err := insertLive(q, x.Tenant, e.Job, e, x.fires[e.Job]); err != nil {
 			return out, err
 		}
 	}

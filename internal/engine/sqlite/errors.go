@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"zombiezen.com/go/sqlite"
 
@@ -23,7 +24,7 @@ func translate(ctx context.Context, doing string, err error) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, errGone), errors.As(err, new(*fs.PathError)):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, err)
 	case code == sqlite.ResultConstraint:
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrConflict, err)
@@ -31,16 +32,18 @@ func translate(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: the database file is damaged; restore it from a backup: %w", doing, err)
 	case code == sqlite.ResultNotADB:
 		return fmt.Errorf("%s: the file is not an SQLite database, or is encrypted: %w", doing, err)
+	case code == sqlite.ResultFull:
+		return fmt.Errorf("%s: %w: the disk is full: %w", doing, engine.ErrUnavailable, err)
 	case unavailable(code):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// unavailable reports whether the file cannot be read or written for now: it is busy, the disk is full or fails.
+// unavailable reports whether the file cannot be read or written for now: it is busy, or the disk fails.
 func unavailable(code sqlite.ResultCode) bool {
 	switch code {
-	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultFull, sqlite.ResultIOErr, sqlite.ResultInterrupt,
+	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultIOErr, sqlite.ResultInterrupt,
 		sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultProtocol:
 		return true
 	default:

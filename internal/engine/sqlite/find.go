@@ -94,11 +94,6 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 			last := out.Jobs[limit-1]
 			out.Next = engine.EncodeCursor(last.CreatedAt, last.ID)
 		}
-		for i := range out.Jobs {
-			if err := addStats(c, &out.Jobs[i]); err != nil {
-				return err
-			}
-		}
 		if whole {
 			out.Total.Count = int64(len(out.Jobs))
 			return nil

@@ -11,7 +11,7 @@ import (
 const (
 	dueSQL = "SELECT " + definitionColumns + ` FROM jobs j INDEXED BY jobs_due
 		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
-	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1"
+	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
 )
 
 // Due lists jobs whose next instant is at or before until, the earliest first.
@@ -37,16 +37,20 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 		move, insert := c.prepare(moveSQL), c.prepare(insertLiveSQL+" ON CONFLICT (job, scheduled_at, nonce) DO NOTHING")
 		for i := range fs {
 			f := &fs[i]
-			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
+			var fires time.Time
+			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(func(r *row) error {
+				fires = r.at()
+				return nil
+			})
 			if err != nil {
 				return err
 			}
-			if moved == 0 {
+			if !moved {
 				continue
 			}
 			for n := range f.Executions {
 				e := &f.Executions[n]
-				stored, err := insertLive(insert, f.Tenant, f.Job, e)
+				stored, err := insertLive(insert, f.Tenant, f.Job, e, fires)
 				if err != nil {
 					return err
 				}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -10,27 +11,29 @@ import (
 
 const (
 	insertJobSQL = `
-		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, fires_at, created_at, updated_at, tags, spec, target,
+			payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		INSERT INTO live (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
 	findIdempotencySQL = "SELECT hash, answer FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > ?"
 )
 
-// encoded is a job and the stored forms of it, made before the connection that writes is taken.
+// encoded is a job and the stored forms of it.
 type encoded struct {
 	*job.Job
 	spec, target []byte
 	tags         string
+	fires        time.Time // a one-off job's own fire
 }
 
-func encode(j *job.Job) encoded {
-	e := encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target)}
+func encode(j *job.Job, fires time.Time) encoded {
+	e := encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target), fires: fires}
 	if len(j.Tags) > 0 {
 		b, _ := json.Marshal(j.Tags) // of texts, which always have a form
 		e.tags = string(b)
@@ -38,18 +41,40 @@ func encode(j *job.Job) encoded {
 	return e
 }
 
+// ownFires are the instants at which the one-off jobs of a creation fire: now, or as planned.
+func ownFires(c *engine.Creation) map[job.ID]time.Time {
+	out := make(map[job.ID]time.Time, len(c.Jobs))
+	for i := range c.Jobs {
+		if j := &c.Jobs[i]; j.Schedule.Type.OneOff() {
+			out[j.ID] = j.NextRunAt
+		}
+	}
+	for i := range c.Executions {
+		e := &c.Executions[i]
+		if at, oneOff := out[e.Job]; oneOff && at.IsZero() && e.Trigger == job.BySchedule {
+			out[e.Job] = e.ScheduledAt
+		}
+	}
+	return out
+}
+
 // insertJob stores a job and reports whether it was not there.
 func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
 	n, err := q.text(string(t)).id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
 		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
-		at(j.NextRunAt).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
+		at(j.NextRunAt).at(j.fires).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
 	return n > 0, err
 }
 
-// insertLive stores an execution and reports whether the statement let it in.
-func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution) (bool, error) {
+// insertLive stores an execution of a job, whose own fire is at an instant if it
+// is a one-off, and reports whether the statement let it in.
+func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
+	tally := int64(1)
+	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
+		tally = 0
+	}
 	n, err := q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
-		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).exec()
+		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).exec()
 	return n > 0, err
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -21,10 +19,7 @@ const (
 	completed = "(j.kind IN (1, 2) AND j.next_run_at IS NULL AND NOT EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tenant = j.tenant))"
 
 	// jobColumns are what readJob reads.
-	jobColumns = definitionColumns + ", j.state = 1 AND " + completed + `, j.target, j.payload,
-		(SELECT max(v.started_at) FROM live v WHERE v.job = j.id AND v.tenant = j.tenant)`
-
-	pastSQL = "SELECT id, status, started_at, finished_at FROM executions INDEXED BY executions_job WHERE job = ? AND tenant = ?"
+	jobColumns = definitionColumns + ", j.state = 1 AND " + completed + ", j.target, j.payload"
 )
 
 func readDefinition(r *row) (job.Job, error) {
@@ -48,53 +43,8 @@ func readJob(r *row) (job.Job, error) {
 		j.State = job.Completed
 	}
 	j.Target, err = engine.DecodeTarget(r.bytes())
-	j.Payload, j.LastRunAt = r.bytes(), r.at()
+	j.Payload = r.bytes()
 	return j, err
-}
-
-// addStats sums up the job's finished executions.
-func addStats(c *conn, j *job.Job) error {
-	var last struct {
-		at int64
-		id job.ExecutionID
-	}
-	var durations []int64
-	var sum int64
-	err := c.prepare(pastSQL).id(j.ID).text(string(j.Tenant)).each(func(r *row) error {
-		id, status, started, finished := job.ExecutionID(r.id()), job.Status(r.int()), r.at(), r.int64()
-		j.Stats.Total++
-		if status == job.Succeeded {
-			j.Stats.Succeeded++
-		}
-		if started.After(j.LastRunAt) {
-			j.LastRunAt = started
-		}
-		if !started.IsZero() {
-			d := finished - started.UnixMicro()
-			durations = append(durations, d)
-			sum += d
-		}
-		if finished > last.at || finished == last.at && string(id[:]) > string(last.id[:]) {
-			last.at, last.id, j.Stats.LastStatus = finished, id, status
-		}
-		return nil
-	})
-	if err != nil || len(durations) == 0 {
-		return err
-	}
-	j.Stats.AvgDuration = micros(math.Round(float64(sum) / float64(len(durations))))
-	j.Stats.P95Duration = micros(percentile(durations, 0.95))
-	return nil
-}
-
-func micros(n float64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// percentile is PostgreSQL's percentile_cont: between two values, a value between them.
-func percentile(list []int64, p float64) float64 {
-	slices.Sort(list)
-	place := p * float64(len(list)-1)
-	low, high := float64(list[int(math.Floor(place))]), float64(list[int(math.Ceil(place))])
-	return math.RoundToEven(low + (high-low)*(place-math.Floor(place)))
 }
 
 // Job finds one job by its id, or, unless it is deleted, by its key.
@@ -126,7 +76,7 @@ func findJob(c *conn, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	if !found {
 		return job.Job{}, engine.ErrNotFound
 	}
-	return j, addStats(c, &j)
+	return j, nil
 }
 
 const deleteJobSQL = `
@@ -140,11 +90,11 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		if _, err := c.prepare(deleteJobSQL).at(asOf).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
-		const waiting = " WHERE job = ? AND tenant = ? AND lease <= 0"
-		if _, err := c.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(now).int(0).null().null().id(id).text(string(t)).exec(); err != nil {
+		h := newHistory(c, now)
+		if err := h.cancelWaiting(t, id); err != nil {
 			return err
 		}
-		if _, err := c.prepare("DELETE FROM live" + waiting).id(id).text(string(t)).exec(); err != nil {
+		if err := h.tally(); err != nil {
 			return err
 		}
 		var err error

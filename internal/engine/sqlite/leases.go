@@ -82,7 +82,7 @@ const (
 	freeSQL = `
 		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, j.target, coalesce(v.payload, j.payload)
 		FROM live v CROSS JOIN jobs j
-		WHERE v.id = ? AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ? AND j.tenant = v.tenant AND j.id = v.job`
+		WHERE v.id = ? AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ? AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
 	leaseSQL = `
 		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1
 		WHERE id = ?4 AND lease <= 0 AND lease > -?1 AND hold = 0 AND due_at <= ?3`
@@ -230,7 +230,7 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + " RETURNING " + readyColumns
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + " RETURNING " + readyColumns + ", " + deleted
 
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
@@ -238,13 +238,14 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 		return nil, nil
 	}
 	var out []job.Ready
-	err := s.write(ctx, "release", func(c *conn, _ int64) (err error) {
+	err := s.write(ctx, "release", func(c *conn, now int64) (err error) {
+		h := newHistory(c, now)
 		for _, l := range ls {
-			if out, err = release(c, out, l); err != nil {
+			if out, err = release(h, out, l); err != nil {
 				return err
 			}
 		}
-		return nil
+		return h.tally()
 	})
 	if err != nil {
 		return nil, err
@@ -252,10 +253,25 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	return out, nil
 }
 
-func release(c *conn, out []job.Ready, l job.Lease) ([]job.Ready, error) {
-	err := c.prepare(releaseSQL).id(l.Execution).int(int64(l.Token)).each(func(r *row) error {
-		out = append(out, readReady(r))
+// release takes a lease back and returns the execution to the queue, or, where its job is deleted, ends it.
+func release(h *history, out []job.Ready, l job.Lease) ([]job.Ready, error) {
+	ready, cancel, err := takeBack(h.conn, releaseSQL, l)
+	switch {
+	case err != nil || ready == nil:
+		return out, err
+	case cancel:
+		return out, h.endFreed(l, job.Cancelled, nil)
+	default:
+		return append(out, *ready), nil
+	}
+}
+
+// takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
+func takeBack(c *conn, sql string, l job.Lease) (back *job.Ready, ofDeleted bool, err error) {
+	_, err = c.prepare(sql).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+		ready := readReady(r)
+		back, ofDeleted = &ready, r.bool()
 		return nil
 	})
-	return out, err
+	return back, ofDeleted, err
 }

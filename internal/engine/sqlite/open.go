@@ -33,6 +33,7 @@ type Store struct {
 	about   string
 	clock   clock.Clock
 	lock    *os.File
+	watch   *watch
 	writer  chan *conn // holds the connection that writes, while nobody does
 	readers chan *conn
 	ready   atomic.Bool // the schema is this version's
@@ -94,7 +95,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	for _, c := range conns[1:] {
 		s.readers <- c
 	}
-	if err := s.alter(ctx, writePatience, doing, s.inspect); err != nil {
+	err = s.run(ctx, s.writer, writePatience, doing, "BEGIN IMMEDIATE", s.inspect)
+	if err == nil {
+		if s.watch, err = newWatch(path, path+"-wal", path+".lock"); err != nil {
+			err = translate(ctx, doing, err)
+		}
+	}
+	if err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -217,9 +224,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Ping reports whether the file answers and the schema is this version's.
+// Ping reports whether the file is where it was opened, answers and has this version's schema.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.run(ctx, s.readers, readPatience, "ping", "BEGIN", func(c *conn) error {
+		if err := s.watch.check(); err != nil {
+			return err
+		}
 		if s.ready.Load() {
 			_, err := c.prepare("SELECT 1 FROM tokens").exec()
 			return err
@@ -228,11 +238,13 @@ func (s *Store) Ping(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: it has %d migrations of %d; run carillon migrate", engine.ErrSchema, has, want)
+		return fmt.Errorf("%w: it has %d migrations of %d; start this version of carillon once; it brings the schema up to date", engine.ErrSchema, has, want)
 	})
 }
 
-// Close waits for what is being done, folds the log into the file and lets go of it.
+// Close waits for what is being done, folds the log into the file and lets go of
+// it. Where the file is gone, its connections stay open until the process ends:
+// closing them would remove the log that has the name of theirs, be it another's.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
@@ -243,10 +255,19 @@ func (s *Store) Close() error {
 
 func (s *Store) disconnect() error {
 	var errs []error
-	for range cap(s.readers) {
-		errs = append(errs, (<-s.readers).Close())
+	readers := make([]*conn, cap(s.readers))
+	for i := range readers {
+		readers[i] = <-s.readers
 	}
 	w := <-s.writer
+	if s.watch != nil { // nil: it was never open
+		if err := s.watch.check(); errors.Is(err, errGone) {
+			return fmt.Errorf("close %s: %w", s.about, errors.Join(err, s.lock.Close()))
+		}
+	}
+	for _, r := range readers {
+		errs = append(errs, r.Close())
+	}
 	_, err := w.prepare("PRAGMA wal_checkpoint(TRUNCATE)").exec()
 	errs = append(errs, err, w.Close(), s.lock.Close())
 	if err := errors.Join(errs...); err != nil {

@@ -10,7 +10,8 @@ func TestPlans(t *testing.T) {
 	s := fresh(t)
 	for _, sql := range []string{
 		moveSQL, dueSQL, laneSQL, readySQL, aliveSQL, freeSQL, leaseSQL, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
-		endSQL + held, "DELETE FROM live" + held, findIdempotencySQL, oldKeysSQL, pastSQL, deleteJobSQL,
+		endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
+		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL,
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.state <> 4 ORDER BY j.id DESC LIMIT 10",

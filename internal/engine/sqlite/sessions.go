@@ -78,7 +78,7 @@ func (g *grant) forget(c *conn) error {
 
 // handBack takes a session's grants, but for those to keep, out of the directory
 // and returns what still carries their tokens to the queue, uncharged.
-func handBack(c *conn, w job.WorkerID, keep []job.Token) (out []job.Ready, err error) {
+func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token) (out []job.Ready, err error) {
 	var gs []grant
 	err = c.prepare("SELECT lease, ids FROM leases WHERE worker = ?").id(w).each(func(r *row) error {
 		if g := (grant{token: job.Token(r.int64()), ids: r.bytes()}); !slices.Contains(keep, g.token) {
@@ -89,9 +89,10 @@ func handBack(c *conn, w job.WorkerID, keep []job.Token) (out []job.Ready, err e
 	if err != nil {
 		return nil, err
 	}
+	h := newHistory(c, now)
 	for _, g := range gs {
 		err := g.each(func(l job.Lease) (err error) {
-			out, err = release(c, out, l)
+			out, err = release(h, out, l)
 			return err
 		})
 		if err != nil {
@@ -101,7 +102,7 @@ func handBack(c *conn, w job.WorkerID, keep []job.Token) (out []job.Ready, err e
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, h.tally()
 }
 
 // Leave ends a session at once and returns what it held to the queue, uncharged.
@@ -112,7 +113,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 		if err != nil {
 			return err
 		}
-		out, err = handBack(c, w, nil)
+		out, err = handBack(c, now, w, nil)
 		return err
 	})
 	if err != nil {
@@ -124,8 +125,8 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 // Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep.
 func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
 	var out []job.Ready
-	err := s.write(ctx, "disown leases", func(c *conn, _ int64) (err error) {
-		out, err = handBack(c, w, keep)
+	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
+		out, err = handBack(c, now, w, keep)
 		return err
 	})
 	if err != nil {
@@ -139,12 +140,14 @@ const (
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
 		WHERE s.deposed <> 0 AND l.worker = s.id LIMIT ?`
-	loseSQL = "UPDATE live SET lease = -lease, lost = lost + 1" + held + " RETURNING " + readyColumns
+	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + " RETURNING " + readyColumns + ", " + deleted
+	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
 // Reap ends sessions that have expired and returns what they held to the queue
-// as lost attempts: of up to limit leases, each of many executions.
-func (s *Store) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
+// as lost attempts: of up to limit leases, each of many executions. What is lost
+// for the poison-th time within an hour ends as FAILED.
+func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
 	var dead []grant
 	var out []job.Ready
 	err := s.write(ctx, "reap", func(c *conn, now int64) error {
@@ -158,12 +161,13 @@ func (s *Store) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
 		if err != nil {
 			return err
 		}
+		h := newHistory(c, now)
 		for _, g := range dead {
-			if out, err = lose(c, out, &g, now); err != nil {
+			if out, err = lose(h, out, &g, poison); err != nil {
 				return err
 			}
 		}
-		return nil
+		return h.tally()
 	})
 	if err != nil {
 		return nil, err
@@ -171,24 +175,45 @@ func (s *Store) Reap(ctx context.Context, limit int) ([]job.Ready, error) {
 	return out, nil
 }
 
-// lose records what a dead session still held under a token as lost attempts, and returns it to the queue.
-func lose(c *conn, out []job.Ready, g *grant, now int64) ([]job.Ready, error) {
+// lose records what a dead session still held under a token as lost attempts, and
+// returns it to the queue: not what is of a deleted job, and not what is poison.
+func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error) {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
-	attempt, back := c.prepare(attemptSQL), c.prepare(loseSQL)
+	attempt := h.prepare(attemptSQL)
 	err := g.each(func(l job.Lease) error {
-		n, err := attempt.int(1).int(now).bytes(ending).id(l.Execution).int(int64(l.Token)).exec()
+		n, err := attempt.int(1).int(h.now).bytes(ending).id(l.Execution).int(int64(l.Token)).exec()
 		if err != nil || n == 0 {
 			return err
 		}
-		return back.id(l.Execution).int(int64(l.Token)).each(func(r *row) error {
-			out = append(out, readReady(r))
-			return nil
-		})
+		ready, cancel, err := takeBack(h.conn, loseSQL, l)
+		if err != nil || ready == nil {
+			return err
+		}
+		if cancel {
+			return h.endFreed(l, job.Cancelled, nil)
+		}
+		if losses, err := lostLately(h, l.Execution); err != nil {
+			return err
+		} else if poison > 0 && losses >= poison {
+			why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", losses)}
+			return h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil))
+		}
+		out = append(out, *ready)
+		return nil
 	})
 	if err != nil {
 		return out, err
 	}
-	return out, g.forget(c)
+	return out, g.forget(h.conn)
+}
+
+// lostLately counts the attempts of an execution that were lost within an hour.
+func lostLately(h *history, id job.ExecutionID) (n int, err error) {
+	_, err = h.prepare(lossesSQL).id(id).int(h.now - time.Hour.Microseconds()).first(func(r *row) error {
+		n = r.int()
+		return nil
+	})
+	return n, err
 }

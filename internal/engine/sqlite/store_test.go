@@ -135,7 +135,7 @@ func TestReopeningEndsSessions(t *testing.T) {
 	if err != nil || len(ended) != 1 || ended[0] != w.ID {
 		t.Errorf("ended: %v, %v; want only the old one", ended, err)
 	}
-	rs, err := s.Reap(t.Context(), 10)
+	rs, err := s.Reap(t.Context(), 10, 3)
 	if err != nil || len(rs) != 2 {
 		t.Fatalf("reaped %d, %v; want 2", len(rs), err)
 	}
@@ -239,7 +239,7 @@ func TestClosed(t *testing.T) {
 		"create":  func() error { _, err := s.CreateJobs(ctx, []engine.Creation{c}); return err },
 		"job":     func() error { _, err := s.Job(ctx, tenant.Default, engine.Ref{ID: c.Jobs[0].ID}); return err },
 		"lanes":   func() error { _, err := s.Lanes(ctx); return err },
-		"reap":    func() error { _, err := s.Reap(ctx, 1); return err },
+		"reap":    func() error { _, err := s.Reap(ctx, 1, 3); return err },
 		"tidy":    func() error { _, err := s.Tidy(ctx); return err },
 	} {
 		if err := call(); !errors.Is(err, engine.ErrUnavailable) {
@@ -262,8 +262,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	limit("1") // which SQLite takes for as many as there are
 	c := some(s, 2000)
-	if _, err := s.CreateJobs(t.Context(), []engine.Creation{c}); !errors.Is(err, engine.ErrUnavailable) {
-		t.Fatalf("got %v, want ErrUnavailable", err)
+	if _, err := s.CreateJobs(t.Context(), []engine.Creation{c}); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Fatalf("got %v, want ErrUnavailable and why", err)
 	}
 	if p, err := s.FindJobs(t.Context(), engine.JobFilter{Tenant: tenant.Default}, engine.Page{Limit: 1}); err != nil || p.Total.Count != 0 {
 		t.Errorf("%+v are stored, %v; want none", p.Total, err)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -31,7 +32,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		if err != nil || past {
 			return err
 		}
-		_, err = insertLive(c.prepare(insertLiveSQL+" ON CONFLICT (id) DO NOTHING"), t, e.Job, &e)
+		_, err = insertLive(c.prepare(insertLiveSQL+" ON CONFLICT (id) DO NOTHING"), t, e.Job, &e, time.Time{})
 		return err
 	})
 	return out, err

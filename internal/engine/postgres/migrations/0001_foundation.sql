@@ -64,6 +64,7 @@ CREATE TABLE live (
 	priority     smallint NOT NULL,
 	trigger      smallint NOT NULL,
 	hold         smallint NOT NULL DEFAULT 0,
+	tally        boolean NOT NULL DEFAULT true, -- counted in job_stats at its end
 	id           uuid PRIMARY KEY,
 	job          uuid NOT NULL,
 	worker       uuid, -- who holds it, or held it last
@@ -109,7 +110,9 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_deposed ON sessions (id) WHERE deposed;
 
 -- Executions that have finished: written once, never changed, one table a day of
--- finishing (UTC), so that a day is archived and dropped whole.
+-- finishing (UTC), so that a day is archived and dropped whole. The one that a
+-- one-off job itself fires is not tallied: statistics find it here, by an index
+-- that holds nothing else, and ending it writes no other row.
 CREATE TABLE executions (
 	finished_at  timestamptz NOT NULL,
 	scheduled_at timestamptz NOT NULL,
@@ -124,6 +127,7 @@ CREATE TABLE executions (
 	trigger      smallint NOT NULL,
 	priority     smallint NOT NULL,
 	part         smallint NOT NULL,
+	tally        boolean NOT NULL DEFAULT true,
 	id           uuid NOT NULL,
 	job          uuid NOT NULL,
 	worker       uuid,
@@ -134,7 +138,30 @@ CREATE TABLE executions (
 	ending       bytea
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX executions_id ON executions (id);
-CREATE INDEX executions_job ON executions (job, scheduled_at, id);
+CREATE INDEX executions_job ON executions (job, scheduled_at, id) WHERE tally;
+CREATE INDEX executions_fire ON executions (job, scheduled_at, id) WHERE NOT tally;
+
+-- What a job's finished executions come to, and how many of them took how long
+-- (job.Bucket): kept as they end.
+CREATE TABLE job_stats (
+	total            bigint NOT NULL,
+	succeeded        bigint NOT NULL,
+	timed            bigint NOT NULL, -- those that started
+	sum_us           numeric NOT NULL, -- their durations
+	last_finished_at timestamptz NOT NULL,
+	last_run_at      timestamptz,
+	last_status      smallint NOT NULL,
+	job              uuid NOT NULL,
+	tenant           text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, job)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+CREATE TABLE job_durations (
+	n      bigint NOT NULL,
+	bucket smallint NOT NULL,
+	job    uuid NOT NULL,
+	tenant text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, job, bucket)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Attempts that failed or were lost.
 CREATE TABLE attempts (

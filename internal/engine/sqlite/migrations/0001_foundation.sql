@@ -29,6 +29,7 @@ CREATE TABLE jobs (
 	priority    INTEGER NOT NULL,
 	revision    INTEGER NOT NULL,
 	next_run_at INTEGER,
+	fires_at    INTEGER, -- of a one-off job: the instant of its own fire; kept when that is over
 	created_at  INTEGER NOT NULL,
 	updated_at  INTEGER NOT NULL,
 	key         TEXT,
@@ -63,6 +64,7 @@ CREATE TABLE live (
 	part         INTEGER NOT NULL,
 	priority     INTEGER NOT NULL,
 	trigger      INTEGER NOT NULL,
+	tally        INTEGER NOT NULL, -- 0: it is a one-off job's own fire, see job_stats
 	job          BLOB NOT NULL,
 	worker       BLOB, -- who holds it, or held it last
 	retry_of     BLOB,
@@ -124,6 +126,31 @@ CREATE TABLE executions (
 ) STRICT;
 CREATE INDEX executions_id ON executions (id);
 CREATE INDEX executions_job ON executions (job, scheduled_at, id);
+
+-- What the finished executions of each job sum up to, kept as they finish. A
+-- one-off job's own fire is left out, so that finishing it writes no row here:
+-- there is one, and executions_job finds it by the job's fires_at.
+CREATE TABLE job_stats (
+	tenant           TEXT NOT NULL,
+	job              BLOB NOT NULL,
+	total            INTEGER NOT NULL,
+	succeeded        INTEGER NOT NULL,
+	timed            INTEGER NOT NULL, -- those that started
+	sum_us           INTEGER NOT NULL, -- of their durations
+	last_status      INTEGER NOT NULL, -- of the one that finished last
+	last_finished_at INTEGER NOT NULL,
+	last_run_at      INTEGER, -- when the latest of them started
+	PRIMARY KEY (tenant, job)
+) WITHOUT ROWID, STRICT;
+
+-- How many of those that started took how long, by package job's buckets.
+CREATE TABLE job_durations (
+	tenant TEXT NOT NULL,
+	job    BLOB NOT NULL,
+	bucket INTEGER NOT NULL,
+	n      INTEGER NOT NULL,
+	PRIMARY KEY (tenant, job, bucket)
+) WITHOUT ROWID, STRICT;
 
 -- Attempts that failed or were lost.
 CREATE TABLE attempts (

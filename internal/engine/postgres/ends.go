@@ -1,0 +1,61 @@
+package postgres
+
+// What the statements that end executions have in common.
+const (
+	// doomedSQL finds, of the jobs of what was asked for, those that are deleted.
+	// The lock makes a deletion wait, and then it sees what this returned to the
+	// queue; or this waits for the deletion, and then sees that. It is taken in the
+	// order in which jobs fire.
+	doomedSQL = `doomed AS MATERIALIZED (
+			SELECT a.job FROM (SELECT DISTINCT tenant, job FROM asked ORDER BY tenant, job) a
+			CROSS JOIN LATERAL (SELECT state FROM jobs WHERE tenant = a.tenant AND id = a.job OFFSET 0 FOR SHARE) j
+			WHERE j.state = 4
+		)`
+
+	// backSQL returns what was asked for to the queue, uncharged, or ends it as CANCELLED.
+	backSQL = doomedSQL + `, held AS MATERIALIZED (
+			SELECT a.id, a.token, a.job IN (SELECT job FROM doomed) AS doomed FROM asked a
+		), back AS (
+			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
+			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.doomed
+			RETURNING ` + readyColumns + `
+		), gone AS (
+			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.doomed
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt - 1 AS attempt, v.tries, v.lost, h.token, NULL::bytea AS result, NULL::bytea AS ending
+		), ` + endSQL + `
+		SELECT ` + readyColumns + ` FROM back v`
+
+	// goneRow is what endSQL needs of a row that leaves live as it is; status,
+	// attempt, tries, lost, token, result and ending come beside it.
+	goneRow = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.max_attempts, v.priority, v.part, v.worker, v.retry_of, v.payload`
+
+	// endSQL makes history of those of gone that have ended, and tallies them, in
+	// an order that all have in common.
+	endSQL = `past AS (
+			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost,
+				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally)
+			SELECT id, tenant, job, status, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost,
+				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally
+			FROM gone WHERE status >= 10
+		), x AS MATERIALIZED (
+			SELECT tenant, job, id, status, started_at, now() AS finished_at FROM gone WHERE tally AND status >= 10
+		), tallied AS (
+			INSERT INTO job_stats AS s (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
+			SELECT tenant, job, count(*), count(*) FILTER (WHERE status = 10), count(started_at), coalesce(sum(` + micros + `), 0),
+				(array_agg(status ORDER BY id DESC))[1], now(), max(started_at)
+			FROM x GROUP BY tenant, job ORDER BY tenant, job
+			ON CONFLICT (tenant, job) DO UPDATE SET total = s.total + EXCLUDED.total, succeeded = s.succeeded + EXCLUDED.succeeded,
+				timed = s.timed + EXCLUDED.timed, sum_us = s.sum_us + EXCLUDED.sum_us,
+				last_status = CASE WHEN EXCLUDED.last_finished_at >= s.last_finished_at THEN EXCLUDED.last_status ELSE s.last_status END,
+				last_finished_at = greatest(s.last_finished_at, EXCLUDED.last_finished_at), last_run_at = greatest(s.last_run_at, EXCLUDED.last_run_at)
+		), timed AS (
+			INSERT INTO job_durations AS d (tenant, job, bucket, n)
+			SELECT tenant, job, ` + bucket + `, count(*)
+			FROM x WHERE started_at IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+			ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = d.n + EXCLUDED.n
+		)`
+
+	// micros is how long an execution x took, as job.Execution has it, and bucket is job.Bucket of that.
+	micros = `greatest(0, extract(epoch FROM x.finished_at - x.started_at) * 1000000)`
+	bucket = `floor(ln(greatest(1, ` + micros + `)::float8) / ln(1.1::float8))::int2`
+)

@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	deposeSQL = `
+		UPDATE sessions SET deposed = true
+		WHERE id = ANY (ARRAY(SELECT id FROM sessions WHERE expires_at < now() AND NOT deposed ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`
+	// On every pass, so that a lease committed while its session was deposed is found by the next.
+	deadSQL = `
+		SELECT l.lease, l.worker, s.host, l.size
+		FROM sessions s CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE worker = s.id ORDER BY lease LIMIT $1 FOR UPDATE SKIP LOCKED) l
+		WHERE s.deposed LIMIT $1`
+	// What has been lost too often within the hour, this time included, ends; what is of a deleted job ends anyway.
+	reapSQL = `
+		WITH d AS MATERIALIZED (
+			SELECT l.lease, l.worker, l.ids, r.ending FROM unnest($1::int8[], $2::bytea[]) r(lease, ending)
+			CROSS JOIN LATERAL (SELECT lease, worker, ids FROM leases WHERE lease = r.lease OFFSET 0) l
+		), asked AS MATERIALIZED (
+			SELECT v.id, v.tenant, v.job, v.lost, d.lease AS token, d.worker, d.ending FROM d CROSS JOIN LATERAL unnest(d.ids) u(id)
+			CROSS JOIN LATERAL (SELECT id, tenant, job, lost FROM live WHERE id = u.id AND lease = d.lease OFFSET 0) v
+			ORDER BY v.id
+		), ` + doomedSQL + `, held AS MATERIALIZED (
+			SELECT a.id, a.token, a.worker, a.ending, CASE
+				WHEN a.job IN (SELECT job FROM doomed) THEN 13
+				WHEN a.lost + 1 >= $3 AND $3 > 0 AND $3 <=
+					(SELECT count(*) + 1 FROM attempts x WHERE x.execution = a.id AND x.lost AND x.ended_at > now() - interval '1 hour') THEN 11
+				ELSE 2 END::int2 AS status
+			FROM asked a
+		), back AS (
+			UPDATE live v SET lease = -v.lease, lost = v.lost + 1
+			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status < 10
+			RETURNING ` + readyColumns + `, v.attempt, v.leased_at, h.token, h.worker, h.ending
+		), gone AS (
+			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status >= 10
+			RETURNING h.status, ` + goneRow + `, v.attempt, v.tries, v.lost + 1 AS lost, h.token, NULL::bytea AS result,
+				CASE WHEN h.status = 11 THEN $4::bytea END AS ending, v.leased_at, h.ending AS lost_by
+		), ` + endSQL + `, failed AS (
+			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
+			SELECT id, token, tenant, attempt, worker, leased_at, now(), true, ending FROM back
+			UNION ALL SELECT id, token, tenant, attempt, worker, leased_at, now(), true, lost_by FROM gone
+			ON CONFLICT (execution, token) DO NOTHING
+		), done AS (
+			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
+		)
+		SELECT ` + readyColumns + ` FROM back v`
+)
+
+// reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
+const reaped = 20_000
+
+// Reap ends sessions that have expired and returns what they held to the queue
+// as lost attempts: of up to limit leases, each of many executions.
+func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	var out []job.Ready
+	err := s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() error {
+			out = nil
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+				leases, endings, err := dead(ctx, tx, limit)
+				if err != nil || len(leases.cells) == 0 {
+					return err
+				}
+				poisoned := engine.EncodeEnd(&job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}, nil)
+				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, poisoned))
+				return err
+			})
+		})
+	})
+	return out, err
+}
+
+// dead ends sessions that have expired, and finds the leases of the ended and what to say of each.
+func dead(ctx context.Context, tx pgx.Tx, limit int) (leases, endings *array, err error) {
+	b := &pgx.Batch{}
+	b.Queue(deposeSQL, limit)
+	b.Queue(deadSQL, limit)
+	r := tx.SendBatch(ctx, b)
+	defer r.Close()
+	if _, err := r.Exec(); err != nil {
+		return nil, nil, err
+	}
+	leases, endings = bigints(0), byteas(0)
+	var lease int64
+	var w job.WorkerID
+	var host string
+	var size, sum int
+	rows, err := r.Query()
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&lease, (*[16]byte)(&w), &host, &size}, func() error {
+		if sum += size; sum > reaped && sum > size {
+			return nil
+		}
+		leases.int8(lease)
+		endings.bytes(engine.EncodeEnd(&job.Error{
+			Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", w, host),
+		}, nil))
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return leases, endings, r.Close()
+}

@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// statsSQL adds to what was tallied of each job what is not: its own fire, if it
+// is a one-off one, and what has started and not ended.
+const statsSQL = `
+	SELECT coalesce(s.total, 0), coalesce(s.succeeded, 0), coalesce(s.average, 0), s.last_status, s.last_run_at, d.buckets, d.counts
+	FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
+	CROSS JOIN LATERAL (
+		SELECT sum(total)::int8 AS total, sum(succeeded)::int8 AS succeeded, (sum(sum_us) / nullif(sum(timed), 0))::int8 AS average,
+			(array_agg(last_status ORDER BY last_finished_at DESC NULLS LAST))[1] AS last_status, max(last_run_at) AS last_run_at
+		FROM (
+			SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = $1 AND job = q.job
+			UNION ALL
+			SELECT 1, (x.status = 10)::int, (x.started_at IS NOT NULL)::int, coalesce(` + micros + `, 0), x.status, x.finished_at, x.started_at
+			FROM executions x WHERE x.job = q.job AND x.tenant = $1 AND NOT x.tally
+			UNION ALL
+			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM live WHERE job = q.job AND tenant = $1
+		) a
+	) s
+	CROSS JOIN LATERAL (
+		SELECT array_agg(bucket::int4) AS buckets, array_agg(n) AS counts
+		FROM (
+			SELECT bucket, n FROM job_durations WHERE tenant = $1 AND job = q.job
+			UNION ALL
+			SELECT ` + bucket + `, 1 FROM executions x WHERE x.job = q.job AND x.tenant = $1 AND NOT x.tally AND x.started_at IS NOT NULL
+		) a
+	) d
+	ORDER BY q.n`
+
+// Stats reads the statistics of jobs of one tenant, in the order asked for.
+func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs := uuids(len(ids))
+	for _, id := range ids {
+		jobs.uuid(id)
+	}
+	var out []job.Stats
+	err := s.look(ctx, "read statistics", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, statsSQL, string(t), jobs)
+		var err error
+		out, err = pgx.CollectRows(rows, scanStats)
+		return err
+	})
+	return out, err
+}
+
+func scanStats(row pgx.CollectableRow) (job.Stats, error) {
+	var s job.Stats
+	var average int64
+	var buckets []int
+	var counts []int64
+	err := row.Scan(&s.Total, &s.Succeeded, &average, num(&s.LastStatus), at(&s.LastRunAt), &buckets, &counts)
+	if err != nil {
+		return job.Stats{}, err
+	}
+	by := make(map[int]int64, len(buckets))
+	for i, b := range buckets {
+		by[b] += counts[i]
+	}
+	s.AvgDuration, s.P95Duration = time.Duration(average)*time.Microsecond, job.P95(by)
+	return s, nil
+}

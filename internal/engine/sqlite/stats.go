@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+const (
+	statsSQL     = "SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = ? AND job = ?"
+	durationsSQL = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
+	// ownFireSQL finds what a one-off job's own fire came to: what job_stats leaves out.
+	ownFireSQL = `
+		SELECT x.status, x.started_at, x.finished_at FROM jobs j CROSS JOIN executions x INDEXED BY executions_job
+		WHERE j.tenant = ? AND j.id = ? AND x.job = j.id AND x.scheduled_at = j.fires_at AND x.trigger = 1 AND x.tenant = j.tenant`
+	runningSQL = "SELECT max(started_at) FROM live INDEXED BY live_fire WHERE job = ? AND tenant = ?"
+)
+
+// Stats reads the statistics of jobs of one tenant, in the order asked for.
+func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out := make([]job.Stats, len(ids))
+	err := s.look(ctx, "read statistics", func(c *conn) error {
+		for i, id := range ids {
+			all, err := readSums(c, t, id)
+			if err != nil {
+				return err
+			}
+			out[i] = all.stats()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
+	all := &sums{durations: map[int]int64{}}
+	_, err := c.prepare(statsSQL).text(string(t)).id(id).first(func(r *row) error {
+		all.total, all.succeeded, all.timed, all.took = r.int64(), r.int64(), r.int64(), time.Duration(r.int64())*time.Microsecond
+		all.lastStatus, all.lastFinished, all.lastRun = job.Status(r.int()), r.at(), r.at()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.prepare(durationsSQL).text(string(t)).id(id).each(func(r *row) error {
+		bucket := r.int()
+		all.durations[bucket] = r.int64()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.prepare(ownFireSQL).text(string(t)).id(id).first(func(r *row) error {
+		all.add(job.Status(r.int()), r.at(), r.at())
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.prepare(runningSQL).id(id).text(string(t)).first(func(r *row) error {
+		all.ran(r.at())
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// errGone is wrapped with the name of the file that is no longer the one that was opened.
+var errGone = errors.New("was removed or replaced while it was open; nothing is stored until a restart")
+
+const watchEvery = time.Second
+
+// watch notices that the files of the database are no longer where they were
+// opened: what is written goes into files that have no name, and is lost.
+type watch struct {
+	files []watched
+	begun time.Time
+	next  atomic.Int64 // when to look again, in nanoseconds since begun
+	gone  atomic.Pointer[error]
+}
+
+type watched struct {
+	path string
+	info os.FileInfo
+}
+
+// newWatch remembers the files as they are.
+func newWatch(paths ...string) (*watch, error) {
+	w := &watch{begun: time.Now()}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		w.files = append(w.files, watched{path: p, info: info})
+	}
+	return w, nil
+}
+
+// glance is check, but looks at the files once in a while only.
+func (w *watch) glance() error {
+	if err := w.gone.Load(); err != nil {
+		return *err
+	}
+	now, next := int64(time.Since(w.begun)), w.next.Load()
+	if now < next || !w.next.CompareAndSwap(next, now+int64(watchEvery)) {
+		return nil
+	}
+	return w.check()
+}
+
+// check fails if a file is not the one it was; from then on it always does.
+func (w *watch) check() error {
+	if err := w.gone.Load(); err != nil {
+		return *err
+	}
+	for _, f := range w.files {
+		info, err := os.Stat(f.path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.next.Store(0) // it may pass: the next write looks again
+			return err
+		}
+		if err != nil || !os.SameFile(info, f.info) {
+			err := fmt.Errorf("the database file %s %w", f.path, errGone)
+			w.gone.Store(&err)
+			return err
+		}
+	}
+	return nil
+}
