@@ -79,7 +79,7 @@ func openPostgres(ctx context.Context, server string) (bench, error) {
 }
 
 func forget(ctx context.Context, c *pgx.Conn) error {
-	_, err := c.Exec(ctx, "TRUNCATE jobs, live, leases, executions, attempts, sessions, idempotency")
+	_, err := c.Exec(ctx, "TRUNCATE jobs, live, leases, executions, attempts, sessions, idempotency, job_stats, job_durations")
 	if err == nil {
 		_, err = c.Exec(ctx, "CHECKPOINT")
 	}
@@ -126,9 +126,9 @@ func (p *rawPostgres) insert(ctx context.Context, c *pgx.Conn, n int) ([]rawJob,
 			return err
 		}
 		_, err = tx.CopyFrom(ctx, pgx.Identifier{"live"},
-			[]string{"due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "id", "job", "tenant"},
+			[]string{"due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "tally", "id", "job", "tenant"},
 			pgx.CopyFromSlice(n, func(i int) ([]any, error) {
-				return []any{now, now, 0, 4, int(jobs[i].job[15] & 63), 5, 1, jobs[i].id, jobs[i].job, "default"}, nil
+				return []any{now, now, 0, 4, int(jobs[i].job[15] & 63), 5, 1, false, jobs[i].id, jobs[i].job, "default"}, nil
 			}))
 		return err
 	})
@@ -147,10 +147,10 @@ const (
 	rawFinish = `
 		WITH gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[]) f(id, token) WHERE v.id = f.id AND v.lease = f.token
-			RETURNING v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, f.token
+			RETURNING v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.tally, f.token
 		)
-		INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost, max_attempts, priority, part, worker, token)
-		SELECT id, tenant, job, 10, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost, max_attempts, priority, part, worker, token FROM gone`
+		INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost, max_attempts, priority, part, worker, token, tally)
+		SELECT id, tenant, job, 10, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost, max_attempts, priority, part, worker, token, tally FROM gone`
 )
 
 // rawLeased is one claimed batch.

@@ -82,7 +82,7 @@ func one(c *zsqlite.Conn, sql string, read func(*zsqlite.Stmt)) error {
 }
 
 func forgetSQLite(c *zsqlite.Conn) error {
-	for _, table := range []string{"jobs", "live", "leases", "executions", "attempts", "sessions", "idempotency"} {
+	for _, table := range []string{"jobs", "live", "leases", "executions", "attempts", "sessions", "idempotency", "job_stats", "job_durations"} {
 		if err := sqlitex.Execute(c, "DELETE FROM "+table, nil); err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ func (p *rawSQLite) insert(n int) ([]rawJob, error) {
 	jobs := make([]rawJob, n)
 	now := time.Now().UnixMicro()
 	return jobs, p.tx(func() error {
-		j := p.c.Prep(`INSERT INTO jobs (tenant, id, state, kind, priority, revision, created_at, updated_at, name, spec, target, payload) VALUES ('default', ?1, 1, 1, 5, 1, ?2, ?2, 'bench', ?3, ?4, ?5)`)
-		l := p.c.Prep(`INSERT INTO live (id, due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, job, tenant) VALUES (?1, ?2, ?2, 0, 4, ?3, 5, 1, ?4, 'default')`)
+		j := p.c.Prep(`INSERT INTO jobs (tenant, id, state, kind, priority, revision, created_at, updated_at, fires_at, name, spec, target, payload) VALUES ('default', ?1, 1, 1, 5, 1, ?2, ?2, ?2, 'bench', ?3, ?4, ?5)`)
+		l := p.c.Prep(`INSERT INTO live (id, due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, tally, job, tenant) VALUES (?1, ?2, ?2, 0, 4, ?3, 5, 1, 0, ?4, 'default')`)
 		for i := range jobs {
 			jobs[i] = rawJob{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
 			j.BindBytes(1, jobs[i].job[:])
