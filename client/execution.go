@@ -56,3 +56,53 @@ type Executions struct {
 	Executions []Execution `json:"executions"`
 	Pagination Pagination  `json:"pagination"`
 }
+
+// PastAttempt is an attempt that failed or was lost.
+type PastAttempt struct {
+	AttemptNumber int       `json:"attempt_number"`
+	FencingToken  int64     `json:"fencing_token"`
+	WorkerID      *string   `json:"worker_id"`
+	StartedAt     time.Time `json:"started_at"`
+	EndedAt       time.Time `json:"ended_at"`
+	DurationMS    int64     `json:"duration_ms"`
+	Error         Error     `json:"error"`
+}
+
+// PastAttempts is the failed and lost attempts of an execution, the first one first.
+type PastAttempts struct {
+	Attempts   []PastAttempt `json:"attempts"`
+	Pagination Pagination    `json:"pagination"`
+}
+
+// CancelRequest is the body of a request to cancel an execution.
+type CancelRequest struct {
+	Reason string `json:"reason,omitempty" doc:"Kept with the execution."`
+}
+
+// DeadLetter is an execution that failed for good.
+type DeadLetter struct {
+	ExecutionID    string        `json:"execution_id"`
+	JobID          string        `json:"job_id"`
+	JobName        string        `json:"job_name"`
+	Status         string        `json:"status" enum:"FAILED,TIMED_OUT"`
+	Reason         string        `json:"reason" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
+	DeadLetteredAt time.Time     `json:"dead_lettered_at"`
+	TotalAttempts  int           `json:"total_attempts"`
+	Errors         []PastAttempt `json:"errors" doc:"The whole history, the first attempt first."`
+}
+
+// DeadLetters is one page of dead letters.
+type DeadLetters struct {
+	DeadLetters []DeadLetter `json:"dead_letters"`
+	Pagination  Pagination   `json:"pagination"`
+}
+
+// DiscardRequest names dead letters to discard.
+type DiscardRequest struct {
+	IDs []string `json:"ids" doc:"Execution ids, 1000 at the most."`
+}
+
+// Discarded is how many dead letters were discarded.
+type Discarded struct {
+	Discarded int `json:"discarded"`
+}

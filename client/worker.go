@@ -57,6 +57,12 @@ type Held struct {
 	FencingToken int64  `json:"fencing_token"`
 }
 
+// Beat is a worker's sign of life: what it holds, and whether it is stopping.
+type Beat struct {
+	Executions []Held `json:"executions"`
+	Draining   bool   `json:"draining,omitempty"`
+}
+
 // Registration is how a worker introduces itself.
 type Registration struct {
 	Host     string `json:"host"`
@@ -77,4 +83,28 @@ type Orders struct {
 	Cancel []string `json:"cancel"`
 	Lost   []string `json:"lost"`
 	Drain  bool     `json:"drain"`
+}
+
+// Worker is a worker as answered.
+type Worker struct {
+	WorkerID   string    `json:"worker_id"`
+	Host       string    `json:"host"`
+	Version    string    `json:"version"`
+	Labels     []string  `json:"labels"`
+	Queues     []string  `json:"queues"`
+	Targets    []string  `json:"targets"`
+	Kinds      []string  `json:"kinds"`
+	Capacity   int       `json:"capacity"`
+	Running    int       `json:"running" doc:"As of its last beat."`
+	Status     string    `json:"status" enum:"ACTIVE,IDLE,BUSY,DRAINING,DEAD"`
+	Completed  int64     `json:"completed"`
+	Failed     int64     `json:"failed"`
+	StartedAt  time.Time `json:"started_at"`
+	LastBeatAt time.Time `json:"last_beat_at"`
+}
+
+// Workers is all workers, the latest first.
+type Workers struct {
+	Workers    []Worker   `json:"workers"`
+	Pagination Pagination `json:"pagination"`
 }

@@ -14,14 +14,17 @@ import (
 
 // shift is the life of one session.
 type shift struct {
-	p       *Pool
-	session client.Session
-	desk    *desk
-	kill    context.CancelCauseFunc // ends everything that runs
-	over    chan struct{}           // closed when the session has ended
-	once    sync.Once
-	full    atomic.Bool // the slots did not suffice lately
-	results chan client.Outcome
+	p        *Pool
+	session  client.Session
+	desk     *desk
+	kill     context.CancelCauseFunc // ends everything that runs
+	over     chan struct{}           // closed when the session has ended
+	draining atomic.Bool
+	stopping chan struct{} // closed when it begins to drain
+	drained  chan struct{} // the same, as the beat waits for it
+	once     sync.Once
+	full     atomic.Bool // the slots did not suffice lately
+	results  chan client.Outcome
 
 	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
@@ -29,7 +32,8 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), results: make(chan client.Outcome, 2*maxAhead)}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), results: make(chan client.Outcome, 2*maxAhead)}
+	h.drained = h.stopping
 	h.desk = newDesk(base, p.cfg.Slots, h.execute)
 	h.answered.Store(new(time.Now()))
 	return h
@@ -71,6 +75,8 @@ func (h *shift) run(ctx context.Context) {
 		}
 	}()
 	h.claim(live)
+	h.draining.Store(true)
+	close(h.stopping)
 	h.drain()
 	close(h.results)
 	reports.Wait()
@@ -152,17 +158,24 @@ func (h *shift) beat(ctx context.Context) {
 	every := time.Duration(h.session.BeatSeconds) * time.Second
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	var nudged <-chan struct{}
+	if n, ok := h.p.src.(Nudger); ok {
+		nudged = n.Nudged()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.over:
 			return
+		case <-nudged:
+		case <-h.drained:
+			h.drained = nil // told once; the beats go on
 		case <-tick.C:
 		}
 		asked := time.Now()
 		call, cancel := context.WithTimeout(ctx, every)
-		orders, err := h.p.src.Beat(call, h.session, h.desk.held())
+		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: h.desk.held(), Draining: h.draining.Load()})
 		cancel()
 		switch {
 		case errors.Is(err, ErrSession):

@@ -14,10 +14,15 @@ type Source interface {
 	Register(ctx context.Context, r client.Registration) (client.Session, error)
 	// Claim waits until there is something, or ctx ends, and leases up to limit attempts.
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
-	Beat(ctx context.Context, s client.Session, held []client.Held) (client.Orders, error)
+	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
 	Release(ctx context.Context, s client.Session, held []client.Held) error
 	Leave(ctx context.Context, s client.Session) error
+}
+
+// Nudger is a Source that can ask for a beat before its time.
+type Nudger interface {
+	Nudged() <-chan struct{}
 }
 
 // Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended.

@@ -31,6 +31,8 @@ type fakeServer struct {
 	reportErrs int // so many reports fail
 	orders     client.Orders
 	more       chan struct{}
+	nudge      chan struct{}
+	draining   bool
 }
 
 func newServer(n int) *fakeServer {
@@ -86,10 +88,13 @@ func (s *fakeServer) Claim(ctx context.Context, _ client.Session, limit int) ([]
 	}
 }
 
-func (s *fakeServer) Beat(context.Context, client.Session, []client.Held) (client.Orders, error) {
+func (s *fakeServer) Nudged() <-chan struct{} { return s.nudge }
+
+func (s *fakeServer) Beat(_ context.Context, _ client.Session, b client.Beat) (client.Orders, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
+	s.draining = s.draining || b.Draining
 	return s.orders, s.beatErr
 }
 
@@ -279,8 +284,8 @@ func TestStopDrains(t *testing.T) {
 		s.add(5, 300)
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != 9*time.Second {
-			t.Errorf("it took %v", took)
+		if took := time.Since(began); took != 9*time.Second || !s.draining {
+			t.Errorf("it took %v; the server was told: %v", took, s.draining)
 		}
 		if len(s.outcomes) != 2 || len(s.waiting) != 5 || s.left != 1 {
 			t.Errorf("%d ended, %d wait, left %d times", len(s.outcomes), len(s.waiting), s.left)
@@ -386,6 +391,27 @@ func TestOrders(t *testing.T) {
 		if _, ok := s.outcomes["1"]; ok || len(s.outcomes) != 2 {
 			t.Errorf("reported: %v", s.outcomes)
 		}
+	})
+}
+
+func TestANudgeBringsOrdersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1)
+		s.nudge = make(chan struct{}, 1)
+		s.orders = client.Orders{Cancel: []string{"0"}}
+		stopped := make(chan time.Time, 1)
+		stop := start(s, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+			<-ctx.Done()
+			stopped <- time.Now()
+			return client.Outcome{Status: client.Cancelled}
+		}), Config{})
+		<-time.After(time.Second)
+		asked := time.Now()
+		s.nudge <- struct{}{}
+		if at := <-stopped; !at.Equal(asked) {
+			t.Errorf("it was stopped %v later", at.Sub(asked))
+		}
+		stop()
 	})
 }
 

@@ -20,12 +20,26 @@ import (
 type Door struct {
 	d     *dispatch.Dispatcher
 	clock clock.Clock
+	nudge chan struct{}
 }
 
 var _ worker.Source = (*Door)(nil)
 
 // NewDoor makes a door to a dispatcher.
-func NewDoor(d *dispatch.Dispatcher, clk clock.Clock) *Door { return &Door{d, clk} }
+func NewDoor(d *dispatch.Dispatcher, clk clock.Clock) *Door {
+	return &Door{d, clk, make(chan struct{}, 1)}
+}
+
+// Nudge makes the worker beat at once, since there may be orders for it.
+func (d *Door) Nudge() {
+	select {
+	case d.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Nudged is where the worker hears of it.
+func (d *Door) Nudged() <-chan struct{} { return d.nudge }
 
 // Register begins a session.
 func (d *Door) Register(ctx context.Context, r client.Registration) (client.Session, error) {
@@ -55,12 +69,24 @@ func (d *Door) Claim(ctx context.Context, s client.Session, limit int) ([]client
 }
 
 // Beat keeps the session alive.
-func (d *Door) Beat(ctx context.Context, s client.Session, _ []client.Held) (client.Orders, error) {
+func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error) {
 	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
 		return client.Orders{}, err
 	}
-	return client.Orders{}, session(d.d.Beat(ctx, w))
+	orders, err := d.d.Beat(ctx, w, len(b.Executions), b.Draining)
+	if err != nil {
+		return client.Orders{}, session(err)
+	}
+	out := client.Orders{Cancel: []string{}, Lost: []string{}}
+	for _, o := range orders {
+		if o.Kind == job.OrderCancel {
+			out.Cancel = append(out.Cancel, o.Execution.String())
+		} else {
+			out.Lost = append(out.Lost, o.Execution.String())
+		}
+	}
+	return out, nil
 }
 
 // Report passes outcomes on.

@@ -56,6 +56,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var syntax *strictjson.Error
 	var invalid job.Invalids
 	var taken *service.KeyTaken
+	var notDone *service.NotDone
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
@@ -70,6 +71,8 @@ func problem(err error) (p client.Problem, ours bool) {
 	case errors.As(err, &taken):
 		return made(409, "key_taken", fmt.Sprintf("The key %q belongs to another job of this tenant.", taken.Key),
 			client.FieldProblem{Field: "key", Value: taken.Key, Want: "a key that no other job has"}), false
+	case errors.As(err, &notDone):
+		return made(409, "cannot_"+notDone.What, notDone.Why), false
 	case errors.Is(err, engine.ErrCursor):
 		return made(400, "invalid_parameter", "The cursor is not one that this list gave.",
 			client.FieldProblem{Field: "cursor", Want: "next_cursor of an earlier page, or nothing for the first"}), false

@@ -22,11 +22,7 @@ func wireNewJob(n service.NewJob) client.Job {
 }
 
 func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	data, err := body(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	o, err := idempotency(r, data)
+	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
 	}
@@ -86,11 +82,7 @@ func wireNewJobs(made []service.NewJob) client.CreatedJobs {
 }
 
 func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	data, err := body(w, r, maxBatch)
-	if err != nil {
-		return err
-	}
-	o, err := idempotency(r, data)
+	data, o, err := read(w, r, maxBatch)
 	if err != nil {
 		return err
 	}
@@ -198,11 +190,7 @@ func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err := s.service.HasJob(r.Context(), p, ref); err != nil {
 		return err // before the body is judged
 	}
-	data, err := body(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	o, err := idempotency(r, data)
+	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
 	}
@@ -215,58 +203,6 @@ func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if string(req.PayloadOverride) == "null" {
 		req.PayloadOverride = nil // as in a job: null is none
 	}
-	e, replay, err := s.service.Trigger(r.Context(), p, ref, req.PayloadOverride, service.Once[job.Execution]{
-		Key: o.key, Hash: o.hash, Encode: func(e job.Execution) []byte { return encoded(wireTriggered(e)) },
-	})
-	if err != nil {
-		return err
-	}
-	if replay != nil {
-		return again(w, 202, replay)
-	}
-	w.Header().Set("Location", "/api/v1/executions/"+e.ID.String())
-	return reply(w, 202, wireTriggered(e))
-}
-
-var executionParams = append([]param{
-	{"status", "string", "One or more statuses, parted by commas."},
-	{"start_date", "string", "Scheduled at or after this date or time."},
-	{"end_date", "string", "Scheduled before this date or time."},
-}, pageParams...)
-
-func (s *Server) listExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	ref, err := jobRef(r)
-	if err != nil {
-		return err
-	}
-	q, err := parseQuery(r, executionParams)
-	if err != nil {
-		return err
-	}
-	f := engine.ExecutionFilter{Statuses: choices(q, "status", job.Statuses()), From: q.date("start_date"), Until: q.date("end_date")}
-	page := q.page()
-	if err := q.err(); err != nil {
-		return err
-	}
-	found, err := s.service.FindExecutions(r.Context(), p, ref, f, page)
-	if err != nil {
-		return err
-	}
-	out := client.Executions{Executions: make([]client.Execution, len(found.Executions)), Pagination: pagination(page, found.Total, found.Next)}
-	for i, e := range found.Executions {
-		out.Executions[i] = wireExecution(e)
-	}
-	return reply(w, 200, out)
-}
-
-func (s *Server) getExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id, err := job.ParseExecutionID(r.PathValue("id"))
-	if err != nil {
-		return engine.ErrNotFound
-	}
-	e, err := s.service.Execution(r.Context(), p, id)
-	if err != nil {
-		return err
-	}
-	return reply(w, 200, wireExecution(e))
+	e, replay, err := s.service.Trigger(r.Context(), p, ref, req.PayloadOverride, onceTriggered(o))
+	return begun(w, e, replay, err)
 }

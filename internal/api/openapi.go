@@ -70,7 +70,7 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	}
 	if rt.body != nil {
 		op["requestBody"] = object{
-			"required": !strings.HasSuffix(rt.path, "/trigger"),
+			"required": !strings.Contains(rt.path, "{id}"),
 			"content":  object{"application/json": object{"schema": schemas.of(rt.body), "example": json.RawMessage(rt.sample)}},
 		}
 	}

@@ -84,6 +84,16 @@ func idempotency(r *http.Request, data []byte) (once, error) {
 	return once{key, [32]byte(h.Sum(nil))}, nil
 }
 
+// read reads a body and the key that makes sending it again safe.
+func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, once, error) {
+	data, err := body(w, r, limit)
+	if err != nil {
+		return nil, once{}, err
+	}
+	o, err := idempotency(r, data)
+	return data, o, err
+}
+
 // jobRef reads the job that a path names, by id or as key:…; what can be neither is not found.
 func jobRef(r *http.Request) (engine.Ref, error) {
 	text := r.PathValue("id")

@@ -73,6 +73,38 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.Execution](), handle: s.getExecution,
 		},
 		{
+			method: "GET", path: "/api/v1/executions/{id}/attempts", needs: tenant.Read, group: "Executions", summary: "List the failed and lost attempts of an execution",
+			status: 200, answer: of[client.PastAttempts](), handle: s.listAttempts,
+		},
+		{
+			method: "POST", path: "/api/v1/executions/{id}/cancel", needs: tenant.Write, group: "Executions", summary: "Cancel an execution",
+			detail: "One that waits ends at once; one that runs is asked to stop and, 30 s later, ended by force. A second cancel gets the same answer; a finished execution 409. The body may be left out.",
+			body:   of[client.CancelRequest](), sample: `{"reason": "not needed"}`, status: 202, answer: of[client.Execution](), handle: s.cancelExecution,
+		},
+		{
+			method: "POST", path: "/api/v1/executions/{id}/retry", needs: tenant.Write, group: "Executions", summary: "Run a finished execution again, as a new one",
+			detail: "The new execution names the old one in retry_of; the old one never changes, but leaves the dead letters. The body may be left out.",
+			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: s.retryExecution,
+		},
+		{
+			method: "GET", path: "/api/v1/dead-letters", needs: tenant.Read, group: "Dead letters", summary: "List dead letters, the latest first",
+			detail: "Executions that failed for good, with their whole error history, until someone runs them again or discards them.",
+			params: deadLetterParams, status: 200, answer: of[client.DeadLetters](), handle: s.listDeadLetters,
+		},
+		{
+			method: "POST", path: "/api/v1/dead-letters/{id}/redrive", needs: tenant.Write, group: "Dead letters", summary: "Run a dead letter again, as a new execution",
+			status: 202, answer: of[client.Triggered](), handle: s.redriveDeadLetter,
+		},
+		{
+			method: "POST", path: "/api/v1/dead-letters:discard", needs: tenant.Write, group: "Dead letters", summary: "Discard dead letters",
+			detail: "The executions stay in history.", body: of[client.DiscardRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`,
+			status: 200, answer: of[client.Discarded](), handle: s.discardDeadLetters,
+		},
+		{
+			method: "GET", path: "/api/v1/workers", needs: tenant.Read, group: "Workers", summary: "List workers, the latest first",
+			detail: "Those that are gone are listed for an hour, as DEAD.", status: 200, answer: of[client.Workers](), handle: s.listWorkers,
+		},
+		{
 			method: "GET", path: "/healthz", needs: tenant.Open, group: "Health", summary: "Is the process alive?",
 			status: 200, answer: of[health](), handle: s.healthz,
 		},

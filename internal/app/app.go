@@ -32,6 +32,9 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
+// cancelGrace is how long an execution that was asked to stop may take to do so.
+const cancelGrace = 30 * time.Second
+
 // Options is what a process is told beside its settings.
 type Options struct {
 	Config config.Config
@@ -140,11 +143,12 @@ func (r *running) start(ctx context.Context) error {
 	})
 
 	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll})
+	door := api.NewDoor(disp, clk)
 	hint := func([]job.Ready) {}
 	if r.has("worker") {
 		hint = disp.Offer
 	}
-	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint})
+	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge})
 	key, err := r.serve(ctx, ln, store, svc, clk)
 	if err != nil {
 		return err
@@ -152,14 +156,15 @@ func (r *running) start(ctx context.Context) error {
 	if r.has("scheduler") {
 		s := scheduler.New(store, clk, scheduler.Config{LookAhead: c.LookAhead, Hint: hint})
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
+		canceller := &upkeep.Canceller{Store: store, Grace: cancelGrace, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
-		for name, tick := range map[string]loop.Tick{"scheduler": s.Tick, "reaper": reaper.Tick, "tidier": tidier.Tick} {
+		for name, tick := range map[string]loop.Tick{"scheduler": s.Tick, "reaper": reaper.Tick, "canceller": canceller.Tick, "tidier": tidier.Tick} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
 	}
 	if r.has("worker") {
 		r.background("dispatcher", disp.Run)
-		r.work(disp, clk)
+		r.work(door)
 	}
 	if r.Demo {
 		if err := addDemo(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), clk.Now()); err != nil {
@@ -215,7 +220,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 }
 
 // work begins to run executions in this process.
-func (r *running) work(disp *dispatch.Dispatcher, clk clock.Clock) {
+func (r *running) work(door *api.Door) {
 	exec := executor.New(executor.Config{
 		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log,
 		OwnAddrs: func() []netip.AddrPort {
@@ -231,7 +236,7 @@ func (r *running) work(disp *dispatch.Dispatcher, clk clock.Clock) {
 		host = "unknown"
 	}
 	w := r.Config.Workers
-	pool := worker.New(api.NewDoor(disp, clk), exec, worker.Config{
+	pool := worker.New(door, exec, worker.Config{
 		Host: host, Version: Version, Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale, Drain: w.Drain, Logger: r.log,
 	})
 	r.background("workers", pool.Run)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -211,9 +212,9 @@ func (m *matcher) hand(as []job.Attempt, grants []engine.Grant, served []*claim)
 	}
 	m.d.mu.Lock()
 	for i, c := range served {
-		if tokens := m.d.held[c.worker]; tokens != nil {
+		if s := m.d.known[c.worker]; s != nil {
 			for _, a := range parts[i] {
-				tokens[a.Token]++
+				s.held[a.Token]++
 			}
 		}
 	}
@@ -240,9 +241,9 @@ func (m *matcher) fail(grants []engine.Grant, served []*claim, err error) {
 func (m *matcher) disown(ctx context.Context) error {
 	for w := range m.suspect {
 		m.d.mu.Lock()
-		keep := make([]job.Token, 0, len(m.d.held[w]))
-		for t := range m.d.held[w] {
-			keep = append(keep, t)
+		var keep []job.Token
+		if s := m.d.known[w]; s != nil {
+			keep = slices.Collect(maps.Keys(s.held))
 		}
 		m.d.mu.Unlock()
 		rs, err := m.d.store.Disown(ctx, w, keep)

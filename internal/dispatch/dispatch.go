@@ -52,8 +52,15 @@ type Dispatcher struct {
 	missed atomic.Bool      // a hint was dropped
 	done   chan struct{}
 
-	mu   sync.Mutex
-	held map[job.WorkerID]map[job.Token]int // guarded by mu: how many executions each session is known to hold under each token
+	mu    sync.Mutex
+	known map[job.WorkerID]*session // guarded by mu: the sessions that registered here
+}
+
+// session is what a dispatcher knows of a worker that registered with it.
+type session struct {
+	held      map[job.Token]int // how many executions it holds under each token
+	completed int64
+	failed    int64
 }
 
 // New makes a dispatcher over a store whose clock is given.
@@ -61,7 +68,7 @@ func New(store engine.Leases, clk clock.Clock, log *slog.Logger, cfg Config) *Di
 	return &Dispatcher{
 		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
 		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), done: make(chan struct{}),
-		held: map[job.WorkerID]map[job.Token]int{},
+		known: map[job.WorkerID]*session{},
 	}
 }
 
@@ -87,23 +94,30 @@ func (d *Dispatcher) Register(ctx context.Context, w job.Worker) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held[w.ID] = map[job.Token]int{}
+	d.known[w.ID] = &session{held: map[job.Token]int{}}
 	return nil
 }
 
-// Beat keeps a worker's session, and with it all its leases, alive. engine.ErrSession if it has ended.
-func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID) error {
-	ended, err := d.store.Renew(ctx, []job.WorkerID{w}, d.cfg.LeaseTTL)
+// Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
+// engine.ErrSession if it has ended.
+func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, running int, draining bool) ([]job.Order, error) {
+	beat := job.Beat{Running: running, Draining: draining}
+	d.mu.Lock()
+	if s := d.known[w]; s != nil {
+		beat.Completed, beat.Failed = s.completed, s.failed
+	}
+	d.mu.Unlock()
+	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat}}, d.cfg.LeaseTTL)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(ended) > 0 {
+	if len(got.Ended) > 0 {
 		d.mu.Lock()
-		delete(d.held, w)
+		delete(d.known, w)
 		d.mu.Unlock()
-		return engine.ErrSession
+		return nil, engine.ErrSession
 	}
-	return nil
+	return got.Orders, nil
 }
 
 // Leave ends a worker's session; what it held is offered to others at once.
@@ -113,7 +127,7 @@ func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
 		return err
 	}
 	d.mu.Lock()
-	delete(d.held, w)
+	delete(d.known, w)
 	d.mu.Unlock()
 	d.Offer(rs)
 	return nil
@@ -125,7 +139,7 @@ func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease
 	if err != nil {
 		return err
 	}
-	d.settle(w, ls)
+	d.settle(w, ls, 0, 0)
 	d.Offer(rs)
 	return nil
 }
@@ -162,6 +176,7 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 		return nil, err
 	}
 	var retry []job.Ready
+	var completed, unsuccessful int64
 	ls := make([]job.Lease, len(outcomes))
 	for i, v := range vs {
 		ls[i] = outcomes[i].Lease
@@ -169,26 +184,32 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 			d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(ls[i].Token), "worker", w, "reason", v.Reason)
 			continue
 		}
+		if outcomes[i].Status == job.OutcomeSucceeded {
+			completed++
+		} else {
+			unsuccessful++
+		}
 		if h, ok := held[ls[i]]; ok && !fs[i].Then.Status.Final() {
 			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
 		}
 	}
-	d.settle(w, ls)
+	d.settle(w, ls, completed, unsuccessful)
 	d.Offer(retry)
 	return vs, nil
 }
 
-// settle forgets leases that have ended.
-func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease) {
+// settle forgets leases that have ended, and counts how.
+func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	tokens, ok := d.held[w]
+	s, ok := d.known[w]
 	if !ok {
 		return // the session has left, or another server began it
 	}
+	s.completed, s.failed = s.completed+completed, s.failed+failed
 	for _, l := range ls {
-		if tokens[l.Token]--; tokens[l.Token] <= 0 {
-			delete(tokens, l.Token)
+		if s.held[l.Token]--; s.held[l.Token] <= 0 {
+			delete(s.held, l.Token)
 		}
 	}
 }

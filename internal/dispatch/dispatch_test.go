@@ -230,16 +230,42 @@ func TestSessions(t *testing.T) {
 		if err != nil || len(back) != 2 {
 			t.Errorf("%d came back, %v", len(back), err)
 		}
-		if err := d.Beat(t.Context(), w1); err != nil {
-			t.Errorf("beat: %v", err)
+		f.orders = []job.Order{{Worker: w1, Kind: job.OrderCancel}}
+		if got, err := d.Beat(t.Context(), w1, 1, true); err != nil || len(got) != 1 {
+			t.Errorf("beat: %v, %v", got, err)
 		}
 		f.ended = true
-		if err := d.Beat(t.Context(), w1); !errors.Is(err, engine.ErrSession) {
+		if _, err := d.Beat(t.Context(), w1, 0, false); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("beat: got %v, want ErrSession", err)
 		}
 		f.add(ready(3, time.Now()))
 		if _, err := d.Claim(t.Context(), w1, 5); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("claim: got %v, want ErrSession", err)
+		}
+	})
+}
+
+func TestBeatsTellHowAWorkerDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()), ready(2, time.Now()), ready(3, time.Now()))
+		as, err := d.Claim(t.Context(), w1, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes := []job.Outcome{{Lease: as[0].Lease, Status: job.OutcomeSucceeded}, {Lease: as[1].Lease, Status: job.OutcomeFailed}, {Lease: job.Lease{Token: 99}, Status: job.OutcomeSucceeded}}
+		if _, err := d.Report(t.Context(), w1, outcomes); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Beat(t.Context(), w1, 1, false); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := f.beats[0], (engine.Renewal{Worker: w1, Beat: job.Beat{Running: 1, Completed: 1, Failed: 1}}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 }

@@ -25,6 +25,8 @@ type fakeStore struct {
 	reads    int   // Ready calls
 	failWith error // of the next Lease, after it has happened
 	ended    bool
+	beats    []engine.Renewal
+	orders   []job.Order
 }
 
 func newFake(now func() time.Time) *fakeStore {
@@ -41,13 +43,14 @@ func (f *fakeStore) add(rs ...job.Ready) {
 
 func (f *fakeStore) Register(context.Context, job.Worker, time.Duration) error { return nil }
 
-func (f *fakeStore) Renew(_ context.Context, ws []job.WorkerID, _ time.Duration) ([]job.WorkerID, error) {
+func (f *fakeStore) Renew(_ context.Context, rs []engine.Renewal, _ time.Duration) (engine.Orders, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.beats = append(f.beats, rs...)
 	if f.ended {
-		return ws, nil
+		return engine.Orders{Ended: []job.WorkerID{rs[0].Worker}}, nil
 	}
-	return nil, nil
+	return engine.Orders{Orders: f.orders}, nil
 }
 
 func (f *fakeStore) Lanes(context.Context) ([]job.Lane, error) {

@@ -69,6 +69,24 @@ type Jobs interface {
 	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted.
 	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
+	// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters, all in
+	// one commit. Passed over is one whose RetryOf is not a finished execution of the tenant, whose job is unknown
+	// or deleted, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
+	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
+	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
+}
+
+// Rerun asks for new executions of finished ones.
+type Rerun struct {
+	Executions  []job.Execution
+	DeadOnly    bool
+	Idempotency Idempotency
+}
+
+// Rerunning is what became of it.
+type Rerunning struct {
+	Added []job.ExecutionID
+	Created
 }
 
 // Idempotency makes a request safe to send again. The zero value asks for nothing.
@@ -166,8 +184,12 @@ type Firing struct {
 type Leases interface {
 	// Register begins a worker's session, alive for ttl from now by the store's clock.
 	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
-	// Renew keeps sessions alive for ttl more; one that has ended is named in the answer.
-	Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) (ended []job.WorkerID, err error)
+	// Renew keeps sessions alive for ttl more and notes how they do. It answers with those that have ended, and with the
+	// orders for the others, each of which comes with every renewal until the worker no longer needs it: a cancel
+	// while the execution is held under its token, a lost for an hour.
+	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
+	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
 
@@ -196,6 +218,27 @@ type Leases interface {
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
 	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
+
+	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
+	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
+	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
+	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
+	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
+	// go of it. It does up to limit and answers with how many.
+	Force(ctx context.Context, grace time.Duration, limit int) (int, error)
+}
+
+// Renewal is a sign of life of a session.
+type Renewal struct {
+	Worker job.WorkerID
+	job.Beat
+}
+
+// Orders is the answer to renewals.
+type Orders struct {
+	Ended  []job.WorkerID
+	Orders []job.Order
 }
 
 // LaneCursor is a place in a lane: behind the execution due at DueAt with this id.
@@ -219,6 +262,29 @@ type Executions interface {
 	FindExecutions(ctx context.Context, f ExecutionFilter, p Page) (ExecutionPage, error)
 	// Attempts lists the failed and lost attempts of an execution, the first one first.
 	Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error)
+	// DeadLetters lists dead letters with their whole error history, the latest first. An execution is one from the commit
+	// that ends it as FAILED or TIMED_OUT (see job.Dead) until it is rerun or discarded.
+	DeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetterPage, error)
+	// Discard forgets dead letters, never the executions, and answers with how many there were.
+	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error)
+}
+
+// DeadLetterFilter chooses dead letters; a zero field chooses all.
+type DeadLetterFilter struct {
+	Tenant    tenant.ID
+	Job       job.ID
+	Execution job.ExecutionID
+	Reason    job.DeadReason
+	Text      string    // anywhere in the last error's message, in any case
+	From      time.Time // died at or after
+	Until     time.Time // died before
+}
+
+// DeadLetterPage is one page of dead letters.
+type DeadLetterPage struct {
+	DeadLetters []job.DeadLetter
+	Next        string
+	Total       Total
 }
 
 // ExecutionFilter chooses executions of one job; a zero field chooses all.

@@ -36,12 +36,15 @@ const keyLife = 24 * time.Hour
 type Store interface {
 	engine.Jobs
 	engine.Executions
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
+	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 }
 
 // Config is what a service may be told.
 type Config struct {
 	LookAhead time.Duration     // a job due within it gets its execution when it is created
 	Hint      func([]job.Ready) // told of executions that may be leased
+	Nudge     func()            // told that there are orders for workers
 }
 
 // Service answers users.
@@ -56,6 +59,9 @@ type Service struct {
 func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Hint == nil {
 		cfg.Hint = func([]job.Ready) {}
+	}
+	if cfg.Nudge == nil {
+		cfg.Nudge = func() {}
 	}
 	return &Service{store: store, clock: clk, cfg: cfg, gate: &gate{store: store}}
 }
@@ -253,29 +259,10 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	return e, nil, nil
 }
 
-// Execution finds one execution.
-func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
-	if err := allow(p, tenant.Read); err != nil {
-		return job.Execution{}, err
-	}
-	return s.store.Execution(ctx, p.Tenant, id)
-}
-
-// FindExecutions lists the executions of a job, those with the latest scheduled time first.
-func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref engine.Ref, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
-	if err := allow(p, tenant.Read); err != nil {
-		return engine.ExecutionPage{}, err
-	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
-	if err != nil {
-		return engine.ExecutionPage{}, err
-	}
-	f.Tenant, f.Job = p.Tenant, j.ID
-	return s.store.FindExecutions(ctx, f, page)
-}
-
 // now is the store's time, to the microsecond that stores keep.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Microsecond) }
+
+func isConflict(err error) bool { return errors.Is(err, engine.ErrConflict) }
 
 func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
 

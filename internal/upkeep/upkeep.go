@@ -1,5 +1,6 @@
 // Package upkeep holds the loops that keep the store in order: Reaper returns
-// the executions of dead workers to the queue, Tidier drops what has expired.
+// the executions of dead workers to the queue, Canceller ends what was asked to
+// stop and did not, Tidier drops what has expired.
 //
 // Each is a Tick that does a bounded amount; any number of servers may run
 // them over one store. Neither decides what may be lost: a session that still
@@ -38,6 +39,30 @@ func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
 		r.Log.Warn("executions of workers that stopped answering are queued again", "executions", len(ready))
 		r.Hint(ready)
 		return 0, nil // there may be more
+	}
+	return time.Second, nil
+}
+
+// Canceller ends, by force, what was asked to stop and did not.
+type Canceller struct {
+	Store engine.Leases
+	Grace time.Duration
+	Log   *slog.Logger
+}
+
+const forceBatch = 1000
+
+// Tick ends what is past its grace.
+func (c *Canceller) Tick(ctx context.Context) (time.Duration, error) {
+	n, err := c.Store.Force(ctx, c.Grace, forceBatch)
+	if err != nil {
+		return 0, fmt.Errorf("force cancels: %w", err)
+	}
+	if n > 0 {
+		c.Log.Warn("executions that did not stop when asked were ended by force", "executions", n, "grace", c.Grace)
+	}
+	if n == forceBatch {
+		return 0, nil
 	}
 	return time.Second, nil
 }

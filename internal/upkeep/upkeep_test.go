@@ -15,9 +15,31 @@ type fakeLeases struct {
 	engine.Leases
 	ready []job.Ready
 	err   error
+	grace time.Duration
 }
 
 func (f *fakeLeases) Reap(context.Context, int, int) ([]job.Ready, error) { return f.ready, f.err }
+
+func (f *fakeLeases) Force(_ context.Context, grace time.Duration, limit int) (int, error) {
+	f.grace = grace
+	return min(len(f.ready), limit), f.err
+}
+
+func TestCanceller(t *testing.T) {
+	f := &fakeLeases{}
+	c := &Canceller{Store: f, Grace: 30 * time.Second, Log: slog.New(slog.DiscardHandler)}
+	if next, err := c.Tick(t.Context()); err != nil || next != time.Second || f.grace != 30*time.Second {
+		t.Errorf("nothing to end: %v, %v, grace %v", next, err, f.grace)
+	}
+	f.ready = make([]job.Ready, forceBatch+1)
+	if next, err := c.Tick(t.Context()); err != nil || next != 0 {
+		t.Errorf("a full batch: %v, %v", next, err)
+	}
+	f.err = errors.New("away")
+	if _, err := c.Tick(t.Context()); !errors.Is(err, f.err) {
+		t.Errorf("got %v", err)
+	}
+}
 
 type tidy func() (bool, error)
 

@@ -186,6 +186,87 @@ func TestWhatIsAcknowledgedSurvivesKill9(t *testing.T) {
 	})
 }
 
+func TestCancel(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		s := newSink(t)
+		gone := make(chan struct{}, 1)
+		s.set(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done() // the caller hangs up
+			gone <- struct{}{}
+		})
+		p := serve(t, where)
+		j := p.create(s.call(""))
+		eventually(t, 20*time.Second, "the run", func() bool { return len(s.seen()) == 1 })
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if code, body, err := p.ask("POST", "/api/v1/executions/"+j.ExecutionID+"/cancel", `{"reason": "enough"}`); err != nil || code != 202 {
+					t.Errorf("cancel: %d, %v: %s", code, err, body)
+				}
+			})
+		}
+		wg.Wait()
+		e := p.ends(j.ExecutionID, "CANCELLED")
+		if e.AttemptNumber != 1 || e.Error == nil || e.Error.Type != "CANCELLED" {
+			t.Errorf("got %+v, %+v", e, e.Error)
+		}
+		select {
+		case <-gone:
+		case <-time.After(20 * time.Second):
+			t.Error("the callback was not stopped")
+		}
+		if got := want[client.Workers](p, 200, "GET", "/api/v1/workers", ""); len(got.Workers) != 1 || got.Workers[0].Status == "DEAD" {
+			t.Errorf("workers: %+v", got.Workers)
+		}
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		s := newSink(t)
+		s.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+		p := serve(t, where)
+		j := p.create(s.call(`, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}`))
+		p.ends(j.ExecutionID, "FAILED")
+		dead := want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters", "").DeadLetters
+		if len(dead) != 1 || dead[0].ExecutionID != j.ExecutionID || dead[0].Reason != "ATTEMPTS_EXHAUSTED" || len(dead[0].Errors) != 2 {
+			t.Fatalf("got %+v", dead)
+		}
+		s.set(nil)
+		tr := want[client.Triggered](p, 202, "POST", "/api/v1/dead-letters/"+j.ExecutionID+"/redrive", "")
+		e := p.ends(tr.ExecutionID, "SUCCEEDED")
+		if e.RetryOf == nil || *e.RetryOf != j.ExecutionID || e.Trigger != "redrive" {
+			t.Errorf("got %+v", e)
+		}
+		if dead := want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters", "").DeadLetters; len(dead) != 0 {
+			t.Errorf("%d are left", len(dead))
+		}
+	})
+}
+
+// What kills its worker three times within an hour is not given to a fourth.
+func TestPoison(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		j := ""
+		for n := 1; n <= 3; n++ {
+			p := serve(t, where)
+			if j == "" {
+				j = p.create(`{"name": "deadly", "execution": {"target": "simulate", "work_kind": "hang"}}`).ExecutionID
+			}
+			eventually(t, 30*time.Second, fmt.Sprintf("attempt %d", n), func() bool {
+				e := p.execution(j)
+				return e.Status == "RUNNING" && e.AttemptNumber == n
+			})
+			p.signal(syscall.SIGKILL)
+		}
+		p := serve(t, where)
+		e := p.ends(j, "FAILED")
+		if e.Error == nil || e.Error.Type != "POISON" || e.LostAttempts != 3 {
+			t.Errorf("got %+v, %+v", e, e.Error)
+		}
+	})
+}
+
 func TestSIGTERMDrains(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		s := newSink(t)

@@ -292,6 +292,9 @@ func reservedHeader(lower string) bool {
 	return strings.HasPrefix(lower, "webhook-") || strings.HasPrefix(lower, "carillon-")
 }
 
+// ValidNote reports whether s may stand as a remark of a person's.
+func ValidNote(s string) bool { return utf8.RuneCountInString(s) <= 1000 && text(s) }
+
 // text is printable but for tabs and line breaks.
 func text(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {

@@ -47,9 +47,10 @@ type Execution struct {
 	MaxAttempts int
 	Priority    int
 	Partition   Partition
-	Worker      WorkerID // who holds it, or held it last
-	Token       Token    // of the newest lease
-	Payload     []byte   // replaces the job's; nil: the job's own
+	CancelAt    time.Time // when it was asked to stop; zero: it was not
+	Worker      WorkerID  // who holds it, or held it last
+	Token       Token     // of the newest lease
+	Payload     []byte    // replaces the job's; nil: the job's own
 	RetryOf     ExecutionID
 	Result      []byte // JSON
 	Error       *Error
@@ -66,6 +67,18 @@ func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
 	return Execution{
 		ID: id, Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: Pending, Trigger: BySchedule,
 		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID),
+	}
+}
+
+// Rerun is a new execution of a finished one, with the payload it had unless another is given.
+func (e Execution) Rerun(id ExecutionID, t Trigger, payload []byte, now time.Time) Execution {
+	if payload == nil {
+		payload = e.Payload
+	}
+	return Execution{
+		ID: id, Job: e.Job, JobName: e.JobName, Tenant: e.Tenant, Status: Pending, Trigger: t,
+		ScheduledAt: now, DueAt: now, MaxAttempts: e.MaxAttempts, Priority: e.Priority, Partition: e.Partition,
+		Payload: payload, RetryOf: e.ID,
 	}
 }
 
@@ -217,14 +230,4 @@ type PastAttempt struct {
 	StartedAt time.Time
 	EndedAt   time.Time
 	Error     Error
-}
-
-// Worker is a process, or a pool in one, that claims executions under one session.
-type Worker struct {
-	ID        WorkerID
-	Tenant    tenant.ID // empty: it serves every tenant
-	Host      string
-	Version   string
-	Capacity  int
-	StartedAt time.Time
 }

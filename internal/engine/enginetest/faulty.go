@@ -133,8 +133,32 @@ func (f *Faulty) Register(ctx context.Context, w job.Worker, ttl time.Duration) 
 	return err
 }
 
-func (f *Faulty) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
-	return disturb(ctx, f, "Renew", func() ([]job.WorkerID, error) { return f.Store.Renew(ctx, ws, ttl) })
+func (f *Faulty) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
+	return disturb(ctx, f, "Renew", func() (engine.Orders, error) { return f.Store.Renew(ctx, rs, ttl) })
+}
+
+func (f *Faulty) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
+	return disturb(ctx, f, "Workers", func() ([]job.Worker, error) { return f.Store.Workers(ctx, t) })
+}
+
+func (f *Faulty) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	return disturb(ctx, f, "Cancel", func() (job.Status, error) { return f.Store.Cancel(ctx, t, id, reason) })
+}
+
+func (f *Faulty) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
+	return disturb(ctx, f, "Force", func() (int, error) { return f.Store.Force(ctx, grace, limit) })
+}
+
+func (f *Faulty) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
+	return disturb(ctx, f, "Rerun", func() (engine.Rerunning, error) { return f.Store.Rerun(ctx, t, r) })
+}
+
+func (f *Faulty) DeadLetters(ctx context.Context, q engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	return disturb(ctx, f, "DeadLetters", func() (engine.DeadLetterPage, error) { return f.Store.DeadLetters(ctx, q, p) })
+}
+
+func (f *Faulty) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
+	return disturb(ctx, f, "Discard", func() (int, error) { return f.Store.Discard(ctx, t, ids) })
 }
 
 func (f *Faulty) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {

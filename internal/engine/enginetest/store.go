@@ -36,6 +36,9 @@ func Store(t *testing.T, h Harness) {
 	t.Run("lease", func(t *testing.T) { lease(t, h) })
 	t.Run("finish", func(t *testing.T) { finish(t, h) })
 	t.Run("hand back", func(t *testing.T) { handBack(t, h) })
+	t.Run("cancel", func(t *testing.T) { cancel(t, h) })
+	t.Run("workers", func(t *testing.T) { workers(t, h) })
+	t.Run("dead letters", func(t *testing.T) { deadLetters(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("faults", func(t *testing.T) { faults(t, h) })
@@ -144,6 +147,12 @@ func (f fixture) worker() job.WorkerID {
 		f.Fatal(err)
 	}
 	return w.ID
+}
+
+// expire lets a session run out.
+func (f fixture) expire(w job.WorkerID) {
+	f.Helper()
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, -time.Second))
 }
 
 // take leases the executions for a new worker and wants all of them.

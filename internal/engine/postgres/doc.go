@@ -7,7 +7,9 @@
 // inserts it into executions, which has one table a day; both are one statement
 // and one round trip. What a dead session held is found through the directory.
 // The statement that ends an execution tallies it, too (ends.go), but for the own
-// fire of a one-off job, which statistics find in executions.
+// fire of a one-off job, which statistics find in executions; one that fails for
+// good becomes a dead letter there. A cancel of what runs marks its row, for
+// whoever ends the lease, and leaves an order, which the worker's next beat finds.
 //
 // There are two pools of connections: the hot one, for everything between
 // creating a job and finishing it, whose plans do not depend on statistics

@@ -12,16 +12,20 @@ const (
 			WHERE j.state = 4
 		)`
 
-	// backSQL returns what was asked for to the queue, uncharged, or ends it as CANCELLED.
+	// backSQL returns what was asked for to the queue, uncharged, or ends it as
+	// CANCELLED: what is of a deleted job, and what was asked to stop. The lock on
+	// each row, taken after those on the jobs, makes a cancel wait, or be seen.
 	backSQL = doomedSQL + `, held AS MATERIALIZED (
-			SELECT a.id, a.token, a.job IN (SELECT job FROM doomed) AS doomed FROM asked a
+			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending
+			FROM (SELECT id, token, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
+			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
 		), back AS (
 			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
-			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.doomed
+			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.ends
 			RETURNING ` + readyColumns + `
 		), gone AS (
-			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.doomed
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt - 1 AS attempt, v.tries, v.lost, h.token, NULL::bytea AS result, NULL::bytea AS ending
+			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.ends
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt - 1 AS attempt, v.tries, v.lost, h.token, NULL::bytea AS result, h.cancel_ending AS ending
 		), ` + endSQL + `
 		SELECT ` + readyColumns + ` FROM back v`
 
@@ -53,6 +57,14 @@ const (
 			SELECT tenant, job, ` + bucket + `, count(*)
 			FROM x WHERE started_at IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 			ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = d.n + EXCLUDED.n
+		)`
+
+	// burySQL makes dead letters of those of gone that have failed for good, as
+	// job.Dead has it: dead is the reason where the error alone says it, else NULL.
+	burySQL = `buried AS (
+			INSERT INTO dead_letters (execution, tenant, job, at, reason, message)
+			SELECT id, tenant, job, now(), coalesce(dead, CASE WHEN tries >= max_attempts THEN 'ATTEMPTS_EXHAUSTED' ELSE 'NOT_RETRYABLE' END), message
+			FROM gone WHERE status IN (11, 12)
 		)`
 
 	// micros is how long an execution x took, as job.Execution has it, and bucket is job.Bucket of that.

@@ -53,10 +53,15 @@ func jobConditions(f engine.JobFilter, ps *params) string {
 		w += " AND j.name = " + ps.add(f.Name)
 	}
 	if f.Text != "" {
-		like := " ILIKE " + ps.add("%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text)+"%")
+		like := " ILIKE " + ps.add(anywhere(f.Text))
 		w += " AND (j.name" + like + " OR j.key" + like + " OR j.description" + like + ")"
 	}
 	return w
+}
+
+// anywhere is the pattern of what holds a text.
+func anywhere(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }
 
 // FindJobs lists jobs, the newest first, without their statistics.

@@ -15,7 +15,8 @@ import (
 // orders. What is tried again comes back as a new row, which costs no more than
 // an update that moves it in the lane.
 //
-// Only what is to be tried again asks whether its job was deleted meanwhile.
+// Only what is to be tried again asks whether its job was deleted meanwhile, or it
+// was asked to stop; the attempt then failed all the same.
 // A success may have been decided without reading the execution, so that its
 // count of failures is the row's. What was applied is listed only if something was not.
 const (
@@ -24,7 +25,7 @@ const (
 		WITH gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[]) f(id, token, status, tries, result, ending)
 			` + finishing + `
-			RETURNING f.status, ` + finished + `
+			RETURNING f.status, ` + finished + `, f.ending
 		), ` + endSQL + appliedSQL
 	finishSQL = `
 		WITH asked AS MATERIALIZED (
@@ -32,12 +33,14 @@ const (
 			CROSS JOIN LATERAL (SELECT tenant, job FROM live WHERE id = f.id AND lease = f.token AND lease > 0 OFFSET 0) v
 			WHERE f.status < 10
 		), ` + doomedSQL + `, gone AS (
-			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::timestamptz[], $9::int2[], $10::int2[])
-				f(id, token, status, tries, result, ending, due_at, failed, if_deleted)
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::timestamptz[], $9::int2[], $10::int2[],
+				$11::text[], $12::text[]) f(id, token, status, tries, result, ending, due_at, failed, if_deleted, dead, message)
 			` + finishing + `
-			RETURNING CASE WHEN f.status < 10 AND v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
-				v.nonce, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed
-		), ` + endSQL + `, again AS (
+			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
+					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
+				CASE WHEN f.status < 10 AND v.cancel_at IS NOT NULL THEN v.cancel_ending ELSE f.ending END AS ending,
+				v.nonce, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.ending AS reported, f.dead, f.message
+		), ` + endSQL + `, ` + burySQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
 				max_attempts, priority, part, hold, worker, lease, retry_of, payload, tally)
 			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
@@ -45,20 +48,20 @@ const (
 			FROM gone WHERE status < 10
 		), failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
-			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, ending FROM gone WHERE failed = 1
+			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE failed = 1
 			ON CONFLICT (execution, token) DO NOTHING
 		)` + appliedSQL
 	finishing  = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
-	finished   = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result, f.ending`
+	finished   = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
 	// What became of executions whose lease is not the one named.
 	judgeSQL = `
-		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), x.id IS NOT NULL OR v.id IS NOT NULL, a.execution IS NOT NULL
+		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), x.id IS NOT NULL OR v.id IS NOT NULL, coalesce(a.lost, false), coalesce(NOT a.lost, false)
 		FROM unnest($1::uuid[], $2::int8[], $3::int[]) f(id, token, n)
 		LEFT JOIN LATERAL (SELECT id, token, status FROM executions WHERE id = f.id LIMIT 1) x ON true
 		LEFT JOIN LATERAL (SELECT id FROM live WHERE id = f.id OFFSET 0) v ON true
-		LEFT JOIN LATERAL (SELECT execution FROM attempts WHERE execution = f.id AND token = f.token AND NOT lost OFFSET 0) a ON true`
+		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true`
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
@@ -114,7 +117,7 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 	order = sortedBy(order, func(i int) [16]byte { return fs[i].Outcome.Execution })
 	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var dues, failed, otherwise, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var dues, failed, otherwise, dead, messages, results, endings *array // most often there are none, and NULL stands for a whole array of them
 	for k, i := range order {
 		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
@@ -134,6 +137,13 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 		if failed = sparse(failed, smallints, k, record == 1); failed != nil {
 			failed.int2(record)
 		}
+		reason, message := deadBy(f)
+		if dead = sparse(dead, texts, k, reason != ""); dead != nil {
+			dead.textOrNull(reason)
+		}
+		if messages = sparse(messages, texts, k, message != ""); messages != nil {
+			messages.textOrNull(message)
+		}
 		if results = sparse(results, byteas, k, f.Outcome.Result != nil); results != nil {
 			results.bytes(f.Outcome.Result)
 		}
@@ -146,7 +156,7 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 	if dues == nil && failed == nil {
 		return order, succeedSQL, args
 	}
-	return order, finishSQL, append(args, dues, failed, otherwise)
+	return order, finishSQL, append(args, dues, failed, otherwise, dead, messages)
 }
 
 // ifDeleted is how what is to be tried again ends where its job was deleted meanwhile.
@@ -155,6 +165,19 @@ func ifDeleted(f *job.Finish) job.Status {
 		return job.TimedOut
 	}
 	return job.Failed
+}
+
+// deadBy is what a dead letter says of the finish, should it come to one: the reason, if the error alone
+// says it, and the message.
+func deadBy(f *job.Finish) (reason, message string) {
+	e := f.Outcome.Error
+	if e == nil {
+		return "", ""
+	}
+	if r, _ := job.Dead(job.Failed, e, 0, 1); r == job.DeadPoison {
+		reason = string(r)
+	}
+	return reason, plain(e.Message)
 }
 
 // judge decides on what was not applied: the same outcome again is accepted, all else is refused.
@@ -177,16 +200,16 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 	var i int
 	var token job.Token
 	var status job.Status
-	var known, failed bool
-	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &known, &failed}, func() error {
+	var known, lost, failed bool
+	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &known, &lost, &failed}, func() error {
 		o := fs[i].Outcome
 		if token != o.Token {
 			status = 0 // it ended under another lease
 		}
 		switch {
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
-			o.Status == job.OutcomeCancelled && status == job.Cancelled,
-			o.Status == job.OutcomeFailed && failed: // also where it ended so, but not where it was lost for the last time
+			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost,
+			o.Status == job.OutcomeFailed && failed: // however it ended thereby, but not where it was lost
 			out[i].Accepted = true
 		case known:
 			out[i].Reason = job.RefusedStale

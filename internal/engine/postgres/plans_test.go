@@ -64,7 +64,8 @@ func (n planNode) bad(limited bool) []string {
 			out = append(out, "Seq Scan of "+n.Relation)
 		}
 	case "Index Scan", "Index Only Scan":
-		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part"}, "jobs_due": {"part", "next_run_at"}}[n.Index]
+		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part"}, "jobs_due": {"part", "next_run_at"},
+			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}}[n.Index]
 		if n.Cond == "" && n.Relation == "sessions" || n.Cond == "" && limited {
 			break
 		}
@@ -90,7 +91,8 @@ func TestPlans(t *testing.T) {
 		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
-		"tidy live": tidyLiveSQL,
+		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
+		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
 	exec(t, direct(t, s), "VACUUM ANALYZE")

@@ -20,7 +20,8 @@ const (
 		SELECT l.lease, l.worker, s.host, l.size
 		FROM sessions s CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE worker = s.id ORDER BY lease LIMIT $1 FOR UPDATE SKIP LOCKED) l
 		WHERE s.deposed LIMIT $1`
-	// What has been lost too often within the hour, this time included, ends; what is of a deleted job ends anyway.
+	// What has been lost too often within the hour, this time included, ends; what is of a deleted job or was asked
+	// to stop ends anyway. Rows are locked as in backSQL.
 	reapSQL = `
 		WITH d AS MATERIALIZED (
 			SELECT l.lease, l.worker, l.ids, r.ending FROM unnest($1::int8[], $2::bytea[]) r(lease, ending)
@@ -30,12 +31,13 @@ const (
 			CROSS JOIN LATERAL (SELECT id, tenant, job, lost FROM live WHERE id = u.id AND lease = d.lease OFFSET 0) v
 			ORDER BY v.id
 		), ` + doomedSQL + `, held AS MATERIALIZED (
-			SELECT a.id, a.token, a.worker, a.ending, CASE
-				WHEN a.job IN (SELECT job FROM doomed) THEN 13
+			SELECT a.id, a.token, a.worker, a.ending, v.cancel_ending, CASE
+				WHEN a.doomed OR v.cancel_at IS NOT NULL THEN 13
 				WHEN a.lost + 1 >= $3 AND $3 > 0 AND $3 <=
 					(SELECT count(*) + 1 FROM attempts x WHERE x.execution = a.id AND x.lost AND x.ended_at > now() - interval '1 hour') THEN 11
 				ELSE 2 END::int2 AS status
-			FROM asked a
+			FROM (SELECT id, token, worker, ending, lost, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
+			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
 		), back AS (
 			UPDATE live v SET lease = -v.lease, lost = v.lost + 1
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status < 10
@@ -43,8 +45,9 @@ const (
 		), gone AS (
 			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status >= 10
 			RETURNING h.status, ` + goneRow + `, v.attempt, v.tries, v.lost + 1 AS lost, h.token, NULL::bytea AS result,
-				CASE WHEN h.status = 11 THEN $4::bytea END AS ending, v.leased_at, h.ending AS lost_by
-		), ` + endSQL + `, failed AS (
+				CASE WHEN h.status = 11 THEN $4::bytea ELSE h.cancel_ending END AS ending,
+				v.leased_at, h.ending AS lost_by, 'POISON' AS dead, $5::text AS message
+		), ` + endSQL + `, ` + burySQL + `, failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), true, ending FROM back
 			UNION ALL SELECT id, token, tenant, attempt, worker, leased_at, now(), true, lost_by FROM gone
@@ -70,8 +73,8 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 				if err != nil || len(leases.cells) == 0 {
 					return err
 				}
-				poisoned := engine.EncodeEnd(&job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}, nil)
-				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, poisoned))
+				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
+				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message))
 				return err
 			})
 		})

@@ -2,58 +2,12 @@ package postgres
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/engine"
 )
-
-// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
-func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
-	return s.write(ctx, "register a worker", func(ctx context.Context, c *pgxpool.Conn) error {
-		done, err := c.Exec(ctx, `
-			INSERT INTO sessions (id, tenant, host, version, capacity, started_at, beat_at, expires_at)
-			VALUES ($1, nullif($2, ''), $3, $4, $5, $6, now(), now() + $7)
-			ON CONFLICT (id) DO UPDATE SET tenant = EXCLUDED.tenant, host = EXCLUDED.host, version = EXCLUDED.version, capacity = EXCLUDED.capacity,
-				started_at = EXCLUDED.started_at, beat_at = EXCLUDED.beat_at, expires_at = EXCLUDED.expires_at
-			WHERE NOT sessions.deposed`,
-			[16]byte(w.ID), string(w.Tenant), w.Host, w.Version, w.Capacity, w.StartedAt, ttl)
-		if err == nil && done.RowsAffected() == 0 {
-			return engine.ErrSession
-		}
-		return err
-	})
-}
-
-const renewSQL = `
-	UPDATE sessions s SET beat_at = now(), expires_at = now() + $2 FROM unnest($1::uuid[]) r(id)
-	WHERE s.id = ANY (ARRAY[r.id]) AND NOT s.deposed
-	RETURNING s.id`
-
-// Renew keeps sessions alive for ttl more, and names those that have ended.
-func (s *Store) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
-	if len(ws) == 0 {
-		return nil, nil
-	}
-	alive := map[job.WorkerID]bool{}
-	err := s.write(ctx, "renew sessions", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, renewSQL, sortedIDs(ws), ttl)
-		if err != nil {
-			return err
-		}
-		var w job.WorkerID
-		_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&w)}, func() error { alive[w] = true; return nil })
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(ws), func(w job.WorkerID) bool { return alive[w] }), nil
-}
 
 // handBackSQL takes rows out of the directory and returns what still carries
 // their tokens to the queue, uncharged.

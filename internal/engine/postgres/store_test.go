@@ -352,7 +352,7 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 					return
 				}
 				if rng.IntN(4) == 0 { // this one dies with what it holds, but does not know it
-					_, err := s.Renew(ctx, []job.WorkerID{w.ID}, -time.Second)
+					_, err := s.Renew(ctx, []engine.Renewal{{Worker: w.ID}}, -time.Second)
 					if err == nil {
 						_, err = s.Reap(ctx, 100, 0)
 					}

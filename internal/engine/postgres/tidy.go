@@ -10,6 +10,7 @@ import (
 const (
 	tidiedKeys     = 5_000
 	tidiedSessions = 1_000
+	tidiedOrders   = 5_000
 	tidiedLeases   = 100 // each of up to a thousand executions or so
 	tidiedLive     = 2_000
 )
@@ -24,6 +25,13 @@ const (
 			SELECT s.id FROM sessions s WHERE s.deposed AND s.expires_at < now() - interval '1 hour'
 				AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.worker = s.id)
 			ORDER BY s.id LIMIT $1 FOR UPDATE OF s SKIP LOCKED))`
+	// A cancel whose lease is over has nothing left to say, and a lost order is given for an hour.
+	tidyOrdersSQL = `
+		DELETE FROM orders WHERE ctid = ANY (ARRAY(
+			SELECT o.ctid FROM orders o LEFT JOIN LATERAL (SELECT true AS held FROM live WHERE id = o.execution AND lease = o.token OFFSET 0) v ON true
+			WHERE o.kind = 1 AND v.held IS NULL LIMIT $1 FOR UPDATE OF o SKIP LOCKED
+		) || ARRAY(
+			SELECT ctid FROM orders WHERE kind = 2 AND at <= now() - interval '1 hour' LIMIT $1 FOR UPDATE SKIP LOCKED))`
 	// A token is given once, so what no longer carries it never will again. A row
 	// that is mostly done shrinks to what is left.
 	tidyLeasesSQL = `
@@ -58,7 +66,7 @@ const (
 		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
 )
 
-// Tidy drops expired idempotency keys, ended sessions and finished leases, ends
+// Tidy drops expired idempotency keys, ended sessions, orders that are over and finished leases, ends
 // what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -74,6 +82,10 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
+		orders, err := c.Exec(ctx, tidyOrdersSQL, tidiedOrders)
+		if err != nil {
+			return err
+		}
 		var leases int
 		var last int64
 		if err := c.QueryRow(ctx, tidyLeasesSQL, s.swept.Load(), tidiedLeases).Scan(&leases, &last); err != nil {
@@ -86,7 +98,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err := s.tidyLive(ctx, c); err != nil {
 			return err
 		}
-		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || leases == tidiedLeases
+		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
 		return nil
 	})
 	return more, err

@@ -143,7 +143,7 @@ func TestReapGoesOnWhereItStopped(t *testing.T) {
 	for _, id := range ids(c) {
 		must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}}))
 	}
-	must[[]job.WorkerID](t)(s.Renew(t.Context(), []job.WorkerID{w}, -time.Second))
+	must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
 	for pass, want := range []int{4, 2, 0} {
 		if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 4, 0)); len(rs) != want {
 			t.Errorf("pass %d: %d came back, want %d", pass, len(rs), want)
@@ -219,7 +219,7 @@ func TestPoison(t *testing.T) {
 		if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}})); len(as) != 1 {
 			t.Fatal("not leased")
 		}
-		must[[]job.WorkerID](t)(s.Renew(t.Context(), []job.WorkerID{w}, -time.Second))
+		must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
 		return len(must[[]job.Ready](t)(s.Reap(t.Context(), 10, poison)))
 	}
 	for n := range 5 {

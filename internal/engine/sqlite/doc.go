@@ -5,8 +5,11 @@
 // statement that changes it names the token in its WHERE. A finish moves the
 // row into executions; what a dead session held is found through the directory
 // (leases). Every end is tallied in job_stats (history.go), but for a one-off
-// job's own fire, which Stats reads from executions. Rows are written one by one
-// with prepared statements, all of a call in one transaction.
+// job's own fire, which Stats reads from executions; a failure is a row of
+// dead_letters, too. What a session is to do with what it holds waits in orders
+// for its next beat, and Force finds there what was asked to stop (cancel.go).
+// Rows are written one by one with prepared statements, all of a call in one
+// transaction.
 //
 // There is one connection that writes and a few that read (conn.go). Whoever
 // waits for one gives up when its context ends; a transaction is never left

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// liveStatus is job.Queued, or RUNNING.
-	liveStatus = "(CASE WHEN v.lease > 0 THEN 3 WHEN v.hold <> 0 THEN 1 WHEN v.tries > 0 THEN 4 ELSE 2 END)"
+	// liveStatus is job.Queued, or RUNNING or CANCELLING.
+	liveStatus = "(CASE WHEN v.lease > 0 THEN CASE WHEN v.cancel_at IS NULL THEN 3 ELSE 5 END WHEN v.hold <> 0 THEN 1 WHEN v.tries > 0 THEN 4 ELSE 2 END)"
 
 	commonColumns = `v.id, v.job, v.tenant, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part,
 		v.worker, v.retry_of, v.payload`
 	// liveColumns and pastColumns are what readExecution reads.
-	liveColumns = commonColumns + ", " + liveStatus + ", abs(v.lease), NULL, NULL, NULL"
-	pastColumns = commonColumns + ", v.status, v.token, v.finished_at, v.result, v.ending"
+	liveColumns = commonColumns + ", " + liveStatus + ", abs(v.lease), v.cancel_at, NULL, NULL, NULL"
+	pastColumns = commonColumns + ", v.status, v.token, NULL, v.finished_at, v.result, v.ending"
 )
 
 // readExecution reads all of an execution but its job's name.
@@ -28,7 +28,7 @@ func readExecution(r *row) (job.Execution, error) {
 	e.ScheduledAt, e.DueAt, e.StartedAt = r.at(), r.at(), r.at()
 	e.Attempt, e.Tries, e.Lost, e.MaxAttempts, e.Priority, e.Partition = r.int(), r.int(), r.int(), r.int(), r.int(), job.Partition(r.int())
 	e.Worker, e.RetryOf, e.Payload = r.id(), r.id(), r.bytes()
-	e.Status, e.Token, e.FinishedAt, e.Result = job.Status(r.int()), job.Token(r.int64()), r.at(), r.bytes()
+	e.Status, e.Token, e.CancelAt, e.FinishedAt, e.Result = job.Status(r.int()), job.Token(r.int64()), r.at(), r.at(), r.bytes()
 	var err error
 	e.Error, e.Response, err = engine.DecodeEnd(r.bytes())
 	return e, err
@@ -180,16 +180,23 @@ func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) (
 		if !known {
 			return engine.ErrNotFound
 		}
-		q := c.prepare("SELECT token, number, worker, started_at, ended_at, ending FROM attempts WHERE tenant = ? AND execution = ? ORDER BY token")
-		return q.text(string(t)).id(id).each(func(r *row) error {
-			a := job.PastAttempt{Execution: id, Token: job.Token(r.int64()), Number: r.int(), Worker: r.id(), StartedAt: r.at(), EndedAt: r.at()}
-			why, _, err := engine.DecodeEnd(r.bytes())
-			if why != nil {
-				a.Error = *why
-			}
-			out = append(out, a)
-			return err
-		})
+		out, err = attempts(c, t, id)
+		return err
+	})
+	return out, err
+}
+
+const attemptsSQL = "SELECT token, number, worker, started_at, ended_at, ending FROM attempts WHERE tenant = ? AND execution = ? ORDER BY token"
+
+func attempts(c *conn, t tenant.ID, id job.ExecutionID) (out []job.PastAttempt, err error) {
+	err = c.prepare(attemptsSQL).text(string(t)).id(id).each(func(r *row) error {
+		a := job.PastAttempt{Execution: id, Token: job.Token(r.int64()), Number: r.int(), Worker: r.id(), StartedAt: r.at(), EndedAt: r.at()}
+		why, _, err := engine.DecodeEnd(r.bytes())
+		if why != nil {
+			a.Error = *why
+		}
+		out = append(out, a)
+		return err
 	})
 	return out, err
 }

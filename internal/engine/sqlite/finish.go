@@ -12,7 +12,7 @@ const (
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
-	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?)" + held + " AND NOT " + deleted
+	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?)" + held + " AND cancel_at IS NULL AND NOT " + deleted
 
 	// pastFinishSQL is what an execution's end, and its attempt under a token, came to.
 	pastFinishSQL = `
@@ -54,7 +54,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// finish applies a transition, if its lease holds. Nothing of a deleted job is tried again.
+// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
 	o, status := &f.Outcome, f.Then.Status
 	if f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut {
@@ -68,12 +68,18 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
+		if applied, err := cancelled(h, o.Lease, f.Then.Tries); err != nil || applied {
+			return applied, err
+		}
 		status = job.Failed
 		if o.Error != nil && o.Error.Type == job.TimeoutError {
 			status = job.TimedOut
 		}
 	}
-	return h.finish(o.Lease, status, f.Then.Tries, o.Result, ending)
+	if applied, err = h.finish(o.Lease, status, f.Then.Tries, o.Result, ending); err != nil || !applied {
+		return false, err
+	}
+	return true, h.bury(o.Execution, status, o.Error)
 }
 
 // judge answers a finish whose lease does not hold: accepted again, if that is how the attempt ended.

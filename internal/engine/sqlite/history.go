@@ -12,6 +12,7 @@ const (
 	held    = " WHERE id = ? AND lease = ? AND lease > 0"
 	freed   = " WHERE id = ? AND lease = -?" // no longer held, under no token since
 	waiting = " WHERE job = ? AND tenant = ? AND lease <= 0"
+	alone   = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
 
@@ -87,6 +88,15 @@ func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
 		return err
 	}
 	return h.drop(h.prepare(dropSQL+waiting+dropped).id(of).text(string(t)), job.Cancelled)
+}
+
+// cancelAlone ends an execution that nobody holds, and reports whether that is so.
+func (h *history) cancelAlone(t tenant.ID, id job.ExecutionID, ending []byte) (bool, error) {
+	n, err := h.prepare(endSQL + alone).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(ending).id(id).text(string(t)).exec()
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), job.Cancelled)
 }
 
 // drop runs a statement that removes what moved into history, and notes it for tally.

@@ -230,7 +230,7 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + " RETURNING " + readyColumns + ", " + deleted
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + takenBack
 
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
@@ -253,25 +253,36 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	return out, nil
 }
 
-// release takes a lease back and returns the execution to the queue, or, where its job is deleted, ends it.
+// release takes a lease back and returns the execution to the queue, or, where it is not to run again, ends it.
 func release(h *history, out []job.Ready, l job.Lease) ([]job.Ready, error) {
-	ready, cancel, err := takeBack(h.conn, releaseSQL, l)
+	back, err := takeBack(h.conn, releaseSQL, l)
 	switch {
-	case err != nil || ready == nil:
+	case err != nil || back == nil:
 		return out, err
-	case cancel:
-		return out, h.endFreed(l, job.Cancelled, nil)
+	case back.over:
+		return out, h.endFreed(l, job.Cancelled, back.ending)
 	default:
-		return append(out, *ready), nil
+		return append(out, back.Ready), nil
 	}
 }
 
+// takenBack is what takeBack reads of an execution whose lease it ended.
+const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, cancel_reason"
+
+type taken struct {
+	job.Ready
+	over   bool   // it is CANCELLED: it was asked to stop, or its job is deleted
+	ending []byte // why, where it was asked to stop
+}
+
 // takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
-func takeBack(c *conn, sql string, l job.Lease) (back *job.Ready, ofDeleted bool, err error) {
+func takeBack(c *conn, sql string, l job.Lease) (back *taken, err error) {
 	_, err = c.prepare(sql).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
-		ready := readReady(r)
-		back, ofDeleted = &ready, r.bool()
+		back = &taken{Ready: readReady(r), over: r.bool()}
+		if at, reason := r.at(), r.text(); !at.IsZero() {
+			back.over, back.ending = true, askedToStop(reason)
+		}
 		return nil
 	})
-	return back, ofDeleted, err
+	return back, err
 }

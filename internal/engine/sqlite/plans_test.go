@@ -3,21 +3,37 @@ package sqlite
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // Every statement of the hot path finds its rows by an index.
 func TestPlans(t *testing.T) {
 	s := fresh(t)
-	for _, sql := range []string{
+	sqls := []string{
 		moveSQL, dueSQL, laneSQL, readySQL, aliveSQL, freeSQL, leaseSQL, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
+		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, loseOrderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, staleOrdersSQL, ordersSQL,
+		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL,
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.state <> 4 ORDER BY j.id DESC LIMIT 10",
 		"SELECT " + liveColumns + " FROM live v WHERE v.tenant = ? AND v.id = ?",
 		"SELECT " + pastColumns + " FROM executions v WHERE v.tenant = ? AND v.id = ?",
+	}
+	for _, f := range []engine.DeadLetterFilter{
+		{}, {Job: job.ID{1}}, {Execution: job.ExecutionID{1}}, {Job: job.ID{1}, Execution: job.ExecutionID{1}},
+		{Reason: job.DeadPoison, Text: "x", From: time.Unix(1, 0), Until: time.Unix(2, 0)},
 	} {
+		from, w := deadWhere(f)
+		list := "SELECT d.at FROM " + from + " WHERE " + w.String()
+		sqls = append(sqls, list+latestFirst, list+" ORDER BY d.at LIMIT 1",
+			deadLettersSQL+from+withExecution+w.String()+" AND (d.at, d.execution) < (?, ?)"+latestFirst+" LIMIT 10")
+	}
+	for _, sql := range sqls {
 		err := s.look(t.Context(), "explain", func(c *conn) error {
 			return c.prepare("EXPLAIN QUERY PLAN " + sql).each(func(r *row) error {
 				if step := r.on.ColumnText(3); strings.HasPrefix(step, "SCAN ") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {

@@ -10,49 +10,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-const registerSQL = `
-	INSERT INTO sessions (id, tenant, host, version, capacity, started_at, beat_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, host = excluded.host, version = excluded.version, capacity = excluded.capacity,
-		started_at = excluded.started_at, beat_at = excluded.beat_at, expires_at = excluded.expires_at
-	WHERE sessions.deposed = 0`
-
-// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
-func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
-	return s.write(ctx, "register a worker", func(c *conn, now int64) error {
-		n, err := c.prepare(registerSQL).id(w.ID).textOrNull(string(w.Tenant)).text(w.Host).text(w.Version).int(int64(w.Capacity)).
-			at(w.StartedAt).int(now).int(now + ttl.Microseconds()).exec()
-		if err == nil && n == 0 {
-			return engine.ErrSession
-		}
-		return err
-	})
-}
-
-// Renew keeps sessions alive for ttl more, and names those that have ended.
-func (s *Store) Renew(ctx context.Context, ws []job.WorkerID, ttl time.Duration) ([]job.WorkerID, error) {
-	if len(ws) == 0 {
-		return nil, nil
-	}
-	var ended []job.WorkerID
-	err := s.write(ctx, "renew sessions", func(c *conn, now int64) error {
-		q := c.prepare("UPDATE sessions SET beat_at = ?, expires_at = ? WHERE id = ? AND deposed = 0")
-		for _, w := range ws {
-			n, err := q.int(now).int(now + ttl.Microseconds()).id(w).exec()
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				ended = append(ended, w)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return ended, nil
-}
-
 // grant is a row of the directory: what a session was given under a token.
 type grant struct {
 	token  job.Token
@@ -140,7 +97,7 @@ const (
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
 		WHERE s.deposed <> 0 AND l.worker = s.id LIMIT ?`
-	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + " RETURNING " + readyColumns + ", " + deleted
+	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + takenBack
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
@@ -176,7 +133,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 }
 
 // lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what is of a deleted job, and not what is poison.
+// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
 func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error) {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
@@ -187,20 +144,23 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 		if err != nil || n == 0 {
 			return err
 		}
-		ready, cancel, err := takeBack(h.conn, loseSQL, l)
-		if err != nil || ready == nil {
+		back, err := takeBack(h.conn, loseSQL, l)
+		if err != nil || back == nil {
 			return err
 		}
-		if cancel {
-			return h.endFreed(l, job.Cancelled, nil)
+		if back.over {
+			return h.endFreed(l, job.Cancelled, back.ending)
 		}
 		if losses, err := lostLately(h, l.Execution); err != nil {
 			return err
 		} else if poison > 0 && losses >= poison {
 			why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", losses)}
-			return h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil))
+			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
+				return err
+			}
+			return h.bury(l.Execution, job.Failed, why)
 		}
-		out = append(out, *ready)
+		out = append(out, back.Ready)
 		return nil
 	})
 	if err != nil {

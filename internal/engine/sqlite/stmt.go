@@ -78,6 +78,14 @@ func (q *stmt) int(v int64) *stmt {
 	return q
 }
 
+// bool binds 1 or 0.
+func (q *stmt) bool(v bool) *stmt {
+	if v {
+		return q.int(1)
+	}
+	return q.int(0)
+}
+
 // at binds an instant, the zero one as NULL.
 func (q *stmt) at(t time.Time) *stmt {
 	if t.IsZero() {

@@ -131,9 +131,9 @@ func TestReopeningEndsSessions(t *testing.T) {
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ended, err := s.Renew(t.Context(), []job.WorkerID{w.ID, mine.ID}, time.Hour)
-	if err != nil || len(ended) != 1 || ended[0] != w.ID {
-		t.Errorf("ended: %v, %v; want only the old one", ended, err)
+	got, err := s.Renew(t.Context(), []engine.Renewal{{Worker: w.ID}, {Worker: mine.ID}}, time.Hour)
+	if err != nil || len(got.Ended) != 1 || got.Ended[0] != w.ID {
+		t.Errorf("ended: %v, %v; want only the old one", got.Ended, err)
 	}
 	rs, err := s.Reap(t.Context(), 10, 3)
 	if err != nil || len(rs) != 2 {

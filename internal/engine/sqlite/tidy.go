@@ -11,7 +11,7 @@ const (
 	tidyRows  = 1000        // of a table that one Tidy drops at most
 	sweepIDs  = 20_000      // of the directory that one Tidy looks at, about
 	young     = time.Minute // a lease of which most still runs
-	afterlife = time.Hour   // for which an ended session is known, so that it does not begin again
+	afterlife = time.Hour   // for which an ended session is known, so that it does not begin again, and an order of kind lost
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 			AND NOT EXISTS (SELECT 1 FROM leases WHERE worker = s.id) LIMIT ?)`
 )
 
-// Tidy drops idempotency keys and sessions that have expired, and what the directory need not know any more.
+// Tidy drops idempotency keys, orders and sessions that have expired, and what the directory need not know any more.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
@@ -39,8 +39,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
+		orders, err := c.prepare(lostOrdersSQL).int(now - afterlife.Microseconds()).int(tidyRows).exec()
+		if err != nil {
+			return err
+		}
 		sessions, err := c.prepare(oldSessionsSQL).int(now - afterlife.Microseconds()).int(tidyRows).exec()
-		more = more || keys == tidyRows || sessions == tidyRows
+		more = more || keys == tidyRows || orders == tidyRows || sessions == tidyRows
 		return err
 	})
 	if err != nil {

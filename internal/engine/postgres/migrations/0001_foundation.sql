@@ -47,30 +47,32 @@ CREATE INDEX jobs_due ON jobs (part, next_run_at) WHERE next_run_at IS NOT NULL;
 -- Executions that have not finished. lease is the authority over each: above 0
 -- it is leased under that token; else it is free, and the absolute value is the
 -- last token it was leased under. No index may name what a lease or a release
--- changes (lease, leased_at, started_at, worker, attempt, lost): with room left
--- in each page the update then touches no index.
+-- changes (lease, leased_at, started_at, worker, attempt, lost, cancel_at): with
+-- room left in each page the update then touches no index.
 CREATE TABLE live (
-	due_at       timestamptz NOT NULL,
-	scheduled_at timestamptz NOT NULL,
-	nonce        bigint NOT NULL,
-	lease        bigint NOT NULL DEFAULT 0,
-	leased_at    timestamptz,
-	started_at   timestamptz,
-	attempt      int NOT NULL DEFAULT 0, -- leases, but for those handed back
-	tries        int NOT NULL DEFAULT 0, -- failures that used up a retry
-	lost         int NOT NULL DEFAULT 0, -- leases that ended without a result
-	max_attempts int NOT NULL,
-	part         smallint NOT NULL,
-	priority     smallint NOT NULL,
-	trigger      smallint NOT NULL,
-	hold         smallint NOT NULL DEFAULT 0,
-	tally        boolean NOT NULL DEFAULT true, -- counted in job_stats at its end
-	id           uuid PRIMARY KEY,
-	job          uuid NOT NULL,
-	worker       uuid, -- who holds it, or held it last
-	retry_of     uuid,
-	tenant       text COLLATE "C" NOT NULL,
-	payload      bytea, -- NULL: the job's
+	due_at        timestamptz NOT NULL,
+	scheduled_at  timestamptz NOT NULL,
+	nonce         bigint NOT NULL,
+	lease         bigint NOT NULL DEFAULT 0,
+	leased_at     timestamptz,
+	started_at    timestamptz,
+	cancel_at     timestamptz, -- when it was asked to stop; only while it is leased
+	attempt       int NOT NULL DEFAULT 0, -- leases, but for those handed back
+	tries         int NOT NULL DEFAULT 0, -- failures that used up a retry
+	lost          int NOT NULL DEFAULT 0, -- leases that ended without a result
+	max_attempts  int NOT NULL,
+	part          smallint NOT NULL,
+	priority      smallint NOT NULL,
+	trigger       smallint NOT NULL,
+	hold          smallint NOT NULL DEFAULT 0,
+	tally         boolean NOT NULL DEFAULT true, -- counted in job_stats at its end
+	id            uuid PRIMARY KEY,
+	job           uuid NOT NULL,
+	worker        uuid, -- who holds it, or held it last
+	retry_of      uuid,
+	tenant        text COLLATE "C" NOT NULL,
+	payload       bytea, -- NULL: the job's
+	cancel_ending bytea, -- its ending, should the cancel end it
 	CONSTRAINT live_fire UNIQUE (job, scheduled_at, nonce)
 ) WITH (
 	fillfactor = 45,
@@ -100,6 +102,10 @@ CREATE TABLE sessions (
 	started_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
 	beat_at    timestamptz NOT NULL,
+	completed  bigint NOT NULL DEFAULT 0, -- this and the next three are as of its last beat
+	failed     bigint NOT NULL DEFAULT 0,
+	running    int NOT NULL DEFAULT 0,
+	draining   boolean NOT NULL DEFAULT false,
 	capacity   int NOT NULL,
 	deposed    boolean NOT NULL DEFAULT false,
 	id         uuid PRIMARY KEY,
@@ -108,6 +114,18 @@ CREATE TABLE sessions (
 	version    text NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX sessions_deposed ON sessions (id) WHERE deposed;
+
+-- What sessions are to learn from their next beats. A cancel counts while live
+-- carries its token, a lost for an hour.
+CREATE TABLE orders (
+	token     bigint NOT NULL,
+	at        timestamptz NOT NULL, -- of a cancel: live's cancel_at
+	kind      smallint NOT NULL,
+	worker    uuid NOT NULL,
+	execution uuid NOT NULL,
+	PRIMARY KEY (worker, execution, token)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX orders_age ON orders (kind, at);
 
 -- Executions that have finished: written once, never changed, one table a day of
 -- finishing (UTC), so that a day is archived and dropped whole. The one that a
@@ -176,6 +194,18 @@ CREATE TABLE attempts (
 	ending     bytea,
 	PRIMARY KEY (execution, token)
 );
+
+-- Executions that failed for good, until someone reruns or discards them.
+CREATE TABLE dead_letters (
+	at        timestamptz NOT NULL, -- when the execution finished
+	execution uuid PRIMARY KEY,
+	job       uuid NOT NULL,
+	tenant    text COLLATE "C" NOT NULL,
+	reason    text NOT NULL,
+	message   text -- a copy of the last error's, to be searched
+);
+CREATE INDEX dead_letters_at ON dead_letters (tenant, at, execution);
+CREATE INDEX dead_letters_job ON dead_letters (tenant, job, at, execution);
 
 CREATE TABLE idempotency (
 	expires_at timestamptz NOT NULL,

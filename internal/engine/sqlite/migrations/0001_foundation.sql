@@ -49,27 +49,29 @@ CREATE INDEX jobs_due ON jobs (next_run_at) WHERE next_run_at IS NOT NULL;
 -- last token it was leased under. No index names what a lease or a release
 -- changes, so that the row alone is written.
 CREATE TABLE live (
-	id           BLOB NOT NULL PRIMARY KEY,
-	lease        INTEGER NOT NULL DEFAULT 0,
-	hold         INTEGER NOT NULL DEFAULT 0,
-	due_at       INTEGER NOT NULL,
-	scheduled_at INTEGER NOT NULL,
-	nonce        INTEGER NOT NULL,
-	leased_at    INTEGER,
-	started_at   INTEGER,
-	attempt      INTEGER NOT NULL DEFAULT 0, -- leases, but for those handed back
-	tries        INTEGER NOT NULL DEFAULT 0, -- failures that used up a retry
-	lost         INTEGER NOT NULL DEFAULT 0, -- leases that ended without a result
-	max_attempts INTEGER NOT NULL,
-	part         INTEGER NOT NULL,
-	priority     INTEGER NOT NULL,
-	trigger      INTEGER NOT NULL,
-	tally        INTEGER NOT NULL, -- 0: it is a one-off job's own fire, see job_stats
-	job          BLOB NOT NULL,
-	worker       BLOB, -- who holds it, or held it last
-	retry_of     BLOB,
-	tenant       TEXT NOT NULL,
-	payload      BLOB -- NULL: the job's
+	id            BLOB NOT NULL PRIMARY KEY,
+	lease         INTEGER NOT NULL DEFAULT 0,
+	hold          INTEGER NOT NULL DEFAULT 0,
+	due_at        INTEGER NOT NULL,
+	scheduled_at  INTEGER NOT NULL,
+	nonce         INTEGER NOT NULL,
+	leased_at     INTEGER,
+	started_at    INTEGER,
+	attempt       INTEGER NOT NULL DEFAULT 0, -- leases, but for those handed back
+	tries         INTEGER NOT NULL DEFAULT 0, -- failures that used up a retry
+	lost          INTEGER NOT NULL DEFAULT 0, -- leases that ended without a result
+	max_attempts  INTEGER NOT NULL,
+	part          INTEGER NOT NULL,
+	priority      INTEGER NOT NULL,
+	trigger       INTEGER NOT NULL,
+	tally         INTEGER NOT NULL, -- 0: it is a one-off job's own fire, see job_stats
+	job           BLOB NOT NULL,
+	worker        BLOB, -- who holds it, or held it last
+	retry_of      BLOB,
+	tenant        TEXT NOT NULL,
+	cancel_at     INTEGER, -- when it was asked to stop, of what is leased
+	cancel_reason TEXT,
+	payload       BLOB -- NULL: the job's; last, for it may be long
 ) WITHOUT ROWID, STRICT;
 CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce);
 CREATE INDEX live_lane ON live (part, tenant, priority, due_at, id);
@@ -95,10 +97,26 @@ CREATE TABLE sessions (
 	expires_at INTEGER NOT NULL,
 	beat_at    INTEGER NOT NULL,
 	capacity   INTEGER NOT NULL,
+	running    INTEGER NOT NULL, -- this and the next three as it said last
+	completed  INTEGER NOT NULL,
+	failed     INTEGER NOT NULL,
+	draining   INTEGER NOT NULL,
 	tenant     TEXT, -- NULL: it serves every tenant
 	host       TEXT NOT NULL,
 	version    TEXT NOT NULL
 ) WITHOUT ROWID, STRICT;
+
+-- What sessions are to learn from their next beats. A cancel counts while live
+-- carries its token, a lost for an hour.
+CREATE TABLE orders (
+	worker    BLOB NOT NULL,
+	execution BLOB NOT NULL,
+	token     INTEGER NOT NULL,
+	kind      INTEGER NOT NULL,
+	at        INTEGER NOT NULL, -- of a cancel: live's cancel_at
+	PRIMARY KEY (worker, execution, token)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX orders_age ON orders (kind, at);
 
 -- Executions that have finished: written once, never changed.
 CREATE TABLE executions (
@@ -165,6 +183,18 @@ CREATE TABLE attempts (
 	ending     BLOB,
 	PRIMARY KEY (execution, token)
 ) WITHOUT ROWID, STRICT;
+
+-- Executions that failed for good, until they are rerun or discarded.
+CREATE TABLE dead_letters (
+	execution BLOB NOT NULL PRIMARY KEY,
+	tenant    TEXT NOT NULL,
+	job       BLOB NOT NULL,
+	at        INTEGER NOT NULL,
+	reason    TEXT NOT NULL,
+	message   TEXT -- a copy of the last error's, to be searched
+) WITHOUT ROWID, STRICT;
+CREATE INDEX dead_letters_at ON dead_letters (tenant, at, execution);
+CREATE INDEX dead_letters_job ON dead_letters (tenant, job, at, execution);
 
 CREATE TABLE idempotency (
 	tenant     TEXT NOT NULL,

@@ -1,0 +1,136 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/client"
+	core "github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// fails runs an execution to a failure for good, as a worker would.
+func (f face) fails(id string) {
+	f.Helper()
+	x, err := core.ParseExecutionID(id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	a := f.leases(x)
+	_, err = f.store.Finish(f.Context(), []core.Finish{{
+		Outcome: core.Outcome{Lease: a.Lease, Status: core.OutcomeFailed, Error: &core.Error{Type: core.HTTPError, Message: "answered 500", HTTPStatus: 500}},
+		Then:    core.Transition{Move: core.Died, Status: core.Failed, Tries: 1},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f face) leases(id core.ExecutionID) core.Attempt {
+	f.Helper()
+	w := core.Worker{ID: core.WorkerID(uuid.Must(uuid.NewV7())), Host: "h", Version: "v", Capacity: 4, StartedAt: time.Now()}
+	if err := f.store.Register(f.Context(), w, time.Hour); err != nil {
+		f.Fatal(err)
+	}
+	as, err := f.store.Lease(f.Context(), []engine.Grant{{Worker: w.ID, Executions: []core.ExecutionID{id}}})
+	if err != nil || len(as) != 1 {
+		f.Fatalf("lease: %v, %v", as, err)
+	}
+	return as[0]
+}
+
+func TestCancelOverHTTP(t *testing.T) {
+	f := newFace(t)
+	waits := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	path := "/api/v1/executions/" + waits.ExecutionID
+	for range 2 {
+		e := want[client.Execution](f, 202, "POST", path+"/cancel", `{"reason": "not needed"}`)
+		if e.Status != "CANCELLED" || e.Error == nil || e.Error.Type != "CANCELLED" || e.Error.Message != "not needed" {
+			t.Errorf("got %+v, %+v", e, e.Error)
+		}
+	}
+	runs := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	id, _ := core.ParseExecutionID(runs.ExecutionID)
+	f.leases(id)
+	if e := want[client.Execution](f, 202, "POST", "/api/v1/executions/"+runs.ExecutionID+"/cancel", ""); e.Status != "CANCELLING" {
+		t.Errorf("it is %s", e.Status)
+	}
+	done := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	f.fails(done.ExecutionID)
+	if p := want[client.Problem](f, 409, "POST", "/api/v1/executions/"+done.ExecutionID+"/cancel", ""); p.Code != "cannot_cancel" {
+		t.Errorf("got %+v", p)
+	}
+	want[client.Problem](f, 404, "POST", "/api/v1/executions/"+uuid.NewString()+"/cancel", "not JSON")
+	want[client.Problem](f, 422, "POST", path+"/cancel", `{"reason": "a\u0000"}`)
+	want[client.Problem](f, 400, "POST", path+"/cancel", `{"because": "x"}`)
+}
+
+func TestRetryOverHTTP(t *testing.T) {
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	path := "/api/v1/executions/" + j.ExecutionID
+	if p := want[client.Problem](f, 409, "POST", path+"/retry", ""); !strings.Contains(p.Detail, "PENDING") {
+		t.Errorf("got %+v", p)
+	}
+	f.fails(j.ExecutionID)
+	dead := want[client.DeadLetters](f, 200, "GET", "/api/v1/dead-letters?job_id="+j.JobID+"&reason=not_retryable&q=500", "")
+	if len(dead.DeadLetters) != 1 || dead.Pagination.Total != 1 {
+		t.Fatalf("got %+v", dead)
+	}
+	d := dead.DeadLetters[0]
+	if d.ExecutionID != j.ExecutionID || d.JobName != "hello" || d.Reason != "NOT_RETRYABLE" || d.TotalAttempts != 1 || len(d.Errors) != 1 || d.Errors[0].Error.HTTPStatus != 500 || d.DeadLetteredAt.IsZero() {
+		t.Errorf("got %+v", d)
+	}
+	past := want[client.PastAttempts](f, 200, "GET", path+"/attempts", "")
+	if len(past.Attempts) != 1 || past.Attempts[0].AttemptNumber != 1 || past.Attempts[0].Error.Message != "answered 500" || past.Attempts[0].WorkerID == nil {
+		t.Errorf("got %+v", past)
+	}
+	first := f.ask("POST", path+"/retry", `{"payload_override": {"a": 1}}`, "X-Idempotency-Key", "r")
+	again := f.ask("POST", path+"/retry", `{"payload_override": {"a": 1}}`, "X-Idempotency-Key", "r")
+	if first.Code != 202 || again.Code != 202 || first.Body.String() != again.Body.String() {
+		t.Errorf("got %d %s, then %d %s", first.Code, first.Body, again.Code, again.Body)
+	}
+	list := want[client.Executions](f, 200, "GET", "/api/v1/jobs/"+j.JobID+"/executions", "")
+	if len(list.Executions) != 2 || list.Executions[0].RetryOf == nil || *list.Executions[0].RetryOf != j.ExecutionID || list.Executions[0].Trigger != "retry" {
+		t.Errorf("got %+v", list.Executions)
+	}
+	if dead := want[client.DeadLetters](f, 200, "GET", "/api/v1/dead-letters", ""); len(dead.DeadLetters) != 0 {
+		t.Error("it is still a dead letter")
+	}
+	if p := want[client.Problem](f, 409, "POST", "/api/v1/dead-letters/"+j.ExecutionID+"/redrive", ""); p.Code != "cannot_redrive" {
+		t.Errorf("got %+v", p)
+	}
+	f.fails(list.Executions[0].ExecutionID)
+	redriven := want[client.Triggered](f, 202, "POST", "/api/v1/dead-letters/"+list.Executions[0].ExecutionID+"/redrive", "")
+	if e := want[client.Execution](f, 200, "GET", "/api/v1/executions/"+redriven.ExecutionID, ""); e.Trigger != "redrive" || e.RetryOf == nil {
+		t.Errorf("got %+v", e)
+	}
+	f.fails(redriven.ExecutionID)
+	if got := want[client.Discarded](f, 200, "POST", "/api/v1/dead-letters:discard", fmt.Sprintf(`{"ids": [%q, %q]}`, redriven.ExecutionID, j.ExecutionID)); got.Discarded != 1 {
+		t.Errorf("got %+v", got)
+	}
+	for body, code := range map[string]int{`{"ids": []}`: 422, `{"ids": ["x"]}`: 422, `{}`: 422, `{"ids": "x"}`: 400, ``: 400} {
+		want[client.Problem](f, code, "POST", "/api/v1/dead-letters:discard", body)
+	}
+	for _, query := range []string{"job_id=x", "reason=bad", "start_date=x", "limit=0", "cursor=x", "colour=red"} {
+		want[client.Problem](f, 400, "GET", "/api/v1/dead-letters?"+query, "")
+	}
+}
+
+func TestWorkersOverHTTP(t *testing.T) {
+	f := newFace(t)
+	if got := want[client.Workers](f, 200, "GET", "/api/v1/workers", ""); len(got.Workers) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	id, _ := core.ParseExecutionID(j.ExecutionID)
+	f.leases(id)
+	got := want[client.Workers](f, 200, "GET", "/api/v1/workers", "")
+	if len(got.Workers) != 1 || got.Workers[0].Status != "IDLE" || got.Workers[0].Host != "h" || got.Workers[0].Capacity != 4 || got.Pagination.Total != 1 {
+		t.Errorf("got %+v", got)
+	}
+}

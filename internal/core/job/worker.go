@@ -1,0 +1,73 @@
+package job
+
+import (
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Worker is a process, or a pool in one, that claims executions under one session.
+type Worker struct {
+	ID        WorkerID
+	Tenant    tenant.ID // empty: it serves every tenant
+	Host      string
+	Version   string
+	Capacity  int
+	StartedAt time.Time
+
+	Beat                // as of its last one
+	BeatAt    time.Time // by the store's clock
+	ExpiresAt time.Time
+	Ended     bool // its session has ended
+}
+
+// Beat is how a worker does, as it says itself.
+type Beat struct {
+	Running   int
+	Completed int64 // since it registered
+	Failed    int64
+	Draining  bool
+}
+
+// WorkerState is how a worker does, in a word.
+type WorkerState string
+
+// The states of a worker.
+const (
+	WorkerActive   WorkerState = "ACTIVE"
+	WorkerIdle     WorkerState = "IDLE"
+	WorkerBusy     WorkerState = "BUSY"
+	WorkerDraining WorkerState = "DRAINING"
+	WorkerDead     WorkerState = "DEAD"
+)
+
+// State is how the worker does at an instant of the store's clock.
+func (w Worker) State(now time.Time) WorkerState {
+	switch {
+	case w.Ended || !now.Before(w.ExpiresAt):
+		return WorkerDead
+	case w.Draining:
+		return WorkerDraining
+	case w.Running == 0:
+		return WorkerIdle
+	case w.Running >= w.Capacity:
+		return WorkerBusy
+	}
+	return WorkerActive
+}
+
+// OrderKind is what a worker is to do with an execution that it was given.
+type OrderKind uint8
+
+// The orders. Their numbers are stored; never renumber them.
+const (
+	OrderCancel OrderKind = 1 // stop it and say how it ended
+	OrderLost   OrderKind = 2 // let go of it: it is no longer yours
+)
+
+// Order is what a worker learns from its beat.
+type Order struct {
+	Worker WorkerID
+	Lease
+	Kind OrderKind
+}

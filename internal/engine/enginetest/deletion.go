@@ -1,0 +1,117 @@
+package enginetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func deletion(t *testing.T, h Harness) {
+	f := open(t, h)
+	t.Run("cancels what waits and leaves what runs", func(t *testing.T) {
+		j, waits := f.add("doomed", func(j *job.Job, _ *job.Execution) { j.Key = "doomed" })
+		runs := f.due(j)
+		runs.Trigger = job.ByHand
+		must(f.Trigger(f.ctx, tenant.Default, runs, engine.Idempotency{}))
+		_, as := f.take(runs.ID)
+		got := must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		if got.State != job.Deleted || got.Revision != 2 || !got.NextRunAt.IsZero() {
+			t.Errorf("got %v, revision %d", got.State, got.Revision)
+		}
+		if e := f.execution(waits.ID); e.Status != job.Cancelled || e.FinishedAt.IsZero() {
+			t.Errorf("what waited: %v", e.Status)
+		}
+		if e := f.execution(runs.ID); e.Status != job.Running {
+			t.Errorf("what ran: %v", e.Status)
+		}
+		if h := must(f.Held(f.ctx, []job.Lease{as[0].Lease})); len(h) != 1 || h[0].JobState != job.Deleted {
+			t.Errorf("held: %+v", h)
+		}
+		if v := f.report(succeed(as[0])); !v[0].Accepted {
+			t.Errorf("its result: %+v", v)
+		}
+		again := must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		if again.Revision != 2 || again.State != job.Deleted {
+			t.Errorf("again: revision %d", again.Revision)
+		}
+		if got := must(f.Job(f.ctx, tenant.Default, engine.Ref{ID: j.ID})); got.State != job.Deleted {
+			t.Errorf("it is %v", got.State)
+		}
+		if p := must(f.FindJobs(f.ctx, engine.JobFilter{Tenant: tenant.Default, Name: "doomed"}, engine.Page{Limit: 5})); len(p.Jobs) != 0 {
+			t.Error("it is still listed")
+		}
+		if p := must(f.FindJobs(f.ctx, engine.JobFilter{Tenant: tenant.Default, State: job.Deleted}, engine.Page{Limit: 5})); len(p.Jobs) != 1 {
+			t.Error("it is not listed where deleted ones are asked for")
+		}
+	})
+	t.Run("frees the key", func(t *testing.T) {
+		j, _ := f.add("keyed", func(j *job.Job, _ *job.Execution) { j.Key = "again" })
+		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		if _, err := f.Job(f.ctx, tenant.Default, engine.Ref{Key: "again"}); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("by key: got %v, want ErrNotFound", err)
+		}
+		next, _ := f.add("keyed again", func(j *job.Job, _ *job.Execution) { j.Key = "again" })
+		if got := must(f.Job(f.ctx, tenant.Default, engine.Ref{Key: "again"})); got.ID != next.ID {
+			t.Error("the key names the deleted job")
+		}
+	})
+	t.Run("what runs is not run again", func(t *testing.T) {
+		// Each way in which a lease ends without a result.
+		for name, end := range map[string]func(job.WorkerID, job.Attempt){
+			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+			"reap": func(w job.WorkerID, _ job.Attempt) {
+				f.expire(w)
+				must(f.Reap(f.ctx, 100, 3))
+			},
+		} {
+			j, e := f.add("deleted, then " + name)
+			w, as := f.take(e.ID)
+			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+			end(w, as[0])
+			if got := f.execution(e.ID); got.Status != job.Cancelled || got.FinishedAt.IsZero() {
+				t.Errorf("%s: it is %v", name, got.Status)
+			}
+			if vs := f.report(succeed(as[0])); vs[0].Accepted {
+				t.Errorf("%s: its late result was accepted", name)
+			}
+		}
+	})
+	t.Run("what fails is not tried again", func(t *testing.T) {
+		late := &job.Error{Type: job.TimeoutError, Message: "too long"}
+		for _, c := range []struct {
+			err  *job.Error
+			want job.Status
+		}{{boom, job.Failed}, {late, job.TimedOut}} {
+			j, e := f.add("deleted, then failed")
+			_, as := f.take(e.ID)
+			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+			x := again(as[0], f.now(), 1) // decided before the deletion was seen
+			x.Outcome.Error = c.err
+			if vs := f.report(x, x); !vs[0].Accepted || !vs[1].Accepted {
+				t.Errorf("verdicts %+v", vs)
+			}
+			if got := f.execution(e.ID); got.Status != c.want || got.Error == nil || *got.Error != *c.err || got.Tries != 1 {
+				t.Errorf("it is %v, %+v", got.Status, got.Error)
+			}
+			if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 1 {
+				t.Errorf("attempts: %+v", past)
+			}
+		}
+	})
+	t.Run("never fires again", func(t *testing.T) {
+		j := f.sample("planned")
+		j.Schedule = job.Schedule{Type: job.OneTime, At: f.now()}
+		j.NextRunAt = j.Schedule.At
+		f.store(engine.Creation{Tenant: tenant.Default, Jobs: []job.Job{j}})
+		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		if due := must(f.Due(f.ctx, f.now().Add(time.Hour), 10)); len(due) != 0 {
+			t.Errorf("it is due: %+v", due)
+		}
+	})
+}

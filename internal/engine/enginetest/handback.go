@@ -1,0 +1,153 @@
+package enginetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func handBack(t *testing.T, h Harness) {
+	f := open(t, h)
+	t.Run("release charges nothing", func(t *testing.T) {
+		_, e := f.add("released")
+		_, as := f.take(e.ID)
+		rs := must(f.Release(f.ctx, []job.Lease{as[0].Lease, {Execution: newID(), Token: 5}}))
+		if len(rs) != 1 || rs[0].ID != e.ID {
+			t.Errorf("got %+v", rs)
+		}
+		if got := f.execution(e.ID); got.Status != job.Pending || got.Attempt != 0 || got.Lost != 0 {
+			t.Errorf("got %+v", got)
+		}
+		if rs := must(f.Release(f.ctx, []job.Lease{as[0].Lease})); len(rs) != 0 {
+			t.Errorf("released twice: %+v", rs)
+		}
+		if vs := f.report(succeed(as[0])); vs[0].Accepted {
+			t.Error("a result after the release was accepted")
+		}
+		_, next := f.take(e.ID)
+		if next[0].Number != 1 || next[0].Token <= as[0].Token {
+			t.Errorf("number %d, token %d after %d", next[0].Number, next[0].Token, as[0].Token)
+		}
+	})
+	t.Run("leaving releases all", func(t *testing.T) {
+		_, a := f.add("a")
+		_, b := f.add("b")
+		_, c := f.add("done before")
+		w, as := f.take(a.ID, b.ID, c.ID)
+		f.report(succeed(as[2]))
+		if rs := must(f.Leave(f.ctx, w)); len(rs) != 2 {
+			t.Errorf("%d came back, want 2", len(rs))
+		}
+		for _, id := range []job.ExecutionID{a.ID, b.ID} {
+			if got := f.execution(id); got.Status != job.Pending || got.Attempt != 0 {
+				t.Errorf("got %v, attempt %d", got.Status, got.Attempt)
+			}
+		}
+		if rs := must(f.Leave(f.ctx, w)); len(rs) != 0 {
+			t.Error("leaving twice gave more")
+		}
+	})
+	t.Run("disowning spares what is known", func(t *testing.T) {
+		_, a := f.add("known")
+		_, b := f.add("unknown")
+		w := f.worker()
+		known := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{a.ID}}}))
+		must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{b.ID}}}))
+		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}))
+		if len(rs) != 1 || rs[0].ID != b.ID {
+			t.Errorf("got %+v", rs)
+		}
+		if got := f.execution(b.ID); got.Status != job.Pending || got.Attempt != 0 {
+			t.Errorf("got %v, attempt %d", got.Status, got.Attempt)
+		}
+		if vs := f.report(succeed(known[0])); !vs[0].Accepted {
+			t.Error("what was known was disowned, too")
+		}
+		if rs := must(f.Disown(f.ctx, w, nil)); len(rs) != 0 {
+			t.Errorf("nothing is left, got %+v", rs)
+		}
+	})
+	t.Run("a dead worker's executions come back as lost attempts", func(t *testing.T) {
+		_, a := f.add("lost")
+		_, b := f.add("finished in time")
+		_, c := f.add("alive")
+		dead, as := f.take(a.ID, b.ID)
+		_, kept := f.take(c.ID)
+		f.report(succeed(as[1]))
+		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+			t.Errorf("reaped the living: %+v", rs)
+		}
+		f.expire(dead)
+		rs := must(f.Reap(f.ctx, 100, 3))
+		if len(rs) != 1 || rs[0].ID != a.ID {
+			t.Fatalf("got %+v", rs)
+		}
+		if got := f.execution(a.ID); got.Status != job.Pending || got.Attempt != 1 || got.Lost != 1 || got.Tries != 0 {
+			t.Errorf("got %+v", got)
+		}
+		past := must(f.Attempts(f.ctx, tenant.Default, a.ID))
+		if len(past) != 1 || past[0].Error.Type != job.LeaseLost || past[0].Worker != dead {
+			t.Errorf("attempts: %+v", past)
+		}
+		for _, late := range []job.Finish{succeed(as[0]), die(as[0], 1), again(as[0], f.now(), 1)} {
+			if vs := f.report(late); vs[0].Accepted || vs[0].Reason != job.RefusedStale {
+				t.Errorf("its late result: %+v", vs)
+			}
+		}
+		if got := must(f.Renew(f.ctx, []engine.Renewal{{Worker: dead}}, time.Hour)); len(got.Ended) != 1 {
+			t.Error("the dead renewed its session")
+		}
+		_, next := f.take(a.ID)
+		if next[0].Number != 2 || next[0].Token <= as[0].Token {
+			t.Errorf("number %d, token %d after %d", next[0].Number, next[0].Token, as[0].Token)
+		}
+		for _, x := range []job.Attempt{next[0], kept[0]} {
+			if vs := f.report(succeed(x)); !vs[0].Accepted {
+				t.Errorf("refused: %+v", vs)
+			}
+		}
+		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+			t.Errorf("reaped again: %+v", rs)
+		}
+	})
+	t.Run("what keeps killing its workers ends", func(t *testing.T) {
+		_, e := f.add("poison")
+		var last job.Attempt
+		for n := 1; n <= 3; n++ {
+			w, as := f.take(e.ID)
+			last = as[0]
+			f.expire(w)
+			rs := must(f.Reap(f.ctx, 100, 3))
+			if (len(rs) == 1) != (n < 3) {
+				t.Fatalf("after %d losses %d are queued again", n, len(rs))
+			}
+		}
+		got := f.execution(e.ID)
+		if got.Status != job.Failed || got.Error == nil || got.Error.Type != job.Poison || got.Attempt != 3 || got.Lost != 3 || got.Tries != 0 || got.Token != last.Token {
+			t.Errorf("got %+v, %+v", got, got.Error)
+		}
+		if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 3 || past[2].Error.Type != job.LeaseLost {
+			t.Errorf("attempts: %+v", past)
+		}
+		for _, late := range []job.Finish{succeed(last), die(last, 1)} {
+			if vs := f.report(late); vs[0].Accepted {
+				t.Error("a late result was accepted")
+			}
+		}
+	})
+	t.Run("tidying loses nothing", func(t *testing.T) {
+		_, e := f.add("kept")
+		_, as := f.take(e.ID)
+		for range 20 {
+			if !must(f.Tidy(f.ctx)) {
+				break
+			}
+		}
+		if vs := f.report(succeed(as[0])); !vs[0].Accepted {
+			t.Errorf("refused: %+v", vs)
+		}
+	})
+}

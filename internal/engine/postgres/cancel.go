@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	cancelOneSQL = `
+		WITH gone AS (
+			DELETE FROM live v WHERE v.id = $1 AND v.lease <= 0
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $2::bytea AS ending
+		), ` + endSQL + `
+		SELECT count(*) FROM gone`
+	askSQL = `
+		WITH asked AS (
+			UPDATE live v SET cancel_at = now(), cancel_ending = $2 WHERE v.id = $1 AND v.lease > 0 AND v.cancel_at IS NULL RETURNING v.worker, v.id, v.lease
+		)
+		INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, lease, 1, now() FROM asked`
+	// Of two that force at once, one finds the row gone.
+	forceSQL = `
+		WITH late AS MATERIALIZED (
+			SELECT o.execution, o.token FROM orders o
+			CROSS JOIN LATERAL (SELECT id FROM live WHERE id = o.execution AND lease = o.token OFFSET 0) v
+			WHERE o.kind = 1 AND o.at <= now() - $1::interval ORDER BY o.at LIMIT $2
+		), gone AS (
+			DELETE FROM live v USING (SELECT execution, token FROM late ORDER BY execution OFFSET 0) o
+			WHERE v.id = ANY (ARRAY[o.execution]) AND v.lease = o.token AND v.lease > 0
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, o.token, NULL::bytea AS result, v.cancel_ending AS ending
+		), ` + endSQL + `, told AS (
+			UPDATE orders o SET kind = 2, at = now() FROM gone g
+			WHERE o.worker = ANY (ARRAY[g.worker]) AND o.execution = ANY (ARRAY[g.id]) AND o.token = g.token
+		)
+		SELECT count(*) FROM gone`
+)
+
+// Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	ending := engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
+	var out job.Status
+	err := s.write(ctx, "cancel an execution", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() error {
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+				for range races {
+					if out, err = cancel(ctx, tx, t, id, ending); err != nil || out != 0 {
+						return err
+					}
+				}
+				return engine.ErrConflict
+			})
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return out, nil
+}
+
+// cancel cancels an execution where it finds it. It is 0 if that was in neither table: it went back to the
+// queue, which makes a new row, between one look and the next.
+func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, ending []byte) (job.Status, error) {
+	var leased, asked bool
+	err := tx.QueryRow(ctx, "SELECT lease > 0, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return cancelledBefore(ctx, tx, t, id)
+	case err != nil:
+		return 0, err
+	case !leased:
+		_, err := tx.Exec(ctx, cancelOneSQL, [16]byte(id), ending)
+		return job.Cancelled, err
+	case !asked:
+		_, err := tx.Exec(ctx, askSQL, [16]byte(id), ending)
+		return job.Cancelling, err
+	}
+	return job.Cancelling, nil
+}
+
+// cancelledBefore answers for what is no longer in the queue; 0 if it is again.
+func cancelledBefore(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID) (job.Status, error) {
+	var status job.Status
+	err := tx.QueryRow(ctx, `
+		SELECT status FROM executions WHERE id = $1 AND tenant = $2 UNION ALL SELECT 0 FROM live WHERE id = $1 AND tenant = $2 LIMIT 1`,
+		[16]byte(id), string(t)).Scan((*uint8)(&status))
+	if err == nil && status != 0 && status != job.Cancelled {
+		return 0, engine.ErrConflict
+	}
+	return status, found(err)
+}
+
+// Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
+	var forced int
+	err := s.write(ctx, "force cancels", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() error { return c.QueryRow(ctx, forceSQL, grace, max(limit, 0)).Scan(&forced) })
+	})
+	return forced, err
+}

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// plain makes a text one that the database can hold.
+func plain(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func deadConditions(f engine.DeadLetterFilter, ps *params) string {
+	w := "d.tenant = " + ps.add(string(f.Tenant))
+	if !f.Job.IsZero() {
+		w += " AND d.job = " + ps.add([16]byte(f.Job))
+	}
+	if !f.Execution.IsZero() {
+		w += " AND d.execution = " + ps.add([16]byte(f.Execution))
+	}
+	if f.Reason != "" {
+		w += " AND d.reason = " + ps.add(plain(string(f.Reason)))
+	}
+	if f.Text != "" {
+		w += " AND d.message ILIKE " + ps.add(anywhere(plain(f.Text)))
+	}
+	if !f.From.IsZero() {
+		w += " AND d.at >= " + ps.add(f.From)
+	}
+	if !f.Until.IsZero() {
+		w += " AND d.at < " + ps.add(f.Until)
+	}
+	return w
+}
+
+// DeadLetters lists dead letters with their whole error history, the latest first.
+func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	var ps params
+	w := deadConditions(f, &ps)
+	all, allParams := "FROM dead_letters d WHERE "+w, ps
+	if p.Cursor != "" {
+		instant, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
+			return engine.DeadLetterPage{}, err
+		}
+		w += " AND (d.at, d.execution) < (" + ps.add(instant) + ", " + ps.add(after) + ")"
+	}
+	limit := max(p.Limit, 1)
+	page := fmt.Sprintf(`
+		SELECT %s, d.reason, d.at FROM dead_letters d
+		CROSS JOIN LATERAL (%s WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v
+		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job
+		WHERE %s ORDER BY d.at DESC, d.execution DESC LIMIT %d`, executionColumns, pastRow, w, limit+1)
+	var out engine.DeadLetterPage
+	err := s.look(ctx, "list dead letters", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = engine.DeadLetterPage{}
+		rows, _ := c.Query(ctx, page, ps...)
+		var err error
+		if out.DeadLetters, err = pgx.CollectRows(rows, scanDeadLetter); err != nil {
+			return err
+		}
+		if len(out.DeadLetters) > limit {
+			out.DeadLetters = out.DeadLetters[:limit]
+			last := &out.DeadLetters[limit-1]
+			out.Next = engine.EncodeCursor(last.At, last.ID)
+		}
+		if err := addErrors(ctx, c, f.Tenant, out.DeadLetters); err != nil {
+			return err
+		}
+		out.Total, err = total(ctx, c, all, allParams)
+		return err
+	})
+	if err != nil {
+		return engine.DeadLetterPage{}, err
+	}
+	return out, nil
+}
+
+func scanDeadLetter(row pgx.CollectableRow) (job.DeadLetter, error) {
+	var x stored
+	var d job.DeadLetter
+	if err := row.Scan(append(x.targets(), (*string)(&d.Reason), at(&d.At))...); err != nil {
+		return d, err
+	}
+	var err error
+	d.Execution, err = x.decode()
+	return d, err
+}
+
+// addErrors reads the error histories of a page.
+func addErrors(ctx context.Context, c *pgxpool.Conn, t tenant.ID, ds []job.DeadLetter) error {
+	if len(ds) == 0 {
+		return nil
+	}
+	places := make(map[job.ExecutionID]int, len(ds))
+	ids := uuids(len(ds))
+	for i := range ds {
+		places[ds[i].ID] = i
+		ids.uuid(ds[i].ID)
+	}
+	rows, _ := c.Query(ctx, "SELECT "+attemptColumns+" FROM attempts WHERE execution = ANY ($1::uuid[]) AND tenant = $2 ORDER BY execution, token", ids, string(t))
+	past, err := pgx.CollectRows(rows, scanAttempt)
+	if err != nil {
+		return err
+	}
+	for _, a := range past {
+		d := &ds[places[a.Execution]]
+		d.Errors = append(d.Errors, a)
+	}
+	return nil
+}
+
+// discardSQL compares the tenant in a way that no index serves: the ids are to drive it.
+const discardSQL = `
+	DELETE FROM dead_letters d USING unnest($2::uuid[]) u(id)
+	WHERE d.execution = ANY (ARRAY[u.id]) AND d.tenant IS NOT DISTINCT FROM $1`
+
+// Discard forgets dead letters, and answers with how many there were.
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	var discarded int
+	err := s.write(ctx, "discard dead letters", func(ctx context.Context, c *pgxpool.Conn) error {
+		done, err := c.Exec(ctx, discardSQL, string(t), sortedIDs(ids))
+		discarded = int(done.RowsAffected())
+		return err
+	})
+	return discarded, err
+}

@@ -1,0 +1,163 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	askSQL = `
+		UPDATE live SET cancel_at = ?, cancel_reason = ? WHERE id = ? AND tenant = ? AND lease > 0 AND cancel_at IS NULL
+		RETURNING worker, lease`
+	askedSQL = "SELECT cancel_reason FROM live" + held + " AND cancel_at IS NOT NULL"
+	orderSQL = "INSERT INTO orders (worker, execution, token, kind, at) VALUES (?, ?, ?, 1, ?)"
+
+	// overdueSQL lists the cancels that were asked for long ago, with what they are of if it still runs.
+	overdueSQL = `
+		SELECT o.worker, o.execution, o.token, v.id IS NOT NULL, v.cancel_reason FROM orders o INDEXED BY orders_age
+		LEFT JOIN live v ON v.id = o.execution AND v.lease = o.token
+		WHERE o.kind = 1 AND o.at <= ? ORDER BY o.at`
+	thisOrder     = " WHERE worker = ? AND execution = ? AND token = ?"
+	loseOrderSQL  = "UPDATE orders SET kind = 2, at = ?" + thisOrder
+	dropOrderSQL  = "DELETE FROM orders" + thisOrder
+	lostOrdersSQL = `
+		DELETE FROM orders WHERE (worker, execution, token) IN
+			(SELECT worker, execution, token FROM orders INDEXED BY orders_age WHERE kind = 2 AND at <= ? LIMIT ?)`
+)
+
+// askedToStop is the ending of what was cancelled by request.
+func askedToStop(reason string) []byte {
+	return engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
+}
+
+// Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	var out job.Status
+	err := s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
+		h := newHistory(c, now)
+		ended, err := h.cancelAlone(t, id, askedToStop(reason))
+		if err != nil {
+			return err
+		}
+		if ended {
+			out = job.Cancelled
+			return h.tally()
+		}
+		out, err = ask(c, now, t, id, reason)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return out, nil
+}
+
+// ask asks an execution that runs to stop, once, and says how it stands.
+func ask(c *conn, now int64, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	var worker job.WorkerID
+	var token int64
+	asked, err := c.prepare(askSQL).int(now).text(reason).id(id).text(string(t)).first(func(r *row) error {
+		worker, token = r.id(), r.int64()
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if asked {
+		_, err := c.prepare(orderSQL).id(worker).id(id).int(token).int(now).exec()
+		return job.Cancelling, err
+	}
+	if before, err := exists(c, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", t, id); err != nil || before {
+		return job.Cancelling, err
+	}
+	var status job.Status
+	_, err = c.prepare("SELECT status FROM executions WHERE tenant = ? AND id = ?").text(string(t)).id(id).first(func(r *row) error {
+		status = job.Status(r.int())
+		return nil
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case status == 0:
+		return 0, engine.ErrNotFound
+	case status != job.Cancelled:
+		return 0, engine.ErrConflict
+	}
+	return status, nil
+}
+
+// cancelled ends an execution that is held under the lease and was asked to stop, and reports whether it did.
+func cancelled(h *history, l job.Lease, tries int) (applied bool, err error) {
+	var reason string
+	asked, err := h.prepare(askedSQL).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+		reason = r.text()
+		return nil
+	})
+	if err != nil || !asked {
+		return false, err
+	}
+	return h.finish(l, job.Cancelled, tries, nil, askedToStop(reason))
+}
+
+// Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
+	forced := 0
+	err := s.write(ctx, "force cancels", func(c *conn, now int64) error {
+		held, over, err := overdue(c, now-grace.Microseconds(), limit)
+		if err != nil {
+			return err
+		}
+		for _, o := range over {
+			if _, err := c.prepare(dropOrderSQL).id(o.Worker).id(o.Execution).int(int64(o.Token)).exec(); err != nil {
+				return err
+			}
+		}
+		h := newHistory(c, now)
+		for _, o := range held {
+			ended, err := h.finish(o.Lease, job.Cancelled, 0, nil, askedToStop(o.reason))
+			if err != nil {
+				return err
+			}
+			if !ended {
+				continue
+			}
+			forced++
+			if _, err := c.prepare(loseOrderSQL).int(now).id(o.Worker).id(o.Execution).int(int64(o.Token)).exec(); err != nil {
+				return err
+			}
+		}
+		return h.tally()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return forced, nil
+}
+
+// cancelOrder is an order to stop, and why.
+type cancelOrder struct {
+	job.Order
+	reason string
+}
+
+// overdue lists the cancels asked for by then: up to limit of what still runs, and those passed on the way whose lease is over.
+func overdue(c *conn, then int64, limit int) (held, over []cancelOrder, err error) {
+	if limit <= 0 {
+		return nil, nil, nil
+	}
+	_, err = c.prepare(overdueSQL).int(then).until(func(r *row) (bool, error) {
+		o := cancelOrder{Order: job.Order{Worker: r.id(), Lease: job.Lease{Execution: r.id(), Token: job.Token(r.int64())}, Kind: job.OrderCancel}}
+		if runs := r.bool(); runs {
+			o.reason = r.text()
+			held = append(held, o)
+		} else {
+			over = append(over, o)
+		}
+		return len(held) >= limit, nil
+	})
+	return held, over, err
+}

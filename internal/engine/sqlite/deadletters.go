@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	endedSQL = "SELECT tenant, job, tries, max_attempts FROM executions WHERE id = ?"
+	burySQL  = "INSERT INTO dead_letters (execution, tenant, job, at, reason, message) VALUES (?, ?, ?, ?, ?, ?)"
+	exhume   = "DELETE FROM dead_letters WHERE tenant = ? AND execution = ?"
+
+	deadLettersSQL = "SELECT " + pastColumns + ", d.reason, d.at FROM " // and where they are
+	withExecution  = " CROSS JOIN executions v INDEXED BY executions_id WHERE v.id = d.execution AND "
+	latestFirst    = " ORDER BY d.at DESC, d.execution DESC"
+)
+
+// bury makes an execution that has just moved into history a dead letter, if it is one.
+func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error) error {
+	if _, dead := job.Dead(status, why, 0, 0); !dead { // for most, without a look at it
+		return nil
+	}
+	var t string
+	var of job.ID
+	var reason job.DeadReason
+	_, err := h.prepare(endedSQL).id(id).first(func(r *row) error {
+		t, of = r.text(), r.id()
+		reason, _ = job.Dead(status, why, r.int(), r.int())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	message := ""
+	if why != nil {
+		message = why.Message
+	}
+	_, err = h.prepare(burySQL).id(id).text(t).id(of).int(h.now).text(string(reason)).textOrNull(message).exec()
+	return err
+}
+
+// deadWhere says which dead letters are asked for, and where they are found in order.
+func deadWhere(f engine.DeadLetterFilter) (from string, w *where) {
+	w = &where{}
+	w.and("d.tenant = ?", text(string(f.Tenant)))
+	from = "dead_letters d INDEXED BY dead_letters_at"
+	if !f.Job.IsZero() {
+		w.and("d.job = ?", id(f.Job))
+		from = "dead_letters d INDEXED BY dead_letters_job"
+	}
+	if f.Execution != (job.ExecutionID{}) {
+		w.and("d.execution = ?", id(f.Execution))
+		from = "dead_letters d" // by its key
+	}
+	if f.Reason != "" {
+		w.and("d.reason = ?", text(string(f.Reason)))
+	}
+	if f.Text != "" {
+		w.and("mentions(?, d.message)", text(fold(f.Text)))
+	}
+	if !f.From.IsZero() {
+		w.and("d.at >= ?", number(f.From.UnixMicro()))
+	}
+	if !f.Until.IsZero() {
+		w.and("d.at < ?", number(f.Until.UnixMicro()))
+	}
+	return from, w
+}
+
+// DeadLetters lists dead letters with their whole error history, the latest first.
+func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	from, w := deadWhere(f)
+	all := *w
+	if p.Cursor != "" {
+		at, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
+			return engine.DeadLetterPage{}, err
+		}
+		w.and("(d.at, d.execution) < (?, ?)", number(at.UnixMicro()), id(after))
+	}
+	limit := max(p.Limit, 1)
+	var out engine.DeadLetterPage
+	err := s.look(ctx, "list dead letters", func(c *conn) error {
+		q := c.prepare(deadLettersSQL + from + withExecution + w.String() + latestFirst + " LIMIT ?")
+		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
+			e, err := readExecution(r)
+			out.DeadLetters = append(out.DeadLetters, job.DeadLetter{Execution: e, Reason: job.DeadReason(r.text()), At: r.at()})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(out.DeadLetters) > limit {
+			out.DeadLetters = out.DeadLetters[:limit]
+			last := &out.DeadLetters[limit-1]
+			out.Next = engine.EncodeCursor(last.At, last.ID)
+		}
+		for i := range out.DeadLetters {
+			d := &out.DeadLetters[i]
+			if d.JobName, err = jobName(c, d.Tenant, d.Job); err != nil {
+				return err
+			}
+			if d.Errors, err = attempts(c, d.Tenant, d.ID); err != nil {
+				return err
+			}
+		}
+		list := "SELECT d.at FROM " + from + " WHERE " + all.String()
+		out.Total, err = tally(all.bind(c.prepare(list+latestFirst)), all.bind(c.prepare(list+" ORDER BY d.at LIMIT 1")))
+		return err
+	})
+	if err != nil {
+		return engine.DeadLetterPage{}, err
+	}
+	return out, nil
+}
+
+// Discard forgets dead letters, and answers with how many there were.
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	discarded := 0
+	err := s.write(ctx, "discard dead letters", func(c *conn, _ int64) error {
+		for _, id := range ids {
+			n, err := c.prepare(exhume).text(string(t)).id(id).exec()
+			if err != nil {
+				return err
+			}
+			discarded += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return discarded, nil
+}

@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	// finishedSQL finds a finished execution of a job that is not deleted.
+	finishedSQL = `
+		SELECT 1 FROM executions x CROSS JOIN jobs j
+		WHERE x.tenant = ? AND x.id = ? AND x.job = ? AND j.tenant = x.tenant AND j.id = x.job AND j.state <> 4`
+	isDeadLetter = " AND EXISTS (SELECT 1 FROM dead_letters d WHERE d.execution = x.id AND d.tenant = x.tenant)"
+)
+
+// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters.
+func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
+	if len(r.Executions) == 0 && r.Idempotency.Key == "" {
+		return engine.Rerunning{}, nil
+	}
+	var out engine.Rerunning
+	err := s.write(ctx, "run executions again", func(c *conn, now int64) error {
+		var known bool
+		var err error
+		if out.Created, known, err = recall(c, t, &r.Idempotency, now); err != nil || known {
+			return err
+		}
+		for i := range r.Executions {
+			e := &r.Executions[i]
+			added, err := rerun(c, t, e, r.DeadOnly)
+			if err != nil {
+				return err
+			}
+			if added {
+				out.Added = append(out.Added, e.ID)
+			}
+		}
+		if len(out.Added) == 0 {
+			return nil
+		}
+		return remember(c, t, &r.Idempotency)
+	})
+	if err != nil {
+		return engine.Rerunning{}, err
+	}
+	return out, nil
+}
+
+// rerun adds an execution, unless what it is of forbids it, and reports whether it is there. One that has been here before stays as it is.
+func rerun(c *conn, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, err error) {
+	for _, sql := range []string{"SELECT 1 FROM live WHERE tenant = ? AND id = ?", "SELECT 1 FROM executions WHERE tenant = ? AND id = ?"} {
+		if before, err := exists(c, sql, t, e.ID); err != nil || before {
+			return before, err
+		}
+	}
+	sql := finishedSQL
+	if deadOnly {
+		sql += isDeadLetter
+	}
+	ok, err := c.prepare(sql).text(string(t)).id(e.RetryOf).id(e.Job).first(nothing)
+	if err != nil || !ok {
+		return false, err
+	}
+	added, err = insertLive(c.prepare(insertLiveSQL), t, e.Job, e, time.Time{})
+	if err != nil {
+		return false, err
+	}
+	_, err = c.prepare(exhume).text(string(t)).id(e.RetryOf).exec()
+	return added, err
+}

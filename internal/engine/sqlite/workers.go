@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	registerSQL = `
+		INSERT INTO sessions (id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, host = excluded.host, version = excluded.version, capacity = excluded.capacity,
+			started_at = excluded.started_at, running = excluded.running, completed = excluded.completed, failed = excluded.failed,
+			draining = excluded.draining, beat_at = excluded.beat_at, expires_at = excluded.expires_at
+		WHERE sessions.deposed = 0`
+	renewSQL = `
+		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?, beat_at = ?, expires_at = ?
+		WHERE id = ? AND deposed = 0`
+	workersSQL = `
+		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed FROM sessions
+		WHERE (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
+
+	// staleOrdersSQL drops the orders that a session no longer needs.
+	staleOrdersSQL = `
+		DELETE FROM orders WHERE worker = ?
+			AND (kind = 2 AND at <= ? OR kind = 1 AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = orders.execution AND v.lease = orders.token))`
+	ordersSQL = "SELECT execution, token, kind FROM orders WHERE worker = ?"
+)
+
+// Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
+func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	return s.write(ctx, "register a worker", func(c *conn, now int64) error {
+		q := c.prepare(registerSQL).id(w.ID).textOrNull(string(w.Tenant)).text(w.Host).text(w.Version).int(int64(w.Capacity)).at(w.StartedAt)
+		n, err := q.beat(&w.Beat).int(now).int(now + ttl.Microseconds()).exec()
+		if err == nil && n == 0 {
+			return engine.ErrSession
+		}
+		return err
+	})
+}
+
+// beat binds how a worker does.
+func (q *stmt) beat(b *job.Beat) *stmt {
+	return q.int(int64(b.Running)).int(b.Completed).int(b.Failed).bool(b.Draining)
+}
+
+// Renew keeps sessions alive for ttl more and notes how they do. It names those that have ended, and the orders for the others.
+func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
+	if len(rs) == 0 {
+		return engine.Orders{}, nil
+	}
+	var out engine.Orders
+	err := s.write(ctx, "renew sessions", func(c *conn, now int64) error {
+		for i := range rs {
+			w := rs[i].Worker
+			n, err := c.prepare(renewSQL).beat(&rs[i].Beat).int(now).int(now + ttl.Microseconds()).id(w).exec()
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				out.Ended = append(out.Ended, w)
+				continue
+			}
+			if _, err := c.prepare(staleOrdersSQL).id(w).int(now - afterlife.Microseconds()).exec(); err != nil {
+				return err
+			}
+			err = c.prepare(ordersSQL).id(w).each(func(r *row) error {
+				l := job.Lease{Execution: r.id(), Token: job.Token(r.int64())}
+				out.Orders = append(out.Orders, job.Order{Worker: w, Lease: l, Kind: job.OrderKind(r.int())})
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return engine.Orders{}, err
+	}
+	return out, nil
+}
+
+// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
+	var out []job.Worker
+	err := s.look(ctx, "list workers", func(c *conn) error {
+		return c.prepare(workersSQL).text(string(t)).int(s.now() - afterlife.Microseconds()).each(func(r *row) error {
+			w := job.Worker{ID: r.id(), Tenant: tenant.ID(r.text()), Host: r.text(), Version: r.text(), Capacity: r.int(), StartedAt: r.at()}
+			w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool()}
+			w.BeatAt, w.ExpiresAt, w.Ended = r.at(), r.at(), r.bool()
+			out = append(out, w)
+			return nil
+		})
+	})
+	return out, err
+}

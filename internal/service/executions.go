@@ -1,0 +1,158 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// NotDone says that something is not in a state for what was asked of it.
+type NotDone struct {
+	What string // "cancel", "retry", …
+	Why  string
+}
+
+func (n *NotDone) Error() string { return n.Why }
+
+// Execution finds one execution.
+func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return job.Execution{}, err
+	}
+	return s.store.Execution(ctx, p.Tenant, id)
+}
+
+// FindExecutions lists the executions of a job, those with the latest scheduled time first.
+func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref engine.Ref, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return engine.ExecutionPage{}, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return engine.ExecutionPage{}, err
+	}
+	f.Tenant, f.Job = p.Tenant, j.ID
+	return s.store.FindExecutions(ctx, f, page)
+}
+
+// Attempts lists the failed and lost attempts of an execution, the first one first.
+func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.PastAttempt, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	return s.store.Attempts(ctx, p.Tenant, id)
+}
+
+// Cancel ends an execution that waits and asks one that runs to stop. *NotDone if it has finished otherwise.
+func (s *Service) Cancel(ctx context.Context, p tenant.Principal, id job.ExecutionID, reason string) (job.Execution, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return job.Execution{}, err
+	}
+	if reason == "" {
+		reason = "cancelled by " + p.Name
+	}
+	status, err := s.store.Cancel(ctx, p.Tenant, id, reason)
+	if err != nil && !isConflict(err) {
+		return job.Execution{}, fmt.Errorf("cancel: %w", err)
+	}
+	e, look := s.store.Execution(ctx, p.Tenant, id)
+	if look != nil {
+		return job.Execution{}, look
+	}
+	if err != nil {
+		return e, &NotDone{"cancel", fmt.Sprintf("The execution has finished as %s; it cannot be cancelled.", e.Status)}
+	}
+	if status == job.Cancelling {
+		s.cfg.Nudge()
+	}
+	return e, nil
+}
+
+// Retry runs a finished execution again, as a new one. *NotDone if it has not finished.
+func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.ExecutionID, payload []byte, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return e, nil, err
+	}
+	old, err := s.store.Execution(ctx, p.Tenant, id)
+	if err != nil {
+		return e, nil, err
+	}
+	if !old.Status.Final() {
+		return old, nil, &NotDone{"retry", fmt.Sprintf("The execution is %s; only a finished one can be run again.", old.Status)}
+	}
+	return s.rerun(ctx, p, old.Rerun(job.ExecutionID(newID()), job.ByRetry, payload, s.now()), false, once)
+}
+
+// Redrive runs a dead letter again, as a new execution. *NotDone if it is no dead letter.
+func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.ExecutionID, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return e, nil, err
+	}
+	old, err := s.store.Execution(ctx, p.Tenant, id)
+	if err != nil {
+		return e, nil, err
+	}
+	return s.rerun(ctx, p, old.Rerun(job.ExecutionID(newID()), job.ByRedrive, nil, s.now()), true, once)
+}
+
+func (s *Service) rerun(ctx context.Context, p tenant.Principal, e job.Execution, dead bool, once Once[job.Execution]) (job.Execution, []byte, error) {
+	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
+	if err != nil {
+		return e, nil, fmt.Errorf("run again: %w", err)
+	}
+	if replay, err := outcome(got.Created); replay != nil || err != nil {
+		return e, replay, err
+	}
+	switch {
+	case len(got.Added) == 0 && dead:
+		return e, nil, &NotDone{"redrive", "The execution is no dead letter, or its job was deleted."}
+	case len(got.Added) == 0:
+		return e, nil, &NotDone{"retry", "The job of the execution was deleted."}
+	}
+	s.cfg.Hint([]job.Ready{e.Ready()})
+	return e, nil, nil
+}
+
+// DeadLetters lists dead letters, the latest first.
+func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, page engine.Page) (engine.DeadLetterPage, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return engine.DeadLetterPage{}, err
+	}
+	f.Tenant = p.Tenant
+	return s.store.DeadLetters(ctx, f, page)
+}
+
+// Discard forgets dead letters and answers with how many there were.
+func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID) (int, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return 0, err
+	}
+	return s.store.Discard(ctx, p.Tenant, ids)
+}
+
+// WorkerReport is a worker and how it does now.
+type WorkerReport struct {
+	job.Worker
+	State job.WorkerState
+}
+
+// Workers lists the workers that may serve the tenant.
+func (s *Service) Workers(ctx context.Context, p tenant.Principal) ([]WorkerReport, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	ws, err := s.store.Workers(ctx, p.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]WorkerReport, len(ws))
+	now := s.clock.Now().Add(-time.Second) // the tracked clock errs to the late side by as much as an answer takes
+	for i, w := range ws {
+		out[i] = WorkerReport{w, w.State(now)}
+	}
+	return out, nil
+}
