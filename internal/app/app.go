@@ -144,10 +144,7 @@ func (r *running) start(ctx context.Context) error {
 
 	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll})
 	door := api.NewDoor(disp, clk)
-	hint := func([]job.Ready) {}
-	if r.has("worker") {
-		hint = disp.Offer
-	}
+	hint := r.hints(store, disp)
 	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge})
 	key, err := r.serve(ctx, ln, store, svc, clk)
 	if err != nil {
@@ -176,6 +173,29 @@ func (r *running) start(ctx context.Context) error {
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
 	})
 	return nil
+}
+
+// hints is who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
+func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]job.Ready) {
+	offer := func([]job.Ready) {}
+	if r.has("worker") {
+		offer = disp.Offer
+	}
+	shared, ok := store.(engine.Notifier)
+	if !ok {
+		return offer
+	}
+	b := newBell(shared, r.log)
+	r.background("bell", b.Tell)
+	if r.has("worker") {
+		r.background("listener", func(ctx context.Context) { b.Hear(ctx, disp.Wake) })
+	}
+	return func(rs []job.Ready) {
+		if len(rs) > 0 {
+			offer(rs)
+			b.Ring()
+		}
+	}
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.

@@ -73,6 +73,7 @@ type matcher struct {
 	waiting []*claim
 	suspect map[job.WorkerID]bool // sessions that may hold leases nobody was told of
 	swept   time.Time
+	woken   bool // something may be ready that no hint tells of
 }
 
 const sweepEvery = time.Second
@@ -86,14 +87,15 @@ func (m *matcher) pass(ctx context.Context) error {
 	if len(m.waiting) == 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || len(m.win.ready) == 0 && now.Sub(m.swept) >= m.d.cfg.Poll {
+	hungry := len(m.win.ready) == 0
+	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= m.d.cfg.Poll) {
 		lanes, err := m.d.store.Lanes(ctx)
 		if err != nil {
 			m.d.missed.Store(true)
 			return err
 		}
 		m.win.sweep(lanes)
-		m.swept = now
+		m.swept, m.woken = now, false
 	}
 	if cs := m.win.dry(m.d.cfg.PerLane / 4); len(cs) > 0 {
 		per := max(1, min(m.d.cfg.PerLane, m.d.cfg.Window/len(cs)))
@@ -132,6 +134,8 @@ func (m *matcher) wait(ctx context.Context) {
 		m.waiting = append(m.waiting, c)
 	case rs := <-m.d.offers:
 		m.win.offer(rs, m.d.clock.Now())
+	case <-m.d.wake:
+		m.woken = true
 	case <-timer:
 	}
 	for { // whatever else has come meanwhile goes into the same commit

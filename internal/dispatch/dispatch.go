@@ -50,6 +50,7 @@ type Dispatcher struct {
 	claims chan *claim
 	offers chan []job.Ready // full: dropped, and the sweep finds them
 	missed atomic.Bool      // a hint was dropped
+	wake   chan struct{}    // something may be ready that no hint tells of
 	done   chan struct{}
 
 	mu    sync.Mutex
@@ -67,7 +68,7 @@ type session struct {
 func New(store engine.Leases, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
 	return &Dispatcher{
 		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
-		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), done: make(chan struct{}),
+		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		known: map[job.WorkerID]*session{},
 	}
 }
@@ -84,6 +85,14 @@ func (d *Dispatcher) Offer(rs []job.Ready) {
 	case d.offers <- rs:
 	default:
 		d.missed.Store(true)
+	}
+}
+
+// Wake says that something may be ready that no hint tells of: claims that wait look into the store at once. It never blocks.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -122,6 +122,24 @@ func TestClaimWaits(t *testing.T) {
 	})
 }
 
+func TestWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{Poll: time.Hour})
+		began := time.Now()
+		go func() {
+			<-time.After(3 * time.Second)
+			f.add(ready(1, time.Now())) // by another server
+			d.Wake()
+			d.Wake()
+		}()
+		as, err := d.Claim(t.Context(), w1, 5)
+		if err != nil || len(as) != 1 || time.Since(began) != 3*time.Second {
+			t.Errorf("%d attempts, %v, after %v", len(as), err, time.Since(began))
+		}
+	})
+}
+
 func TestClaimsShareACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)

@@ -324,6 +324,16 @@ type Key struct {
 	ExpiresAt time.Time // zero: never
 }
 
+// Notifier is a store that several servers share and that lets them wake each other. A notification is a hint: one may
+// be lost, or come for nothing.
+type Notifier interface {
+	// Notify tells the other servers that something may have become ready.
+	Notify(ctx context.Context) error
+	// Listen calls wake when it begins, since something may have been missed before, and whenever another server has
+	// notified, until ctx ends or the connection breaks.
+	Listen(ctx context.Context, wake func()) error
+}
+
 // Upkeep is what a store needs from time to time.
 type Upkeep interface {
 	// Tidy drops what has expired (idempotency keys, ended sessions) and prepares what comes

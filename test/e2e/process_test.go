@@ -172,6 +172,19 @@ func TestRoles(t *testing.T) {
 	api.ends(j.ExecutionID, "SUCCEEDED")
 }
 
+// A worker hears of new executions from other servers, long before it would look for them.
+func TestServersWakeEachOther(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	env := append(settings, "CARILLON_WORKERS_POLL_INTERVAL_MS=60000")
+	start(t, env, "serve", "--database", where, "--roles", "worker")
+	api := start(t, env, "serve", "--database", where, "--roles", "api")
+	for range 5 {
+		j := api.create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		api.ends(j.ExecutionID, "SUCCEEDED")
+	}
+}
+
 // A server that may lose what it acknowledged is refused, unless told otherwise.
 func TestAsyncCommitIsRefused(t *testing.T) {
 	t.Parallel()

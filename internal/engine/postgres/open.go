@@ -32,6 +32,7 @@ type Store struct {
 	hot, read *pgxpool.Pool
 	admin     *pgx.ConnConfig // for connections of its own: migrations
 	about     string
+	name      string      // what it signs its notifications with
 	ready     atomic.Bool // the schema was found to be this version's
 	// swept is the token up to which Tidy has looked at the directory: leases that
 	// are held for long must not keep it from those behind them.
@@ -77,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			"synchronous_commit", srv.commit, "fsync", srv.fsync)
 	}
 
-	s := &Store{admin: cc.Copy(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s := &Store{admin: cc.Copy(), name: newName(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
 	durable := map[string]string{}
 	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
 		durable["synchronous_commit"] = "on" // whatever a role or database is set to

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/loop"
+)
+
+// bell lets the servers that share a store wake each other: it is rung when
+// something became ready here, and heard when something did elsewhere. Many
+// rings in a short while are one notification.
+type bell struct {
+	store engine.Notifier
+	log   *slog.Logger
+	rung  chan struct{}
+}
+
+// between is how long a notification stands for the rings after it.
+const between = 5 * time.Millisecond
+
+func newBell(store engine.Notifier, log *slog.Logger) *bell {
+	return &bell{store, log, make(chan struct{}, 1)}
+}
+
+// Ring says that something became ready. It never blocks.
+func (b *bell) Ring() {
+	select {
+	case b.rung <- struct{}{}:
+	default:
+	}
+}
+
+// Tell passes rings on until ctx ends.
+func (b *bell) Tell(ctx context.Context) {
+	loop.Run(ctx, b.log, "notify", nil, func(ctx context.Context) (time.Duration, error) {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-b.rung:
+		}
+		return between, b.store.Notify(ctx)
+	})
+}
+
+// Hear calls wake whenever another server has rung, until ctx ends.
+func (b *bell) Hear(ctx context.Context, wake func()) {
+	loop.Run(ctx, b.log, "listen", nil, func(ctx context.Context) (time.Duration, error) {
+		err := b.store.Listen(ctx, wake)
+		if err == nil {
+			err = errors.New("listening ended")
+		}
+		return 0, err
+	})
+}

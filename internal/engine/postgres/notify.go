@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// channel is where servers hear from each other that something is ready. Every
+// database has its own, so installations do not hear each other.
+const channel = "carillon_ready"
+
+// listenPause is how long a listener hears nothing before it asks whether the connection still stands.
+const listenPause = 20 * time.Second
+
+// newName is what a store signs its notifications with, so that it does not heed its own.
+func newName() string { return rand.Text() }
+
+// Notify tells the other servers that something may have become ready.
+func (s *Store) Notify(ctx context.Context) error {
+	return s.write(ctx, "notify", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", channel, s.name)
+		return err
+	})
+}
+
+// Listen calls wake when it begins, and whenever another server may have made
+// something ready, until ctx ends or the connection breaks.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	c, err := pgx.ConnectConfig(ctx, s.admin.Copy())
+	if err != nil {
+		return translate("listen", err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	}()
+	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
+		return translate("listen", err)
+	}
+	wake() // what came before is not told again
+	for {
+		wait, cancel := context.WithTimeout(ctx, listenPause)
+		n, err := c.WaitForNotification(wait)
+		cancel()
+		switch {
+		case err == nil:
+			if n.Payload != s.name {
+				wake()
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded) && !c.IsClosed():
+			if err := c.Ping(ctx); err != nil {
+				return translate("listen", err)
+			}
+		default:
+			return translate("listen", err)
+		}
+	}
+}
