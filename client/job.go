@@ -28,7 +28,7 @@ type Expect struct {
 
 // Target says what a job runs and how.
 type Target struct {
-	Target              string            `json:"target,omitempty" enum:"http,simulate" doc:"http when omitted."`
+	Target              string            `json:"target,omitempty" enum:"http,worker,simulate" doc:"http when omitted."`
 	CallbackURL         string            `json:"callback_url,omitempty" doc:"http: the URL to call."`
 	Method              string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE,HEAD" doc:"http: POST when omitted."`
 	Headers             map[string]string `json:"headers,omitempty" doc:"http: headers to send. Values of credential headers are not shown again."`
@@ -38,6 +38,7 @@ type Target struct {
 	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty"`
 	Expect              *Expect           `json:"expect,omitempty"`
 	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
+	Kind                string            `json:"kind,omitempty" doc:"worker: the kind of handler that runs it."`
 	WorkKind            string            `json:"work_kind,omitempty" enum:"noop,sleep,fail,fail_permanent,flaky,cancel,hang,random" doc:"simulate: what to pretend."`
 	DurationMS          int64             `json:"duration_ms,omitempty" doc:"simulate: how long it takes."`
 	FailAttempts        int               `json:"fail_attempts,omitempty" doc:"simulate flaky: how many attempts fail first."`
@@ -96,6 +97,7 @@ type JobTarget struct {
 	TotalTimeout    *int64            `json:"total_timeout_seconds"`
 	Expect          *Expect           `json:"expect"`
 	FollowRedirects bool              `json:"follow_redirects"`
+	Kind            string            `json:"kind,omitempty"`
 	WorkKind        string            `json:"work_kind,omitempty"`
 	DurationMS      int64             `json:"duration_ms,omitempty"`
 	FailAttempts    int               `json:"fail_attempts,omitempty"`

@@ -11,6 +11,7 @@ type Attempt struct {
 	JobID          string          `json:"job_id"`
 	JobName        string          `json:"job_name"`
 	Execution      Target          `json:"execution"`
+	Kind           string          `json:"kind,omitempty" doc:"Target worker: the handler to run."`
 	Payload        json.RawMessage `json:"payload"`
 	AttemptNumber  int             `json:"attempt_number"`
 	FencingToken   int64           `json:"fencing_token"`
@@ -53,8 +54,9 @@ const (
 
 // Held names an execution and the token it is held under.
 type Held struct {
-	ExecutionID  string `json:"execution_id"`
-	FencingToken int64  `json:"fencing_token"`
+	ExecutionID  string    `json:"execution_id"`
+	FencingToken int64     `json:"fencing_token"`
+	Progress     *Progress `json:"progress,omitempty" doc:"Not kept in this version."`
 }
 
 // Beat is a worker's sign of life: what it holds, and whether it is stopping.
@@ -65,9 +67,42 @@ type Beat struct {
 
 // Registration is how a worker introduces itself.
 type Registration struct {
-	Host     string `json:"host"`
-	Version  string `json:"version"`
-	Capacity int    `json:"capacity"`
+	Host     string   `json:"host,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Labels   []string `json:"labels,omitempty" doc:"Jobs may require these."`
+	Queues   []string `json:"queues,omitempty" doc:"Queues to serve; all when omitted."`
+	Targets  []string `json:"targets,omitempty" doc:"Targets to serve; worker alone when omitted."`
+	Kinds    []string `json:"kinds,omitempty" doc:"Handlers it has, for the target worker."`
+	Capacity int      `json:"capacity,omitempty" doc:"How many it runs at once; 1 when omitted."`
+}
+
+// MaxClaim is how many attempts one claim may ask for.
+const MaxClaim = 1000
+
+// ClaimRequest asks for attempts.
+type ClaimRequest struct {
+	Max         int  `json:"max,omitempty" doc:"1 to 1000; 1 when omitted."`
+	WaitSeconds *int `json:"wait_seconds,omitempty" doc:"How long to wait for something, 0 to 60; 20 when omitted."`
+}
+
+// Claimed is the answer to a claim; it is empty when nothing came in time.
+type Claimed struct {
+	Attempts []Attempt `json:"attempts"`
+}
+
+// CompleteRequest reports the outcomes of attempts.
+type CompleteRequest struct {
+	Outcomes []Outcome `json:"outcomes"`
+}
+
+// Verdicts says, in order, whether outcomes were taken.
+type Verdicts struct {
+	Verdicts []Verdict `json:"verdicts"`
+}
+
+// ReleaseRequest hands executions back.
+type ReleaseRequest struct {
+	Executions []Held `json:"executions"`
 }
 
 // Session is what a worker is given when it registers.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -142,6 +143,7 @@ func (d *desk) waiting(limit time.Duration) []client.Held {
 	}
 	d.queue = keep
 	if len(out) > 0 {
+		d.pace = max(d.pace, limit) // what runs now takes longer than what ran before: claim less far ahead
 		d.signal()
 	}
 	return out
@@ -168,19 +170,23 @@ func (d *desk) busy() int {
 	return len(d.running)
 }
 
-// stop ends what runs: the named executions, or all when none is named.
-func (d *desk) stop(cause error, ids ...string) {
+// stop ends the named executions that run, and takes those out that wait for a slot, so that they never start.
+func (d *desk) stop(cause error, ids []string) (waited []client.Held) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, r := range d.running {
-		if len(ids) == 0 {
+	for _, id := range ids {
+		if r, ok := d.running[id]; ok {
 			r.stop(cause)
-			continue
-		}
-		for _, want := range ids {
-			if want == id {
-				r.stop(cause)
-			}
 		}
 	}
+	keep := d.queue[:0:0]
+	for _, q := range d.queue {
+		if slices.Contains(ids, q.attempt.ExecutionID) {
+			waited = append(waited, client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken})
+		} else {
+			keep = append(keep, q)
+		}
+	}
+	d.queue = keep
+	return waited
 }

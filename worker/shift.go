@@ -26,13 +26,17 @@ type shift struct {
 	full     atomic.Bool // the slots did not suffice lately
 	results  chan client.Outcome
 
+	giveBack chan struct{} // something is owed
+	mu       sync.Mutex
+	owed     []client.Held // guarded by mu: attempts that did not start and are to be handed back
+
 	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
 
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), results: make(chan client.Outcome, 2*maxAhead)}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
 	h.drained = h.stopping
 	h.desk = newDesk(base, p.cfg.Slots, h.execute)
 	h.answered.Store(new(time.Now()))
@@ -133,11 +137,15 @@ func (h *shift) tend(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-h.giveBack:
+			h.release()
+			continue
 		case <-tick.C:
 		}
 		slots = scaled(slots, h.desk.busy(), h.full.Swap(false), h.p.cfg)
 		h.desk.resize(slots)
-		h.release(h.desk.waiting(tooLong))
+		h.owe(h.desk.waiting(tooLong))
+		h.release()
 	}
 }
 
@@ -175,7 +183,7 @@ func (h *shift) beat(ctx context.Context) {
 		}
 		asked := time.Now()
 		call, cancel := context.WithTimeout(ctx, every)
-		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: h.desk.held(), Draining: h.draining.Load()})
+		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: h.held(), Draining: h.draining.Load()})
 		cancel()
 		switch {
 		case errors.Is(err, ErrSession):
@@ -190,13 +198,20 @@ func (h *shift) beat(ctx context.Context) {
 		case err == nil:
 			h.answered.Store(&asked)
 			if len(orders.Cancel) > 0 {
-				h.desk.stop(ErrCancelled, orders.Cancel...)
+				h.owe(h.desk.stop(ErrCancelled, orders.Cancel)) // handed back, it ends as cancelled
 			}
 			if len(orders.Lost) > 0 {
-				h.desk.stop(ErrLeaseLost, orders.Lost...)
+				h.desk.stop(ErrLeaseLost, orders.Lost)
 			}
 		}
 	}
+}
+
+// held lists all that the shift has a lease for.
+func (h *shift) held() []client.Held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append(h.desk.held(), h.owed...)
 }
 
 // silent is how long ago the last answered beat was sent.
@@ -210,8 +225,10 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	if t := a.Execution.TimeoutSeconds; t != nil {
 		timeout = time.Duration(*t) * time.Second
 	}
-	if h.silent() > h.lease() {
-		return // this process stood still for so long that the lease may be gone; the next beat tells
+	if silent := h.silent(); silent > h.lease() {
+		// This process stood still for so long that the lease may be gone. The session must not live on: nobody would run this.
+		h.end(fmt.Errorf("no beat was answered for %v", silent.Round(time.Second)))
+		return
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	out := h.protect(limited, a)
@@ -287,21 +304,43 @@ func (h *shift) deliver(batch []client.Outcome) {
 	}
 }
 
-// release hands attempts back that did not start.
-func (h *shift) release(held []client.Held) {
+// owe notes attempts that did not start and are to be handed back.
+func (h *shift) owe(held []client.Held) {
+	if len(held) == 0 {
+		return
+	}
+	h.mu.Lock()
+	h.owed = append(h.owed, held...)
+	h.mu.Unlock()
+	select {
+	case h.giveBack <- struct{}{}:
+	default:
+	}
+}
+
+// release hands back what is owed; what the server does not answer for stays owed.
+func (h *shift) release() {
+	h.mu.Lock()
+	held := h.owed
+	h.owed = nil
+	h.mu.Unlock()
 	if len(held) == 0 || h.ended() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := h.p.src.Release(ctx, h.session, held); err != nil {
-		h.p.log.Warn("could not hand executions back; leaving will", "executions", len(held), "error", err)
+		h.p.log.Warn("could not hand executions back; trying again", "executions", len(held), "error", err)
+		h.mu.Lock()
+		h.owed = append(h.owed, held...)
+		h.mu.Unlock()
 	}
 }
 
 // drain hands back what has not started and waits for what runs, until the time for it is up; then it stops the rest.
 func (h *shift) drain() {
-	h.release(h.desk.waiting(0))
+	h.owe(h.desk.waiting(0))
+	h.release() // what this does not reach, leaving will
 	late := time.NewTimer(h.p.cfg.Drain)
 	defer late.Stop()
 	for h.desk.busy() > 0 {

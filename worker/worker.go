@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -38,12 +39,16 @@ var (
 )
 
 // ErrSession says that the server has ended the worker's session.
-var ErrSession = errors.New("the worker session has ended")
+var ErrSession = client.ErrSession
 
 // Config is what a pool may be told.
 type Config struct {
 	Host     string
 	Version  string
+	Labels   []string
+	Queues   []string // none: every queue
+	Targets  []string
+	Kinds    []string      // of handlers, for the target worker
 	Slots    int           // attempts run at once, to begin with
 	MaxSlots int           // and at the most, while executions wait
 	Scale    time.Duration // how often the number of slots is looked at
@@ -72,7 +77,12 @@ type Pool struct {
 	exec Executor
 	cfg  Config
 	log  *slog.Logger
+
+	registered atomic.Bool
 }
+
+// Registered reports whether the pool has a session.
+func (p *Pool) Registered() bool { return p.registered.Load() }
 
 // New makes a pool.
 func New(src Source, exec Executor, cfg Config) *Pool {
@@ -83,7 +93,9 @@ func New(src Source, exec Executor, cfg Config) *Pool {
 // Run serves until ctx ends and all that ran has ended or was handed back.
 func (p *Pool) Run(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; {
-		s, err := p.src.Register(ctx, client.Registration{Host: p.cfg.Host, Version: p.cfg.Version, Capacity: p.cfg.MaxSlots})
+		s, err := p.src.Register(ctx, client.Registration{
+			Host: p.cfg.Host, Version: p.cfg.Version, Labels: p.cfg.Labels, Queues: p.cfg.Queues, Targets: p.cfg.Targets, Kinds: p.cfg.Kinds, Capacity: p.cfg.MaxSlots,
+		})
 		if err != nil {
 			fails++
 			if fails == 1 {
@@ -93,8 +105,10 @@ func (p *Pool) Run(ctx context.Context) {
 			continue
 		}
 		fails = 0
-		p.log.Debug("registered", "worker", s.WorkerID)
+		p.log.Info("registered", "worker", s.WorkerID)
+		p.registered.Store(true)
 		newShift(p, s).run(ctx)
+		p.registered.Store(false)
 	}
 }
 

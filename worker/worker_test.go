@@ -16,23 +16,24 @@ import (
 
 // fakeServer hands out attempts and remembers what it is told.
 type fakeServer struct {
-	mu         sync.Mutex
-	waiting    []client.Attempt
-	held       map[string]client.Attempt
-	outcomes   map[string]client.Outcome
-	released   []string
-	claims     []int // how many were asked for, each time
-	reports    []int
-	registered int
-	left       int
-	beats      int
-	beatErr    error
-	claimErr   error
-	reportErrs int // so many reports fail
-	orders     client.Orders
-	more       chan struct{}
-	nudge      chan struct{}
-	draining   bool
+	mu          sync.Mutex
+	waiting     []client.Attempt
+	held        map[string]client.Attempt
+	outcomes    map[string]client.Outcome
+	released    []string
+	claims      []int // how many were asked for, each time
+	reports     []int
+	registered  int
+	left        int
+	beats       int
+	beatErr     error
+	claimErr    error
+	reportErrs  int // so many reports fail
+	releaseErrs int
+	orders      client.Orders
+	more        chan struct{}
+	nudge       chan struct{}
+	draining    bool
 }
 
 func newServer(n int) *fakeServer {
@@ -122,6 +123,10 @@ func (s *fakeServer) Report(_ context.Context, _ client.Session, os []client.Out
 func (s *fakeServer) Release(_ context.Context, _ client.Session, hs []client.Held) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.releaseErrs > 0 {
+		s.releaseErrs--
+		return errors.New("the server is away")
+	}
 	for _, h := range hs {
 		delete(s.held, h.ExecutionID)
 		s.released = append(s.released, h.ExecutionID)
@@ -253,8 +258,8 @@ func TestNothingStartsPastTheLease(t *testing.T) {
 		}), Config{}), client.Session{LeaseSeconds: 30, BeatSeconds: 10})
 		<-time.After(31 * time.Second)
 		h.execute(t.Context(), client.Attempt{ExecutionID: "1"})
-		if ran {
-			t.Error("it was started")
+		if ran || !h.ended() {
+			t.Errorf("it was started: %v; the session has ended: %v", ran, h.ended())
 		}
 	})
 }
@@ -451,9 +456,38 @@ func TestReportsUntilAnswered(t *testing.T) {
 	})
 }
 
+// What was claimed ahead and is then cancelled never starts.
+func TestACancelReachesWhatWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0)
+		s.nudge = make(chan struct{}, 1)
+		h := newShift(New(s, takes(time.Hour), Config{Slots: 1, Drain: time.Second}), client.Session{LeaseSeconds: 30, BeatSeconds: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { h.run(ctx) })
+		h.desk.add([]client.Attempt{{ExecutionID: "runs", FencingToken: 7}, {ExecutionID: "waits", FencingToken: 7}, {ExecutionID: "lost", FencingToken: 7}})
+		s.mu.Lock()
+		s.orders = client.Orders{Cancel: []string{"waits"}, Lost: []string{"lost"}}
+		s.mu.Unlock()
+		s.nudge <- struct{}{}
+		<-time.After(time.Millisecond)
+		s.mu.Lock()
+		if !slices.Equal(s.released, []string{"waits"}) {
+			t.Errorf("handed back: %v", s.released)
+		}
+		s.mu.Unlock()
+		if got := h.desk.held(); len(got) != 1 || got[0].ExecutionID != "runs" {
+			t.Errorf("held: %+v", got)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
 func TestWhatWaitsTooLongIsHandedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(100)
+		s.releaseErrs = 3 // it is tried until it is answered
 		n := 0
 		stop := start(s, executorFunc(func(ctx context.Context, a client.Attempt) client.Outcome {
 			if n++; n <= 50 {

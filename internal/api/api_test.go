@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -45,12 +47,17 @@ func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
 		t.Fatal(err)
 	}
 	cfg := api.Config{
-		Service: service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second}), Ready: store.Ping,
-		Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Ready: store.Ping, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
+	cfg.Dispatch = dispatch.New(store, clock.System{}, cfg.Logger, dispatch.Config{LeaseTTL: 30 * time.Second})
+	cfg.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: cfg.Dispatch.Offer})
 	for _, c := range change {
 		c(&cfg, store)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { cfg.Dispatch.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
 	return face{t, store, api.New(cfg)}
 }
 
@@ -216,8 +223,8 @@ func TestBatch(t *testing.T) {
 	if len(p.Errors) != 1 || p.Errors[0].Field != "[1].name" {
 		t.Errorf("got %+v", p)
 	}
-	p = want[client.Problem](f, 422, "POST", "/api/v1/jobs:batch", `[{"name": "n", "labels": ["gpu"], "execution": {"target": "nope"}}]`)
-	if len(p.Errors) != 2 || p.Errors[0].Field != "[0].labels" || p.Errors[1].Field != "[0].execution.target" {
+	p = want[client.Problem](f, 422, "POST", "/api/v1/jobs:batch", `[{"name": "n", "overlap": "skip", "execution": {"target": "nope"}}]`)
+	if len(p.Errors) != 2 || p.Errors[0].Field != "[0].overlap" || p.Errors[1].Field != "[0].execution.target" {
 		t.Errorf("got %+v", p)
 	}
 	p = want[client.Problem](f, 400, "POST", "/api/v1/jobs:batch", `[{"nmae": "x"}]`)

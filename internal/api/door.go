@@ -43,8 +43,11 @@ func (d *Door) Nudged() <-chan struct{} { return d.nudge }
 
 // Register begins a session.
 func (d *Door) Register(ctx context.Context, r client.Registration) (client.Session, error) {
-	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now()}
-	if err := d.d.Register(ctx, w); err != nil {
+	w := job.Worker{
+		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now().Truncate(time.Microsecond),
+		Labels: r.Labels, Queues: r.Queues, Targets: r.Targets, Kinds: r.Kinds,
+	}
+	if err := d.d.RegisterLocal(ctx, w); err != nil {
 		return client.Session{}, err
 	}
 	lease := int(d.d.LeaseTTL() / time.Second)
@@ -74,19 +77,15 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, err
 	}
-	orders, err := d.d.Beat(ctx, w, len(b.Executions), b.Draining)
+	ls, err := leases(b.Executions)
+	if err != nil {
+		return client.Orders{}, err
+	}
+	orders, err := d.d.Beat(ctx, w, ls, b.Draining)
 	if err != nil {
 		return client.Orders{}, session(err)
 	}
-	out := client.Orders{Cancel: []string{}, Lost: []string{}}
-	for _, o := range orders {
-		if o.Kind == job.OrderCancel {
-			out.Cancel = append(out.Cancel, o.Execution.String())
-		} else {
-			out.Lost = append(out.Lost, o.Execution.String())
-		}
-	}
-	return out, nil
+	return wireOrders(orders), nil
 }
 
 // Report passes outcomes on.
@@ -105,14 +104,7 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 	if err != nil {
 		return nil, session(err)
 	}
-	out := make([]client.Verdict, len(vs))
-	for i, v := range vs {
-		out[i] = client.Verdict{ExecutionID: outcomes[i].ExecutionID, Verdict: client.Accepted, Reason: v.Reason}
-		if !v.Accepted {
-			out[i].Verdict = client.Refused
-		}
-	}
-	return out, nil
+	return wireVerdicts(outcomes, vs), nil
 }
 
 // Release hands executions back.
@@ -121,13 +113,9 @@ func (d *Door) Release(ctx context.Context, s client.Session, held []client.Held
 	if err != nil {
 		return err
 	}
-	ls := make([]job.Lease, len(held))
-	for i, h := range held {
-		id, err := job.ParseExecutionID(h.ExecutionID)
-		if err != nil {
-			return err
-		}
-		ls[i] = job.Lease{Execution: id, Token: job.Token(h.FencingToken)}
+	ls, err := leases(held)
+	if err != nil {
+		return err
 	}
 	return session(d.d.Release(ctx, w, ls))
 }
@@ -152,10 +140,10 @@ func session(err error) error {
 func wireAttempt(a job.Attempt) client.Attempt {
 	t := a.Target
 	out := client.Attempt{
-		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload,
+		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload, Kind: t.Handler,
 		Execution: client.Target{
 			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(int64(t.Timeout / time.Second)),
-			FollowRedirects: t.FollowRedirects, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
+			FollowRedirects: t.FollowRedirects, Kind: t.Handler, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
 		},
 		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.LeasedAt.Add(t.Timeout),
 		IdempotencyKey: job.IdempotencyKey(a.Job, a.Execution, a.Trigger, a.ScheduledAt),
@@ -173,7 +161,7 @@ var outcomes = map[string]job.OutcomeStatus{
 func outcome(o client.Outcome) (job.Outcome, error) {
 	id, err := job.ParseExecutionID(o.ExecutionID)
 	if err != nil {
-		return job.Outcome{}, err
+		return job.Outcome{}, job.Invalids{{Field: "execution_id", Value: job.Show(o.ExecutionID), Want: "an execution's id"}}
 	}
 	status, ok := outcomes[o.Status]
 	if !ok {

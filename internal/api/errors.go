@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/strictjson"
@@ -44,6 +45,8 @@ var table = []struct {
 	{service.ErrForbidden, 403, "forbidden", ""},
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
 	{engine.ErrNotFound, 404, "not_found", "There is no such job or execution."},
+	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
+	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached just now; nothing was stored unless a later request with the same idempotency key shows so. Try again."},
 	{engine.ErrSchema, 503, "unavailable", "The store's schema is not ready."},

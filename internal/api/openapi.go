@@ -128,6 +128,9 @@ func (s *schemas) of(t reflect.Type) object {
 }
 
 func (s *schemas) named(t reflect.Type) object {
+	if t.Name() == "" {
+		return object{"type": "object"}
+	}
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 	ref := object{"$ref": "#/components/schemas/" + name}
 	if s.known[name] != nil {

@@ -105,6 +105,32 @@ func (s *Server) table() []route {
 			detail: "Those that are gone are listed for an hour, as DEAD.", status: 200, answer: of[client.Workers](), handle: s.listWorkers,
 		},
 		{
+			method: "POST", path: "/api/v1/workers", needs: tenant.Work, group: "Worker protocol", summary: "Register a worker",
+			detail: "Send the session it answers with in X-Worker-Session on every call below. A worker that does not beat for lease_seconds loses what it holds.",
+			body:   of[client.Registration](), sample: `{"host": "box-1", "kinds": ["send-email"], "capacity": 20}`, status: 201, answer: of[client.Session](), handle: s.registerWorker,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/claim", needs: tenant.Work, group: "Worker protocol", summary: "Wait for executions and lease them",
+			body: of[client.ClaimRequest](), sample: `{"max": 20, "wait_seconds": 20}`, status: 200, answer: of[client.Claimed](), handle: s.claim,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Keep the session alive, and hear what to stop",
+			detail: "Renews every lease of the session. Name what is held.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",
+			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused.",
+			body:   of[client.CompleteRequest](), sample: `{"outcomes": []}`, status: 200, answer: of[client.Verdicts](), handle: s.complete,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/release", needs: tenant.Work, group: "Worker protocol", summary: "Hand executions back at once, uncharged",
+			body: of[client.ReleaseRequest](), sample: `{"executions": []}`, status: 200, answer: of[struct{}](), handle: s.release,
+		},
+		{
+			method: "DELETE", path: "/api/v1/workers/{id}", needs: tenant.Work, group: "Worker protocol", summary: "Leave; everything held is handed back",
+			status: 200, answer: of[struct{}](), handle: s.leave,
+		},
+		{
 			method: "GET", path: "/healthz", needs: tenant.Open, group: "Health", summary: "Is the process alive?",
 			status: 200, answer: of[health](), handle: s.healthz,
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -26,7 +27,8 @@ type Authenticate func(ctx context.Context, authorization, tenantID string) (ten
 
 // Config is what the HTTP face is made of.
 type Config struct {
-	Service *service.Service
+	Service  *service.Service
+	Dispatch *dispatch.Dispatcher // for workers outside this process
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
@@ -59,7 +61,11 @@ func New(cfg Config) *Server {
 	return s
 }
 
-const deadline = 30 * time.Second
+// deadline is how long a request may take, but for one that waits for something.
+const (
+	deadline     = 30 * time.Second
+	waitDeadline = maxWait + 10*time.Second
+)
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +73,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if id == "" {
 		id = uuid.NewString()
 	}
-	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), deadline)
+	limit := deadline
+	if strings.HasSuffix(r.URL.Path, "/claim") {
+		limit = waitDeadline
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()
 	r = r.WithContext(ctx)
 	h := w.Header()

@@ -20,7 +20,7 @@ func definition(r client.JobRequest) (job.Definition, error) {
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
 		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy),
-		Priority: deref(r.Priority, job.DefaultPriority), Tags: r.Tags,
+		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags,
 	}
 	if r.Key != nil && *r.Key == "" {
 		v.Add("key", "", "a key, or null for none")
@@ -49,7 +49,7 @@ func definition(r client.JobRequest) (job.Definition, error) {
 func target(e client.Target) job.Target {
 	t := job.Target{
 		Kind: job.TargetKind(strings.ToLower(e.Target)), URL: e.CallbackURL, Method: strings.ToUpper(e.Method), Headers: e.Headers,
-		FollowRedirects: e.FollowRedirects, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
+		FollowRedirects: e.FollowRedirects, Handler: e.Kind, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
 		Timeout: seconds(deref(e.TimeoutSeconds, int64(job.DefaultTimeout/time.Second))), Duration: millis(e.DurationMS),
 	}
 	if t.Kind == "" {
@@ -100,8 +100,6 @@ func unavailable(r client.JobRequest, v *job.Invalids) {
 	text("overlap", r.Overlap, "allow")
 	text("catch_up", r.CatchUp, "latest")
 	no(r.CatchUpLimit != nil && *r.CatchUpLimit != 100, "catch_up_limit", deref(r.CatchUpLimit, 0), "100 or nothing")
-	text("queue", r.Queue, "default")
-	no(len(r.Labels) > 0, "labels", strings.Join(r.Labels, ", "), "an empty list")
 	no(r.MaxConcurrent != nil, "max_concurrent", deref(r.MaxConcurrent, 0), "null")
 	absent("concurrency_key", r.ConcurrencyKey)
 	absent("unique_key", r.UniqueKey)
@@ -133,7 +131,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		Execution: client.JobTarget{
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
-			WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
+			Kind: j.Target.Handler, WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
 		},
 		RetryPolicy: client.JobRetryPolicy{
 			MaxRetries: j.Retry.MaxRetries, Backoff: string(j.Retry.Backoff),
@@ -143,12 +141,10 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		Stats: client.Stats{
 			TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
 		},
-		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: []string{}, Queue: "default",
+		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: j.Labels, Queue: j.Queue,
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
-	if out.Tags == nil {
-		out.Tags = []string{}
-	}
+	out.Tags, out.Labels = list0(out.Tags), list0(out.Labels)
 	if len(j.Target.ExpectStatus) > 0 || j.Target.ExpectBody != "" {
 		out.Execution.Expect = &client.Expect{Status: j.Target.ExpectStatus, BodyContains: optional(j.Target.ExpectBody)}
 	}

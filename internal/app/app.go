@@ -101,6 +101,9 @@ func (r *running) background(name string, f func(context.Context)) {
 	})
 }
 
+// dispatches reports whether workers claim in this process: its own, or others over the API.
+func (r *running) dispatches() bool { return r.has("api") || r.has("worker") }
+
 func (r *running) has(role string) bool { return slices.Contains(r.Config.Roles, role) }
 
 // start brings up, in this order: the listener, the store, the clock, the HTTP server, the dispatcher, the scheduler, the workers.
@@ -146,7 +149,7 @@ func (r *running) start(ctx context.Context) error {
 	door := api.NewDoor(disp, clk)
 	hint := r.hints(store, disp)
 	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge})
-	key, err := r.serve(ctx, ln, store, svc, clk)
+	key, err := r.serve(ctx, ln, store, svc, disp, clk)
 	if err != nil {
 		return err
 	}
@@ -159,8 +162,10 @@ func (r *running) start(ctx context.Context) error {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
 	}
-	if r.has("worker") {
+	if r.dispatches() {
 		r.background("dispatcher", disp.Run)
+	}
+	if r.has("worker") {
 		r.work(door)
 	}
 	if r.Demo {
@@ -178,7 +183,7 @@ func (r *running) start(ctx context.Context) error {
 // hints is who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
 func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]job.Ready) {
 	offer := func([]job.Ready) {}
-	if r.has("worker") {
+	if r.dispatches() {
 		offer = disp.Offer
 	}
 	shared, ok := store.(engine.Notifier)
@@ -187,7 +192,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 	}
 	b := newBell(shared, r.log)
 	r.background("bell", b.Tell)
-	if r.has("worker") {
+	if r.dispatches() {
 		r.background("listener", func(ctx context.Context) { b.Hear(ctx, disp.Wake) })
 	}
 	return func(rs []job.Ready) {
@@ -199,9 +204,9 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
-func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, clk clock.Clock) (key string, err error) {
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")
@@ -218,8 +223,14 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
+	r.answer(ln, cfg)
+	return key, nil
+}
+
+// answer begins to answer HTTP on the listener.
+func (r *running) answer(ln net.Listener, cfg api.Config) {
 	server := &http.Server{
-		Handler: api.New(cfg), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: api.New(cfg), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, TLSConfig: r.tls, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	go func() {
@@ -236,11 +247,19 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		defer cancel()
 		return server.Shutdown(ctx)
 	})
-	return key, nil
 }
 
 // work begins to run executions in this process.
 func (r *running) work(door *api.Door) {
+	w := r.Config.Workers
+	r.pool(door, worker.Config{Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale})
+}
+
+// targets are what the executor of this binary runs.
+var targets = []string{string(job.HTTP), string(job.Simulate)}
+
+// pool begins to run executions from a source.
+func (r *running) pool(src worker.Source, cfg worker.Config) *worker.Pool {
 	exec := executor.New(executor.Config{
 		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log,
 		OwnAddrs: func() []netip.AddrPort {
@@ -255,11 +274,10 @@ func (r *running) work(door *api.Door) {
 	if err != nil {
 		host = "unknown"
 	}
-	w := r.Config.Workers
-	pool := worker.New(door, exec, worker.Config{
-		Host: host, Version: Version, Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale, Drain: w.Drain, Logger: r.log,
-	})
-	r.background("workers", pool.Run)
+	cfg.Host, cfg.Version, cfg.Targets, cfg.Drain, cfg.Logger = host, Version, targets, r.Config.Workers.Drain, r.log
+	p := worker.New(src, exec, cfg)
+	r.background("workers", p.Run)
+	return p
 }
 
 // loopback reports whether an address is only for this machine.

@@ -34,7 +34,7 @@ func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base
 			Target:   job.Target{Kind: job.Simulate, WorkKind: "sleep", Duration: time.Second, Timeout: 10 * time.Second},
 		},
 	} {
-		d.Priority, d.Tags = job.DefaultPriority, []string{"demo"}
+		d.Priority, d.Queue, d.Tags = job.DefaultPriority, job.DefaultQueue, []string{"demo"}
 		if d.Schedule.Type == 0 {
 			d.Schedule.Type = job.Immediate
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 // claim is a worker's wish for executions.
 type claim struct {
-	worker job.WorkerID
+	worker job.Worker
 	max    int
 	taken  atomic.Bool // by the matcher, which will answer, or by the caller, who no longer waits
 	reply  chan answer // of one
@@ -30,7 +29,11 @@ func (c *claim) answer(as []job.Attempt, err error) { c.reply <- answer{as, err}
 
 // Claim waits until there is at least one execution for the worker, and leases up to limit of them. It
 // answers nothing when ctx ends first.
-func (d *Dispatcher) Claim(ctx context.Context, w job.WorkerID, limit int) ([]job.Attempt, error) {
+func (d *Dispatcher) Claim(ctx context.Context, id job.WorkerID, limit int) ([]job.Attempt, error) {
+	w, err := d.Worker(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	for limit > 0 && ctx.Err() == nil {
 		as, err := d.claimOnce(ctx, w, limit)
 		if err != nil || len(as) > 0 {
@@ -41,7 +44,7 @@ func (d *Dispatcher) Claim(ctx context.Context, w job.WorkerID, limit int) ([]jo
 }
 
 // claimOnce waits for one match; it may come to nothing, where another server was quicker.
-func (d *Dispatcher) claimOnce(ctx context.Context, w job.WorkerID, limit int) ([]job.Attempt, error) {
+func (d *Dispatcher) claimOnce(ctx context.Context, w job.Worker, limit int) ([]job.Attempt, error) {
 	c := &claim{worker: w, max: limit, reply: make(chan answer, 1)}
 	select {
 	case d.claims <- c:
@@ -71,7 +74,6 @@ type matcher struct {
 	d       *Dispatcher
 	win     *window
 	waiting []*claim
-	suspect map[job.WorkerID]bool // sessions that may hold leases nobody was told of
 	swept   time.Time
 	woken   bool // something may be ready that no hint tells of
 }
@@ -87,7 +89,7 @@ func (m *matcher) pass(ctx context.Context) error {
 	if len(m.waiting) == 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	hungry := len(m.win.ready) == 0
+	hungry := !m.win.holds(m.serves)
 	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= m.d.cfg.Poll) {
 		lanes, err := m.d.store.Lanes(ctx)
 		if err != nil {
@@ -97,7 +99,7 @@ func (m *matcher) pass(ctx context.Context) error {
 		m.win.sweep(lanes)
 		m.swept, m.woken = now, false
 	}
-	if cs := m.win.dry(m.d.cfg.PerLane / 4); len(cs) > 0 {
+	if cs := m.win.dry(m.d.cfg.PerLane/4, m.serves); len(cs) > 0 {
 		per := max(1, min(m.d.cfg.PerLane, m.d.cfg.Window/len(cs)))
 		rs, err := m.d.store.Ready(ctx, cs, per)
 		if err != nil {
@@ -108,12 +110,17 @@ func (m *matcher) pass(ctx context.Context) error {
 	return m.lease(ctx)
 }
 
+// serves reports whether any of the waiting claims takes executions of the class.
+func (m *matcher) serves(c job.Class) bool {
+	return slices.ContainsFunc(m.waiting, func(x *claim) bool { return x.worker.Serves(c) })
+}
+
 // wait blocks until a claim and something to give it may have come together.
 func (m *matcher) wait(ctx context.Context) {
 	var timer <-chan time.Time
 	if len(m.waiting) > 0 {
 		pause := m.d.cfg.Poll
-		if len(m.win.ready) > 0 || m.d.missed.Load() || len(m.win.dry(0)) > 0 {
+		if m.win.holds(m.serves) || m.d.missed.Load() || len(m.win.dry(0, m.serves)) > 0 {
 			pause = 0
 		} else if at, ok := m.win.nextDue(); ok {
 			pause = min(pause, max(0, at.Sub(m.d.clock.Now())))
@@ -158,18 +165,18 @@ func (m *matcher) lease(ctx context.Context) error {
 	var grants []engine.Grant
 	var served []*claim
 	for _, c := range m.waiting {
-		if slices.ContainsFunc(served, func(s *claim) bool { return s.worker == c.worker }) {
+		if slices.ContainsFunc(served, func(s *claim) bool { return s.worker.ID == c.worker.ID }) {
 			continue // one grant a session and commit
 		}
-		rs := m.win.pick(c.max)
+		rs := m.win.pick(c.max, c.worker.Serves)
 		if len(rs) == 0 {
-			break
+			continue
 		}
 		if !c.taken.CompareAndSwap(false, true) {
 			m.win.offer(rs, m.d.clock.Now())
 			continue
 		}
-		g := engine.Grant{Worker: c.worker, Executions: make([]job.ExecutionID, len(rs))}
+		g := engine.Grant{Worker: c.worker.ID, Executions: make([]job.ExecutionID, len(rs))}
 		for i, r := range rs {
 			g.Executions[i] = r.ID
 		}
@@ -216,7 +223,7 @@ func (m *matcher) hand(as []job.Attempt, grants []engine.Grant, served []*claim)
 	}
 	m.d.mu.Lock()
 	for i, c := range served {
-		if s := m.d.known[c.worker]; s != nil {
+		if s := m.d.known[c.worker.ID]; s != nil {
 			for _, a := range parts[i] {
 				s.held[a.Token]++
 			}
@@ -233,29 +240,44 @@ func (m *matcher) hand(as []job.Attempt, grants []engine.Grant, served []*claim)
 func (m *matcher) fail(grants []engine.Grant, served []*claim, err error) {
 	m.d.missed.Store(true)
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return slices.Contains(served, c) })
-	for i, c := range served {
-		if !errors.Is(err, engine.ErrSession) {
-			m.suspect[grants[i].Worker] = true
+	m.d.mu.Lock()
+	for _, g := range grants {
+		switch s := m.d.known[g.Worker]; {
+		case s == nil:
+		case errors.Is(err, engine.ErrSession):
+			delete(m.d.known, g.Worker)
+		default:
+			s.suspect = true
 		}
+	}
+	m.d.mu.Unlock()
+	for _, c := range served {
 		c.answer(nil, err)
 	}
 }
 
-// disown returns what suspect sessions hold without anybody knowing.
+// disown returns what sessions in this process hold without anybody knowing. What others hold is told by their beats.
 func (m *matcher) disown(ctx context.Context) error {
-	for w := range m.suspect {
-		m.d.mu.Lock()
-		var keep []job.Token
-		if s := m.d.known[w]; s != nil {
-			keep = slices.Collect(maps.Keys(s.held))
+	type suspect struct {
+		id   job.WorkerID
+		keep []job.Lease
+	}
+	var all []suspect
+	m.d.mu.Lock()
+	for id, s := range m.d.known {
+		if s.suspect && s.local {
+			x := suspect{id: id}
+			for t := range s.held {
+				x.keep = append(x.keep, job.Lease{Token: t})
+			}
+			all = append(all, x)
 		}
-		m.d.mu.Unlock()
-		rs, err := m.d.store.Disown(ctx, w, keep)
-		if err != nil {
+	}
+	m.d.mu.Unlock()
+	for _, x := range all {
+		if err := m.d.disown(ctx, x.id, x.keep); err != nil {
 			return err
 		}
-		delete(m.suspect, w)
-		m.win.offer(rs, m.d.clock.Now())
 	}
 	return nil
 }

@@ -54,12 +54,15 @@ type Dispatcher struct {
 	done   chan struct{}
 
 	mu    sync.Mutex
-	known map[job.WorkerID]*session // guarded by mu: the sessions that registered here
+	known map[job.WorkerID]*session // guarded by mu: the sessions that are served here
 }
 
-// session is what a dispatcher knows of a worker that registered with it.
+// session is what a dispatcher knows of a worker that it serves.
 type session struct {
-	held      map[job.Token]int // how many executions it holds under each token
+	worker    job.Worker
+	local     bool              // it claims here and nowhere else
+	held      map[job.Token]int // how many executions it was given here under each token
+	suspect   bool              // a lease for it was not answered: it may hold what nobody was told of
 	completed int64
 	failed    int64
 }
@@ -96,24 +99,59 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Register begins a worker's session.
+// Register begins the session of a worker outside this process, which may claim at any server.
 func (d *Dispatcher) Register(ctx context.Context, w job.Worker) error {
+	return d.register(ctx, w, false)
+}
+
+// RegisterLocal begins the session of a worker in this process, which claims here and nowhere else.
+func (d *Dispatcher) RegisterLocal(ctx context.Context, w job.Worker) error {
+	return d.register(ctx, w, true)
+}
+
+func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) error {
 	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.known[w.ID] = &session{held: map[job.Token]int{}}
+	d.known[w.ID] = &session{worker: w, local: local, held: map[job.Token]int{}}
 	return nil
+}
+
+// Worker finds the worker of a session, also of one that began at another server. engine.ErrSession if there is none,
+// or it has ended.
+func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
+	d.mu.Lock()
+	s := d.known[id]
+	d.mu.Unlock()
+	if s != nil {
+		return s.worker, nil
+	}
+	w, err := d.store.Worker(ctx, id)
+	switch {
+	case errors.Is(err, engine.ErrNotFound) || err == nil && w.Ended:
+		return job.Worker{}, engine.ErrSession
+	case err != nil:
+		return job.Worker{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known[id] == nil {
+		d.known[id] = &session{worker: w, held: map[job.Token]int{}}
+	}
+	return w, nil
 }
 
 // Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
 // engine.ErrSession if it has ended.
-func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, running int, draining bool) ([]job.Order, error) {
-	beat := job.Beat{Running: running, Draining: draining}
+func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease, draining bool) ([]job.Order, error) {
+	beat := job.Beat{Running: len(held), Draining: draining}
+	suspect := false
 	d.mu.Lock()
 	if s := d.known[w]; s != nil {
 		beat.Completed, beat.Failed = s.completed, s.failed
+		suspect = s.suspect && !s.local
 	}
 	d.mu.Unlock()
 	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat}}, d.cfg.LeaseTTL)
@@ -126,7 +164,31 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, running int, drai
 		d.mu.Unlock()
 		return nil, engine.ErrSession
 	}
+	if suspect {
+		if err := d.disown(ctx, w, held); err != nil {
+			return nil, err
+		}
+	}
 	return got.Orders, nil
+}
+
+// disown returns what a session holds beyond what its worker has just said it holds.
+func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Lease) error {
+	keep := make([]job.Token, len(held))
+	for i, l := range held {
+		keep[i] = l.Token
+	}
+	rs, err := d.store.Disown(ctx, w, keep)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	if s := d.known[w]; s != nil {
+		s.suspect = false
+	}
+	d.mu.Unlock()
+	d.Offer(rs)
+	return nil
 }
 
 // Leave ends a worker's session; what it held is offered to others at once.
@@ -199,7 +261,7 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 			unsuccessful++
 		}
 		if h, ok := held[ls[i]]; ok && !fs[i].Then.Status.Final() {
-			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
+			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Class: h.Class, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
 		}
 	}
 	d.settle(w, ls, completed, unsuccessful)
@@ -226,7 +288,7 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 // Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), suspect: map[job.WorkerID]bool{}}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window)}
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)

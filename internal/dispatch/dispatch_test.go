@@ -176,7 +176,7 @@ func TestAnUnansweredLeaseIsDisowned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
 		d := running(t, f, Config{})
-		if err := d.Register(t.Context(), job.Worker{ID: w1}); err != nil {
+		if err := d.RegisterLocal(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
 			t.Fatal(err)
 		}
 		f.add(ready(1, time.Now()))
@@ -249,11 +249,11 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%d came back, %v", len(back), err)
 		}
 		f.orders = []job.Order{{Worker: w1, Kind: job.OrderCancel}}
-		if got, err := d.Beat(t.Context(), w1, 1, true); err != nil || len(got) != 1 {
+		if got, err := d.Beat(t.Context(), w1, make([]job.Lease, 1), true); err != nil || len(got) != 1 {
 			t.Errorf("beat: %v, %v", got, err)
 		}
 		f.ended = true
-		if _, err := d.Beat(t.Context(), w1, 0, false); !errors.Is(err, engine.ErrSession) {
+		if _, err := d.Beat(t.Context(), w1, nil, false); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("beat: got %v, want ErrSession", err)
 		}
 		f.add(ready(3, time.Now()))
@@ -267,7 +267,7 @@ func TestBeatsTellHowAWorkerDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
 		d := running(t, f, Config{})
-		if err := d.Register(t.Context(), job.Worker{ID: w1}); err != nil {
+		if err := d.RegisterLocal(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
 			t.Fatal(err)
 		}
 		f.add(ready(1, time.Now()), ready(2, time.Now()), ready(3, time.Now()))
@@ -279,7 +279,7 @@ func TestBeatsTellHowAWorkerDoes(t *testing.T) {
 		if _, err := d.Report(t.Context(), w1, outcomes); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Beat(t.Context(), w1, 1, false); err != nil {
+		if _, err := d.Beat(t.Context(), w1, make([]job.Lease, 1), false); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := f.beats[0], (engine.Renewal{Worker: w1, Beat: job.Beat{Running: 1, Completed: 1, Failed: 1}}); got != want {
@@ -303,18 +303,96 @@ func TestStop(t *testing.T) {
 	})
 }
 
+func all(job.Class) bool { return true }
+
+// A worker is given what it serves, in order, and what it does not serve stays for others.
+func TestClaimsByClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{PerLane: 5})
+		gpu := job.Needs{Target: job.HTTP, Queue: "default", Labels: []string{"gpu"}}.Class()
+		for i := range 100 {
+			r := ready(i, time.Now().Add(time.Duration(i-200)*time.Second))
+			if r.Class = "http"; i < 90 {
+				r.Class = gpu // in front of all others
+			}
+			f.add(r)
+		}
+		plain, strong := job.Worker{ID: job.WorkerID{1}, Targets: []string{"http"}}, job.Worker{ID: job.WorkerID{2}, Targets: []string{"http"}, Labels: []string{"gpu"}}
+		for _, w := range []job.Worker{plain, strong} {
+			if err := d.Register(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		as, err := d.Claim(t.Context(), plain.ID, 100)
+		for err == nil && len(as) < 10 {
+			var more []job.Attempt
+			more, err = d.Claim(t.Context(), plain.ID, 100)
+			as = append(as, more...)
+		}
+		if err != nil || len(as) != 10 {
+			t.Fatalf("%d attempts, %v", len(as), err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if as, err := d.Claim(short, plain.ID, 100); err != nil || len(as) != 0 {
+			t.Errorf("it was given %d that it does not serve, %v", len(as), err)
+		}
+		n := 0
+		for n < 90 {
+			as, err := d.Claim(t.Context(), strong.ID, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(as)
+		}
+	})
+}
+
+// A worker elsewhere whose lease was not answered tells with its beat what it holds; the rest goes back.
+func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		known, err := d.Claim(t.Context(), w1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(2, time.Now()))
+		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
+		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := d.Beat(t.Context(), w1, []job.Lease{known[0].Lease}, false); err != nil {
+			t.Fatal(err)
+		}
+		as, err := d.Claim(t.Context(), w1, 5)
+		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
+			t.Errorf("got %v, %v", as, err)
+		}
+		if len(f.held) != 2 {
+			t.Errorf("%d are held", len(f.held))
+		}
+	})
+}
+
 // However a backlog is cut into lanes, offers and reads, it is picked in rank order.
 func TestWindowPicksInRankOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		f := newFake(func() time.Time { return now })
-		var all []job.Ready
+		var backlog []job.Ready
 		for i := range rapid.IntRange(0, 120).Draw(t, "n") {
 			r := job.Ready{
 				ID: job.ExecutionID{15: byte(i)}, Tenant: "t", Partition: job.Partition(rapid.IntRange(0, 2).Draw(t, "part")),
+				Class:    rapid.SampledFrom([]job.Class{"http", "worker\x1fx"}).Draw(t, "class"),
 				Priority: rapid.IntRange(1, 3).Draw(t, "priority"), DueAt: now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second),
 			}
-			all = append(all, r)
+			backlog = append(backlog, r)
 			f.add(r)
 		}
 		w := newWindow(1000)
@@ -323,12 +401,12 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		w.sweep(lanes)
 		var got []job.Ready
 		for {
-			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low")); len(cs) > 0 {
+			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), all); len(cs) > 0 {
 				rs, _ := f.Ready(t.Context(), cs, per)
 				w.refill(cs, rs, per)
 				continue
 			}
-			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"))
+			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"), all)
 			if len(picked) == 0 {
 				break
 			}
@@ -341,14 +419,14 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 				w.sweep(lanes)
 			}
 		}
-		slices.SortFunc(all, func(a, b job.Ready) int {
+		slices.SortFunc(backlog, func(a, b job.Ready) int {
 			if a.Before(b) {
 				return -1
 			}
 			return 1
 		})
-		if !slices.Equal(got, all) {
-			t.Fatalf("picked %d of %d, or not in order", len(got), len(all))
+		if !slices.Equal(got, backlog) {
+			t.Fatalf("picked %d of %d, or not in order", len(got), len(backlog))
 		}
 		if len(w.known) != 0 {
 			t.Fatalf("%d are known although none is left", len(w.known))
@@ -372,7 +450,7 @@ func TestWindowIsBounded(t *testing.T) {
 		t.Errorf("it holds %d", len(w.known))
 	}
 	w.ripen(now.Add(time.Hour))
-	if got := len(w.pick(1000)); got != 100 {
+	if got := len(w.pick(1000, all)); got != 100 {
 		t.Errorf("picked %d", got)
 	}
 }

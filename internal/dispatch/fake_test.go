@@ -43,6 +43,18 @@ func (f *fakeStore) add(rs ...job.Ready) {
 
 func (f *fakeStore) Register(context.Context, job.Worker, time.Duration) error { return nil }
 
+// everything is what a worker of the tests serves.
+var everything = []string{"", "http", "worker", "simulate"}
+
+func (f *fakeStore) Worker(_ context.Context, id job.WorkerID) (job.Worker, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return job.Worker{ID: id, Ended: true}, nil
+	}
+	return job.Worker{ID: id, Targets: everything}, nil
+}
+
 func (f *fakeStore) Renew(_ context.Context, rs []engine.Renewal, _ time.Duration) (engine.Orders, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,7 +171,7 @@ func (f *fakeStore) Held(_ context.Context, ls []job.Lease) ([]job.Held, error) 
 	for _, l := range ls {
 		if r, ok := f.held[l]; ok {
 			out = append(out, job.Held{
-				Execution: job.Execution{ID: l.Execution, Token: l.Token, Status: job.Running, Tries: f.tries[l.Execution], MaxAttempts: 3, Partition: r.Partition, Priority: r.Priority, Tenant: r.Tenant},
+				Execution: job.Execution{ID: l.Execution, Token: l.Token, Status: job.Running, Tries: f.tries[l.Execution], MaxAttempts: 3, Partition: r.Partition, Class: r.Class, Priority: r.Priority, Tenant: r.Tenant},
 				Retry:     job.RetryPolicy{MaxRetries: 2, Backoff: job.Fixed, InitialDelay: time.Second, MaxDelay: time.Second}, JobState: job.Active,
 			})
 		}

@@ -11,7 +11,7 @@ import (
 // window holds the executions that may be leased next. One goroutine owns it.
 type window struct {
 	size  int // how many executions it holds at the most
-	ready byRank
+	ready map[job.Class]*byRank
 	later byDue
 	known map[job.ExecutionID]bool // what is in ready or later
 	lanes map[job.Lane]*lane
@@ -26,7 +26,7 @@ type lane struct {
 }
 
 func newWindow(size int) *window {
-	return &window{size: size, known: map[job.ExecutionID]bool{}, lanes: map[job.Lane]*lane{}}
+	return &window{size: size, ready: map[job.Class]*byRank{}, known: map[job.ExecutionID]bool{}, lanes: map[job.Lane]*lane{}}
 }
 
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep.
@@ -45,7 +45,12 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 }
 
 func (w *window) admit(r job.Ready) {
-	heap.Push(&w.ready, r)
+	h := w.ready[r.Class]
+	if h == nil {
+		h = &byRank{}
+		w.ready[r.Class] = h
+	}
+	heap.Push(h, r)
 	w.lane(r.Lane()).loaded++
 }
 
@@ -81,6 +86,11 @@ func (w *window) sweep(lanes []job.Lane) {
 		l := w.lane(k)
 		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
 	}
+	for c, h := range w.ready {
+		if len(*h) == 0 {
+			delete(w.ready, c)
+		}
+	}
 	for k, l := range w.lanes {
 		if !seen[k] && l.loaded == 0 {
 			delete(w.lanes, k)
@@ -90,14 +100,14 @@ func (w *window) sweep(lanes []job.Lane) {
 	}
 }
 
-// dry lists the lanes that must be read before the window can tell what comes
-// first: those with nothing loaded although the store may hold more. Where there
-// is one, lanes that run low are read along with it.
-func (w *window) dry(low int) []engine.LaneCursor {
+// dry lists the lanes of the served classes that must be read before the window
+// can tell what comes first: those with nothing loaded although the store may
+// hold more. Where there is one, lanes that run low are read along with it.
+func (w *window) dry(low int, serves func(job.Class) bool) []engine.LaneCursor {
 	var cs []engine.LaneCursor
 	must := false
 	for k, l := range w.lanes {
-		if l.more && l.loaded <= low {
+		if l.more && l.loaded <= low && serves(k.Class) {
 			cs = append(cs, engine.LaneCursor{Lane: k, DueAt: l.dueAt, After: l.after})
 			must = must || l.loaded == 0
 		}
@@ -125,12 +135,37 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 	}
 }
 
-// pick takes out up to n executions in rank order. It stops short where a lane
-// has run out that the store may hold more of, since that might come first.
-func (w *window) pick(n int) []job.Ready {
-	picked := make([]job.Ready, 0, min(n, len(w.ready)))
-	for len(picked) < n && len(w.ready) > 0 {
-		r := heap.Pop(&w.ready).(job.Ready)
+// holds reports whether there is anything to pick of the served classes.
+func (w *window) holds(serves func(job.Class) bool) bool {
+	for c, h := range w.ready {
+		if len(*h) > 0 && serves(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// pick takes out up to n executions of the served classes in rank order. It stops short where a
+// lane has run out that the store may hold more of, since that might come first.
+func (w *window) pick(n int, serves func(job.Class) bool) []job.Ready {
+	var heaps []*byRank
+	for c, h := range w.ready {
+		if len(*h) > 0 && serves(c) {
+			heaps = append(heaps, h)
+		}
+	}
+	var picked []job.Ready
+	for len(picked) < n {
+		var best *byRank
+		for _, h := range heaps {
+			if len(*h) > 0 && (best == nil || (*h)[0].Before((*best)[0])) {
+				best = h
+			}
+		}
+		if best == nil {
+			break
+		}
+		r := heap.Pop(best).(job.Ready)
 		delete(w.known, r.ID)
 		picked = append(picked, r)
 		l := w.lanes[r.Lane()]

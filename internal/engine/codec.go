@@ -22,6 +22,7 @@ type storedTarget struct {
 	Status  []int             `json:"es,omitempty"`
 	Body    string            `json:"eb,omitempty"`
 	Follow  bool              `json:"f,omitempty"`
+	Handler string            `json:"hk,omitempty"`
 	Work    string            `json:"w,omitempty"`
 	Length  time.Duration     `json:"d,omitempty"`
 	Fails   int               `json:"fa,omitempty"`
@@ -29,7 +30,7 @@ type storedTarget struct {
 
 // EncodeTarget is the stored form of what an execution runs.
 func EncodeTarget(t job.Target) []byte {
-	return encode(storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.WorkKind, t.Duration, t.FailAttempts})
+	return encode(storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts})
 }
 
 // DecodeTarget reads what EncodeTarget wrote.
@@ -40,7 +41,7 @@ func DecodeTarget(b []byte) (job.Target, error) {
 	}
 	return job.Target{
 		Kind: s.Kind, Timeout: s.Timeout, URL: s.URL, Method: s.Method, Headers: s.Headers,
-		ExpectStatus: s.Status, ExpectBody: s.Body, FollowRedirects: s.Follow,
+		ExpectStatus: s.Status, ExpectBody: s.Body, FollowRedirects: s.Follow, Handler: s.Handler,
 		WorkKind: s.Work, Duration: s.Length, FailAttempts: s.Fails,
 	}, nil
 }
@@ -54,6 +55,8 @@ type storedSpec struct {
 	Max         time.Duration `json:"x,omitempty"`
 	Owner       string        `json:"o,omitempty"`
 	Runbook     string        `json:"rb,omitempty"`
+	Queue       string        `json:"q,omitempty"`
+	Labels      []string      `json:"l,omitempty"`
 }
 
 // EncodeSpec is the stored form of the parts of a definition that have no
@@ -62,7 +65,7 @@ type storedSpec struct {
 func EncodeSpec(d job.Definition) []byte {
 	s := storedSpec{
 		Description: d.Description, Retries: d.Retry.MaxRetries, Backoff: d.Retry.Backoff, Initial: d.Retry.InitialDelay, Max: d.Retry.MaxDelay,
-		Owner: d.Owner, Runbook: d.Runbook,
+		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
 	if !d.Schedule.At.IsZero() {
 		s.At = &d.Schedule.At
@@ -76,7 +79,7 @@ func DecodeSpec(b []byte, d *job.Definition) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("read a stored definition: %w", err)
 	}
-	d.Description, d.Owner, d.Runbook = s.Description, s.Owner, s.Runbook
+	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = s.Description, s.Owner, s.Runbook, s.Queue, s.Labels
 	d.Retry = job.RetryPolicy{MaxRetries: s.Retries, Backoff: s.Backoff, InitialDelay: s.Initial, MaxDelay: s.Max}
 	if s.At != nil {
 		d.Schedule.At = s.At.UTC()

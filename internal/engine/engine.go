@@ -166,7 +166,7 @@ type Firings interface {
 
 // Due is a job whose instant has come, or comes soon.
 type Due struct {
-	Job      job.Job // without payload, statistics and target
+	Job      job.Job // without its payload
 	Revision int
 }
 
@@ -188,6 +188,8 @@ type Leases interface {
 	// orders for the others, each of which comes with every renewal until the worker no longer needs it: a cancel
 	// while the execution is held under its token, a lost for an hour.
 	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
+	// Worker finds a session, also one that has ended lately; ErrNotFound if there is none.
+	Worker(ctx context.Context, w job.WorkerID) (job.Worker, error)
 	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	// Leave ends a session at once and returns what it held to the queue, uncharged.

@@ -84,7 +84,7 @@ func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.Executio
 	if !old.Status.Final() {
 		return old, nil, &NotDone{"retry", fmt.Sprintf("The execution is %s; only a finished one can be run again.", old.Status)}
 	}
-	return s.rerun(ctx, p, old.Rerun(job.ExecutionID(newID()), job.ByRetry, payload, s.now()), false, once)
+	return s.rerun(ctx, p, old, job.ByRetry, payload, false, once)
 }
 
 // Redrive runs a dead letter again, as a new execution. *NotDone if it is no dead letter.
@@ -96,10 +96,15 @@ func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.Execut
 	if err != nil {
 		return e, nil, err
 	}
-	return s.rerun(ctx, p, old.Rerun(job.ExecutionID(newID()), job.ByRedrive, nil, s.now()), true, once)
+	return s.rerun(ctx, p, old, job.ByRedrive, nil, true, once)
 }
 
-func (s *Service) rerun(ctx context.Context, p tenant.Principal, e job.Execution, dead bool, once Once[job.Execution]) (job.Execution, []byte, error) {
+func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Execution, t job.Trigger, payload []byte, dead bool, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+	j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: old.Job})
+	if err != nil {
+		return e, nil, err
+	}
+	e = old.Rerun(job.ExecutionID(newID()), t, j.Class(), payload, s.now())
 	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
 	if err != nil {
 		return e, nil, fmt.Errorf("run again: %w", err)

@@ -27,7 +27,7 @@ func (f fakeStore) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 
 func noop() job.Definition {
 	return job.Definition{
-		Name: "n", Priority: 5, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry,
+		Name: "n", Priority: 5, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry,
 		Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: time.Second},
 	}
 }

@@ -126,9 +126,9 @@ func (p *rawPostgres) insert(ctx context.Context, c *pgx.Conn, n int) ([]rawJob,
 			return err
 		}
 		_, err = tx.CopyFrom(ctx, pgx.Identifier{"live"},
-			[]string{"due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "tally", "id", "job", "tenant"},
+			[]string{"due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "tally", "id", "job", "tenant", "class"},
 			pgx.CopyFromSlice(n, func(i int) ([]any, error) {
-				return []any{now, now, 0, 4, int(jobs[i].job[15] & 63), 5, 1, false, jobs[i].id, jobs[i].job, "default"}, nil
+				return []any{now, now, 0, 4, int(jobs[i].job[15] & 63), 5, 1, false, jobs[i].id, jobs[i].job, "default", "simulate"}, nil
 			}))
 		return err
 	})

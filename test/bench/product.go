@@ -30,7 +30,7 @@ var payload = []byte(`{"text":"` + strings.Repeat("x", 256-11) + `"}`)
 
 func definition() job.Definition {
 	return job.Definition{
-		Name: "bench", Priority: job.DefaultPriority, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Payload: payload,
+		Name: "bench", Priority: job.DefaultPriority, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Payload: payload,
 		Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
 	}
 }
@@ -97,8 +97,8 @@ func (p *product) phases(ctx context.Context, s settings) (r rates, err error) {
 	}
 	r.insert = perSecond(s.jobs, began)
 
-	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "bench", StartedAt: x.clock.Now()}
-	if err := x.dispatch.Register(ctx, w); err != nil {
+	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "bench", Targets: []string{"simulate"}, StartedAt: x.clock.Now()}
+	if err := x.dispatch.RegisterLocal(ctx, w); err != nil {
 		return r, err
 	}
 	began = time.Now()
@@ -164,7 +164,7 @@ func (p *product) life(ctx context.Context, s settings) (float64, error) {
 	exec := executor.New(executor.Config{Version: "bench"})
 	defer exec.Close()
 	src := counted{api.NewDoor(x.dispatch, x.clock), &left, make(chan struct{}), &refused}
-	pool := worker.New(src, exec, worker.Config{Host: "bench", Slots: 8, Logger: quiet})
+	pool := worker.New(src, exec, worker.Config{Host: "bench", Targets: []string{"simulate"}, Slots: 8, Logger: quiet})
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup

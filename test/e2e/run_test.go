@@ -267,6 +267,85 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// A process that stands still past its lease, in the middle of a backlog, loses nothing: what it held is run again, by
+// itself or by another, and its late results are refused.
+func TestAPausePastTheLease(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		p := serve(t, where)
+		one := `{"name": "short", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 1}}`
+		made := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", "["+strings.Repeat(one+",", 1999)+one+"]")
+		for range 2 {
+			p.cmd.Process.Signal(syscall.SIGSTOP)
+			<-time.After(4 * time.Second) // longer than the lease of 3
+			p.cmd.Process.Signal(syscall.SIGCONT)
+			<-time.After(100 * time.Millisecond)
+		}
+		for _, j := range made.Jobs {
+			p.ends(j.ExecutionID, "SUCCEEDED")
+		}
+	})
+}
+
+// Workers are separate processes on either store; one that is killed loses what it ran to another.
+func TestWorkerProcesses(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		s := newSink(t)
+		block := make(chan struct{})
+		s.set(func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-block:
+			case <-r.Context().Done():
+			}
+		})
+		server := serve(t, where, "--roles", "api,scheduler")
+		env := append(settings, "CARILLON_TOKEN="+key)
+		plain := start(t, env, "worker", "--server", server.base, "--capacity", "4")
+		j := server.create(s.call(""))
+		eventually(t, 20*time.Second, "the first attempt", func() bool { return len(s.seen()) == 1 })
+		gpu := server.create(`{"name": "needs a gpu", "labels": ["gpu"], "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		plain.signal(syscall.SIGKILL)
+		close(block)
+		strong := start(t, env, "worker", "--server", server.base, "--labels", "gpu,eu")
+		if e := server.ends(gpu.ExecutionID, "SUCCEEDED"); e.AttemptNumber != 1 {
+			t.Errorf("attempt %d", e.AttemptNumber)
+		}
+		if e := server.ends(j.ExecutionID, "SUCCEEDED"); e.AttemptNumber != 2 || e.LostAttempts != 1 {
+			t.Errorf("attempt %d, lost %d", e.AttemptNumber, e.LostAttempts)
+		}
+		ws := want[client.Workers](server, 200, "GET", "/api/v1/workers", "").Workers
+		if len(ws) != 2 || ws[0].Status == "DEAD" || ws[1].Status != "DEAD" || len(ws[0].Labels) != 2 {
+			t.Errorf("workers: %+v", ws)
+		}
+		if code := strong.signal(syscall.SIGTERM); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+// Workers outlive the server: they finish what they hold and report when it is back. (On SQLite a new server
+// process ends the sessions of the one before, so there the execution is run again.)
+func TestTheServerDiesAndComesBack(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	s := newSink(t)
+	block := make(chan struct{})
+	s.set(func(http.ResponseWriter, *http.Request) { <-block })
+	listen := []string{"serve", "--database", where, "--roles", "api,scheduler"}
+	env := append(settings, "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=30", "CARILLON_TOKEN="+key)
+	server := start(t, env, listen...)
+	start(t, env, "worker", "--server", server.base)
+	j := server.create(s.call(""))
+	eventually(t, 20*time.Second, "the run", func() bool { return len(s.seen()) == 1 })
+	server.signal(syscall.SIGKILL)
+	close(block) // it ends while there is no server
+	back := launch(t, env, append(listen, "--listen", strings.TrimPrefix(server.base, "http://"))...)
+	back.base = server.base
+	eventually(t, 20*time.Second, "the server", func() bool { code, _, err := back.ask("GET", "/readyz", ""); return err == nil && code == 200 })
+	if e := back.ends(j.ExecutionID, "SUCCEEDED"); e.AttemptNumber != 1 || e.LostAttempts != 0 || len(s.seen()) != 1 {
+		t.Errorf("attempt %d, lost %d, %d arrivals", e.AttemptNumber, e.LostAttempts, len(s.seen()))
+	}
+}
+
 func TestSIGTERMDrains(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		s := newSink(t)

@@ -23,6 +23,7 @@ const (
 	maxName        = 255
 	maxDescription = 10_000
 	maxTags        = 50
+	maxLabels      = 20
 	maxTag         = 100
 	maxURL         = 2048
 	maxHeaders     = 100
@@ -64,6 +65,17 @@ func (d Definition) Check() Invalids {
 	if d.Priority < 1 || d.Priority > 10 {
 		v.Add("priority", d.Priority, "a whole number from 1 (highest) to 10")
 	}
+	if !ValidKey(d.Queue) {
+		v.Add("queue", d.Queue, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+	if len(d.Labels) > maxLabels {
+		v.Add("labels", fmt.Sprintf("%d labels", len(d.Labels)), "at most 20 labels")
+	}
+	for i, l := range d.Labels {
+		if !ValidName(l) {
+			v.Add(fmt.Sprintf("labels[%d]", i), l, "1 to 128 of letters, digits, '.', '_', ':', '/' and '-'")
+		}
+	}
 	d.checkTags(&v)
 	d.Schedule.check(&v)
 	d.Target.check(&v)
@@ -82,6 +94,20 @@ func (d Definition) checkTags(v *Invalids) {
 			v.Add(fmt.Sprintf("tags[%d]", i), t, "each tag only once")
 		}
 	}
+}
+
+// ValidName reports whether s may name a label or the kind of a handler.
+func ValidName(s string) bool {
+	if len(s) < 1 || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._:/-", c) >= 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // ValidKey reports whether s may stand as a job's key.
@@ -126,21 +152,40 @@ func (t Target) check(v *Invalids) {
 	switch t.Kind {
 	case HTTP:
 		t.checkHTTP(v)
-		t.refuse(v, t.WorkKind != "", "work_kind", t.WorkKind)
-		t.refuse(v, t.Duration != 0, "duration_ms", t.Duration.Milliseconds())
-		t.refuse(v, t.FailAttempts != 0, "fail_attempts", t.FailAttempts)
+		t.refuseWork(v)
 	case Simulate:
 		t.checkSimulate(v)
-		t.refuse(v, t.URL != "", "callback_url", t.URL)
-		t.refuse(v, t.Method != "", "method", t.Method)
-		t.refuse(v, len(t.Headers) > 0, "headers", fmt.Sprintf("%d headers", len(t.Headers)))
-		t.refuse(v, len(t.ExpectStatus) > 0 || t.ExpectBody != "", "expect", "")
-		t.refuse(v, t.FollowRedirects, "follow_redirects", true)
-	case Command, Handler:
-		v.Add("execution.target", string(t.Kind), "http or simulate; command and worker are not available in this version")
+		t.refuseHTTP(v)
+	case Handler:
+		if !ValidName(t.Handler) {
+			v.Add("execution.kind", t.Handler, "the kind of handler: 1 to 128 of letters, digits, '.', '_', ':', '/' and '-'")
+		}
+		t.refuseHTTP(v)
+		t.refuseWork(v)
+	case Command:
+		v.Add("execution.target", string(t.Kind), "http, worker or simulate; command is not available in this version")
 	default:
-		v.Add("execution.target", string(t.Kind), "one of http, simulate")
+		v.Add("execution.target", string(t.Kind), "one of http, worker, simulate")
 	}
+	if t.Kind != Handler {
+		t.refuse(v, t.Handler != "", "kind", t.Handler)
+	}
+}
+
+// refuseHTTP refuses what only the target http takes.
+func (t Target) refuseHTTP(v *Invalids) {
+	t.refuse(v, t.URL != "", "callback_url", t.URL)
+	t.refuse(v, t.Method != "", "method", t.Method)
+	t.refuse(v, len(t.Headers) > 0, "headers", fmt.Sprintf("%d headers", len(t.Headers)))
+	t.refuse(v, len(t.ExpectStatus) > 0 || t.ExpectBody != "", "expect", "")
+	t.refuse(v, t.FollowRedirects, "follow_redirects", true)
+}
+
+// refuseWork refuses what only the target simulate takes.
+func (t Target) refuseWork(v *Invalids) {
+	t.refuse(v, t.WorkKind != "", "work_kind", t.WorkKind)
+	t.refuse(v, t.Duration != 0, "duration_ms", t.Duration.Milliseconds())
+	t.refuse(v, t.FailAttempts != 0, "fail_attempts", t.FailAttempts)
 }
 
 func (t Target) refuse(v *Invalids, given bool, field string, value any) {

@@ -8,7 +8,7 @@ import (
 
 func good() Definition {
 	return Definition{
-		Name: "n", Priority: 5, Schedule: Schedule{Type: Immediate}, Retry: DefaultRetry,
+		Name: "n", Priority: 5, Queue: DefaultQueue, Schedule: Schedule{Type: Immediate}, Retry: DefaultRetry,
 		Target: Target{Kind: HTTP, URL: "https://example.com/x", Method: "POST", Timeout: DefaultTimeout},
 	}
 }
@@ -26,6 +26,8 @@ func TestCheckAccepts(t *testing.T) {
 		"IPv6":                func(d *Definition) { d.Target.URL = "http://[::1]:80/a?b=c" },
 		"headers":             func(d *Definition) { d.Target.Headers = map[string]string{"X-A": "b\tc", "Authorization": "Bearer x"} },
 		"simulate":            func(d *Definition) { d.Target = Target{Kind: Simulate, WorkKind: "noop", Timeout: time.Second} },
+		"a handler":           func(d *Definition) { d.Target = Target{Kind: Handler, Handler: "send:email", Timeout: time.Second} },
+		"a queue and labels":  func(d *Definition) { d.Queue = "slow"; d.Labels = []string{"gpu", "eu/west"} },
 		"no retries":          func(d *Definition) { d.Retry = RetryPolicy{Backoff: Fixed} },
 		"line breaks in text": func(d *Definition) { d.Description = "a\nb\tc" },
 		"expectations":        func(d *Definition) { d.Target.ExpectStatus = []int{200, 404}; d.Target.ExpectBody = "ok" },
@@ -73,6 +75,16 @@ func TestCheckRefuses(t *testing.T) {
 		{"no type", "schedule.type", func(d *Definition) { d.Schedule = Schedule{} }},
 		{"no target", "execution.target", func(d *Definition) { d.Target.Kind = "ftp" }},
 		{"command", "execution.target", func(d *Definition) { d.Target.Kind = Command }},
+		{"no queue", "queue", func(d *Definition) { d.Queue = "" }},
+		{"a bad queue", "queue", func(d *Definition) { d.Queue = "Slow One" }},
+		{"a bad label", "labels[1]", func(d *Definition) { d.Labels = []string{"a", "b,c"} }},
+		{"too many labels", "labels", func(d *Definition) { d.Labels = make([]string, 21) }},
+		{"no kind", "execution.kind", func(d *Definition) { d.Target = Target{Kind: Handler, Timeout: time.Second} }},
+		{"a bad kind", "execution.kind", func(d *Definition) { d.Target = Target{Kind: Handler, Handler: "a b", Timeout: time.Second} }},
+		{"a kind with http", "execution.kind", func(d *Definition) { d.Target.Handler = "x" }},
+		{"a URL with a handler", "execution.callback_url", func(d *Definition) {
+			d.Target = Target{Kind: Handler, Handler: "x", URL: "http://h", Timeout: time.Second}
+		}},
 		{"no time", "execution.timeout_seconds", func(d *Definition) { d.Target.Timeout = 0 }},
 		{"too much time", "execution.timeout_seconds", func(d *Definition) { d.Target.Timeout = maxTimeout + time.Second }},
 		{"no URL", "execution.callback_url", func(d *Definition) { d.Target.URL = "" }},

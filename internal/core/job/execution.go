@@ -47,6 +47,7 @@ type Execution struct {
 	MaxAttempts int
 	Priority    int
 	Partition   Partition
+	Class       Class     // while it is live
 	CancelAt    time.Time // when it was asked to stop; zero: it was not
 	Worker      WorkerID  // who holds it, or held it last
 	Token       Token     // of the newest lease
@@ -66,25 +67,25 @@ func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
 	}
 	return Execution{
 		ID: id, Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: Pending, Trigger: BySchedule,
-		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID),
+		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID), Class: j.Class(),
 	}
 }
 
-// Rerun is a new execution of a finished one, with the payload it had unless another is given.
-func (e Execution) Rerun(id ExecutionID, t Trigger, payload []byte, now time.Time) Execution {
+// Rerun is a new execution of a finished one, of its job's class, with the payload it had unless another is given.
+func (e Execution) Rerun(id ExecutionID, t Trigger, c Class, payload []byte, now time.Time) Execution {
 	if payload == nil {
 		payload = e.Payload
 	}
 	return Execution{
 		ID: id, Job: e.Job, JobName: e.JobName, Tenant: e.Tenant, Status: Pending, Trigger: t,
 		ScheduledAt: now, DueAt: now, MaxAttempts: e.MaxAttempts, Priority: e.Priority, Partition: e.Partition,
-		Payload: payload, RetryOf: e.ID,
+		Class: c, Payload: payload, RetryOf: e.ID,
 	}
 }
 
 // Ready is the execution as a dispatcher is told of it.
 func (e Execution) Ready() Ready {
-	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Priority: e.Priority, DueAt: e.DueAt}
+	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Class: e.Class, Priority: e.Priority, DueAt: e.DueAt}
 }
 
 // Nonce tells apart executions of one job at one instant: 0 for what a
@@ -172,6 +173,7 @@ type Ready struct {
 	ID        ExecutionID
 	Tenant    tenant.ID
 	Partition Partition
+	Class     Class
 	Priority  int
 	DueAt     time.Time
 }
@@ -180,11 +182,12 @@ type Ready struct {
 type Lane struct {
 	Partition Partition
 	Tenant    tenant.ID
+	Class     Class
 	Priority  int
 }
 
 // Lane is the lane the execution waits in.
-func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Priority} }
+func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Class, r.Priority} }
 
 // Rank orders executions: by due time, each priority level being worth a
 // minute, so that a waiting one gains a level a minute and none starves.

@@ -78,6 +78,9 @@ type Target struct {
 	ExpectBody      string
 	FollowRedirects bool
 
+	// worker
+	Handler string // its kind
+
 	// simulate
 	WorkKind     string
 	Duration     time.Duration
@@ -112,6 +115,8 @@ type Definition struct {
 	Payload     []byte // JSON, as written; nil for none
 	Retry       RetryPolicy
 	Priority    int
+	Queue       string
+	Labels      []string // that a worker must have
 	Tags        []string
 	Owner       string
 	Runbook     string

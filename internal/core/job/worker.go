@@ -10,8 +10,13 @@ import (
 type Worker struct {
 	ID        WorkerID
 	Tenant    tenant.ID // empty: it serves every tenant
+	Secret    [32]byte  // hash of what it proves its session with; zero: it cannot be used over the network
 	Host      string
 	Version   string
+	Labels    []string
+	Queues    []string // none: every queue
+	Targets   []string
+	Kinds     []string // of handlers, for the target worker
 	Capacity  int
 	StartedAt time.Time
 

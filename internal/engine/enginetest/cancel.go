@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -78,8 +81,46 @@ func cancel(t *testing.T, h Harness) {
 		if got, err := ask(e.ID); err != nil || got != job.Cancelled {
 			t.Errorf("after its end: %v, %v", got, err)
 		}
+		if got := f.execution(e.ID); got.Error == nil || *got.Error != (job.Error{Type: job.CancelledError, Message: "not needed"}) {
+			t.Errorf("it ended with %+v", got.Error)
+		}
 		if got := f.orders(w); len(got) != 0 {
 			t.Errorf("orders after its end: %+v", got)
+		}
+	})
+	t.Run("the reason is the cancel's, if there is one", func(t *testing.T) {
+		_, unasked := f.add("stops unasked")
+		_, asked := f.add("stops when asked")
+		_, fails := f.add("fails beside") // a batch of its own kind
+		own := &job.Error{Type: job.CancelledError, Message: "stopped"}
+		for _, beside := range []bool{false, true} {
+			if beside {
+				_, unasked = f.add("stops unasked, beside a failure")
+				_, asked = f.add("stops when asked, beside a failure")
+			}
+			_, as := f.take(unasked.ID, asked.ID)
+			must(ask(asked.ID))
+			var fs []job.Finish
+			for _, a := range as {
+				fs = append(fs, job.Finish{
+					Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeCancelled, Error: own}, Then: job.Transition{Move: job.Stopped, Status: job.Cancelled},
+				})
+			}
+			if beside {
+				fs = append(fs, die(f.took(fails.ID), 1))
+			}
+			for range 2 { // again, too
+				for i, v := range f.report(fs...) {
+					if !v.Accepted {
+						t.Errorf("beside a failure: %v, verdict %d: %+v", beside, i, v)
+					}
+				}
+			}
+			for id, want := range map[job.ExecutionID]string{unasked.ID: "stopped", asked.ID: "not needed"} {
+				if got := f.execution(id); got.Status != job.Cancelled || got.Error == nil || got.Error.Type != job.CancelledError || got.Error.Message != want {
+					t.Errorf("beside a failure: %v: it is %v, %+v, want %q", beside, got.Status, got.Error, want)
+				}
+			}
 		}
 	})
 	t.Run("what ends by itself stands", func(t *testing.T) {
@@ -111,8 +152,12 @@ func cancel(t *testing.T, h Harness) {
 			w, as := f.take(e.ID)
 			must(ask(e.ID))
 			end(w, as[0])
-			if got := f.execution(e.ID); got.Status != job.Cancelled {
-				t.Errorf("%s: it is %v", name, got.Status)
+			got := f.execution(e.ID)
+			if got.Status != job.Cancelled || got.Error == nil || got.Error.Message != "not needed" {
+				t.Errorf("%s: it is %v, %+v", name, got.Status, got.Error)
+			}
+			if ran := name == "reap" || name == "retry"; got.StartedAt.IsZero() == ran {
+				t.Errorf("%s: it started at %v", name, got.StartedAt)
 			}
 		}
 	})
@@ -185,7 +230,13 @@ func cancel(t *testing.T, h Harness) {
 
 func workers(t *testing.T, h Harness) {
 	f := open(t, h)
-	w := job.Worker{ID: newID(), Host: "host", Version: "v1", Capacity: 7, StartedAt: f.now()}
+	w := job.Worker{
+		ID: newID(), Secret: [32]byte{1, 2, 3}, Host: "host", Version: "v1", Capacity: 7, StartedAt: f.now(),
+		Labels: []string{"gpu", "eu"}, Queues: []string{"slow"}, Targets: []string{"worker"}, Kinds: []string{"a", "b"},
+	}
+	if _, err := f.Worker(f.ctx, w.ID); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("before it registered: got %v, want ErrNotFound", err)
+	}
 	if err := f.Register(f.ctx, w, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +251,21 @@ func workers(t *testing.T, h Harness) {
 		!got[0].StartedAt.Equal(w.StartedAt) || got[0].BeatAt.IsZero() || !got[0].ExpiresAt.After(f.now()) || got[0].Ended {
 		t.Errorf("got %+v", got)
 	}
+	want := w
+	want.Beat, want.BeatAt, want.ExpiresAt = beat, got[0].BeatAt, got[0].ExpiresAt
+	for _, x := range []job.Worker{got[0], must(f.Worker(f.ctx, w.ID))} {
+		if d := cmp.Diff(want, x, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("worker (-want +got):\n%s", d)
+		}
+	}
 	if got := must(f.Workers(f.ctx, "other")); len(got) != 2 || got[0].ID != other.ID {
 		t.Errorf("the other tenant sees %+v", got)
 	}
 	must(f.Leave(f.ctx, w.ID))
 	if got := must(f.Workers(f.ctx, tenant.Default)); len(got) != 1 || !got[0].Ended {
+		t.Errorf("after it left: %+v", got)
+	}
+	if got := must(f.Worker(f.ctx, w.ID)); !got.Ended {
 		t.Errorf("after it left: %+v", got)
 	}
 }
@@ -309,7 +370,7 @@ func deadLetters(t *testing.T, h Harness) {
 		}
 	})
 	rerun := func(of job.Execution, dead bool) (job.Execution, int) {
-		e := f.execution(of.ID).Rerun(newID(), job.ByRedrive, nil, f.now())
+		e := f.execution(of.ID).Rerun(newID(), job.ByRedrive, "http", nil, f.now())
 		r := engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead}
 		first := must(f.Rerun(f.ctx, tenant.Default, r))
 		again := must(f.Rerun(f.ctx, tenant.Default, r))
@@ -350,13 +411,13 @@ func deadLetters(t *testing.T, h Harness) {
 	})
 	t.Run("rerun passes over", func(t *testing.T) {
 		_, live := f.add("live")
-		e := live.Rerun(newID(), job.ByRetry, nil, f.now())
-		stray := live.Rerun(newID(), job.ByRetry, nil, f.now())
+		e := live.Rerun(newID(), job.ByRetry, "http", nil, f.now())
+		stray := live.Rerun(newID(), job.ByRetry, "http", nil, f.now())
 		stray.RetryOf = newID()
 		if got := must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{e, stray}})); len(got.Added) != 0 {
 			t.Errorf("added %v", got)
 		}
-		foreign := f.execution(fine.ID).Rerun(newID(), job.ByRetry, nil, f.now())
+		foreign := f.execution(fine.ID).Rerun(newID(), job.ByRetry, "http", nil, f.now())
 		if got := must(f.Rerun(f.ctx, "other", engine.Rerun{Executions: []job.Execution{foreign}})); len(got.Added) != 0 {
 			t.Errorf("another tenant added %v", got)
 		}
@@ -376,7 +437,7 @@ func deadLetters(t *testing.T, h Harness) {
 		old := f.execution(e.ID)
 		ask := func(body string) engine.Rerunning {
 			return must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{
-				Executions:  []job.Execution{old.Rerun(newID(), job.ByRetry, nil, f.now())},
+				Executions:  []job.Execution{old.Rerun(newID(), job.ByRetry, "http", nil, f.now())},
 				Idempotency: engine.Idempotency{Key: "rerun", Hash: sha256.Sum256([]byte(body)), Answer: []byte("answer to " + body), Until: f.now().Add(time.Hour)},
 			}))
 		}
@@ -418,7 +479,7 @@ func deadLetters(t *testing.T, h Harness) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					got, err := f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{dead.Rerun(newID(), job.ByRedrive, nil, f.now())}, DeadOnly: true})
+					got, err := f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{dead.Rerun(newID(), job.ByRedrive, "http", nil, f.now())}, DeadOnly: true})
 					if err != nil {
 						t.Errorf("rerun: %v", err)
 					}

@@ -12,6 +12,7 @@ import (
 
 func deletion(t *testing.T, h Harness) {
 	f := open(t, h)
+	gone := job.Error{Type: job.CancelledError, Message: "its job was deleted"}
 	t.Run("cancels what waits and leaves what runs", func(t *testing.T) {
 		j, waits := f.add("doomed", func(j *job.Job, _ *job.Execution) { j.Key = "doomed" })
 		runs := f.due(j)
@@ -22,8 +23,8 @@ func deletion(t *testing.T, h Harness) {
 		if got.State != job.Deleted || got.Revision != 2 || !got.NextRunAt.IsZero() {
 			t.Errorf("got %v, revision %d", got.State, got.Revision)
 		}
-		if e := f.execution(waits.ID); e.Status != job.Cancelled || e.FinishedAt.IsZero() {
-			t.Errorf("what waited: %v", e.Status)
+		if e := f.execution(waits.ID); e.Status != job.Cancelled || e.FinishedAt.IsZero() || e.Error == nil || *e.Error != gone {
+			t.Errorf("what waited: %v, %+v", e.Status, e.Error)
 		}
 		if e := f.execution(runs.ID); e.Status != job.Running {
 			t.Errorf("what ran: %v", e.Status)
@@ -74,8 +75,15 @@ func deletion(t *testing.T, h Harness) {
 			w, as := f.take(e.ID)
 			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
 			end(w, as[0])
-			if got := f.execution(e.ID); got.Status != job.Cancelled || got.FinishedAt.IsZero() {
-				t.Errorf("%s: it is %v", name, got.Status)
+			got := f.execution(e.ID)
+			if got.Status != job.Cancelled || got.FinishedAt.IsZero() || got.Error == nil || *got.Error != gone {
+				t.Errorf("%s: it is %v, %+v", name, got.Status, got.Error)
+			}
+			if got.StartedAt.IsZero() == (name == "reap") {
+				t.Errorf("%s: it started at %v", name, got.StartedAt)
+			}
+			if s := must(f.Stats(f.ctx, tenant.Default, []job.ID{j.ID}))[0]; s.LastRunAt.IsZero() == (name == "reap") {
+				t.Errorf("%s: its job's last run was at %v", name, s.LastRunAt)
 			}
 			if vs := f.report(succeed(as[0])); vs[0].Accepted {
 				t.Errorf("%s: its late result was accepted", name)

@@ -137,6 +137,10 @@ func (f *Faulty) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Durati
 	return disturb(ctx, f, "Renew", func() (engine.Orders, error) { return f.Store.Renew(ctx, rs, ttl) })
 }
 
+func (f *Faulty) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
+	return disturb(ctx, f, "Worker", func() (job.Worker, error) { return f.Store.Worker(ctx, w) })
+}
+
 func (f *Faulty) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	return disturb(ctx, f, "Workers", func() ([]job.Worker, error) { return f.Store.Workers(ctx, t) })
 }

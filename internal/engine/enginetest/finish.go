@@ -33,7 +33,7 @@ func finish(t *testing.T, h Harness) {
 		got := f.execution(e.ID)
 		want := e
 		want.Status, want.StartedAt, want.FinishedAt = job.Succeeded, as[0].LeasedAt, got.FinishedAt
-		want.Attempt, want.Worker, want.Token, want.JobName = 1, w, as[0].Token, j.Name
+		want.Attempt, want.Worker, want.Token, want.JobName, want.Class = 1, w, as[0].Token, j.Name, ""
 		want.Result, want.Response = []byte(`{"ok":true}`), done.Outcome.Response
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("execution (-want +got):\n%s", d)

@@ -32,6 +32,27 @@ func handBack(t *testing.T, h Harness) {
 			t.Errorf("number %d, token %d after %d", next[0].Number, next[0].Token, as[0].Token)
 		}
 	})
+	t.Run("what never ran has not started", func(t *testing.T) {
+		for name, end := range map[string]func(job.WorkerID, job.Attempt){
+			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+		} {
+			_, e := f.add("never ran: " + name)
+			w, as := f.take(e.ID)
+			end(w, as[0])
+			if got := f.execution(e.ID); got.Status != job.Pending || !got.StartedAt.IsZero() {
+				t.Errorf("%s: it is %v, started at %v", name, got.Status, got.StartedAt)
+			}
+			f.report(again(f.took(e.ID), f.now(), 1))
+			began := f.execution(e.ID).StartedAt
+			w, as = f.take(e.ID)
+			end(w, as[0])
+			if got := f.execution(e.ID); began.IsZero() || !got.StartedAt.Equal(began) || got.Attempt != 1 {
+				t.Errorf("%s of its second attempt: it started at %v, then at %v", name, began, got.StartedAt)
+			}
+		}
+	})
 	t.Run("leaving releases all", func(t *testing.T) {
 		_, a := f.add("a")
 		_, b := f.add("b")

@@ -43,7 +43,7 @@ func fire(t *testing.T, h Harness) {
 		var got []string
 		for _, d := range due {
 			got = append(got, d.Job.Name)
-			if d.Revision != 1 || d.Job.NextRunAt.IsZero() || d.Job.Schedule.Type != job.OneTime || d.Job.Tenant != tenant.Default || d.Job.Priority != 5 || d.Job.Retry.MaxRetries != 2 {
+			if d.Revision != 1 || d.Job.NextRunAt.IsZero() || d.Job.Schedule.Type != job.OneTime || d.Job.Tenant != tenant.Default || d.Job.Priority != 5 || d.Job.Retry.MaxRetries != 2 || d.Job.Class() != f.sample("").Class() {
 				t.Errorf("%s lacks what firing needs: %+v", d.Job.Name, d)
 			}
 		}
@@ -61,7 +61,7 @@ func fire(t *testing.T, h Harness) {
 		e.ID = newID()
 		second.Executions = []job.Execution{e}
 		ready := must(f.Fire(f.ctx, []engine.Firing{firing}))
-		if len(ready) != 1 || ready[0].ID != firing.Executions[0].ID || ready[0].Lane() != (job.Lane{Partition: job.PartitionOf(j.ID), Tenant: j.Tenant, Priority: 5}) {
+		if len(ready) != 1 || ready[0].ID != firing.Executions[0].ID || ready[0].Lane() != (job.Lane{Partition: job.PartitionOf(j.ID), Tenant: j.Tenant, Class: j.Class(), Priority: 5}) {
 			t.Errorf("got %+v", ready)
 		}
 		if ready := must(f.Fire(f.ctx, []engine.Firing{second})); len(ready) != 0 {
@@ -145,6 +145,7 @@ func queue(t *testing.T, h Harness) {
 		e.Trigger = job.ByHand
 		e.Priority = 1 + i%4
 		e.Partition = job.Partition(i % 2)
+		e.Class = job.Class([]string{"http", "worker\x1fx"}[i/2%2])
 		e.DueAt = now.Add(time.Duration(i-30) * time.Second) // the last nine are not due
 		es = append(es, e)
 	}
@@ -153,7 +154,7 @@ func queue(t *testing.T, h Harness) {
 	lanes := must(f.Lanes(f.ctx))
 	want := map[job.Lane]bool{}
 	for _, e := range es {
-		want[job.Lane{Partition: e.Partition, Tenant: e.Tenant, Priority: e.Priority}] = true
+		want[job.Lane{Partition: e.Partition, Tenant: e.Tenant, Class: e.Class, Priority: e.Priority}] = true
 	}
 	got := map[job.Lane]bool{}
 	for _, l := range lanes {

@@ -103,7 +103,7 @@ func (f fixture) sample(name string) job.Job {
 			},
 			Payload:  []byte(`{"n":12345678901234567890,"s":"a b"}`),
 			Retry:    job.RetryPolicy{MaxRetries: 2, Backoff: job.Linear, InitialDelay: time.Second, MaxDelay: time.Minute},
-			Priority: 5, Tags: []string{"a", "b c"}, Owner: "team", Runbook: "https://example.com/runbook",
+			Priority: 5, Queue: "slow", Labels: []string{"eu", "gpu"}, Tags: []string{"a", "b c"}, Owner: "team", Runbook: "https://example.com/runbook",
 		},
 		State: job.Active, CreatedAt: now, UpdatedAt: now, Revision: 1,
 	}
@@ -115,7 +115,7 @@ func (f fixture) due(j job.Job) job.Execution {
 	now := f.now()
 	return job.Execution{
 		ID: newID(), Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: job.Pending, Trigger: job.BySchedule,
-		ScheduledAt: now, DueAt: now, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: job.PartitionOf(j.ID),
+		ScheduledAt: now, DueAt: now, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: job.PartitionOf(j.ID), Class: j.Class(),
 	}
 }
 

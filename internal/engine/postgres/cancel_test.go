@@ -165,7 +165,7 @@ func TestTheSameRerunAtOnce(t *testing.T) {
 		f.Then = job.Transition{Move: job.Died, Status: job.Failed, Tries: 1}
 		must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{f}))
 		old := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, f.Outcome.Execution))
-		e := old.Rerun(newID(), job.ByRedrive, nil, old.FinishedAt)
+		e := old.Rerun(newID(), job.ByRedrive, "simulate", nil, old.FinishedAt)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -184,7 +184,7 @@ func TestARerunOfNothingKeepsNoKey(t *testing.T) {
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
-	e := c.Executions[0].Rerun(newID(), job.ByRetry, nil, c.Executions[0].DueAt)
+	e := c.Executions[0].Rerun(newID(), job.ByRetry, "simulate", nil, c.Executions[0].DueAt)
 	key := engine.Idempotency{Key: "k", Until: e.DueAt.Add(time.Hour)}
 	if got := must[engine.Rerunning](t)(s.Rerun(t.Context(), tenant.Default, engine.Rerun{Executions: []job.Execution{e}, Idempotency: key})); len(got.Added) != 0 {
 		t.Errorf("added %v", got.Added)

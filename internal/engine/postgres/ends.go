@@ -1,5 +1,13 @@
 package postgres
 
+import (
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// jobDeleted is the ending of what is CANCELLED because its job was deleted.
+var jobDeleted = engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: "its job was deleted"}, nil)
+
 // What the statements that end executions have in common.
 const (
 	// doomedSQL finds, of the jobs of what was asked for, those that are deleted.
@@ -13,25 +21,31 @@ const (
 		)`
 
 	// backSQL returns what was asked for to the queue, uncharged, or ends it as
-	// CANCELLED: what is of a deleted job, and what was asked to stop. The lock on
+	// CANCELLED: what is of a deleted job ($3 is jobDeleted), and what was asked to
+	// stop. What was leased only this once has then never started. The lock on
 	// each row, taken after those on the jobs, makes a cancel wait, or be seen.
 	backSQL = doomedSQL + `, held AS MATERIALIZED (
 			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending
 			FROM (SELECT id, token, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
 			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
 		), back AS (
-			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1
+			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1, started_at = ` + startedBefore + `
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.ends
 			RETURNING ` + readyColumns + `
 		), gone AS (
 			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.ends
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt - 1 AS attempt, v.tries, v.lost, h.token, NULL::bytea AS result, h.cancel_ending AS ending
+			RETURNING 13::int2 AS status, ` + goneRest + `, ` + startedBefore + ` AS started_at, v.attempt - 1 AS attempt, v.tries, v.lost, h.token,
+				NULL::bytea AS result, coalesce(h.cancel_ending, $3::bytea) AS ending
 		), ` + endSQL + `
 		SELECT ` + readyColumns + ` FROM back v`
 
+	// startedBefore is started_at without the attempt that is handed back.
+	startedBefore = `CASE WHEN v.attempt = 1 THEN NULL ELSE v.started_at END`
+
 	// goneRow is what endSQL needs of a row that leaves live as it is; status,
 	// attempt, tries, lost, token, result and ending come beside it.
-	goneRow = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.max_attempts, v.priority, v.part, v.worker, v.retry_of, v.payload`
+	goneRow  = goneRest + `, v.started_at`
+	goneRest = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.max_attempts, v.priority, v.part, v.worker, v.retry_of, v.payload`
 
 	// endSQL makes history of those of gone that have ended, and tallies them, in
 	// an order that all have in common.

@@ -15,18 +15,18 @@ import (
 const (
 	// executionColumns are what stored reads, of v (liveRow or pastRow) and the job j.
 	executionColumns = `v.id, v.job, j.name, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at, v.attempt, v.tries, v.lost,
-		v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending, v.cancel_at`
+		v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending, v.cancel_at, v.class`
 
 	// liveStatus is job.Queued, or RUNNING, or CANCELLING.
 	liveStatus = `(CASE WHEN v.lease > 0 AND v.cancel_at IS NOT NULL THEN 5 WHEN v.lease > 0 THEN 3 WHEN v.hold <> 0 THEN 1 WHEN v.tries > 0 THEN 4 ELSE 2 END)::int2`
 
 	liveRow = `SELECT v.id, v.job, v.tenant, ` + liveStatus + ` AS status, v.trigger, v.scheduled_at, v.due_at, v.started_at, NULL::timestamptz AS finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, abs(v.lease) AS token, v.retry_of, v.payload, NULL::bytea AS result, NULL::bytea AS ending,
-		v.cancel_at
+		v.cancel_at, v.class
 		FROM live v`
 	pastRow = `SELECT v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending,
-		NULL::timestamptz AS cancel_at
+		NULL::timestamptz AS cancel_at, NULL::text AS class
 		FROM executions v`
 )
 
@@ -41,7 +41,7 @@ func (s *stored) targets() []any {
 	return []any{
 		(*[16]byte)(&e.ID), (*[16]byte)(&e.Job), (*text)(&e.JobName), (*string)(&e.Tenant), (*uint8)(&e.Status), (*uint8)(&e.Trigger),
 		at(&e.ScheduledAt), at(&e.DueAt), at(&e.StartedAt), at(&e.FinishedAt), &e.Attempt, &e.Tries, &e.Lost, &e.MaxAttempts, &e.Priority, (*int16)(&e.Partition),
-		(*id)(&e.Worker), (*int64)(&e.Token), (*id)(&e.RetryOf), &e.Payload, &e.Result, &s.ending, at(&e.CancelAt),
+		(*id)(&e.Worker), (*int64)(&e.Token), (*id)(&e.RetryOf), &e.Payload, &e.Result, &s.ending, at(&e.CancelAt), (*text)(&e.Class),
 	}
 }
 

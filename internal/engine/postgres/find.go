@@ -81,7 +81,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		w += " AND j.id < " + ps.add(after)
 	}
 	limit := max(p.Limit, 1)
-	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.target, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
+	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
 		jobColumns, definitionColumns, from, w, limit+1, waits)
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {

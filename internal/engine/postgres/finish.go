@@ -25,7 +25,7 @@ const (
 		WITH gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[]) f(id, token, status, tries, result, ending)
 			` + finishing + `
-			RETURNING f.status, ` + finished + `, f.ending
+			RETURNING f.status, ` + finished + `, ` + ended + ` AS ending
 		), ` + endSQL + appliedSQL
 	finishSQL = `
 		WITH asked AS MATERIALIZED (
@@ -38,21 +38,23 @@ const (
 			` + finishing + `
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
 					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
-				CASE WHEN f.status < 10 AND v.cancel_at IS NOT NULL THEN v.cancel_ending ELSE f.ending END AS ending,
-				v.nonce, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.ending AS reported, f.dead, f.message
+				` + ended + ` AS ending,
+				v.nonce, v.class, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.ending AS reported, f.dead, f.message
 		), ` + endSQL + `, ` + burySQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, priority, part, hold, worker, lease, retry_of, payload, tally)
+				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally)
 			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, priority, part, hold, worker, -token, retry_of, payload, tally
+				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally
 			FROM gone WHERE status < 10
 		), failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE failed = 1
 			ON CONFLICT (execution, token) DO NOTHING
 		)` + appliedSQL
-	finishing  = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
-	finished   = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
+	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
+	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
+	// ended is why: what stops because it was asked to says what the cancel said.
+	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
 	// What became of executions whose lease is not the one named.

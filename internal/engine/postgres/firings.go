@@ -56,10 +56,10 @@ const fireSQL = `
 			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
 		RETURNING j.tenant, j.id, j.kind, f.first, f.last
 	)
-	INSERT INTO live AS v (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, tally)
-	SELECT m.tenant, m.id, ($8::uuid[])[n], ($9::int2[])[n], ($10::int2[])[n], ($11::timestamptz[])[n], ($12::timestamptz[])[n], ($13::int8[])[n],
-		($14::int2[])[n], ($15::int[])[n], ($16::int2[])[n], ($17::uuid[])[n], ($18::bytea[])[n],
-		m.kind NOT IN (1, 2) OR ($14::int2[])[n] <> 1
+	INSERT INTO live AS v (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, tally)
+	SELECT m.tenant, m.id, ($8::uuid[])[n], ($9::int2[])[n], ($10::text[])[n], ($11::int2[])[n], ($12::timestamptz[])[n], ($13::timestamptz[])[n], ($14::int8[])[n],
+		($15::int2[])[n], ($16::int[])[n], ($17::int2[])[n], ($18::uuid[])[n], ($19::bytea[])[n],
+		m.kind NOT IN (1, 2) OR ($15::int2[])[n] <> 1
 	FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
 	ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
 	RETURNING ` + readyColumns
@@ -85,7 +85,7 @@ func fireArgs(fs []engine.Firing) []any {
 	})
 	n := len(fs)
 	tenants, jobs, was, revisions, nexts, firsts, lasts := texts(n), uuids(n), instants(n), ints(n), instants(n), ints(n), ints(n)
-	ids, parts, priorities, dues, scheduled, nonces := uuids(n), smallints(n), smallints(n), instants(n), instants(n), bigints(n)
+	ids, parts, classes, priorities, dues, scheduled, nonces := uuids(n), smallints(n), texts(n), smallints(n), instants(n), instants(n), bigints(n)
 	triggers, most, holds := smallints(n), ints(n), smallints(n)
 	var retried, payloads *array // most often there are none, and NULL stands for a whole array of them
 	count := 0
@@ -100,6 +100,7 @@ func fireArgs(fs []engine.Firing) []any {
 			e := &f.Executions[i]
 			ids.uuid(e.ID)
 			parts.int2(int(e.Partition))
+			classes.text(string(e.Class))
 			priorities.int2(e.Priority)
 			dues.time(e.DueAt)
 			scheduled.time(e.ScheduledAt)
@@ -121,7 +122,7 @@ func fireArgs(fs []engine.Firing) []any {
 	}
 	return []any{
 		tenants, jobs, was, revisions, nexts, firsts, lasts,
-		ids, parts, priorities, dues, scheduled, nonces, triggers, most, holds, retried, payloads,
+		ids, parts, classes, priorities, dues, scheduled, nonces, triggers, most, holds, retried, payloads,
 	}
 }
 

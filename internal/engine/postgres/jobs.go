@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// definitionColumns are what scanDefinition reads.
-	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec`
+	// definitionColumns are what definition reads: all but the payload.
+	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target`
 
 	// waits finds out whether a job has an execution that has not finished, one
 	// probe of an index a job.
@@ -23,42 +23,41 @@ const (
 	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL AND w.found IS NULL)`
 
 	// jobColumns are what scanJob reads, of a job with what waits joins.
-	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.target, j.payload`
+	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.payload`
 )
 
 // definition is where the columns of a definition are scanned to.
 type definition struct {
-	job  job.Job
-	spec []byte
+	job    job.Job
+	spec   []byte
+	target []byte
 }
 
 func (d *definition) targets() []any {
 	j := &d.job
 	return []any{
 		(*[16]byte)(&j.ID), (*string)(&j.Tenant), (*text)(&j.Key), &j.Name, num(&j.State), num(&j.Schedule.Type), &j.Priority,
-		at(&j.NextRunAt), at(&j.CreatedAt), at(&j.UpdatedAt), &j.Revision, &j.Tags, &d.spec,
+		at(&j.NextRunAt), at(&j.CreatedAt), at(&j.UpdatedAt), &j.Revision, &j.Tags, &d.spec, &d.target,
 	}
 }
 
 func (d *definition) decode() (job.Job, error) {
-	err := engine.DecodeSpec(d.spec, &d.job.Definition)
+	var err error
+	if d.job.Target, err = engine.DecodeTarget(d.target); err != nil {
+		return job.Job{}, err
+	}
+	err = engine.DecodeSpec(d.spec, &d.job.Definition)
 	return d.job, err
 }
 
 func scanJob(row pgx.CollectableRow) (job.Job, error) {
 	var d definition
 	var over bool
-	var target []byte
-	j := &d.job
-	err := row.Scan(append(d.targets(), &over, &target, &j.Payload)...)
-	if err != nil {
+	if err := row.Scan(append(d.targets(), &over, &d.job.Payload)...); err != nil {
 		return job.Job{}, err
 	}
 	if over {
-		j.State = job.Completed
-	}
-	if j.Target, err = engine.DecodeTarget(target); err != nil {
-		return job.Job{}, err
+		d.job.State = job.Completed
 	}
 	return d.decode()
 }
@@ -89,7 +88,7 @@ const (
 		WITH gone AS (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(SELECT id FROM live WHERE job = $2 AND tenant = $1 AND lease <= 0)) u(id) ORDER BY u.id) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, NULL::bytea AS ending
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		SELECT count(*) FROM gone`
 )
@@ -100,7 +99,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		return withDays(ctx, c, func() error {
 			b := &pgx.Batch{}
 			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
-			b.Queue(cancelSQL, string(t), [16]byte(id))
+			b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
 			return c.SendBatch(ctx, b).Close()
 		})
 	})

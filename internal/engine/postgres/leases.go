@@ -43,15 +43,15 @@ func pairs(ls []job.Lease) (ids, tokens *array) {
 
 // lanesSQL skips from lane to lane, one probe of the index each.
 const lanesSQL = `
-	WITH RECURSIVE l(part, tenant, priority) AS (
-		(SELECT part, tenant, priority FROM live WHERE part >= 0 ORDER BY part, tenant, priority LIMIT 1)
+	WITH RECURSIVE l(part, tenant, class, priority) AS (
+		(SELECT part, tenant, class, priority FROM live WHERE part >= 0 ORDER BY part, tenant, class, priority LIMIT 1)
 		UNION ALL
-		SELECT n.part, n.tenant, n.priority FROM l CROSS JOIN LATERAL (
-			SELECT part, tenant, priority FROM live v WHERE part >= 0 AND (v.part, v.tenant, v.priority) > (l.part, l.tenant, l.priority)
-			ORDER BY part, tenant, priority LIMIT 1
+		SELECT n.part, n.tenant, n.class, n.priority FROM l CROSS JOIN LATERAL (
+			SELECT part, tenant, class, priority FROM live v WHERE part >= 0 AND (v.part, v.tenant, v.class, v.priority) > (l.part, l.tenant, l.class, l.priority)
+			ORDER BY part, tenant, class, priority LIMIT 1
 		) n
 	)
-	SELECT part, tenant, priority FROM l`
+	SELECT part, tenant, class, priority FROM l`
 
 // Lanes lists the lanes that hold any execution.
 func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
@@ -60,7 +60,7 @@ func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 		rows, _ := c.Query(ctx, lanesSQL)
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
-			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), &l.Priority)
+			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), (*string)(&l.Class), &l.Priority)
 			return l, err
 		})
 		return err
@@ -70,12 +70,12 @@ func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 
 const readySQL = `
 	SELECT ` + readyColumns + `
-	FROM unnest($1::int2[], $2::text[], $3::int2[], $4::timestamptz[], $5::uuid[]) WITH ORDINALITY c(part, tenant, priority, due_at, id, n)
+	FROM unnest($1::int2[], $2::text[], $3::text[], $4::int2[], $5::timestamptz[], $6::uuid[]) WITH ORDINALITY c(part, tenant, class, priority, due_at, id, n)
 	CROSS JOIN LATERAL (
 		SELECT ` + readyColumns + ` FROM live v
-		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.priority = c.priority
+		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.priority = c.priority
 			AND (v.due_at, v.id) > (coalesce(c.due_at, '-infinity'), c.id) AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0
-		ORDER BY v.due_at, v.id LIMIT $6
+		ORDER BY v.due_at, v.id LIMIT $7
 	) v
 	ORDER BY c.n, v.due_at, v.id`
 
@@ -85,17 +85,18 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 		return nil, nil
 	}
 	n := len(cs)
-	parts, tenants, priorities, dues, ids := smallints(n), texts(n), smallints(n), instants(n), uuids(n)
+	parts, tenants, classes, priorities, dues, ids := smallints(n), texts(n), texts(n), smallints(n), instants(n), uuids(n)
 	for _, c := range cs {
 		parts.int2(int(c.Lane.Partition))
 		tenants.text(string(c.Lane.Tenant))
+		classes.text(string(c.Lane.Class))
 		priorities.int2(c.Lane.Priority)
 		dues.time(c.DueAt)
 		ids.uuid(c.After)
 	}
 	var out []job.Ready
 	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, priorities, dues, ids, perLane))
+		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, classes, priorities, dues, ids, perLane))
 		return err
 	})
 	return out, err
@@ -219,7 +220,7 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	var out []job.Ready
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens))
+			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted))
 			return err
 		})
 	})

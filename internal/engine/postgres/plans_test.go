@@ -64,7 +64,7 @@ func (n planNode) bad(limited bool) []string {
 			out = append(out, "Seq Scan of "+n.Relation)
 		}
 	case "Index Scan", "Index Only Scan":
-		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part"}, "jobs_due": {"part", "next_run_at"},
+		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part", "tenant", "class", "priority"}, "jobs_due": {"part", "next_run_at"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}}[n.Index]
 		if n.Cond == "" && n.Relation == "sessions" || n.Cond == "" && limited {
 			break

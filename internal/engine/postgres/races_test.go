@@ -138,7 +138,7 @@ func TestNothingComesBackToAJobThatIsBeingDeleted(t *testing.T) {
 			got := make(chan error)
 			go func() { got <- c.end(t, s, a) }()
 			untilOneWaits(t, direct(t, s))
-			exec(t, mine, cancelSQL, string(tenant.Default), [16]byte(a.Job))
+			exec(t, mine, cancelSQL, string(tenant.Default), [16]byte(a.Job), jobDeleted)
 			exec(t, mine, "COMMIT")
 			if err := <-got; err != nil {
 				t.Error(err)
@@ -159,7 +159,7 @@ func TestADeletionSeesWhatComesBack(t *testing.T) {
 	registerArrays(mine)
 	ids, tokens := pairs([]job.Lease{a.Lease})
 	exec(t, mine, "BEGIN")
-	exec(t, mine, releaseSQL, ids, tokens)
+	exec(t, mine, releaseSQL, ids, tokens, jobDeleted)
 	got := make(chan error)
 	go func() {
 		_, err := s.DeleteJob(t.Context(), tenant.Default, a.Job, a.LeasedAt)

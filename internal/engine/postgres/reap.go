@@ -45,7 +45,7 @@ const (
 		), gone AS (
 			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status >= 10
 			RETURNING h.status, ` + goneRow + `, v.attempt, v.tries, v.lost + 1 AS lost, h.token, NULL::bytea AS result,
-				CASE WHEN h.status = 11 THEN $4::bytea ELSE h.cancel_ending END AS ending,
+				CASE WHEN h.status = 11 THEN $4::bytea ELSE coalesce(h.cancel_ending, $6::bytea) END AS ending,
 				v.leased_at, h.ending AS lost_by, 'POISON' AS dead, $5::text AS message
 		), ` + endSQL + `, ` + burySQL + `, failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
@@ -74,7 +74,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 					return err
 				}
 				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message))
+				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted))
 				return err
 			})
 		})

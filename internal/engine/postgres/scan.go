@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,6 +39,18 @@ func (t *text) ScanText(v pgtype.Text) error {
 	return nil
 }
 
+// digest scans a hash; NULL becomes the zero one.
+type digest [32]byte
+
+func (d *digest) ScanBytes(v []byte) error {
+	*d = digest{}
+	if v != nil && len(v) != len(d) {
+		return fmt.Errorf("a hash of %d bytes", len(v))
+	}
+	copy(d[:], v)
+	return nil
+}
+
 // number scans an integer of any width; NULL becomes zero.
 type number[T ~int | ~int16 | ~int64 | ~uint8] struct{ to *T }
 
@@ -49,7 +62,7 @@ func (n number[T]) ScanInt64(v pgtype.Int8) error {
 func num[T ~int | ~int16 | ~int64 | ~uint8](to *T) number[T] { return number[T]{to} }
 
 // readyColumns are the columns of live that collectReady reads.
-const readyColumns = "v.id, v.tenant, v.part, v.priority, v.due_at"
+const readyColumns = "v.id, v.tenant, v.part, v.class, v.priority, v.due_at"
 
 func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	if err != nil {
@@ -58,7 +71,7 @@ func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	defer rows.Close()
 	var out []job.Ready
 	var r job.Ready
-	to := []any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), &r.Priority, at(&r.DueAt)}
+	to := []any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), (*string)(&r.Class), &r.Priority, at(&r.DueAt)}
 	for rows.Next() {
 		if err := rows.Scan(to...); err != nil {
 			return nil, err

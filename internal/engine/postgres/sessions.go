@@ -27,7 +27,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 		return withDays(ctx, c, func() (err error) {
 			b := &pgx.Batch{}
 			b.Queue("UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
-			b.Queue(handBackSQL, [16]byte(w), bigints(0))
+			b.Queue(handBackSQL, [16]byte(w), bigints(0), jobDeleted)
 			r := c.SendBatch(ctx, b)
 			defer r.Close()
 			if _, err := r.Exec(); err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([
 	var out []job.Ready
 	err := s.write(ctx, "disown leases", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, handBackSQL, [16]byte(w), kept))
+			out, err = collectReady(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted))
 			return err
 		})
 	})

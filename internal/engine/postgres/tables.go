@@ -60,7 +60,7 @@ var (
 		field{"tags", pgtype.TextArrayOID}, field{"spec", pgtype.ByteaOID}, field{"target", pgtype.ByteaOID}, field{"payload", pgtype.ByteaOID})
 	liveTable = newTable("live",
 		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
-		field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
+		field{"class", pgtype.TextOID}, field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
 		field{"nonce", pgtype.Int8OID}, field{"trigger", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"hold", pgtype.Int2OID},
 		field{"tally", pgtype.BoolOID}, field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID})
 	idempotencyTable = newTable("idempotency",
@@ -182,6 +182,7 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 	s.next().text(string(t))
 	s.next().uuid(e.Job)
 	s.next().int2(int(e.Partition))
+	s.next().text(string(e.Class))
 	s.next().int2(e.Priority)
 	s.next().time(e.DueAt)
 	s.next().time(e.ScheduledAt)

@@ -61,7 +61,7 @@ const (
 			WHERE s.lease <= 0 AND j.state = 4
 		), gone AS (
 			DELETE FROM live v USING stray s WHERE v.id = ANY (ARRAY[s.id]) AND v.lease <= 0
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, NULL::bytea AS ending
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
 )
@@ -111,7 +111,7 @@ func (s *Store) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 		from = *p
 	}
 	var seen int
-	if err := c.QueryRow(ctx, tidyLiveSQL, from, tidiedLive).Scan(&seen, (*id)(&last)); err != nil {
+	if err := c.QueryRow(ctx, tidyLiveSQL, from, tidiedLive, jobDeleted).Scan(&seen, (*id)(&last)); err != nil {
 		return err
 	}
 	if seen < tidiedLive {

@@ -21,15 +21,15 @@ const (
 		), i AS (`
 	triggerTail = `
 		), v AS (
-			INSERT INTO live (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 FROM i
+			INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14 FROM i
 			WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = $3)
 			ON CONFLICT (id) DO NOTHING
 		)
 		SELECT (SELECT count(*) FROM j) > 0, (SELECT count(*) FROM i) > 0`
 	triggerSQL      = triggerHead + `SELECT 1 FROM j` + triggerTail
 	triggerKeyedSQL = triggerHead + `
-			INSERT INTO idempotency (tenant, key, hash, answer, expires_at) SELECT $1, $14, $15, $16, $17 FROM j
+			INSERT INTO idempotency (tenant, key, hash, answer, expires_at) SELECT $1, $15, $16, $17, $18 FROM j
 			ON CONFLICT (tenant, key) DO UPDATE SET hash = EXCLUDED.hash, answer = EXCLUDED.answer, expires_at = EXCLUDED.expires_at
 			WHERE idempotency.expires_at <= now()
 			RETURNING 1` + triggerTail
@@ -39,7 +39,7 @@ const (
 func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
 	sql := triggerSQL
 	args := []any{
-		string(t), [16]byte(e.Job), [16]byte(e.ID), int16(e.Partition), int16(e.Priority), e.DueAt, e.ScheduledAt, e.Nonce(), int16(e.Trigger),
+		string(t), [16]byte(e.Job), [16]byte(e.ID), int16(e.Partition), string(e.Class), int16(e.Priority), e.DueAt, e.ScheduledAt, e.Nonce(), int16(e.Trigger),
 		int32(e.MaxAttempts), int16(hold(&e)), orNil(e.RetryOf), e.Payload,
 	}
 	if i.Key != "" {

@@ -15,11 +15,13 @@ import (
 
 const (
 	registerSQL = `
-		INSERT INTO sessions (id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at)
-		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, now(), now() + $11)
+		INSERT INTO sessions (id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at,
+			secret, labels, queues, targets, kinds)
+		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, now(), now() + $11, $12, $13, $14, $15, $16)
 		ON CONFLICT (id) DO UPDATE SET tenant = EXCLUDED.tenant, host = EXCLUDED.host, version = EXCLUDED.version, capacity = EXCLUDED.capacity,
 			started_at = EXCLUDED.started_at, running = EXCLUDED.running, completed = EXCLUDED.completed, failed = EXCLUDED.failed,
-			draining = EXCLUDED.draining, beat_at = EXCLUDED.beat_at, expires_at = EXCLUDED.expires_at
+			draining = EXCLUDED.draining, beat_at = EXCLUDED.beat_at, expires_at = EXCLUDED.expires_at,
+			secret = EXCLUDED.secret, labels = EXCLUDED.labels, queues = EXCLUDED.queues, targets = EXCLUDED.targets, kinds = EXCLUDED.kinds
 		WHERE NOT sessions.deposed`
 	// A row for each session that was renewed, or one for each of its orders.
 	renewSQL = `
@@ -35,17 +37,24 @@ const (
 			LEFT JOIN LATERAL (SELECT true AS held FROM live WHERE id = o.execution AND lease = o.token OFFSET 0) v ON true
 			WHERE o.worker = r.id AND (o.kind = 1 AND v.held OR o.kind = 2 AND o.at > now() - interval '1 hour') OFFSET 0
 		) o ON true`
-	workersSQL = `
-		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed FROM sessions
+	workerSQL = `
+		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed,
+			secret, labels, queues, targets, kinds
+		FROM sessions`
+	workersSQL = workerSQL + `
 		WHERE (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour'
 		ORDER BY started_at DESC, id DESC`
 )
 
 // Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
 func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	var secret []byte
+	if w.Secret != [32]byte{} {
+		secret = w.Secret[:]
+	}
 	return s.write(ctx, "register a worker", func(ctx context.Context, c *pgxpool.Conn) error {
 		done, err := c.Exec(ctx, registerSQL, [16]byte(w.ID), string(w.Tenant), w.Host, w.Version, w.Capacity, w.StartedAt,
-			w.Running, w.Completed, w.Failed, w.Draining, ttl)
+			w.Running, w.Completed, w.Failed, w.Draining, ttl, secret, listOrNil(w.Labels), listOrNil(w.Queues), listOrNil(w.Targets), listOrNil(w.Kinds))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrSession
 		}
@@ -97,18 +106,42 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	return out, nil
 }
 
+// Worker finds a session, also one that has ended lately.
+func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
+	var out job.Worker
+	err := s.look(ctx, "find a worker", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, workerSQL+" WHERE id = $1", [16]byte(w))
+		var err error
+		out, err = pgx.CollectExactlyOneRow(rows, scanWorker)
+		return found(err)
+	})
+	return out, err
+}
+
 // Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
 func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, workersSQL, string(t))
 		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (w job.Worker, err error) {
-			err = r.Scan((*[16]byte)(&w.ID), (*text)(&w.Tenant), &w.Host, &w.Version, &w.Capacity, at(&w.StartedAt),
-				&w.Running, &w.Completed, &w.Failed, &w.Draining, at(&w.BeatAt), at(&w.ExpiresAt), &w.Ended)
-			return w, err
-		})
+		out, err = pgx.CollectRows(rows, scanWorker)
 		return err
 	})
 	return out, err
+}
+
+// scanWorker reads what workerSQL selects.
+func scanWorker(r pgx.CollectableRow) (w job.Worker, err error) {
+	err = r.Scan((*[16]byte)(&w.ID), (*text)(&w.Tenant), &w.Host, &w.Version, &w.Capacity, at(&w.StartedAt),
+		&w.Running, &w.Completed, &w.Failed, &w.Draining, at(&w.BeatAt), at(&w.ExpiresAt), &w.Ended,
+		(*digest)(&w.Secret), &w.Labels, &w.Queues, &w.Targets, &w.Kinds)
+	return w, err
+}
+
+// listOrNil makes of an empty list none, which is stored as NULL.
+func listOrNil(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }

@@ -29,6 +29,9 @@ const (
 			(SELECT worker, execution, token FROM orders INDEXED BY orders_age WHERE kind = 2 AND at <= ? LIMIT ?)`
 )
 
+// jobDeleted is the ending of what is CANCELLED because its job was deleted.
+var jobDeleted = engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: "its job was deleted"}, nil)
+
 // askedToStop is the ending of what was cancelled by request.
 func askedToStop(reason string) []byte {
 	return engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
@@ -91,7 +94,7 @@ func ask(c *conn, now int64, t tenant.ID, id job.ExecutionID, reason string) (jo
 }
 
 // cancelled ends an execution that is held under the lease and was asked to stop, and reports whether it did.
-func cancelled(h *history, l job.Lease, tries int) (applied bool, err error) {
+func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool, err error) {
 	var reason string
 	asked, err := h.prepare(askedSQL).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
 		reason = r.text()
@@ -100,7 +103,7 @@ func cancelled(h *history, l job.Lease, tries int) (applied bool, err error) {
 	if err != nil || !asked {
 		return false, err
 	}
-	return h.finish(l, job.Cancelled, tries, nil, askedToStop(reason))
+	return h.finish(l, job.Cancelled, tries, result, askedToStop(reason))
 }
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.

@@ -54,7 +54,9 @@ func TestRerunKeepsNoKeyForNothing(t *testing.T) {
 	store(t, b.Store, c)
 	b.run(c.Executions[0].ID, time.Second, job.Failed)
 	i := engine.Idempotency{Key: "k", Answer: []byte("answer"), Until: b.clock.Now().Add(time.Hour)}
-	again := func(of job.Execution) job.Execution { return of.Rerun(newID(), job.ByRedrive, nil, b.clock.Now()) }
+	again := func(of job.Execution) job.Execution {
+		return of.Rerun(newID(), job.ByRedrive, of.Class, nil, b.clock.Now())
+	}
 	stray := again(c.Executions[0])
 	stray.Job = c.Jobs[1].ID // not the job of what it is said to be of
 	for _, es := range [][]job.Execution{nil, {stray}, {again(c.Executions[1])}} {

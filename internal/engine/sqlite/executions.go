@@ -18,8 +18,8 @@ const (
 	commonColumns = `v.id, v.job, v.tenant, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part,
 		v.worker, v.retry_of, v.payload`
 	// liveColumns and pastColumns are what readExecution reads.
-	liveColumns = commonColumns + ", " + liveStatus + ", abs(v.lease), v.cancel_at, NULL, NULL, NULL"
-	pastColumns = commonColumns + ", v.status, v.token, NULL, v.finished_at, v.result, v.ending"
+	liveColumns = commonColumns + ", " + liveStatus + ", abs(v.lease), v.cancel_at, v.class, NULL, NULL, NULL"
+	pastColumns = commonColumns + ", v.status, v.token, NULL, NULL, v.finished_at, v.result, v.ending"
 )
 
 // readExecution reads all of an execution but its job's name.
@@ -28,7 +28,8 @@ func readExecution(r *row) (job.Execution, error) {
 	e.ScheduledAt, e.DueAt, e.StartedAt = r.at(), r.at(), r.at()
 	e.Attempt, e.Tries, e.Lost, e.MaxAttempts, e.Priority, e.Partition = r.int(), r.int(), r.int(), r.int(), r.int(), job.Partition(r.int())
 	e.Worker, e.RetryOf, e.Payload = r.id(), r.id(), r.bytes()
-	e.Status, e.Token, e.CancelAt, e.FinishedAt, e.Result = job.Status(r.int()), job.Token(r.int64()), r.at(), r.at(), r.bytes()
+	e.Status, e.Token, e.CancelAt, e.Class = job.Status(r.int()), job.Token(r.int64()), r.at(), job.Class(r.text())
+	e.FinishedAt, e.Result = r.at(), r.bytes()
 	var err error
 	e.Error, e.Response, err = engine.DecodeEnd(r.bytes())
 	return e, err

@@ -54,7 +54,8 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again.
+// finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again,
+// and what stops because it was asked to says what the cancel said.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
 	o, status := &f.Outcome, f.Then.Status
 	if f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut {
@@ -68,9 +69,13 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
-		if applied, err := cancelled(h, o.Lease, f.Then.Tries); err != nil || applied {
+	}
+	if !status.Final() || status == job.Cancelled {
+		if applied, err := cancelled(h, o.Lease, f.Then.Tries, o.Result); err != nil || applied {
 			return applied, err
 		}
+	}
+	if !status.Final() {
 		status = job.Failed
 		if o.Error != nil && o.Error.Type == job.TimeoutError {
 			status = job.TimedOut

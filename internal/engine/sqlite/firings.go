@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	dueSQL = "SELECT " + definitionColumns + ` FROM jobs j INDEXED BY jobs_due
+	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
 		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
 	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
 )
@@ -20,6 +20,10 @@ func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.D
 	err := s.look(ctx, "find what is due", func(c *conn) error {
 		return c.prepare(dueSQL).int(until.UnixMicro()).int(int64(limit)).each(func(r *row) error {
 			j, err := readDefinition(r)
+			if err != nil {
+				return err
+			}
+			j.Target, err = engine.DecodeTarget(r.bytes())
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
 			return err
 		})

@@ -81,9 +81,9 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 	return h.drop(h.prepare(dropSQL+freed+dropped).id(l.Execution).int(int64(l.Token)), status)
 }
 
-// cancelWaiting ends what nobody holds of a job.
+// cancelWaiting ends what nobody holds of a deleted job.
 func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
-	_, err := h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().null().id(of).text(string(t)).exec()
+	_, err := h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).exec()
 	if err != nil {
 		return err
 	}

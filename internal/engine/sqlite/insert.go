@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -16,8 +15,8 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
@@ -33,12 +32,7 @@ type encoded struct {
 }
 
 func encode(j *job.Job, fires time.Time) encoded {
-	e := encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target), fires: fires}
-	if len(j.Tags) > 0 {
-		b, _ := json.Marshal(j.Tags) // of texts, which always have a form
-		e.tags = string(b)
-	}
-	return e
+	return encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target), tags: array(j.Tags), fires: fires}
 }
 
 // ownFires are the instants at which the one-off jobs of a creation fire: now, or as planned.
@@ -73,7 +67,7 @@ func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution, fires time.Ti
 	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
 		tally = 0
 	}
-	n, err := q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
+	n, err := q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
 		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).exec()
 	return n > 0, err
 }

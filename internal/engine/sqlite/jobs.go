@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -26,10 +24,8 @@ func readDefinition(r *row) (job.Job, error) {
 	j := job.Job{ID: r.id(), Tenant: tenant.ID(r.text())}
 	j.Key, j.Name, j.State, j.Schedule.Type, j.Priority = r.text(), r.text(), job.State(r.int()), job.ScheduleType(r.int()), r.int()
 	j.NextRunAt, j.CreatedAt, j.UpdatedAt, j.Revision = r.at(), r.at(), r.at(), r.int()
-	if tags := r.text(); tags != "" {
-		if err := json.Unmarshal([]byte(tags), &j.Tags); err != nil {
-			return j, fmt.Errorf("read stored tags: %w", err)
-		}
+	if err := r.texts(&j.Tags); err != nil {
+		return j, err
 	}
 	return j, engine.DecodeSpec(r.bytes(), &j.Definition)
 }

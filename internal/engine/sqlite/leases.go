@@ -13,17 +13,22 @@ import (
 
 const (
 	laneSQL = `
-		SELECT part, tenant, priority FROM live INDEXED BY live_lane WHERE (part, tenant, priority) > (?, ?, ?)
-		ORDER BY part, tenant, priority LIMIT 1`
+		SELECT part, tenant, class, priority FROM live INDEXED BY live_lane WHERE (part, tenant, class, priority) > (?, ?, ?, ?)
+		ORDER BY part, tenant, class, priority LIMIT 1`
 	readySQL = "SELECT " + readyColumns + ` FROM live INDEXED BY live_lane
-		WHERE part = ? AND tenant = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
+		WHERE part = ? AND tenant = ? AND class = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
-	readyColumns = "id, tenant, part, priority, due_at"
+	readyColumns = "id, tenant, part, class, priority, due_at"
 )
 
 func readReady(r *row) job.Ready {
-	return job.Ready{ID: r.id(), Tenant: tenant.ID(r.text()), Partition: job.Partition(r.int()), Priority: r.int(), DueAt: r.at()}
+	return job.Ready{ID: r.id(), Tenant: tenant.ID(r.text()), Partition: job.Partition(r.int()), Class: job.Class(r.text()), Priority: r.int(), DueAt: r.at()}
+}
+
+// lane binds a lane.
+func (q *stmt) lane(l job.Lane) *stmt {
+	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Priority))
 }
 
 // Lanes lists the lanes that hold any execution, one probe of the index each.
@@ -32,8 +37,8 @@ func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 	err := s.look(ctx, "list lanes", func(c *conn) error {
 		last := job.Lane{Partition: -1}
 		for {
-			found, err := c.prepare(laneSQL).int(int64(last.Partition)).text(string(last.Tenant)).int(int64(last.Priority)).first(func(r *row) error {
-				last = job.Lane{Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Priority: r.int()}
+			found, err := c.prepare(laneSQL).lane(last).first(func(r *row) error {
+				last = job.Lane{Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Priority: r.int()}
 				return nil
 			})
 			if err != nil || !found {
@@ -60,12 +65,11 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 				behind = x.DueAt.UnixMicro()
 			}
 			n := 0
-			_, err := q.int(int64(x.Lane.Partition)).text(string(x.Lane.Tenant)).int(int64(x.Lane.Priority)).int(behind).id(x.After).int(now).
-				until(func(r *row) (bool, error) {
-					out = append(out, readReady(r))
-					n++
-					return n >= perLane, nil
-				})
+			_, err := q.lane(x.Lane).int(behind).id(x.After).int(now).until(func(r *row) (bool, error) {
+				out = append(out, readReady(r))
+				n++
+				return n >= perLane, nil
+			})
 			if err != nil {
 				return err
 			}
@@ -230,7 +234,8 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1" + held + takenBack
+// What was leased only this once has then never started.
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 THEN NULL ELSE started_at END" + held + takenBack
 
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
@@ -272,13 +277,16 @@ const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, 
 type taken struct {
 	job.Ready
 	over   bool   // it is CANCELLED: it was asked to stop, or its job is deleted
-	ending []byte // why, where it was asked to stop
+	ending []byte // why, where it is over
 }
 
 // takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
 func takeBack(c *conn, sql string, l job.Lease) (back *taken, err error) {
 	_, err = c.prepare(sql).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
 		back = &taken{Ready: readReady(r), over: r.bool()}
+		if back.over {
+			back.ending = jobDeleted
+		}
 		if at, reason := r.at(), r.text(); !at.IsZero() {
 			back.over, back.ending = true, askedToStop(reason)
 		}

@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -38,6 +40,18 @@ func (q *stmt) textOrNull(v string) *stmt {
 		return q.null()
 	}
 	return q.text(v)
+}
+
+// texts binds texts as a JSON array, none as NULL.
+func (q *stmt) texts(v []string) *stmt { return q.textOrNull(array(v)) }
+
+// array is the JSON array of texts, or "" for none.
+func array(v []string) string {
+	if len(v) == 0 {
+		return ""
+	}
+	b, _ := json.Marshal(v) // of texts, which always have a form
+	return string(b)
 }
 
 // bytes binds bytes, nil as NULL.
@@ -156,6 +170,18 @@ func (r *row) text() string { return r.on.ColumnText(r.next()) }
 func (r *row) int() int     { return int(r.on.ColumnInt64(r.next())) }
 func (r *row) int64() int64 { return r.on.ColumnInt64(r.next()) }
 func (r *row) bool() bool   { return r.on.ColumnInt64(r.next()) != 0 }
+
+// texts reads a JSON array of texts into v, which NULL leaves as it is.
+func (r *row) texts(v *[]string) error {
+	s := r.text()
+	if s == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(s), v); err != nil {
+		return fmt.Errorf("read a stored list: %w", err)
+	}
+	return nil
+}
 
 func (r *row) id() (v [16]byte) {
 	r.on.ColumnBytes(r.next(), v[:])

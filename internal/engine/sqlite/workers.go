@@ -11,17 +11,23 @@ import (
 
 const (
 	registerSQL = `
-		INSERT INTO sessions (id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, host = excluded.host, version = excluded.version, capacity = excluded.capacity,
+		INSERT INTO sessions (id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
+			running, completed, failed, draining, beat_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, secret = excluded.secret, host = excluded.host, version = excluded.version,
+			labels = excluded.labels, queues = excluded.queues, targets = excluded.targets, kinds = excluded.kinds, capacity = excluded.capacity,
 			started_at = excluded.started_at, running = excluded.running, completed = excluded.completed, failed = excluded.failed,
 			draining = excluded.draining, beat_at = excluded.beat_at, expires_at = excluded.expires_at
 		WHERE sessions.deposed = 0`
 	renewSQL = `
 		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?, beat_at = ?, expires_at = ?
 		WHERE id = ? AND deposed = 0`
-	workersSQL = `
-		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed FROM sessions
+	// workerSQL is what readWorker reads.
+	workerSQL = `
+		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
+			running, completed, failed, draining, beat_at, expires_at, deposed FROM sessions`
+	oneWorkerSQL = workerSQL + " WHERE id = ?"
+	workersSQL   = workerSQL + `
 		WHERE (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
 
 	// staleOrdersSQL drops the orders that a session no longer needs.
@@ -33,8 +39,13 @@ const (
 
 // Register begins a worker's session, alive for ttl from now; one that has ended does not begin again.
 func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	var secret []byte // NULL for none
+	if w.Secret != [32]byte{} {
+		secret = w.Secret[:]
+	}
 	return s.write(ctx, "register a worker", func(c *conn, now int64) error {
-		q := c.prepare(registerSQL).id(w.ID).textOrNull(string(w.Tenant)).text(w.Host).text(w.Version).int(int64(w.Capacity)).at(w.StartedAt)
+		q := c.prepare(registerSQL).id(w.ID).textOrNull(string(w.Tenant)).bytes(secret).text(w.Host).text(w.Version).
+			texts(w.Labels).texts(w.Queues).texts(w.Targets).texts(w.Kinds).int(int64(w.Capacity)).at(w.StartedAt)
 		n, err := q.beat(&w.Beat).int(now).int(now + ttl.Microseconds()).exec()
 		if err == nil && n == 0 {
 			return engine.ErrSession
@@ -85,16 +96,45 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	return out, nil
 }
 
+// Worker finds a session, also one that has ended lately.
+func (s *Store) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
+	var out job.Worker
+	err := s.look(ctx, "find a worker", func(c *conn) error {
+		found, err := c.prepare(oneWorkerSQL).id(id).first(func(r *row) (err error) {
+			out, err = readWorker(r)
+			return err
+		})
+		if err == nil && !found {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+	return out, err
+}
+
+func readWorker(r *row) (job.Worker, error) {
+	w := job.Worker{ID: r.id(), Tenant: tenant.ID(r.text())}
+	copy(w.Secret[:], r.bytes())
+	w.Host, w.Version = r.text(), r.text()
+	for _, v := range []*[]string{&w.Labels, &w.Queues, &w.Targets, &w.Kinds} {
+		if err := r.texts(v); err != nil {
+			return w, err
+		}
+	}
+	w.Capacity, w.StartedAt = r.int(), r.at()
+	w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool()}
+	w.BeatAt, w.ExpiresAt, w.Ended = r.at(), r.at(), r.bool()
+	return w, nil
+}
+
 // Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
 func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) {
 	var out []job.Worker
 	err := s.look(ctx, "list workers", func(c *conn) error {
 		return c.prepare(workersSQL).text(string(t)).int(s.now() - afterlife.Microseconds()).each(func(r *row) error {
-			w := job.Worker{ID: r.id(), Tenant: tenant.ID(r.text()), Host: r.text(), Version: r.text(), Capacity: r.int(), StartedAt: r.at()}
-			w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool()}
-			w.BeatAt, w.ExpiresAt, w.Ended = r.at(), r.at(), r.bool()
+			w, err := readWorker(r)
 			out = append(out, w)
-			return nil
+			return err
 		})
 	})
 	return out, err

@@ -71,6 +71,7 @@ CREATE TABLE live (
 	worker        uuid, -- who holds it, or held it last
 	retry_of      uuid,
 	tenant        text COLLATE "C" NOT NULL,
+	class         text COLLATE "C" NOT NULL, -- what it needs of a worker
 	payload       bytea, -- NULL: the job's
 	cancel_ending bytea, -- its ending, should the cancel end it
 	CONSTRAINT live_fire UNIQUE (job, scheduled_at, nonce)
@@ -81,7 +82,7 @@ CREATE TABLE live (
 	autovacuum_vacuum_cost_delay = 1,
 	autovacuum_vacuum_cost_limit = 2000
 );
-CREATE INDEX live_lane ON live (part, tenant, priority, due_at, id) WHERE part >= 0; -- always so; see plans.go
+CREATE INDEX live_lane ON live (part, tenant, class, priority, due_at, id) WHERE part >= 0; -- always so; see plans.go
 
 -- Fencing tokens: the epoch of the store times 2^40, and a number. They are drawn
 -- one by one, since a row is leased only under a greater token than its last.
@@ -111,7 +112,12 @@ CREATE TABLE sessions (
 	id         uuid PRIMARY KEY,
 	tenant     text COLLATE "C", -- NULL: it serves every tenant
 	host       text NOT NULL,
-	version    text NOT NULL
+	version    text NOT NULL,
+	secret     bytea, -- a hash; NULL: it cannot be used over the network
+	labels     text[],
+	queues     text[], -- NULL: every queue
+	targets    text[],
+	kinds      text[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX sessions_deposed ON sessions (id) WHERE deposed;
 

@@ -69,12 +69,13 @@ CREATE TABLE live (
 	worker        BLOB, -- who holds it, or held it last
 	retry_of      BLOB,
 	tenant        TEXT NOT NULL,
+	class         TEXT NOT NULL, -- what it needs of a worker, as package job writes it
 	cancel_at     INTEGER, -- when it was asked to stop, of what is leased
 	cancel_reason TEXT,
 	payload       BLOB -- NULL: the job's; last, for it may be long
 ) WITHOUT ROWID, STRICT;
 CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce);
-CREATE INDEX live_lane ON live (part, tenant, priority, due_at, id);
+CREATE INDEX live_lane ON live (part, tenant, class, priority, due_at, id);
 
 -- Fencing tokens: the epoch of the store times 2^40, and a number.
 CREATE TABLE tokens (next INTEGER NOT NULL) STRICT;
@@ -103,7 +104,12 @@ CREATE TABLE sessions (
 	draining   INTEGER NOT NULL,
 	tenant     TEXT, -- NULL: it serves every tenant
 	host       TEXT NOT NULL,
-	version    TEXT NOT NULL
+	version    TEXT NOT NULL,
+	secret     BLOB, -- a hash; NULL: it cannot be used over the network
+	labels     TEXT, -- this and the next three: a JSON array, NULL for none
+	queues     TEXT,
+	targets    TEXT,
+	kinds      TEXT
 ) WITHOUT ROWID, STRICT;
 
 -- What sessions are to learn from their next beats. A cancel counts while live

@@ -1,0 +1,264 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var targets = []string{string(job.HTTP), string(job.Command), string(job.Handler), string(job.Simulate)}
+
+// checkRegistration says what is wrong with how a worker introduces itself.
+func checkRegistration(r client.Registration) job.Invalids {
+	var v job.Invalids
+	for field, text := range map[string]string{"host": r.Host, "version": r.Version} {
+		if len(text) > 255 || strings.ContainsFunc(text, unicode.IsControl) {
+			v.Add(field, text, "at most 255 characters, without control characters")
+		}
+	}
+	if r.Capacity < 1 || r.Capacity > 10_000 {
+		v.Add("capacity", r.Capacity, "a whole number from 1 to 10000")
+	}
+	each := func(field string, list []string, ok func(string) bool, want string) {
+		if len(list) > 100 {
+			v.Add(field, fmt.Sprintf("%d", len(list)), "at most 100")
+		}
+		for i, x := range list {
+			if !ok(x) {
+				v.Add(fmt.Sprintf("%s[%d]", field, i), x, want)
+			}
+		}
+	}
+	const names = "1 to 128 of letters, digits, '.', '_', ':', '/' and '-'"
+	each("labels", r.Labels, job.ValidName, names)
+	each("kinds", r.Kinds, job.ValidName, names)
+	each("queues", r.Queues, job.ValidKey, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	each("targets", r.Targets, func(s string) bool { return slices.Contains(targets, s) }, "one of "+strings.Join(targets, ", "))
+	return v
+}
+
+func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	var req client.Registration
+	if err := s.readInto(w, r, maxBody, &req); err != nil {
+		return err
+	}
+	if req.Capacity == 0 {
+		req.Capacity = 1
+	}
+	if len(req.Targets) == 0 {
+		req.Targets = []string{string(job.Handler)}
+	}
+	if err := checkRegistration(req).Err(); err != nil {
+		return err
+	}
+	secret := rand.Text()
+	x := job.Worker{
+		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: p.Tenant, Secret: sha256.Sum256([]byte(secret)), Host: req.Host, Version: req.Version,
+		Labels: req.Labels, Queues: req.Queues, Targets: req.Targets, Kinds: req.Kinds, Capacity: req.Capacity, StartedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+	if p.Role == tenant.System {
+		x.Tenant = "" // it serves them all
+	}
+	if err := s.cfg.Dispatch.Register(r.Context(), x); err != nil {
+		return err
+	}
+	lease := int(s.cfg.Dispatch.LeaseTTL() / time.Second)
+	return reply(w, 201, client.Session{WorkerID: x.ID.String(), Session: secret, LeaseSeconds: lease, BeatSeconds: max(1, lease/3)})
+}
+
+// worker finds the worker that a request speaks for. Unknown, another tenant's and one that is not proved are the same.
+func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, error) {
+	id, err := job.ParseWorkerID(r.PathValue("id"))
+	if err != nil {
+		return id, engine.ErrNotFound
+	}
+	x, err := s.cfg.Dispatch.Worker(r.Context(), id)
+	if err != nil {
+		return id, err
+	}
+	proof := sha256.Sum256([]byte(r.Header.Get("X-Worker-Session")))
+	proved := subtle.ConstantTimeCompare(proof[:], x.Secret[:]) == 1
+	if !proved || x.Tenant != p.Tenant && !(x.Tenant == "" && p.Role == tenant.System) {
+		return id, engine.ErrNotFound
+	}
+	return id, nil
+}
+
+const maxWait = 60 * time.Second
+
+func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	var req client.ClaimRequest
+	if err := s.readInto(w, r, maxBody, &req); err != nil {
+		return err
+	}
+	wait := seconds(int64(deref(req.WaitSeconds, 20)))
+	var v job.Invalids
+	if req.Max == 0 {
+		req.Max = 1
+	}
+	if req.Max < 1 || req.Max > client.MaxClaim {
+		v.Add("max", req.Max, fmt.Sprintf("a whole number from 1 to %d", client.MaxClaim))
+	}
+	if wait < 0 || wait > maxWait {
+		v.Add("wait_seconds", *req.WaitSeconds, "a whole number from 0 to 60")
+	}
+	if err := v.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), max(wait, time.Millisecond))
+	defer cancel()
+	as, err := s.cfg.Dispatch.Claim(ctx, id, req.Max)
+	if err != nil {
+		return err
+	}
+	out := client.Claimed{Attempts: make([]client.Attempt, len(as))}
+	for i, a := range as {
+		out.Attempts[i] = wireAttempt(a)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	var req client.Beat
+	if err := s.readInto(w, r, maxBatch, &req); err != nil {
+		return err
+	}
+	ls, err := leases(req.Executions)
+	if err != nil {
+		return err
+	}
+	orders, err := s.cfg.Dispatch.Beat(r.Context(), id, ls, req.Draining)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireOrders(orders))
+}
+
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	var req client.CompleteRequest
+	if err := s.readInto(w, r, maxBatch, &req); err != nil {
+		return err
+	}
+	os := make([]job.Outcome, len(req.Outcomes))
+	for i, o := range req.Outcomes {
+		if os[i], err = outcome(o); err != nil {
+			return under(err, fmt.Sprintf("outcomes[%d].", i))
+		}
+	}
+	vs, err := s.cfg.Dispatch.Report(r.Context(), id, os)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, client.Verdicts{Verdicts: wireVerdicts(req.Outcomes, vs)})
+}
+
+func (s *Server) release(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	var req client.ReleaseRequest
+	if err := s.readInto(w, r, maxBatch, &req); err != nil {
+		return err
+	}
+	ls, err := leases(req.Executions)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Dispatch.Release(r.Context(), id, ls); err != nil {
+		return err
+	}
+	return reply(w, 200, struct{}{})
+}
+
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Dispatch.Leave(r.Context(), id); err != nil {
+		return err
+	}
+	return reply(w, 200, struct{}{})
+}
+
+// readInto reads a body of a worker's, which may be left out.
+func (s *Server) readInto(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	data, err := body(w, r, limit)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return decode(data, v)
+}
+
+// leases reads what a worker says it holds.
+func leases(held []client.Held) ([]job.Lease, error) {
+	ls := make([]job.Lease, len(held))
+	for i, h := range held {
+		id, err := job.ParseExecutionID(h.ExecutionID)
+		if err != nil {
+			return nil, job.Invalids{{Field: fmt.Sprintf("executions[%d].execution_id", i), Value: job.Show(h.ExecutionID), Want: "an execution's id"}}
+		}
+		ls[i] = job.Lease{Execution: id, Token: job.Token(h.FencingToken)}
+	}
+	return ls, nil
+}
+
+// under puts a prefix before the fields of an error that names fields.
+func under(err error, prefix string) error {
+	var v job.Invalids
+	if errors.As(err, &v) {
+		return v.Under(prefix)
+	}
+	return err
+}
+
+func wireOrders(orders []job.Order) client.Orders {
+	out := client.Orders{Cancel: []string{}, Lost: []string{}}
+	for _, o := range orders {
+		if o.Kind == job.OrderCancel {
+			out.Cancel = append(out.Cancel, o.Execution.String())
+		} else {
+			out.Lost = append(out.Lost, o.Execution.String())
+		}
+	}
+	return out
+}
+
+func wireVerdicts(outcomes []client.Outcome, vs []job.Verdict) []client.Verdict {
+	out := make([]client.Verdict, len(vs))
+	for i, v := range vs {
+		out[i] = client.Verdict{ExecutionID: outcomes[i].ExecutionID, Verdict: client.Accepted, Reason: v.Reason}
+		if !v.Accepted {
+			out[i].Verdict = client.Refused
+		}
+	}
+	return out
+}

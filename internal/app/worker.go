@@ -1,0 +1,71 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// WorkerOptions is what a worker process is told beside its settings.
+type WorkerOptions struct {
+	Options
+	Servers  []string
+	Token    string
+	Labels   []string
+	Queues   []string
+	Capacity int
+}
+
+// RunWorker works for servers elsewhere until ctx ends, drains, and returns when all is stopped.
+func RunWorker(ctx context.Context, o WorkerOptions) error {
+	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1)}
+	defer r.stop()
+	ln, err := net.Listen("tcp", o.Config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", o.Config.Listen, err)
+	}
+	r.address = ln.Addr()
+	var pool atomic.Pointer[worker.Pool]
+	r.answer(ln, api.Config{
+		Version: Version, Logger: r.log, HealthOnly: true,
+		Ready: func(context.Context) error {
+			if p := pool.Load(); r.draining.Load() || p == nil || !p.Registered() {
+				return errors.New("the worker is not registered with a server, or is stopping")
+			}
+			return nil
+		},
+		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
+			return p, errors.New("a worker answers health checks only")
+		},
+	})
+	pool.Store(r.pool(client.New(o.Servers, o.Token), worker.Config{Labels: o.Labels, Queues: o.Queues, Slots: o.Capacity, MaxSlots: o.Capacity}))
+	greetWorker(o.Out, o, hostPort(r.address))
+	select {
+	case <-ctx.Done():
+		r.log.Info("stopping: what runs is given time to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
+		return nil
+	case err := <-r.failed:
+		return err
+	}
+}
+
+func greetWorker(w io.Writer, o WorkerOptions, health string) {
+	queues, labels := "all queues", "no labels"
+	if len(o.Queues) > 0 {
+		queues = "the queues " + strings.Join(o.Queues, ", ")
+	}
+	if len(o.Labels) > 0 {
+		labels = "the labels " + strings.Join(o.Labels, ", ")
+	}
+	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n\nCtrl-C stops it after what runs has ended.\n\n",
+		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(targets, " and "), queues, labels, health)
+}
