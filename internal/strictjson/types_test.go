@@ -101,9 +101,10 @@ type withEmbedded struct {
 	base
 	*More
 	Name   int
-	hidden int
+	hidden int    //lint:ignore U1000 the decoder must pass it over
 	Secret string `json:"-"`
-	Dash   string `json:"-,"`
+	//lint:ignore SA5008 a field named "-" is what this spells in encoding/json
+	Dash string `json:"-,"`
 }
 
 // Left and Right, embedded side by side, cancel out the field they both have.
