@@ -52,7 +52,7 @@ func greet(w io.Writer, g greeting) {
 		if g.Demo {
 			fmt.Fprint(&b, "\nSample jobs are running; one of them fails on purpose:\n\n")
 			fmt.Fprintf(&b, "  curl -s%s '%s/api/v1/jobs?tag=demo'\n", auth, base)
-			fmt.Fprintf(&b, "  curl -s%s %s/api/v1/jobs/key:demo-failing/executions\n", auth, base)
+			fmt.Fprintf(&b, "  curl -s%s %s/api/v1/dead-letters\n", auth, base)
 		}
 	}
 	fmt.Fprint(&b, "\nCtrl-C stops it after what runs has ended. What was accepted is kept, whatever happens.\n\n")
