@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,10 +114,20 @@ func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) err
 	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
 		return err
 	}
+	d.remember(&session{worker: w, local: local, held: map[job.Token]int{}})
+	return nil
+}
+
+// maxKnown bounds the sessions that are remembered; those of workers elsewhere can be read again.
+const maxKnown = 20_000
+
+func (d *Dispatcher) remember(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.known[w.ID] = &session{worker: w, local: local, held: map[job.Token]int{}}
-	return nil
+	if len(d.known) >= maxKnown {
+		maps.DeleteFunc(d.known, func(_ job.WorkerID, s *session) bool { return !s.local })
+	}
+	d.known[s.worker.ID] = s
 }
 
 // Worker finds the worker of a session, also of one that began at another server. engine.ErrSession if there is none,
@@ -135,11 +146,7 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	case err != nil:
 		return job.Worker{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.known[id] == nil {
-		d.known[id] = &session{worker: w, held: map[job.Token]int{}}
-	}
+	d.remember(&session{worker: w, held: map[job.Token]int{}})
 	return w, nil
 }
 

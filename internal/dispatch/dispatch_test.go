@@ -288,6 +288,23 @@ func TestBeatsTellHowAWorkerDoes(t *testing.T) {
 	})
 }
 
+// Sessions of workers elsewhere that never said goodbye do not pile up; one that is forgotten is read again.
+func TestKnownSessionsAreBounded(t *testing.T) {
+	d := New(newFake(time.Now), clock.System{}, quiet, Config{})
+	if err := d.RegisterLocal(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxKnown {
+		id := job.WorkerID{2, byte(i >> 16), byte(i >> 8), byte(i)}
+		if w, err := d.Worker(t.Context(), id); err != nil || w.ID != id {
+			t.Fatalf("got %v, %v", w, err)
+		}
+	}
+	if len(d.known) > maxKnown || d.known[w1] == nil {
+		t.Errorf("%d are known; the one in this process: %v", len(d.known), d.known[w1] != nil)
+	}
+}
+
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(newFake(time.Now), clock.System{}, quiet, Config{})
