@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Status is where an execution stands.
@@ -47,17 +46,6 @@ func Statuses() []Status {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// ParseStatus reads a state's name in any case.
-func ParseStatus(name string) (Status, bool) {
-	up := strings.ToUpper(name)
-	for s, n := range statusNames {
-		if n == up {
-			return s, true
-		}
-	}
-	return 0, false
 }
 
 // Move is something that happens to an execution.
@@ -116,15 +104,4 @@ func Apply(s Status, m Move, tries int) (Status, bool) {
 		next = Retrying
 	}
 	return next, ok
-}
-
-// Queued is the state of an execution that no worker holds.
-func Queued(held bool, tries int) Status {
-	switch {
-	case held:
-		return Waiting
-	case tries > 0:
-		return Retrying
-	}
-	return Pending
 }

@@ -45,9 +45,6 @@ var grants = map[Role]map[Permission]bool{
 	System:   {Read: true, Write: true, Manage: true, Work: true, Run: true},
 }
 
-// Roles lists every role in order of power.
-func Roles() []Role { return []Role{Viewer, Operator, Admin, Worker, System} }
-
 // Allows reports whether the role carries the permission.
 func (r Role) Allows(p Permission) bool { return p == Open || grants[r][p] }
 

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// A field that is added to a stored type and forgotten in its codec comes back empty.
+func TestStoredFormsKeepEveryField(t *testing.T) {
+	target := job.Target{
+		Kind: job.HTTP, Timeout: time.Minute, URL: "u", Method: "M", Headers: map[string]string{"a": "b"}, ExpectStatus: []int{200}, ExpectBody: "x",
+		FollowRedirects: true, Handler: "h", WorkKind: "w", Duration: time.Second, FailAttempts: 3,
+	}
+	filled(t, target)
+	if got, err := DecodeTarget(EncodeTarget(target)); err != nil || !reflect.DeepEqual(got, target) {
+		t.Errorf("target: %+v, %v", got, err)
+	}
+	spec := job.Definition{
+		Description: "d", Owner: "o", Runbook: "r", Queue: "q", Labels: []string{"l"}, Schedule: job.Schedule{At: time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)},
+		Retry: job.RetryPolicy{MaxRetries: 1, Backoff: job.Linear, InitialDelay: 2, MaxDelay: 3},
+	}
+	filled(t, spec.Retry)
+	var got job.Definition
+	if err := DecodeSpec(EncodeSpec(spec), &got); err != nil || !reflect.DeepEqual(got, spec) {
+		t.Errorf("spec: %+v, %v", got, err)
+	}
+	e, r := &job.Error{Type: job.HTTPError, Message: "m", HTTPStatus: 503}, &job.Response{HTTPStatus: 503, BodyPreview: "b"}
+	filled(t, *e)
+	filled(t, *r)
+	if gotE, gotR, err := DecodeEnd(EncodeEnd(e, r)); err != nil || *gotE != *e || *gotR != *r {
+		t.Errorf("end: %+v, %+v, %v", gotE, gotR, err)
+	}
+	if EncodeEnd(nil, nil) != nil {
+		t.Error("nothing is stored as something")
+	}
+	for _, bad := range []error{func() error { _, err := DecodeTarget([]byte("x")); return err }(), DecodeSpec([]byte("x"), &got), func() error { _, _, err := DecodeEnd([]byte("x")); return err }()} {
+		if bad == nil {
+			t.Error("nonsense was read")
+		}
+	}
+}
+
+// filled fails where the test's own value leaves a field out.
+func filled(t *testing.T, v any) {
+	t.Helper()
+	x := reflect.ValueOf(v)
+	for i := range x.NumField() {
+		if x.Field(i).IsZero() {
+			t.Errorf("%T.%s is not in the test", v, x.Type().Field(i).Name)
+		}
+	}
+}
+
+func TestCursors(t *testing.T) {
+	at, id := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), [16]byte{1, 15: 2}
+	if gotAt, gotID, err := DecodeCursor(EncodeCursor(at, id)); err != nil || !gotAt.Equal(at) || gotID != id {
+		t.Errorf("got %v, %v, %v", gotAt, gotID, err)
+	}
+	for _, bad := range []string{"", "x", "!!!!", EncodeCursor(at, id) + "AAAA"} {
+		if _, _, err := DecodeCursor(bad); !errors.Is(err, ErrCursor) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestMigrations(t *testing.T) {
+	files := fstest.MapFS{"m/0001_first.sql": {Data: []byte("a")}, "m/0002_second_step.sql": {Data: []byte("b")}, "m/notes.txt": {}}
+	all, err := Migrations(files, "m")
+	if err != nil || len(all) != 2 || all[1].Version != 2 || all[1].Name != "second step" || all[0].Sum == all[1].Sum {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	done := []Applied{{1, all[0].Sum}}
+	if got, err := PendingMigrations(all, done); err != nil || len(got) != 1 || got[0].Version != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := PendingMigrations(all, append(done, Applied{2, all[1].Sum}, Applied{3, "newer"})); err != nil || len(got) != 0 {
+		t.Errorf("a database that is ahead: %+v, %v", got, err)
+	}
+	if _, err := PendingMigrations(all, []Applied{{1, "edited"}}); !errors.Is(err, ErrSchema) {
+		t.Errorf("an edited step: %v", err)
+	}
+	for _, name := range []string{"m/0003_gap.sql", "m/second.sql", "m/000x_y.sql"} {
+		if _, err := Migrations(fstest.MapFS{"m/0001_first.sql": {}, name: {}}, "m"); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
