@@ -33,10 +33,10 @@ type answer struct {
 }
 
 const (
-	maxShared  = 1000            // creations in a commit
-	maxWaiting = 10_000          // creations that wait; more are turned away, so that results and beats are not
-	maxGoing   = 2               // one is written while the next is made
-	patience   = 5 * time.Second // of a commit
+	maxShared  = 1000             // creations in a commit
+	maxWaiting = 10_000           // creations that wait; more are turned away, so that results and beats are not
+	maxGoing   = 2                // one is written while the next is made
+	patience   = 25 * time.Second // of a commit, which may carry ten thousand jobs
 )
 
 // pass stores one creation. When ctx ends first, it may be stored or not.

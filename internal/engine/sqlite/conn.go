@@ -12,7 +12,7 @@ import (
 
 // The time a call may take, with the wait for a connection.
 const (
-	writePatience = 10 * time.Second
+	writePatience = time.Minute // of ten thousand jobs on a slow disk; a caller with less time says so
 	readPatience  = 15 * time.Second
 	busyTimeout   = 5 * time.Second
 )
