@@ -26,11 +26,13 @@ type storedTarget struct {
 	Work    string            `json:"w,omitempty"`
 	Length  time.Duration     `json:"d,omitempty"`
 	Fails   int               `json:"fa,omitempty"`
+	Stall   time.Duration     `json:"st,omitempty"`
+	Total   time.Duration     `json:"tt,omitempty"`
 }
 
 // EncodeTarget is the stored form of what an execution runs.
 func EncodeTarget(t job.Target) []byte {
-	return encode(storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts})
+	return encode(storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total})
 }
 
 // DecodeTarget reads what EncodeTarget wrote.
@@ -42,7 +44,7 @@ func DecodeTarget(b []byte) (job.Target, error) {
 	return job.Target{
 		Kind: s.Kind, Timeout: s.Timeout, URL: s.URL, Method: s.Method, Headers: s.Headers,
 		ExpectStatus: s.Status, ExpectBody: s.Body, FollowRedirects: s.Follow, Handler: s.Handler,
-		WorkKind: s.Work, Duration: s.Length, FailAttempts: s.Fails,
+		WorkKind: s.Work, Duration: s.Length, FailAttempts: s.Fails, Stall: s.Stall, Total: s.Total,
 	}, nil
 }
 
@@ -57,13 +59,27 @@ type storedSpec struct {
 	Runbook     string        `json:"rb,omitempty"`
 	Queue       string        `json:"q,omitempty"`
 	Labels      []string      `json:"l,omitempty"`
+
+	AtOnce   int           `json:"mc,omitempty"`
+	GroupBy  string        `json:"ck,omitempty"`
+	Count    int           `json:"rc,omitempty"` // of the rate
+	Per      time.Duration `json:"rp,omitempty"`
+	Burst    int           `json:"ru,omitempty"`
+	Unique   string        `json:"uk,omitempty"`
+	Expires  time.Duration `json:"ex,omitempty"`
+	Redrive  time.Duration `json:"ar,omitempty"`
+	Total    time.Duration `json:"tt,omitempty"` // the target's, for those who read no target
+	GroupKey job.GroupKey  `json:"gk,omitempty"`
 }
 
 // EncodeSpec is the stored form of the parts of a definition that have no
 // column of their own. Key, name, schedule type, target, payload, priority and
 // tags have one.
-func EncodeSpec(d job.Definition) []byte {
+func EncodeSpec(j job.Job) []byte {
+	d := j.Definition
 	s := storedSpec{
+		AtOnce: d.MaxConcurrent, GroupBy: d.ConcurrencyKey, Count: d.Rate.Count, Per: d.Rate.Per, Burst: d.Rate.Burst, Unique: d.UniqueKey,
+		Expires: d.ExpiresAfter, Redrive: d.AutoRedriveAfter, Total: d.Target.Total, GroupKey: j.Group.Key,
 		Description: d.Description, Retries: d.Retry.MaxRetries, Backoff: d.Retry.Backoff, Initial: d.Retry.InitialDelay, Max: d.Retry.MaxDelay,
 		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
@@ -73,11 +89,17 @@ func EncodeSpec(d job.Definition) []byte {
 	return encode(s)
 }
 
-// DecodeSpec reads what EncodeSpec wrote into the definition.
-func DecodeSpec(b []byte, d *job.Definition) error {
+// DecodeSpec reads what EncodeSpec wrote into the job.
+func DecodeSpec(b []byte, j *job.Job) error {
 	var s storedSpec
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("read a stored definition: %w", err)
+	}
+	d := &j.Definition
+	d.MaxConcurrent, d.ConcurrencyKey, d.Rate = s.AtOnce, s.GroupBy, job.Rate{Count: s.Count, Per: s.Per, Burst: s.Burst}
+	d.UniqueKey, d.ExpiresAfter, d.AutoRedriveAfter, d.Target.Total = s.Unique, s.Expires, s.Redrive, s.Total
+	if s.GroupKey != 0 {
+		j.Group = job.Group{Key: s.GroupKey, Max: d.MaxConcurrent, Rate: d.Rate}
 	}
 	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = s.Description, s.Owner, s.Runbook, s.Queue, s.Labels
 	d.Retry = job.RetryPolicy{MaxRetries: s.Retries, Backoff: s.Backoff, InitialDelay: s.Initial, MaxDelay: s.Max}
@@ -85,6 +107,46 @@ func DecodeSpec(b []byte, d *job.Definition) error {
 		d.Schedule.At = s.At.UTC()
 	}
 	return nil
+}
+
+// DecodeHeld reads of a job's spec what deciding an outcome needs.
+func DecodeHeld(b []byte, h *job.Held) error {
+	var j job.Job
+	err := DecodeSpec(b, &j)
+	h.Retry, h.Total, h.AutoRedrive = j.Retry, j.Target.Total, j.AutoRedriveAfter
+	return err
+}
+
+type storedProgress struct {
+	Percent int    `json:"p"`
+	Message string `json:"m,omitempty"`
+}
+
+// EncodeProgress is the stored form of progress, without its instant.
+func EncodeProgress(percent int, message string) []byte {
+	return encode(storedProgress{percent, message})
+}
+
+// DecodeProgress reads what EncodeProgress wrote; nil for nothing.
+func DecodeProgress(b []byte, at time.Time) (*job.Progress, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	var s storedProgress
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("read stored progress: %w", err)
+	}
+	return &job.Progress{Percent: s.Percent, Message: s.Message, At: at}, nil
+}
+
+// HeldUnique is the error of an execution that did not run because another holds its unique key.
+func HeldUnique(key string) *job.Error {
+	return &job.Error{Type: job.CancelledError, Message: fmt.Sprintf("another execution with the unique key %q had not finished", key)}
+}
+
+// ExpiredInTime is the error of an execution that did not start in time.
+func ExpiredInTime() *job.Error {
+	return &job.Error{Type: job.CancelledError, Message: "it did not start before its expiry"}
 }
 
 type storedEnd struct {

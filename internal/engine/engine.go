@@ -39,6 +39,8 @@ type Store interface {
 	Firings
 	Leases
 	Executions
+	Operations
+	Limits
 	Keys
 	Upkeep
 
@@ -55,7 +57,8 @@ type Store interface {
 
 // Jobs are the definitions.
 type Jobs interface {
-	// CreateJobs stores each creation whole or not at all, and answers in their order.
+	// CreateJobs stores each creation whole or not at all, and answers in their order. One without jobs keeps its
+	// idempotency key only. A unique key is free again when the execution that has it ends.
 	CreateJobs(ctx context.Context, cs []Creation) ([]Created, error)
 	// Job finds one job, without its statistics; ErrNotFound also for another tenant's. A deleted one is found.
 	Job(ctx context.Context, t tenant.ID, ref Ref) (job.Job, error)
@@ -67,11 +70,12 @@ type Jobs interface {
 	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 	// Deleting a deleted job answers it again.
 	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
-	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted.
+	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
+	// unique key nothing is stored, its idempotency key neither.
 	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
 	// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters, all in
 	// one commit. Passed over is one whose RetryOf is not a finished execution of the tenant, whose job is unknown
-	// or deleted, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
+	// or deleted, whose unique key another holds, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
 	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
 	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
 }
@@ -108,11 +112,21 @@ type Creation struct {
 // Created is what became of a creation or a trigger. Exactly one of these holds:
 // it is the zero value and the request was stored; Replay is the answer given to
 // this key before; Reused: the key was given with another request; Taken names a
-// job key that exists already.
+// job key that exists already; Unique names live executions that hold unique keys
+// of the request, or, within it, the first that was to have one.
 type Created struct {
 	Replay []byte
 	Reused bool
 	Taken  string
+	Unique []Incumbent
+}
+
+// Incumbent is the live execution that holds a unique key of its tenant. Both ids are of the request itself where it
+// names the key twice.
+type Incumbent struct {
+	Key       string
+	Job       job.ID
+	Execution job.ExecutionID
 }
 
 // Ref names a job by its id or by its key.
@@ -160,7 +174,8 @@ type Firings interface {
 	// Due lists jobs whose next instant is at or before until, the earliest first.
 	Due(ctx context.Context, until time.Time, limit int) ([]Due, error)
 	// Fire moves each job's next instant by compare-and-set and stores the executions of those
-	// that moved; one whose instant or revision is no longer as given is left out.
+	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
+	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.
 	Fire(ctx context.Context, fs []Firing) ([]job.Ready, error)
 }
 
@@ -184,42 +199,57 @@ type Firing struct {
 type Leases interface {
 	// Register begins a worker's session, alive for ttl from now by the store's clock.
 	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
-	// Renew keeps sessions alive for ttl more and notes how they do. It answers with those that have ended, and with the
-	// orders for the others, each of which comes with every renewal until the worker no longer needs it: a cancel
-	// while the execution is held under its token, a lost for an hour.
+	// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold; an advance
+	// under a stale token answers as an order that it is lost. It answers with the sessions that have ended, with those
+	// that are to drain, and with the orders for the others, each of which comes with every renewal until the worker no
+	// longer needs it: a cancel while the execution is held under its token, a lost for an hour.
 	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
 	// Worker finds a session, also one that has ended lately; ErrNotFound if there is none.
 	Worker(ctx context.Context, w job.WorkerID) (job.Worker, error)
 	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
+	// Drain asks a session that may serve the tenant to take nothing more; it learns so from its renewals. ErrNotFound if
+	// there is none, or it has ended.
+	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
 
-	// Lanes lists the lanes that hold any execution.
-	Lanes(ctx context.Context) ([]job.Lane, error)
+	// Lanes lists up to limit lanes that hold any execution, in order of partition, tenant, class, group and priority,
+	// behind one; nil begins at the first.
+	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
 	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
 	// Lease gives each session the executions it asks for, in one commit: those that are free, due
-	// and older than the token. What another took, and what is of a deleted job, is left out. ErrSession if a session has ended.
-	Lease(ctx context.Context, gs []Grant) ([]job.Attempt, error)
+	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
+	// the fence does not let through is left out. ErrSession if a session has ended.
+	Lease(ctx context.Context, gs []Grant, f Fence) ([]job.Attempt, error)
+	// Running lists what is leased in the partitions, for a new owner to count; all, if none is named.
+	Running(ctx context.Context, ps []job.Partition) ([]Running, error)
 	// Held reads what deciding an outcome needs, of those leases that still hold.
 	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
 	// Finish applies each transition under its lease's token, and answers in order. What is to be tried again
 	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT. The same outcome
 	// under the same token again is accepted again and changes nothing, whatever transition comes with
 	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
-	// again), CANCELLED likewise. Any other finish under a stale token is refused.
+	// again), CANCELLED and SNOOZED likewise. Any other finish under a stale token is refused, which is an event of the
+	// execution, once for each token. A finish that expels leaves an order for the worker that held it to let go.
 	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
 	// Release returns executions to the queue, uncharged; stale leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
 	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
-	// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep:
-	// the way out of a Lease whose answer was lost.
-	Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error)
+	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
+	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
 	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
 	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
+	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
+	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout.
+	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
+	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
+	// answers with how many. What runs goes on.
+	Expire(ctx context.Context, limit int) (int, error)
 
 	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
 	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
@@ -235,12 +265,37 @@ type Leases interface {
 type Renewal struct {
 	Worker job.WorkerID
 	job.Beat
+	Advances []job.Advance
 }
 
 // Orders is the answer to renewals.
 type Orders struct {
 	Ended  []job.WorkerID
+	Drain  []job.WorkerID
 	Orders []job.Order
+}
+
+// Overrun is a lease that has lasted too long.
+type Overrun struct {
+	job.Held
+	Stalled bool // it made no progress; else its time is over
+}
+
+// Running is a lease as its partition's owner counts it.
+type Running struct {
+	job.Ready
+	Token job.Token
+}
+
+// ServerID names a server's run over a shared store.
+type ServerID [16]byte
+
+// Fence is what a server says it owns when it leases. What is in a partition of Epochs is leased only while the server
+// owns that partition under that epoch, and what is in a group only in such a partition. A store that is one process's
+// own lets everything through.
+type Fence struct {
+	Server ServerID
+	Epochs map[job.Partition]int64
 }
 
 // LaneCursor is a place in a lane: behind the execution due at DueAt with this id.
@@ -267,6 +322,10 @@ type Executions interface {
 	// DeadLetters lists dead letters with their whole error history, the latest first. An execution is one from the commit
 	// that ends it as FAILED or TIMED_OUT (see job.Dead) until it is rerun or discarded.
 	DeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetterPage, error)
+	// Events lists what was kept of an execution as it happened (see job.Timeline), the first thing first.
+	Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error)
+	// Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.
+	Redrivable(ctx context.Context, limit int) ([]job.Execution, error)
 	// Discard forgets dead letters, never the executions, and answers with how many there were.
 	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error)
 }
@@ -303,6 +362,109 @@ type ExecutionPage struct {
 	Executions []job.Execution
 	Next       string
 	Total      Total
+}
+
+// Operations are work over many things, done in the background.
+type Operations interface {
+	AddOperation(ctx context.Context, o job.Operation, i Idempotency) (Created, error)
+	// Operation finds one; ErrNotFound also for another tenant's.
+	Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error)
+	// FindOperations lists operations, the newest first.
+	FindOperations(ctx context.Context, t tenant.ID, p Page) (OperationPage, error)
+	// TakeOperation hands out, for ttl, the one of the running that nobody has and that was saved the longest ago, by its
+	// UpdatedAt; ErrNotFound if there is none.
+	TakeOperation(ctx context.Context, ttl time.Duration) (job.Operation, error)
+	// SaveOperation keeps how far an operation has come, and its state, under the version it has, and answers with the
+	// next one; it is had for ttl more, or by nobody where that is 0. ErrConflict if it has another version by now.
+	SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (job.Operation, error)
+	// CancelOperation ends one that runs as CANCELLED; one that is cancelled answers again. ErrConflict if it has finished otherwise.
+	CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error)
+}
+
+// OperationPage is one page of operations.
+type OperationPage struct {
+	Operations []job.Operation
+	Next       string
+	Total      Total
+}
+
+// Limits are what tenants and queues may use, and the tenants themselves.
+type Limits interface {
+	// CreateTenant stores a tenant; ErrConflict if its id exists.
+	CreateTenant(ctx context.Context, t tenant.Tenant) error
+	// Tenants lists all tenants in order of their ids.
+	Tenants(ctx context.Context) ([]tenant.Tenant, error)
+	// UpdateTenant changes a tenant's name and tier; ErrNotFound if there is none.
+	UpdateTenant(ctx context.Context, t tenant.Tenant) error
+	// SetLimit keeps a limit, in place of any before; one that is zero is removed.
+	SetLimit(ctx context.Context, l job.Limit) error
+	// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues.
+	Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error)
+	// Draw takes tokens out of buckets that fill at their rate, up to their burst, by the store's clock, and answers in
+	// order. Each bucket is named once. All who draw share them.
+	Draw(ctx context.Context, ds []Draw) ([]Drawn, error)
+}
+
+// Draw asks a bucket for tokens.
+type Draw struct {
+	Bucket string
+	Rate   job.Rate
+	N      int // 0: only to see when there will be one
+}
+
+// Drawn is what it gave.
+type Drawn struct {
+	N    int           // tokens, at most as many as asked for
+	Wait time.Duration // until there is one more
+}
+
+// Owners is a store that several servers share. They divide the partitions among themselves, to save each other work
+// and to count limits exactly; no row depends on who owns what but by a Fence.
+type Owners interface {
+	// Attend keeps a server alive for ttl, beginning with its first call, and says who else is and who owns which
+	// partition. ErrSession if it was deposed: it missed its time and owns nothing any more.
+	Attend(ctx context.Context, s Server, ttl time.Duration) (Roster, error)
+	// Take makes the server the owner of those partitions that nobody alive owns, under a new epoch each.
+	Take(ctx context.Context, s ServerID, ps []job.Partition) error
+	// Give hands partitions that the server owns to another that is alive, under a new epoch each.
+	Give(ctx context.Context, from, to ServerID, ps []job.Partition) error
+	// Want notes that the server would have partitions of others; it is for their owners to give.
+	Want(ctx context.Context, s ServerID, ps []job.Partition) error
+	// Retire ends a server at once, as if it had missed its time.
+	Retire(ctx context.Context, s ServerID) error
+	// Borrow sets how much of each limit the server has for itself: as much as it asks for, or as there is left. It
+	// answers in order. What a server that is gone had is counted until all its partitions have another owner.
+	Borrow(ctx context.Context, s ServerID, bs []Share) ([]int, error)
+}
+
+// Server is a server as the others see it.
+type Server struct {
+	ID        ServerID
+	Host      string
+	Hungry    bool // workers wait here for executions
+	StartedAt time.Time
+}
+
+// Roster is who is there and who owns what.
+type Roster struct {
+	Servers    []Server    // alive, by id
+	Partitions []Partition // all, in order
+}
+
+// Partition is who owns a partition.
+type Partition struct {
+	Part   job.Partition
+	Owner  ServerID // zero: nobody alive
+	Epoch  int64
+	Wanted ServerID // who would have it; zero: nobody
+}
+
+// Share is a part of a limit on what runs at once.
+type Share struct {
+	Tenant tenant.ID
+	Queue  string // empty: the tenant's
+	Max    int    // the whole limit
+	Want   int    // what the server would have of it
 }
 
 // Keys are the API keys, known by a hash only.

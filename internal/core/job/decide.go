@@ -15,6 +15,7 @@ const (
 	OutcomeSucceeded OutcomeStatus = iota + 1
 	OutcomeFailed
 	OutcomeCancelled
+	OutcomeSnoozed // it is to be tried again after RetryAfter; nothing failed
 )
 
 // Outcome is what a worker reports of an attempt.
@@ -31,8 +32,10 @@ type Outcome struct {
 // Held is what Decide needs to know of an execution under lease.
 type Held struct {
 	Execution
-	Retry    RetryPolicy
-	JobState State
+	Retry       RetryPolicy
+	Total       time.Duration // of all attempts; 0: unbounded
+	AutoRedrive time.Duration // 0: never
+	JobState    State
 }
 
 // Transition is what follows an outcome.
@@ -41,6 +44,8 @@ type Transition struct {
 	Status Status
 	DueAt  time.Time // of the next attempt; zero where the status is final
 	Tries  int       // charged failures after it; a store keeps its own count where that is greater
+
+	RedriveAt time.Time // when the dead letter it becomes is run again by itself; zero: it is not
 }
 
 // Decide says what follows an outcome. An outcome that needs no policy, a
@@ -54,16 +59,27 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 		m = Done
 	case OutcomeCancelled:
 		m = Stopped
+	case OutcomeSnoozed:
+		m, due = Snoozed, asOf.Add(min(o.RetryAfter, MaxRetryDelay))
+		if h.over(due) {
+			m, due = Late, time.Time{}
+		}
+		if h.Status == Cancelling || h.JobState == Deleted {
+			m, due = Stopped, time.Time{}
+		}
 	default:
 		tries++
-		switch {
-		case h.Status != Cancelling && h.JobState != Deleted && o.Retryable && tries < h.MaxAttempts:
-			m = Again
-			due = asOf.Add(h.Retry.Delay(h.ID, tries, o.RetryAfter))
-		case o.Error != nil && o.Error.Type == TimeoutError:
+		m = Died
+		if o.Error != nil && o.Error.Type == TimeoutError {
 			m = Late
-		default:
-			m = Died
+		}
+		if h.Status != Cancelling && h.JobState != Deleted && o.Retryable && tries < h.MaxAttempts {
+			next := asOf.Add(h.Retry.Delay(h.ID, tries, o.RetryAfter))
+			if h.over(next) {
+				m = Late
+			} else {
+				m, due = Again, next
+			}
 		}
 	}
 	next, ok := Apply(h.Status, m, tries)
@@ -72,7 +88,16 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 		// path reaches; ending it is better than leaving it without an owner.
 		next, due = Failed, time.Time{}
 	}
-	return Transition{Move: m, Status: next, DueAt: due, Tries: tries}
+	t := Transition{Move: m, Status: next, DueAt: due, Tries: tries}
+	if (next == Failed || next == TimedOut) && h.AutoRedrive > 0 && h.Trigger != ByRedrive {
+		t.RedriveAt = asOf.Add(h.AutoRedrive) // once: what was redriven and died again waits for a person
+	}
+	return t
+}
+
+// over reports whether the whole execution will have run out of time at an instant.
+func (h Held) over(at time.Time) bool {
+	return h.Total > 0 && !h.StartedAt.IsZero() && !at.Before(h.StartedAt.Add(h.Total))
 }
 
 // Delay is how long to wait before the attempt that follows the n-th charged
@@ -118,6 +143,8 @@ func roll(id ExecutionID, n int) float64 {
 type Finish struct {
 	Outcome Outcome
 	Then    Transition
+	Worker  WorkerID // who reports it
+	Expel   bool     // the worker does not know: it is ordered to let go
 }
 
 // Verdict says whether a finish was applied.

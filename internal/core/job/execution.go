@@ -47,11 +47,18 @@ type Execution struct {
 	MaxAttempts int
 	Priority    int
 	Partition   Partition
-	Class       Class     // while it is live
-	CancelAt    time.Time // when it was asked to stop; zero: it was not
-	Worker      WorkerID  // who holds it, or held it last
-	Token       Token     // of the newest lease
-	Payload     []byte    // replaces the job's; nil: the job's own
+	Class       Class         // while it is live
+	Group       Group         // while it is live
+	UniqueKey   string        // while it is live
+	ExpiresAt   time.Time     // not started by then, it expires; zero: never
+	Timeout     time.Duration // of one attempt, while it is live
+	Stall       time.Duration // likewise
+	LeasedAt    time.Time     // when its newest attempt started; zero: there was none
+	Progress    *Progress     // while it is live
+	CancelAt    time.Time     // when it was asked to stop; zero: it was not
+	Worker      WorkerID      // who holds it, or held it last
+	Token       Token         // of the newest lease
+	Payload     []byte        // replaces the job's; nil: the job's own
 	RetryOf     ExecutionID
 	Result      []byte // JSON
 	Error       *Error
@@ -65,27 +72,40 @@ func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
 	if due.Before(now) {
 		due = now
 	}
-	return Execution{
+	e := Execution{
 		ID: id, Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: Pending, Trigger: BySchedule,
 		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID), Class: j.Class(),
+		UniqueKey: j.UniqueKey, Timeout: j.Target.Timeout, Stall: j.Target.Stall,
+	}
+	e.Join(j.Group)
+	if j.ExpiresAfter > 0 {
+		e.ExpiresAt = due.Add(j.ExpiresAfter)
+	}
+	return e
+}
+
+// Join puts the execution into a group, whose partition it then takes, so that one server counts it.
+func (e *Execution) Join(g Group) {
+	e.Group = g
+	if g.Key != 0 {
+		e.Partition = g.Partition()
 	}
 }
 
-// Rerun is a new execution of a finished one, of its job's class, with the payload it had unless another is given.
-func (e Execution) Rerun(id ExecutionID, t Trigger, c Class, payload []byte, now time.Time) Execution {
+// Rerun is a new execution of a finished one of the job, with the payload it had unless another is given. What the
+// job says now of class, group and expiry holds.
+func (j Job) Rerun(e Execution, id ExecutionID, t Trigger, payload []byte, now time.Time) Execution {
 	if payload == nil {
 		payload = e.Payload
 	}
-	return Execution{
-		ID: id, Job: e.Job, JobName: e.JobName, Tenant: e.Tenant, Status: Pending, Trigger: t,
-		ScheduledAt: now, DueAt: now, MaxAttempts: e.MaxAttempts, Priority: e.Priority, Partition: e.Partition,
-		Class: c, Payload: payload, RetryOf: e.ID,
-	}
+	n := j.Fire(id, now, now)
+	n.Trigger, n.MaxAttempts, n.Priority, n.Payload, n.RetryOf = t, e.MaxAttempts, e.Priority, payload, e.ID
+	return n
 }
 
 // Ready is the execution as a dispatcher is told of it.
 func (e Execution) Ready() Ready {
-	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Class: e.Class, Priority: e.Priority, DueAt: e.DueAt}
+	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Class: e.Class, Group: e.Group, Priority: e.Priority, DueAt: e.DueAt}
 }
 
 // Nonce tells apart executions of one job at one instant: 0 for what a
@@ -174,6 +194,7 @@ type Ready struct {
 	Tenant    tenant.ID
 	Partition Partition
 	Class     Class
+	Group     Group
 	Priority  int
 	DueAt     time.Time
 }
@@ -183,11 +204,12 @@ type Lane struct {
 	Partition Partition
 	Tenant    tenant.ID
 	Class     Class
+	Group     GroupKey // 0: of executions in no group
 	Priority  int
 }
 
 // Lane is the lane the execution waits in.
-func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Class, r.Priority} }
+func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Class, r.Group.Key, r.Priority} }
 
 // Rank orders executions: by due time, each priority level being worth a
 // minute, so that a waiting one gains a level a minute and none starves.
@@ -220,6 +242,7 @@ type Attempt struct {
 	ScheduledAt time.Time
 	DueAt       time.Time
 	LeasedAt    time.Time
+	StartedAt   time.Time // of the first attempt
 	Target      Target
 	Payload     []byte
 }
@@ -233,4 +256,29 @@ type PastAttempt struct {
 	StartedAt time.Time
 	EndedAt   time.Time
 	Error     Error
+}
+
+// Deadline is when the attempt must have ended: its own timeout, or that of the whole execution.
+func (a Attempt) Deadline() time.Time {
+	d := a.LeasedAt.Add(a.Target.Timeout)
+	if a.Target.Total > 0 {
+		if whole := a.StartedAt.Add(a.Target.Total); whole.Before(d) {
+			return whole
+		}
+	}
+	return d
+}
+
+// Progress is how far an attempt says it has come.
+type Progress struct {
+	Percent int
+	Message string
+	At      time.Time // by the store's clock
+}
+
+// Advance is progress that a worker reports under its lease.
+type Advance struct {
+	Lease
+	Percent int
+	Message string
 }

@@ -69,6 +69,8 @@ const (
 type Target struct {
 	Kind    TargetKind
 	Timeout time.Duration // of one attempt
+	Stall   time.Duration // an attempt without progress for so long has stalled; 0: never
+	Total   time.Duration // of all attempts, from the first start; 0: unbounded
 
 	// http
 	URL             string
@@ -120,6 +122,13 @@ type Definition struct {
 	Tags        []string
 	Owner       string
 	Runbook     string
+
+	MaxConcurrent    int    // of its executions, or of each value of the key, run at once; 0: any number
+	ConcurrencyKey   string // an expression over the payload; empty: the job is the group
+	Rate             Rate   // of starts, of the job or of each value of the key
+	UniqueKey        string // one live execution at a time has it; empty: none
+	ExpiresAfter     time.Duration
+	AutoRedriveAfter time.Duration
 }
 
 // Job is a stored definition and where it stands.
@@ -127,6 +136,7 @@ type Job struct {
 	ID     ID
 	Tenant tenant.ID
 	Definition
+	Group     Group // of its executions, unless their payload is another
 	State     State
 	NextRunAt time.Time // zero: no instant is planned
 	CreatedAt time.Time

@@ -48,13 +48,20 @@ func TestDead(t *testing.T) {
 }
 
 func TestRerun(t *testing.T) {
-	old := Execution{ID: ExecutionID{1}, Job: ID{2}, JobName: "n", Tenant: "t", Status: Failed, Tries: 3, MaxAttempts: 3, Attempt: 4, Lost: 1, Priority: 2, Partition: 9, Payload: []byte("old"), Token: 7}
-	got := old.Rerun(ExecutionID{3}, ByRetry, "http", nil, at)
-	if got.RetryOf != old.ID || got.Status != Pending || got.Tries != 0 || got.Attempt != 0 || got.Token != 0 || string(got.Payload) != "old" || !got.DueAt.Equal(at) || got.Priority != 2 || got.Partition != 9 || got.Class != "http" || got.MaxAttempts != 3 {
+	of := Job{ID: ID{2}, Tenant: "t", Definition: Definition{Name: "n", Priority: 5, Queue: DefaultQueue, Target: Target{Kind: HTTP, Timeout: time.Minute}, UniqueKey: "u", ExpiresAfter: time.Hour}}
+	old := Execution{ID: ExecutionID{1}, Job: of.ID, JobName: "n", Tenant: "t", Status: Failed, Tries: 3, MaxAttempts: 3, Attempt: 4, Lost: 1, Priority: 2, Payload: []byte("old"), Token: 7}
+	got := of.Rerun(old, ExecutionID{3}, ByRetry, nil, at)
+	if got.RetryOf != old.ID || got.Status != Pending || got.Trigger != ByRetry || got.Tries != 0 || got.Attempt != 0 || got.Token != 0 || string(got.Payload) != "old" ||
+		!got.DueAt.Equal(at) || got.Priority != 2 || got.Partition != PartitionOf(of.ID) || got.Class != "http" || got.MaxAttempts != 3 ||
+		got.UniqueKey != "u" || !got.ExpiresAt.Equal(at.Add(time.Hour)) || got.Timeout != time.Minute {
 		t.Errorf("got %+v", got)
 	}
-	if got := old.Rerun(ExecutionID{3}, ByRetry, "http", []byte("new"), at); string(got.Payload) != "new" {
+	if got := of.Rerun(old, ExecutionID{3}, ByRetry, []byte("new"), at); string(got.Payload) != "new" {
 		t.Errorf("payload %s", got.Payload)
+	}
+	of.Group = Group{Key: 99, Max: 1}
+	if got := of.Rerun(old, ExecutionID{3}, ByRetry, nil, at); got.Group != of.Group || got.Partition != of.Group.Partition() {
+		t.Errorf("group %+v, partition %d", got.Group, got.Partition)
 	}
 }
 

@@ -6,11 +6,48 @@
 // decides, it never reads a credential, a header or a store.
 package tenant
 
+import "time"
+
 // ID names a tenant.
 type ID string
 
 // Default is the tenant that exists from the start and has no limits.
 const Default ID = "default"
+
+// Tier is what a tenant has paid for.
+type Tier string
+
+// The tiers.
+const (
+	Free       Tier = "free"
+	Pro        Tier = "pro"
+	Enterprise Tier = "enterprise"
+)
+
+// Tiers lists them all, the least first.
+func Tiers() []Tier { return []Tier{Free, Pro, Enterprise} }
+
+func (t Tier) String() string { return string(t) }
+
+// Weight is a tenant's share of the workers, beside the others that have work waiting.
+func (t Tier) Weight() int {
+	switch t {
+	case Enterprise:
+		return 10
+	case Pro:
+		return 3
+	case Free:
+	}
+	return 1
+}
+
+// Tenant is who owns jobs.
+type Tenant struct {
+	ID        ID
+	Name      string
+	Tier      Tier
+	CreatedAt time.Time
+}
 
 // Role is what a credential may do.
 type Role string

@@ -144,7 +144,7 @@ func cancel(t *testing.T, h Harness) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
 			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
-			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 			"reap":    func(w job.WorkerID, _ job.Attempt) { f.expire(w); must(f.Reap(f.ctx, 100, 3)) },
 			"retry":   func(_ job.WorkerID, a job.Attempt) { f.report(again(a, f.now(), 1)) }, // decided before the cancel was seen
 		} {
@@ -206,7 +206,7 @@ func cancel(t *testing.T, h Harness) {
 			accepted := false
 			wg.Go(func() { asked, askErr = ask(e.ID) })
 			wg.Go(func() {
-				as, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{e.ID}}})
+				as, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{e.ID}}}, engine.Fence{})
 				if err != nil || len(as) == 0 {
 					return
 				}
@@ -370,7 +370,7 @@ func deadLetters(t *testing.T, h Harness) {
 		}
 	})
 	rerun := func(of job.Execution, dead bool) (job.Execution, int) {
-		e := f.execution(of.ID).Rerun(newID(), job.ByRedrive, "http", nil, f.now())
+		e := f.rerunOf(f.execution(of.ID), job.ByRedrive)
 		r := engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead}
 		first := must(f.Rerun(f.ctx, tenant.Default, r))
 		again := must(f.Rerun(f.ctx, tenant.Default, r))
@@ -411,13 +411,13 @@ func deadLetters(t *testing.T, h Harness) {
 	})
 	t.Run("rerun passes over", func(t *testing.T) {
 		_, live := f.add("live")
-		e := live.Rerun(newID(), job.ByRetry, "http", nil, f.now())
-		stray := live.Rerun(newID(), job.ByRetry, "http", nil, f.now())
+		e := f.rerunOf(live, job.ByRetry)
+		stray := f.rerunOf(live, job.ByRetry)
 		stray.RetryOf = newID()
 		if got := must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{e, stray}})); len(got.Added) != 0 {
 			t.Errorf("added %v", got)
 		}
-		foreign := f.execution(fine.ID).Rerun(newID(), job.ByRetry, "http", nil, f.now())
+		foreign := f.rerunOf(f.execution(fine.ID), job.ByRetry)
 		if got := must(f.Rerun(f.ctx, "other", engine.Rerun{Executions: []job.Execution{foreign}})); len(got.Added) != 0 {
 			t.Errorf("another tenant added %v", got)
 		}
@@ -437,7 +437,7 @@ func deadLetters(t *testing.T, h Harness) {
 		old := f.execution(e.ID)
 		ask := func(body string) engine.Rerunning {
 			return must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{
-				Executions:  []job.Execution{old.Rerun(newID(), job.ByRetry, "http", nil, f.now())},
+				Executions:  []job.Execution{f.rerunOf(old, job.ByRetry)},
 				Idempotency: engine.Idempotency{Key: "rerun", Hash: sha256.Sum256([]byte(body)), Answer: []byte("answer to " + body), Until: f.now().Add(time.Hour)},
 			}))
 		}
@@ -479,7 +479,7 @@ func deadLetters(t *testing.T, h Harness) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					got, err := f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{dead.Rerun(newID(), job.ByRedrive, "http", nil, f.now())}, DeadOnly: true})
+					got, err := f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{f.rerunOf(dead, job.ByRedrive)}, DeadOnly: true})
 					if err != nil {
 						t.Errorf("rerun: %v", err)
 					}

@@ -122,7 +122,7 @@ func livesUnder(t *testing.T, h Harness, fl Faults) {
 
 // oneRound leases what is ready, fails first attempts, ends second ones, and says how many it ended.
 func oneRound(ctx context.Context, s engine.Store, w job.WorkerID) (ended int, err error) {
-	lanes, err := persist(ctx, func() ([]job.Lane, error) { return s.Lanes(ctx) })
+	lanes, err := persist(ctx, func() ([]job.Lane, error) { return s.Lanes(ctx, nil, 1000) })
 	if err != nil {
 		return 0, err
 	}
@@ -138,9 +138,9 @@ func oneRound(ctx context.Context, s engine.Store, w job.WorkerID) (ended int, e
 	for _, r := range ready[:min(len(ready), 20)] {
 		g.Executions = append(g.Executions, r.ID)
 	}
-	as, err := s.Lease(ctx, []engine.Grant{g})
+	as, err := s.Lease(ctx, []engine.Grant{g}, engine.Fence{})
 	if err != nil {
-		_, err := persist(ctx, func() ([]job.Ready, error) { return s.Disown(ctx, w, nil) })
+		_, err := persist(ctx, func() ([]job.Ready, error) { return s.Disown(ctx, w, nil, time.Time{}) })
 		return 0, err
 	}
 	var fs []job.Finish

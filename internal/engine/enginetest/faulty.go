@@ -169,16 +169,16 @@ func (f *Faulty) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
 	return disturb(ctx, f, "Leave", func() ([]job.Ready, error) { return f.Store.Leave(ctx, w) })
 }
 
-func (f *Faulty) Lanes(ctx context.Context) ([]job.Lane, error) {
-	return disturb(ctx, f, "Lanes", func() ([]job.Lane, error) { return f.Store.Lanes(ctx) })
+func (f *Faulty) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
+	return disturb(ctx, f, "Lanes", func() ([]job.Lane, error) { return f.Store.Lanes(ctx, after, limit) })
 }
 
 func (f *Faulty) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	return disturb(ctx, f, "Ready", func() ([]job.Ready, error) { return f.Store.Ready(ctx, cs, perLane) })
 }
 
-func (f *Faulty) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
-	return disturb(ctx, f, "Lease", func() ([]job.Attempt, error) { return f.Store.Lease(ctx, gs) })
+func (f *Faulty) Lease(ctx context.Context, gs []engine.Grant, x engine.Fence) ([]job.Attempt, error) {
+	return disturb(ctx, f, "Lease", func() ([]job.Attempt, error) { return f.Store.Lease(ctx, gs, x) })
 }
 
 func (f *Faulty) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
@@ -193,8 +193,8 @@ func (f *Faulty) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, erro
 	return disturb(ctx, f, "Release", func() ([]job.Ready, error) { return f.Store.Release(ctx, ls) })
 }
 
-func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
-	return disturb(ctx, f, "Disown", func() ([]job.Ready, error) { return f.Store.Disown(ctx, w, keep) })
+func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
+	return disturb(ctx, f, "Disown", func() ([]job.Ready, error) { return f.Store.Disown(ctx, w, keep, before) })
 }
 
 func (f *Faulty) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
@@ -227,4 +227,80 @@ func (f *Faulty) HasTenant(ctx context.Context, t tenant.ID) (bool, error) {
 
 func (f *Faulty) Tidy(ctx context.Context) (bool, error) {
 	return disturb(ctx, f, "Tidy", func() (bool, error) { return f.Store.Tidy(ctx) })
+}
+
+func (f *Faulty) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
+	_, err := disturb(ctx, f, "Drain", func() (struct{}, error) { return none(f.Store.Drain(ctx, t, w)) })
+	return err
+}
+
+func (f *Faulty) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+	return disturb(ctx, f, "Running", func() ([]engine.Running, error) { return f.Store.Running(ctx, ps) })
+}
+
+func (f *Faulty) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
+	return disturb(ctx, f, "Overrun", func() ([]engine.Overrun, error) { return f.Store.Overrun(ctx, slack, limit) })
+}
+
+func (f *Faulty) Expire(ctx context.Context, limit int) (int, error) {
+	return disturb(ctx, f, "Expire", func() (int, error) { return f.Store.Expire(ctx, limit) })
+}
+
+func (f *Faulty) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error) {
+	return disturb(ctx, f, "Events", func() ([]job.Event, error) { return f.Store.Events(ctx, t, id) })
+}
+
+func (f *Faulty) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
+	return disturb(ctx, f, "Redrivable", func() ([]job.Execution, error) { return f.Store.Redrivable(ctx, limit) })
+}
+
+func (f *Faulty) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency) (engine.Created, error) {
+	return disturb(ctx, f, "AddOperation", func() (engine.Created, error) { return f.Store.AddOperation(ctx, o, i) })
+}
+
+func (f *Faulty) Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error) {
+	return disturb(ctx, f, "Operation", func() (job.Operation, error) { return f.Store.Operation(ctx, t, id) })
+}
+
+func (f *Faulty) FindOperations(ctx context.Context, t tenant.ID, p engine.Page) (engine.OperationPage, error) {
+	return disturb(ctx, f, "FindOperations", func() (engine.OperationPage, error) { return f.Store.FindOperations(ctx, t, p) })
+}
+
+func (f *Faulty) TakeOperation(ctx context.Context, ttl time.Duration) (job.Operation, error) {
+	return disturb(ctx, f, "TakeOperation", func() (job.Operation, error) { return f.Store.TakeOperation(ctx, ttl) })
+}
+
+func (f *Faulty) SaveOperation(ctx context.Context, o job.Operation, ttl time.Duration) (job.Operation, error) {
+	return disturb(ctx, f, "SaveOperation", func() (job.Operation, error) { return f.Store.SaveOperation(ctx, o, ttl) })
+}
+
+func (f *Faulty) CancelOperation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error) {
+	return disturb(ctx, f, "CancelOperation", func() (job.Operation, error) { return f.Store.CancelOperation(ctx, t, id) })
+}
+
+func (f *Faulty) CreateTenant(ctx context.Context, t tenant.Tenant) error {
+	_, err := disturb(ctx, f, "CreateTenant", func() (struct{}, error) { return none(f.Store.CreateTenant(ctx, t)) })
+	return err
+}
+
+func (f *Faulty) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
+	_, err := disturb(ctx, f, "UpdateTenant", func() (struct{}, error) { return none(f.Store.UpdateTenant(ctx, t)) })
+	return err
+}
+
+func (f *Faulty) SetLimit(ctx context.Context, l job.Limit) error {
+	_, err := disturb(ctx, f, "SetLimit", func() (struct{}, error) { return none(f.Store.SetLimit(ctx, l)) })
+	return err
+}
+
+func (f *Faulty) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
+	return disturb(ctx, f, "Limits", func() ([]job.Limit, error) { return f.Store.Limits(ctx, t) })
+}
+
+func (f *Faulty) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
+	return disturb(ctx, f, "Draw", func() ([]engine.Drawn, error) { return f.Store.Draw(ctx, ds) })
+}
+
+func (f *Faulty) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
+	return disturb(ctx, f, "Tenants", func() ([]tenant.Tenant, error) { return f.Store.Tenants(ctx) })
 }

@@ -36,7 +36,7 @@ func handBack(t *testing.T, h Harness) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
 			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
-			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 		} {
 			_, e := f.add("never ran: " + name)
 			w, as := f.take(e.ID)
@@ -75,9 +75,9 @@ func handBack(t *testing.T, h Harness) {
 		_, a := f.add("known")
 		_, b := f.add("unknown")
 		w := f.worker()
-		known := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{a.ID}}}))
-		must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{b.ID}}}))
-		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}))
+		known := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{a.ID}}}, engine.Fence{}))
+		must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{b.ID}}}, engine.Fence{}))
+		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}, time.Time{}))
 		if len(rs) != 1 || rs[0].ID != b.ID {
 			t.Errorf("got %+v", rs)
 		}
@@ -87,7 +87,7 @@ func handBack(t *testing.T, h Harness) {
 		if vs := f.report(succeed(known[0])); !vs[0].Accepted {
 			t.Error("what was known was disowned, too")
 		}
-		if rs := must(f.Disown(f.ctx, w, nil)); len(rs) != 0 {
+		if rs := must(f.Disown(f.ctx, w, nil, time.Time{})); len(rs) != 0 {
 			t.Errorf("nothing is left, got %+v", rs)
 		}
 	})

@@ -151,7 +151,7 @@ func queue(t *testing.T, h Harness) {
 	}
 	f.store(engine.Creation{Tenant: tenant.Default, Jobs: []job.Job{j}, Executions: es})
 
-	lanes := must(f.Lanes(f.ctx))
+	lanes := must(f.Lanes(f.ctx, nil, 1000))
 	want := map[job.Lane]bool{}
 	for _, e := range es {
 		want[job.Lane{Partition: e.Partition, Tenant: e.Tenant, Class: e.Class, Priority: e.Priority}] = true
@@ -162,6 +162,16 @@ func queue(t *testing.T, h Harness) {
 	}
 	if d := cmp.Diff(want, got); d != "" || len(lanes) != len(want) {
 		t.Fatalf("lanes (-want +got):\n%s", d)
+	}
+	var paged []job.Lane
+	for page := must(f.Lanes(f.ctx, nil, 3)); len(page) > 0; page = must(f.Lanes(f.ctx, &page[len(page)-1], 3)) {
+		if len(page) > 3 {
+			t.Fatalf("%d lanes, asked for 3", len(page))
+		}
+		paged = append(paged, page...)
+	}
+	if !slices.Equal(paged, lanes) {
+		t.Errorf("page by page the lanes are %v, at once %v", paged, lanes)
 	}
 
 	var cs []engine.LaneCursor
@@ -265,7 +275,7 @@ func lease(t *testing.T, h Harness) {
 		_, taken := f.add("taken")
 		_, free := f.add("free")
 		f.take(taken.ID)
-		as := must(f.Lease(f.ctx, []engine.Grant{{Worker: f.worker(), Executions: []job.ExecutionID{early.ID, taken.ID, newID(), free.ID, free.ID}}}))
+		as := must(f.Lease(f.ctx, []engine.Grant{{Worker: f.worker(), Executions: []job.ExecutionID{early.ID, taken.ID, newID(), free.ID, free.ID}}}, engine.Fence{}))
 		if len(as) != 1 || as[0].Execution != free.ID {
 			t.Errorf("got %d attempts: %+v", len(as), as)
 		}
@@ -277,7 +287,7 @@ func lease(t *testing.T, h Harness) {
 		w1, w2, idle := f.worker(), f.worker(), f.worker()
 		as := must(f.Lease(f.ctx, []engine.Grant{
 			{Worker: w1, Executions: []job.ExecutionID{a.ID, b.ID}}, {Worker: idle}, {Worker: w2, Executions: []job.ExecutionID{b.ID, c.ID}},
-		}))
+		}, engine.Fence{}))
 		if len(as) != 3 || as[0].Token == as[2].Token || f.execution(b.ID).Worker != w1 || f.execution(c.ID).Worker != w2 {
 			t.Errorf("got %+v", as)
 		}
@@ -288,7 +298,7 @@ func lease(t *testing.T, h Harness) {
 		must(f.Leave(f.ctx, gone))
 		f.expire(expired)
 		for _, w := range []job.WorkerID{gone, expired, newID()} {
-			if _, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{e.ID}}}); !errors.Is(err, engine.ErrSession) {
+			if _, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{e.ID}}}, engine.Fence{}); !errors.Is(err, engine.ErrSession) {
 				t.Errorf("got %v, want ErrSession", err)
 			}
 		}
@@ -309,7 +319,7 @@ func lease(t *testing.T, h Harness) {
 			w := f.worker()
 			wg.Go(func() {
 				for part := range slices.Chunk(ids, 10+i) {
-					as, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: part}})
+					as, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: part}}, engine.Fence{})
 					if err != nil {
 						t.Errorf("lease: %v", err)
 					}

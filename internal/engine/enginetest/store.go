@@ -39,6 +39,18 @@ func Store(t *testing.T, h Harness) {
 	t.Run("cancel", func(t *testing.T) { cancel(t, h) })
 	t.Run("workers", func(t *testing.T) { workers(t, h) })
 	t.Run("dead letters", func(t *testing.T) { deadLetters(t, h) })
+	t.Run("groups", func(t *testing.T) { groups(t, h) })
+	t.Run("unique keys", func(t *testing.T) { uniqueKeys(t, h) })
+	t.Run("expiry", func(t *testing.T) { expiry(t, h) })
+	t.Run("overrun", func(t *testing.T) { overrun(t, h) })
+	t.Run("snooze", func(t *testing.T) { snooze(t, h) })
+	t.Run("drain", func(t *testing.T) { drain(t, h) })
+	t.Run("events", func(t *testing.T) { events(t, h) })
+	t.Run("automatic redrive", func(t *testing.T) { autoRedrive(t, h) })
+	t.Run("operations", func(t *testing.T) { operations(t, h) })
+	t.Run("tenants and limits", func(t *testing.T) { limits(t, h) })
+	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
+	t.Run("owners", func(t *testing.T) { owners(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("faults", func(t *testing.T) { faults(t, h) })
@@ -119,6 +131,13 @@ func (f fixture) due(j job.Job) job.Execution {
 	}
 }
 
+// rerunOf is a new execution of a finished one.
+func (f fixture) rerunOf(e job.Execution, by job.Trigger) job.Execution {
+	f.Helper()
+	j := job.Job{ID: e.Job, Tenant: e.Tenant, Definition: job.Definition{Name: e.JobName, Target: job.Target{Kind: job.HTTP}, Queue: job.DefaultQueue}}
+	return j.Rerun(e, newID(), by, nil, f.now())
+}
+
 // add stores one job with one due execution.
 func (f fixture) add(name string, change ...func(*job.Job, *job.Execution)) (job.Job, job.Execution) {
 	f.Helper()
@@ -134,7 +153,7 @@ func (f fixture) add(name string, change ...func(*job.Job, *job.Execution)) (job
 func (f fixture) store(c engine.Creation) {
 	f.Helper()
 	got := must(f.CreateJobs(f.ctx, []engine.Creation{c}))
-	if len(got) != 1 || got[0].Replay != nil || got[0].Reused || got[0].Taken != "" {
+	if len(got) != 1 || got[0].Replay != nil || got[0].Reused || got[0].Taken != "" || got[0].Unique != nil {
 		f.Fatalf("create: got %+v, want it stored", got)
 	}
 }
@@ -159,7 +178,7 @@ func (f fixture) expire(w job.WorkerID) {
 func (f fixture) take(ids ...job.ExecutionID) (job.WorkerID, []job.Attempt) {
 	f.Helper()
 	w := f.worker()
-	as := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: ids}}))
+	as := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: ids}}, engine.Fence{}))
 	if len(as) != len(ids) {
 		f.Fatalf("leased %d of %d", len(as), len(ids))
 	}

@@ -26,7 +26,7 @@ func TestNothingComesBackThatIsBeingCancelled(t *testing.T) {
 			return err
 		},
 		"disown": func(t *testing.T, s *Store, w job.WorkerID, _ job.Attempt) error {
-			_, err := s.Disown(t.Context(), w, nil)
+			_, err := s.Disown(t.Context(), w, nil, time.Time{})
 			return err
 		},
 		"reap": func(t *testing.T, s *Store, _ job.WorkerID, _ job.Attempt) error {
@@ -165,7 +165,7 @@ func TestTheSameRerunAtOnce(t *testing.T) {
 		f.Then = job.Transition{Move: job.Died, Status: job.Failed, Tries: 1}
 		must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{f}))
 		old := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, f.Outcome.Execution))
-		e := old.Rerun(newID(), job.ByRedrive, "simulate", nil, old.FinishedAt)
+		e := job.Job{ID: old.Job, Tenant: old.Tenant}.Rerun(old, newID(), job.ByRedrive, nil, old.FinishedAt)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
@@ -184,7 +184,7 @@ func TestARerunOfNothingKeepsNoKey(t *testing.T) {
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
-	e := c.Executions[0].Rerun(newID(), job.ByRetry, "simulate", nil, c.Executions[0].DueAt)
+	e := c.Jobs[0].Rerun(c.Executions[0], newID(), job.ByRetry, nil, c.Executions[0].DueAt)
 	key := engine.Idempotency{Key: "k", Until: e.DueAt.Add(time.Hour)}
 	if got := must[engine.Rerunning](t)(s.Rerun(t.Context(), tenant.Default, engine.Rerun{Executions: []job.Execution{e}, Idempotency: key})); len(got.Added) != 0 {
 		t.Errorf("added %v", got.Added)

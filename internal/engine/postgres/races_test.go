@@ -35,7 +35,7 @@ func TestTokensOnlyGrow(t *testing.T) {
 	exec(t, mine, "UPDATE live SET lease = -(nextval('tokens') + 1000)")
 	got := make(chan []job.Attempt)
 	go func() {
-		as, err := s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}})
+		as, err := s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{})
 		if err != nil {
 			t.Errorf("lease: %v", err)
 		}

@@ -55,7 +55,7 @@ func TestWhatIsTallied(t *testing.T) {
 		t.Fatalf("%d fired", len(rs))
 	}
 	all := append(ids(c), fires[0].Executions[0].ID, fires[1].Executions[0].ID)
-	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: all}}))
+	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: all}}, engine.Fence{}))
 	var fs []job.Finish
 	for _, a := range as {
 		fs = append(fs, success(a))
@@ -94,7 +94,7 @@ func TestTalliesAddUp(t *testing.T) {
 		for i := range each {
 			mine = append(mine, manual(t, s, c.Executions[(i+client)%len(c.Jobs)]))
 		}
-		as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: mine}}))
+		as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: mine}}, engine.Fence{}))
 		wg.Go(func() {
 			for i := 0; i < len(as); i += 7 {
 				var fs []job.Finish

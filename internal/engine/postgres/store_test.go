@@ -81,7 +81,7 @@ func leaseMany(t testing.TB, s *Store, n int) []job.Attempt {
 	t.Helper()
 	c := creation(t, s, n)
 	store(t, s, c)
-	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}))
+	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}, engine.Fence{}))
 	if len(as) != n {
 		t.Fatalf("leased %d of %d", len(as), n)
 	}
@@ -118,7 +118,7 @@ func TestCreateAgain(t *testing.T) {
 		c := creation(t, s, n)
 		c.Jobs[0].Key = fmt.Sprint("key-", n)
 		store(t, s, c)
-		as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}))
+		as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}, engine.Fence{}))
 		must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0])}))
 		other := creation(t, s, 1)
 		got := store(t, s, other, c)
@@ -148,7 +148,7 @@ func TestTriggerAgain(t *testing.T) {
 	for range 2 {
 		must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}))
 	}
-	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: []job.ExecutionID{e.ID}}}))
+	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: []job.ExecutionID{e.ID}}}, engine.Fence{}))
 	must[[]job.Verdict](t)(s.Finish(t.Context(), []job.Finish{success(as[0])}))
 	must[engine.Created](t)(s.Trigger(t.Context(), tenant.Default, e, engine.Idempotency{}))
 	if got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, e.ID)); got.Status != job.Succeeded {
@@ -197,7 +197,7 @@ func TestNoLeaseWithoutItsJob(t *testing.T) {
 	c := creation(t, s, 2)
 	store(t, s, c)
 	exec(t, direct(t, s), "DELETE FROM jobs WHERE id = $1", [16]byte(c.Jobs[0].ID))
-	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}))
+	as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}}, engine.Fence{}))
 	if len(as) != 1 || as[0].Job != c.Jobs[1].ID {
 		t.Errorf("got %+v", as)
 	}
@@ -212,7 +212,7 @@ func TestNoLeaseAcrossTenants(t *testing.T) {
 	if err := s.Register(t.Context(), bound, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if as, err := s.Lease(t.Context(), []engine.Grant{{Worker: bound.ID, Executions: ids(c)}}); err != nil || len(as) != 0 {
+	if as, err := s.Lease(t.Context(), []engine.Grant{{Worker: bound.ID, Executions: ids(c)}}, engine.Fence{}); err != nil || len(as) != 0 {
 		t.Errorf("got %+v, %v; want nothing", as, err)
 	}
 }
@@ -286,7 +286,7 @@ func TestReadsOutliveTheirConnections(t *testing.T) {
 	d := direct(t, s)
 	reads := map[string]func() error{
 		"job":   func() error { _, err := s.Job(t.Context(), tenant.Default, engine.Ref{ID: c.Jobs[0].ID}); return err },
-		"lanes": func() error { _, err := s.Lanes(t.Context()); return err },
+		"lanes": func() error { _, err := s.Lanes(t.Context(), nil, 1000); return err },
 		"ping":  func() error { return s.Ping(t.Context()) },
 	}
 	for name, read := range reads {
@@ -346,7 +346,7 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 				}
 				wanted := ids(c)
 				rng.Shuffle(len(wanted), func(i, k int) { wanted[i], wanted[k] = wanted[k], wanted[i] })
-				as, err := s.Lease(ctx, []engine.Grant{{Worker: w.ID, Executions: wanted[:40]}})
+				as, err := s.Lease(ctx, []engine.Grant{{Worker: w.ID, Executions: wanted[:40]}}, engine.Fence{})
 				if err != nil {
 					t.Errorf("lease: %v", err)
 					return

@@ -123,7 +123,7 @@ func TestReapIsLevelTriggered(t *testing.T) {
 	c := creation(t, s, 5)
 	store(t, s, c)
 	w := session(t, s, time.Hour)
-	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}))
+	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{}))
 	exec(t, direct(t, s), "UPDATE sessions SET deposed = true WHERE id = $1", [16]byte(w))
 	if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 10, 0)); len(rs) != 5 {
 		t.Errorf("%d came back, want 5", len(rs))
@@ -141,7 +141,7 @@ func TestReapGoesOnWhereItStopped(t *testing.T) {
 	store(t, s, c)
 	w := session(t, s, time.Hour)
 	for _, id := range ids(c) {
-		must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}}))
+		must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}}, engine.Fence{}))
 	}
 	must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
 	for pass, want := range []int{4, 2, 0} {
@@ -191,7 +191,7 @@ func TestTidyDropsWhatHasExpired(t *testing.T) {
 	old, holds, young, alive := session(t, s, time.Hour), session(t, s, time.Hour), session(t, s, time.Hour), session(t, s, time.Hour)
 	x := creation(t, s, 1)
 	store(t, s, x)
-	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: holds, Executions: ids(x)}}))
+	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: holds, Executions: ids(x)}}, engine.Fence{}))
 	exec(t, c, "UPDATE sessions SET deposed = true WHERE id <> $1", [16]byte(alive))
 	exec(t, c, "UPDATE sessions SET expires_at = now() - interval '2 hours' WHERE id = ANY ($1)", [][16]byte{old, holds})
 	if more := must[bool](t)(s.Tidy(t.Context())); more {
@@ -216,7 +216,7 @@ func TestPoison(t *testing.T) {
 	lose := func(poison int, id job.ExecutionID) int {
 		t.Helper()
 		w := session(t, s, time.Hour)
-		if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}})); len(as) != 1 {
+		if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: []job.ExecutionID{id}}}, engine.Fence{})); len(as) != 1 {
 			t.Fatal("not leased")
 		}
 		must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
@@ -252,9 +252,9 @@ func TestTidyEndsWhatADeletionLeftBehind(t *testing.T) {
 	store(t, s, c)
 	d := direct(t, s)
 	manual(t, s, c.Executions[0])
-	runs := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[1:2]}}))
+	runs := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[1:2]}}, engine.Fence{}))
 	exec(t, d, "UPDATE jobs SET state = 4 WHERE id <> $1", [16]byte(c.Jobs[2].ID))
-	if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[:1]}})); len(as) != 0 {
+	if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)[:1]}}, engine.Fence{})); len(as) != 0 {
 		t.Error("what is of a deleted job was leased")
 	}
 	must[bool](t)(s.Tidy(t.Context()))

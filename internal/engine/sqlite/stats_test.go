@@ -31,7 +31,7 @@ func (b bench) take(ids ...job.ExecutionID) []job.Attempt {
 	if err := b.Register(b.Context(), w, time.Hour); err != nil {
 		b.Fatal(err)
 	}
-	as, err := b.Lease(b.Context(), []engine.Grant{{Worker: w.ID, Executions: ids}})
+	as, err := b.Lease(b.Context(), []engine.Grant{{Worker: w.ID, Executions: ids}}, engine.Fence{})
 	if err != nil {
 		b.Fatal(err)
 	}

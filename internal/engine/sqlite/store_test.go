@@ -115,7 +115,7 @@ func TestReopeningEndsSessions(t *testing.T) {
 	if err := s.Register(t.Context(), w, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	as, err := s.Lease(t.Context(), []engine.Grant{{Worker: w.ID, Executions: []job.ExecutionID{c.Executions[0].ID, c.Executions[1].ID}}})
+	as, err := s.Lease(t.Context(), []engine.Grant{{Worker: w.ID, Executions: []job.ExecutionID{c.Executions[0].ID, c.Executions[1].ID}}}, engine.Fence{})
 	if err != nil || len(as) != 2 {
 		t.Fatalf("leased %d, %v", len(as), err)
 	}
@@ -238,7 +238,7 @@ func TestClosed(t *testing.T) {
 		"now":     func() error { _, err := s.Now(ctx); return err },
 		"create":  func() error { _, err := s.CreateJobs(ctx, []engine.Creation{c}); return err },
 		"job":     func() error { _, err := s.Job(ctx, tenant.Default, engine.Ref{ID: c.Jobs[0].ID}); return err },
-		"lanes":   func() error { _, err := s.Lanes(ctx); return err },
+		"lanes":   func() error { _, err := s.Lanes(ctx, nil, 1000); return err },
 		"reap":    func() error { _, err := s.Reap(ctx, 1, 3); return err },
 		"tidy":    func() error { _, err := s.Tidy(ctx); return err },
 	} {
@@ -291,7 +291,7 @@ func TestBeforeMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Lanes(t.Context()); !errors.Is(err, engine.ErrSchema) {
+	if _, err := s.Lanes(t.Context(), nil, 1000); !errors.Is(err, engine.ErrSchema) {
 		t.Errorf("got %v, want ErrSchema", err)
 	}
 }

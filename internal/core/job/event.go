@@ -1,0 +1,135 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// EventKind is what happened to an execution.
+type EventKind string
+
+// What happens to executions. The first group is kept by stores as it happens; the second is told by the execution and
+// its attempts, so that an execution that just runs and succeeds writes nothing more than its own row.
+const (
+	EventReleased  EventKind = "released"         // its worker, or a server for it, handed it back
+	EventSnoozed   EventKind = "snoozed"          // its worker asked for it again later
+	EventRefused   EventKind = "result_refused"   // a result came under a stale token
+	EventAsked     EventKind = "cancel_requested" // someone asked it to stop while it ran
+	EventForced    EventKind = "forced"           // it did not stop when asked, and was ended
+	EventRerun     EventKind = "rerun"            // it was run again, as a new execution
+	EventDiscarded EventKind = "discarded"        // it was taken out of the dead letters
+
+	EventCreated  EventKind = "created"
+	EventStarted  EventKind = "started"
+	EventFailed   EventKind = "attempt_failed"
+	EventLost     EventKind = "attempt_lost"
+	EventFinished EventKind = "finished"
+)
+
+// Event is something that happened to an execution.
+type Event struct {
+	At      time.Time
+	Kind    EventKind
+	Attempt int // 0: none in particular
+	Token   Token
+	Worker  WorkerID
+	Note    string
+}
+
+// Timeline tells all that happened to an execution, the first thing first, from its row, its attempts and what was kept of it.
+func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
+	all := append([]Event{{At: e.ID.At(), Kind: EventCreated, Note: "by " + e.Trigger.String()}}, kept...)
+	told := map[Token]bool{}
+	for _, a := range past {
+		told[a.Token] = true
+		kind := EventFailed
+		if a.Error.Type == LeaseLost {
+			kind = EventLost
+		}
+		all = append(all,
+			Event{At: a.StartedAt, Kind: EventStarted, Attempt: a.Number, Token: a.Token, Worker: a.Worker},
+			Event{At: a.EndedAt, Kind: kind, Attempt: a.Number, Token: a.Token, Worker: a.Worker, Note: a.Error.String()})
+	}
+	if !e.LeasedAt.IsZero() && !told[e.Token] && e.holds() {
+		all = append(all, Event{At: e.LeasedAt, Kind: EventStarted, Attempt: e.Attempt, Token: e.Token, Worker: e.Worker})
+	}
+	if e.Status.Final() {
+		note := strings.ToLower(e.Status.String())
+		if e.Error != nil {
+			note += ": " + e.Error.String()
+		}
+		all = append(all, Event{At: e.FinishedAt, Kind: EventFinished, Attempt: e.Attempt, Token: e.Token, Worker: e.Worker, Note: note})
+	}
+	slices.SortStableFunc(all, func(a, b Event) int {
+		return cmp.Or(a.At.Truncate(time.Millisecond).Compare(b.At.Truncate(time.Millisecond)), cmp.Compare(order(a.Kind), order(b.Kind)), a.At.Compare(b.At))
+	})
+	return all
+}
+
+// holds reports whether the newest lease still holds, or was held to the end.
+func (e Execution) holds() bool {
+	return e.Status == Running || e.Status == Cancelling || e.Status.Final() && !e.StartedAt.IsZero()
+}
+
+// order is for events of one instant: an execution is created before all else, and finished after it.
+func order(k EventKind) int {
+	switch k {
+	case EventCreated:
+		return 0
+	case EventStarted:
+		return 1
+	case EventFinished:
+		return 3
+	}
+	return 2
+}
+
+func (e Error) String() string {
+	if e.Message == "" {
+		return string(e.Type)
+	}
+	return fmt.Sprintf("%s: %s", e.Type, e.Message)
+}
+
+// Report sums up an execution.
+type Report struct {
+	Execution Execution
+	Delay     time.Duration // from its scheduled time until it was fired
+	Wait      time.Duration // from when it was first due until its first start, or until now
+	Run       time.Duration // in attempts
+	Between   time.Duration // between attempts
+	Total     time.Duration // from its first start to its end, or until now
+	Attempts  []PastAttempt // those that failed or were lost
+}
+
+// Reported sums up an execution as of an instant.
+func Reported(e Execution, past []PastAttempt, now time.Time) Report {
+	r := Report{Execution: e, Delay: e.TriggerDelay(), Attempts: past}
+	end := now
+	if !e.FinishedAt.IsZero() {
+		end = e.FinishedAt
+	}
+	due := e.ScheduledAt
+	if made := e.ID.At(); made.After(due) {
+		due = made
+	}
+	if e.StartedAt.IsZero() {
+		r.Wait = max(0, end.Sub(due))
+		return r
+	}
+	r.Wait, r.Total = max(0, e.StartedAt.Sub(due)), max(0, end.Sub(e.StartedAt))
+	told := false
+	for _, a := range past {
+		r.Run += max(0, a.EndedAt.Sub(a.StartedAt))
+		told = told || a.Token == e.Token
+	}
+	if !told && !e.LeasedAt.IsZero() && e.holds() {
+		r.Run += max(0, end.Sub(e.LeasedAt))
+	}
+	r.Run = min(r.Run, r.Total)
+	r.Between = r.Total - r.Run
+	return r
+}

@@ -1,0 +1,93 @@
+package job
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// GroupKey names a group in its tenant.
+type GroupKey int64
+
+// Group is a set of executions that share limits: those of one job, or those
+// for which the concurrency key has one value, of whatever job. Each execution
+// carries the limits that its own job sets. The zero Group has none.
+type Group struct {
+	Key  GroupKey
+	Max  int // run at once; 0: any number
+	Rate Rate
+}
+
+// Rate is how many executions may start in a time: Count in every Per on average, and Burst at once.
+// The zero Rate is no limit.
+type Rate struct {
+	Count int
+	Per   time.Duration
+	Burst int
+}
+
+// IsZero reports whether there is no limit.
+func (r Rate) IsZero() bool { return r.Count == 0 }
+
+// Interval is the time between two starts at the steady rate.
+func (r Rate) Interval() time.Duration {
+	return max(r.Per/time.Duration(max(r.Count, 1)), time.Microsecond)
+}
+
+func (r Rate) String() string {
+	if r.IsZero() {
+		return "none"
+	}
+	return fmt.Sprintf("%d in %s, %d at once", r.Count, r.Per, r.Burst)
+}
+
+// DefaultBurst is how many may start at once where a rate does not say: what a tenth of a second is worth.
+func (r Rate) DefaultBurst() int { return max(1, int(100*time.Millisecond/r.Interval())) }
+
+// GroupOf is the group of a job's executions: of the value of its concurrency key, or of the job itself. The zero
+// Group if the definition sets no limit.
+func (j Job) GroupOf(value string) Group {
+	if j.MaxConcurrent == 0 && j.Rate.IsZero() {
+		return Group{}
+	}
+	g := Group{Max: j.MaxConcurrent, Rate: j.Rate}
+	if j.ConcurrencyKey == "" {
+		g.Key = groupKey(j.Tenant, "", j.ID.String())
+	} else {
+		g.Key = groupKey(j.Tenant, j.ConcurrencyKey, value)
+	}
+	return g
+}
+
+func groupKey(t tenant.ID, expression, value string) GroupKey {
+	h := fnv.New128a()
+	for _, part := range []string{string(t), expression, value} {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	sum := h.Sum(nil)
+	k := GroupKey(binary.BigEndian.Uint64(sum) ^ binary.BigEndian.Uint64(sum[8:]))
+	if k == 0 {
+		return 1
+	}
+	return k
+}
+
+// Partition is the partition of the group's executions: one, so that its owner counts them all.
+func (g Group) Partition() Partition { return Partition(uint64(g.Key) * 0x9E3779B97F4A7C15 >> 58) }
+
+// Limit is a limit over all executions of a tenant, or over those of one of its queues.
+type Limit struct {
+	Tenant tenant.ID
+	Queue  string // empty: the whole tenant
+	Max    int    // run at once; 0: any number
+	Rate   Rate
+}
+
+// IsZero reports whether it limits nothing.
+func (l Limit) IsZero() bool { return l.Max == 0 && l.Rate.IsZero() }

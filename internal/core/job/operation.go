@@ -1,0 +1,57 @@
+package job
+
+import (
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// OperationID names an operation.
+type OperationID [16]byte
+
+// ParseOperationID reads an operation's id in the usual UUID form.
+func ParseOperationID(s string) (OperationID, error) {
+	u, err := parseUUID(s)
+	return OperationID(u), err
+}
+
+func (i OperationID) String() string { return formatUUID(i) }
+
+// OperationKind is what an operation does to each of its items.
+type OperationKind string
+
+// The kinds of operations.
+const (
+	OpRedrive OperationKind = "redrive"
+	OpDiscard OperationKind = "discard"
+)
+
+// OperationState is where an operation stands.
+type OperationState string
+
+// The states of an operation.
+const (
+	OpRunning   OperationState = "RUNNING"
+	OpSucceeded OperationState = "SUCCEEDED"
+	OpFailed    OperationState = "FAILED"
+	OpCancelled OperationState = "CANCELLED"
+)
+
+// Operation is work over many things, done in the background by whichever server takes it.
+type Operation struct {
+	ID         OperationID
+	Tenant     tenant.ID
+	Kind       OperationKind
+	State      OperationState
+	Spec       []byte  // what it is over; its kind knows the form
+	Rate       float64 // items a second; 0: as fast as it goes
+	Total      int64   // items, as counted when it began
+	Done       int64
+	Passed     int64 // items that were no longer there, or not to be had
+	Error      string
+	By         string
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	FinishedAt time.Time // zero: it runs
+	Version    int       // grows with each change
+}

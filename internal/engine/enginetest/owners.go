@@ -1,0 +1,150 @@
+package enginetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func owners(t *testing.T, h Harness) {
+	f := open(t, h)
+	o, ok := f.Store.(engine.Owners)
+	if ok != h.Shared {
+		t.Fatalf("a store that several may share knows of owners, and no other: shared %v, owners %v", h.Shared, ok)
+	}
+	if !ok {
+		return
+	}
+	a := engine.Server{ID: newID(), Host: "a", Hungry: true, StartedAt: f.now()}
+	b := engine.Server{ID: newID(), Host: "b", StartedAt: f.now()}
+	attend := func(s engine.Server, ttl time.Duration) engine.Roster { return must(o.Attend(f.ctx, s, ttl)) }
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := attend(a, time.Hour)
+	if len(r.Servers) != 1 || r.Servers[0] != a || len(r.Partitions) != job.Partitions || r.Partitions[5].Part != 5 || r.Partitions[5].Owner != (engine.ServerID{}) {
+		t.Fatalf("alone: %+v", r)
+	}
+	attend(b, time.Hour)
+	check(o.Take(f.ctx, a.ID, []job.Partition{1, 2, 3}))
+	check(o.Take(f.ctx, b.ID, []job.Partition{3, 4}))
+	r = attend(b, time.Hour)
+	if len(r.Servers) != 2 || r.Partitions[3].Owner != a.ID || r.Partitions[4].Owner != b.ID || r.Partitions[5].Owner != (engine.ServerID{}) {
+		t.Errorf("after both took: %+v", r)
+	}
+	epoch := r.Partitions[1].Epoch
+
+	in := func(p job.Partition, name string) job.Execution {
+		_, e := f.add(name, func(j *job.Job, e *job.Execution) {
+			for j.Group.Key = 1; j.Group.Partition() != p; j.Group.Key++ {
+			}
+			j.Group.Max = 1
+			e.Join(j.Group)
+		})
+		return e
+	}
+	w := f.worker()
+	lease := func(x engine.Fence, es ...job.Execution) int {
+		g := engine.Grant{Worker: w}
+		for _, e := range es {
+			g.Executions = append(g.Executions, e.ID)
+		}
+		return len(must(f.Lease(f.ctx, []engine.Grant{g}, x)))
+	}
+	_, plain := f.add("in no group", func(_ *job.Job, e *job.Execution) { e.Partition = 1 })
+	_, foreign := f.add("in no group, elsewhere", func(_ *job.Job, e *job.Execution) { e.Partition = 4 })
+	one, two := in(1, "one"), in(2, "two")
+	if n := lease(engine.Fence{}, one); n != 0 {
+		t.Error("without a fence what is in a group was leased")
+	}
+	if n := lease(engine.Fence{Server: a.ID, Epochs: map[job.Partition]int64{1: epoch - 1}}, one, plain); n != 0 {
+		t.Error("leased under an old epoch")
+	}
+	if n := lease(engine.Fence{Server: b.ID, Epochs: map[job.Partition]int64{1: epoch}}, one, plain); n != 0 {
+		t.Error("leased by another server")
+	}
+	if n := lease(engine.Fence{Server: a.ID, Epochs: map[job.Partition]int64{1: epoch}}, one, two, plain, foreign); n != 3 {
+		t.Errorf("leased %d, want all but what is in a group of a partition that the fence does not name", n)
+	}
+
+	check(o.Want(f.ctx, b.ID, []job.Partition{1, 4}))
+	if r := attend(a, time.Hour); r.Partitions[1].Wanted != b.ID || r.Partitions[4].Wanted != (engine.ServerID{}) {
+		t.Errorf("wanted: %+v, %+v", r.Partitions[1], r.Partitions[4])
+	}
+	check(o.Give(f.ctx, b.ID, a.ID, []job.Partition{2})) // it is not b's to give
+	check(o.Give(f.ctx, a.ID, b.ID, []job.Partition{1}))
+	r = attend(b, time.Hour)
+	if p := r.Partitions[1]; p.Owner != b.ID || p.Epoch <= epoch || p.Wanted != (engine.ServerID{}) {
+		t.Errorf("given: %+v", p)
+	}
+	if p := r.Partitions[2]; p.Owner != a.ID {
+		t.Errorf("given by another: %+v", p)
+	}
+
+	// A limit of ten, of which what one has the other cannot have.
+	borrow := func(s engine.Server, want int) int {
+		return must(o.Borrow(f.ctx, s.ID, []engine.Share{{Tenant: "t", Queue: "q", Max: 10, Want: want}}))[0]
+	}
+	if got := borrow(a, 7); got != 7 {
+		t.Errorf("a borrowed %d of 10, asked for 7", got)
+	}
+	if got := borrow(b, 7); got != 3 {
+		t.Errorf("b borrowed %d of the 3 left", got)
+	}
+	if got := borrow(a, 2); got != 2 {
+		t.Errorf("a gave back, and has %d", got)
+	}
+	if got := borrow(b, 9); got != 8 {
+		t.Errorf("b borrowed %d of the 8 left", got)
+	}
+	both := must(o.Borrow(f.ctx, a.ID, []engine.Share{{Tenant: "t", Max: 1, Want: 1}, {Tenant: "t", Queue: "q", Max: 10, Want: 9}}))
+	if both[0] != 1 || both[1] != 2 {
+		t.Errorf("two limits: %v", both)
+	}
+
+	// One that misses its time is deposed; what it owned is to be had, and until then its shares are kept.
+	attend(a, -time.Second)
+	r = attend(b, time.Hour)
+	if len(r.Servers) != 1 || r.Partitions[2].Owner != (engine.ServerID{}) {
+		t.Errorf("after a died: %+v", r)
+	}
+	if got := borrow(b, 10); got != 8 {
+		t.Errorf("while a's partitions have no owner b borrowed %d", got)
+	}
+	if _, err := o.Attend(f.ctx, a, time.Hour); !errors.Is(err, engine.ErrSession) {
+		t.Errorf("the deposed attends: %v", err)
+	}
+	check(o.Take(f.ctx, a.ID, []job.Partition{9}))
+	check(o.Take(f.ctx, b.ID, []job.Partition{2, 3}))
+	r = attend(b, time.Hour)
+	if r.Partitions[9].Owner != (engine.ServerID{}) || r.Partitions[2].Owner != b.ID || r.Partitions[2].Epoch <= 1 {
+		t.Errorf("after the takeover: %+v, %+v", r.Partitions[9], r.Partitions[2])
+	}
+	if got := borrow(b, 10); got != 10 {
+		t.Errorf("after the takeover b borrowed %d", got)
+	}
+	check(o.Retire(f.ctx, b.ID))
+	c := engine.Server{ID: newID(), Host: "c", StartedAt: f.now()}
+	r = attend(c, time.Hour)
+	for _, p := range r.Partitions {
+		if p.Owner != (engine.ServerID{}) {
+			t.Errorf("after b retired: %+v", p)
+		}
+	}
+	if got := borrow(c, 10); got != 0 {
+		t.Errorf("while b's partitions have no owner c borrowed %d", got)
+	}
+	check(o.Take(f.ctx, c.ID, []job.Partition{1, 2, 3, 4}))
+	if got := borrow(c, 10); got != 10 {
+		t.Errorf("after it took b's partitions c borrowed %d", got)
+	}
+	if _, err := o.Attend(f.ctx, b, time.Hour); !errors.Is(err, engine.ErrSession) {
+		t.Errorf("the retired attends: %v", err)
+	}
+}

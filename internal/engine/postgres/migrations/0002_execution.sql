@@ -1,0 +1,113 @@
+-- Tenants have a name and a tier.
+ALTER TABLE tenants ADD COLUMN name text NOT NULL DEFAULT '', ADD COLUMN tier text NOT NULL DEFAULT 'free';
+UPDATE tenants SET name = id, tier = 'enterprise';
+
+-- group_key, group_max and the rate are what limits an execution beside its tenant
+-- and queue; 0 and NULL: nothing. A group has a lane of its own, so that what waits
+-- for it stands in nobody's way. progress and progress_at change while it is
+-- leased, and no index may name them.
+ALTER TABLE live
+	ADD COLUMN group_key bigint NOT NULL DEFAULT 0,
+	ADD COLUMN group_max int,
+	ADD COLUMN rate_count int,
+	ADD COLUMN rate_us bigint,
+	ADD COLUMN rate_burst int,
+	ADD COLUMN timeout_ms bigint NOT NULL DEFAULT 0, -- of an attempt; 0: nobody looks
+	ADD COLUMN stall_ms bigint,
+	ADD COLUMN expires_at timestamptz, -- not started by then, it expires
+	ADD COLUMN unique_key text COLLATE "C",
+	ADD COLUMN progress_at timestamptz,
+	ADD COLUMN progress bytea;
+DROP INDEX live_lane;
+CREATE INDEX live_lane ON live (part, tenant, class, group_key, priority, due_at, id) WHERE part >= 0;
+CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL;
+
+ALTER TABLE sessions ADD COLUMN drain boolean NOT NULL DEFAULT false; -- it was asked to take nothing more
+
+ALTER TABLE executions ADD COLUMN leased_at timestamptz; -- of the last attempt; NULL: started_at
+
+ALTER TABLE dead_letters ADD COLUMN redrive_at timestamptz; -- when it is run again by itself
+CREATE INDEX dead_letters_redrive ON dead_letters (redrive_at) WHERE redrive_at IS NOT NULL;
+
+-- What happened to executions that neither their row nor their attempts tell.
+CREATE TABLE events (
+	at        timestamptz NOT NULL,
+	token     bigint NOT NULL, -- 0: under no lease; a rerun: of the new execution, so that two are told apart
+	attempt   int NOT NULL DEFAULT 0,
+	execution uuid NOT NULL,
+	worker    uuid,
+	tenant    text COLLATE "C" NOT NULL,
+	kind      text COLLATE "C" NOT NULL,
+	note      text NOT NULL DEFAULT '',
+	PRIMARY KEY (execution, kind, token)
+);
+
+-- Work over many things.
+CREATE TABLE operations (
+	created_at  timestamptz NOT NULL,
+	updated_at  timestamptz NOT NULL,
+	finished_at timestamptz,
+	taken_until timestamptz, -- a server works at it
+	total       bigint NOT NULL,
+	done        bigint NOT NULL,
+	passed      bigint NOT NULL,
+	rate        double precision NOT NULL,
+	version     int NOT NULL,
+	id          uuid PRIMARY KEY,
+	tenant      text COLLATE "C" NOT NULL,
+	kind        text NOT NULL,
+	state       text NOT NULL,
+	by_whom     text NOT NULL,
+	error       text NOT NULL,
+	spec        bytea NOT NULL
+);
+CREATE INDEX operations_tenant ON operations (tenant, created_at, id);
+CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS NULL;
+
+-- Limits over a tenant (queue '') and its queues.
+CREATE TABLE limits (
+	max_concurrent int NOT NULL, -- 0: any number
+	rate_count     int NOT NULL, -- 0: any number
+	rate_burst     int NOT NULL,
+	rate_us        bigint NOT NULL,
+	tenant         text COLLATE "C" NOT NULL,
+	queue          text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, queue)
+);
+
+-- Buckets that rates are drawn from: full_us is when, in microseconds since 1970,
+-- the bucket would be full again.
+CREATE TABLE buckets (
+	full_us bigint NOT NULL,
+	bucket  text COLLATE "C" PRIMARY KEY
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX buckets_age ON buckets (full_us);
+
+-- Servers over this database, and which of them owns which partition. expires_at
+-- is written each second; the rows of partitions only when one moves, since leases
+-- lock them.
+CREATE TABLE servers (
+	started_at timestamptz NOT NULL,
+	expires_at timestamptz NOT NULL,
+	deposed    boolean NOT NULL DEFAULT false,
+	hungry     boolean NOT NULL,
+	id         uuid PRIMARY KEY,
+	host       text NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE partitions (
+	epoch  bigint NOT NULL DEFAULT 0,
+	part   smallint PRIMARY KEY,
+	owner  uuid,
+	wanted uuid
+) WITH (fillfactor = 50);
+INSERT INTO partitions (part) SELECT generate_series(0, 63);
+
+-- How much of a limit on what runs at once each server has for itself.
+CREATE TABLE limit_shares (
+	share  int NOT NULL,
+	server uuid NOT NULL,
+	tenant text COLLATE "C" NOT NULL,
+	queue  text COLLATE "C" NOT NULL,
+	PRIMARY KEY (tenant, queue, server)
+);

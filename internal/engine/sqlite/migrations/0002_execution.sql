@@ -1,0 +1,84 @@
+-- Tenants have a name and a tier.
+ALTER TABLE tenants ADD COLUMN name TEXT NOT NULL DEFAULT '';
+ALTER TABLE tenants ADD COLUMN tier TEXT NOT NULL DEFAULT 'free';
+UPDATE tenants SET name = id, tier = 'enterprise';
+
+-- group_key, group_max and the rate are what limits an execution beside its tenant
+-- and queue; 0 and NULL: nothing. A group has a lane of its own, so that what waits
+-- for it stands in nobody's way.
+ALTER TABLE live ADD COLUMN group_key INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE live ADD COLUMN group_max INTEGER;
+ALTER TABLE live ADD COLUMN rate_count INTEGER;
+ALTER TABLE live ADD COLUMN rate_us INTEGER;
+ALTER TABLE live ADD COLUMN rate_burst INTEGER;
+ALTER TABLE live ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0; -- of an attempt; 0: nobody looks
+ALTER TABLE live ADD COLUMN stall_ms INTEGER;
+ALTER TABLE live ADD COLUMN expires_at INTEGER; -- not started by then, it expires
+ALTER TABLE live ADD COLUMN unique_key TEXT;
+ALTER TABLE live ADD COLUMN progress_at INTEGER;
+ALTER TABLE live ADD COLUMN progress BLOB;
+DROP INDEX live_lane;
+CREATE INDEX live_lane ON live (part, tenant, class, group_key, priority, due_at, id);
+CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL;
+
+ALTER TABLE sessions ADD COLUMN drain INTEGER NOT NULL DEFAULT 0; -- it was asked to take nothing more
+
+ALTER TABLE executions ADD COLUMN leased_at INTEGER; -- of the last attempt; NULL: started_at
+
+ALTER TABLE dead_letters ADD COLUMN redrive_at INTEGER; -- when it is run again by itself
+CREATE INDEX dead_letters_redrive ON dead_letters (redrive_at) WHERE redrive_at IS NOT NULL;
+
+-- What happened to executions that neither their row nor their attempts tell.
+CREATE TABLE events (
+	execution BLOB NOT NULL,
+	kind      TEXT NOT NULL,
+	token     INTEGER NOT NULL, -- 0: under no lease; a rerun: of the new execution, so that two are told apart
+	at        INTEGER NOT NULL,
+	attempt   INTEGER NOT NULL DEFAULT 0,
+	worker    BLOB,
+	tenant    TEXT NOT NULL,
+	note      TEXT NOT NULL DEFAULT '',
+	PRIMARY KEY (execution, kind, token)
+) WITHOUT ROWID, STRICT;
+
+-- Work over many things.
+CREATE TABLE operations (
+	id          BLOB NOT NULL PRIMARY KEY,
+	tenant      TEXT NOT NULL,
+	kind        TEXT NOT NULL,
+	state       TEXT NOT NULL,
+	created_at  INTEGER NOT NULL,
+	updated_at  INTEGER NOT NULL,
+	finished_at INTEGER,
+	taken_until INTEGER, -- someone works at it
+	total       INTEGER NOT NULL,
+	done        INTEGER NOT NULL,
+	passed      INTEGER NOT NULL,
+	rate        REAL NOT NULL,
+	version     INTEGER NOT NULL,
+	by_whom     TEXT NOT NULL,
+	error       TEXT NOT NULL,
+	spec        BLOB NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX operations_tenant ON operations (tenant, created_at, id);
+CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS NULL;
+
+-- Limits over a tenant (queue '') and its queues.
+CREATE TABLE limits (
+	tenant         TEXT NOT NULL,
+	queue          TEXT NOT NULL,
+	max_concurrent INTEGER NOT NULL, -- 0: any number
+	rate_count     INTEGER NOT NULL, -- 0: any number
+	rate_us        INTEGER NOT NULL,
+	rate_burst     INTEGER NOT NULL,
+	PRIMARY KEY (tenant, queue)
+) WITHOUT ROWID, STRICT;
+
+-- Buckets that rates are drawn from: full_us is when, in microseconds since 1970,
+-- the bucket would be full again.
+CREATE TABLE buckets (
+	bucket  TEXT NOT NULL PRIMARY KEY,
+	full_us INTEGER NOT NULL
+) WITHOUT ROWID, STRICT;
+CREATE INDEX buckets_age ON buckets (full_us);
