@@ -221,6 +221,9 @@ func (p *Picker) release(g *gate) {
 	}
 }
 
+// Counts reports whether any lease counts against limits.
+func (p *Picker) Counts() bool { return len(p.running) > 0 }
+
 // Count lists the leases that count against limits.
 func (p *Picker) Count() []job.Lease {
 	out := make([]job.Lease, 0, len(p.running))
@@ -273,6 +276,9 @@ type Need struct {
 	N      int
 	gate   *gate
 }
+
+// Short reports whether there are needs.
+func (p *Picker) Short() bool { return len(p.short) > 0 }
 
 // Needs lists what rates must be asked for, and forgets that it was wanted.
 func (p *Picker) Needs() []Need {
@@ -329,8 +335,10 @@ type Share struct {
 	gate   *gate
 }
 
-// Shares lists, of every limit on what runs at once, what would be used of it here: what runs, and as much again as waits.
+// Shares lists, of every limit on what runs at once, what would be used of it here: what runs and what waits. It forgets
+// that one was too narrow.
 func (p *Picker) Shares() []Share {
+	p.narrow = false
 	var out []Share
 	for k, g := range p.gates {
 		if g.whole == 0 {
@@ -346,11 +354,22 @@ func (p *Picker) Shares() []Share {
 	return out
 }
 
-// Narrow reports whether something waits only because too little of a limit may be used here, and forgets it.
-func (p *Picker) Narrow() bool {
-	n := p.narrow
-	p.narrow = false
-	return n
+// Narrow reports whether something waits only because too little of a limit may be used here.
+func (p *Picker) Narrow() bool { return p.narrow }
+
+// Full reports whether something may be waiting for what runs to end.
+func (p *Picker) Full() bool {
+	for _, g := range p.gates {
+		if g.whole > 0 && g.count >= g.share && g.count > 0 {
+			return true
+		}
+	}
+	for _, g := range p.groups {
+		if g.held && g.count > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Allow says how much of a limit may be used here.

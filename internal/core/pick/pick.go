@@ -125,7 +125,7 @@ func (p *Picker) aside(b *bin) bool {
 func (p *Picker) Any(serves func(job.Class) bool, now time.Time) bool {
 	p.reopen(now)
 	for _, t := range p.turn {
-		if p.shut(scope{tenant: t.id}, now) {
+		if !t.has(serves) || p.shut(scope{tenant: t.id}, now) {
 			continue
 		}
 		for c, s := range t.shelves {
@@ -167,7 +167,7 @@ func (p *Picker) Pick(n int, serves func(job.Class) bool, now time.Time, took fu
 
 // best finds the bin of a tenant whose head is to start first, of those that are served and not held back.
 func (p *Picker) best(t *party, serves func(job.Class) bool, now time.Time) *bin {
-	if p.shut(scope{tenant: t.id}, now) {
+	if !t.has(serves) || p.shut(scope{tenant: t.id}, now) {
 		return nil
 	}
 	var best *bin
@@ -187,6 +187,16 @@ func (p *Picker) best(t *party, serves func(job.Class) bool, now time.Time) *bin
 		}
 	}
 	return best
+}
+
+// has reports whether a tenant has a candidate that is served, but for limits over the tenant and its queues.
+func (t *party) has(serves func(job.Class) bool) bool {
+	for c, s := range t.shelves {
+		if len(s.open) > 0 && serves(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // take takes the head of a bin out and counts it.
