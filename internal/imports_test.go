@@ -45,6 +45,7 @@ var table = map[string]rule{
 	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/loop"}, why: "roles meet in the store, not in each other"},
+	"internal/ownership": {ours: []string{core, "internal/engine"}, why: "roles meet in the store, not in each other"},
 	"internal/upkeep":    {ours: []string{core, "internal/engine"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
 

@@ -53,20 +53,15 @@ type Store interface {
 // Owner says which partitions this server owns, of those that it shares with others.
 type Owner interface {
 	// Holding is what is owned now.
-	Holding() Holding
+	Holding() engine.Holding
 	// Feed says whether workers wait here for executions.
 	Feed(hungry bool)
 	// Want asks the owners of partitions for them.
 	Want(ps []job.Partition)
+	// Unfit names those of its own in which executions wait that only their owner may lease and nobody here serves.
+	Unfit(ps map[job.Partition]bool)
 	// Borrow asks for shares of limits; see engine.Owners.
 	Borrow(ctx context.Context, bs []engine.Share) ([]int, error)
-}
-
-// Holding is the partitions a server owns. Ownership saves work and makes limits exact; it guards no row but by the fence.
-type Holding struct {
-	Fence   engine.Fence
-	Version int64                  // changes with every change of the fence
-	Quiet   map[job.Partition]bool // partitions of others at which no worker waits, or of nobody
 }
 
 // Dispatcher hands executions to workers and takes their results.
@@ -183,6 +178,18 @@ func (d *Dispatcher) remember(s *session) {
 		maps.DeleteFunc(d.known, func(_ job.WorkerID, s *session) bool { return !s.local })
 	}
 	d.known[s.worker.ID] = s
+}
+
+// anyServes reports whether a worker that is known here serves a class.
+func (d *Dispatcher) anyServes(c job.Class) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.known {
+		if s.worker.Serves(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // Worker finds the worker of a session, also of one that began at another server. engine.ErrSession if there is none,

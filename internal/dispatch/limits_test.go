@@ -339,18 +339,20 @@ func TestDrainIsPassedOn(t *testing.T) {
 // fakeOwner owns what it is told.
 type fakeOwner struct {
 	mu     sync.Mutex
-	held   Holding
+	held   engine.Holding
 	wanted []job.Partition
 	share  int
 }
 
-func (o *fakeOwner) Holding() Holding {
+func (o *fakeOwner) Holding() engine.Holding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held
 }
 
 func (o *fakeOwner) Feed(bool) {}
+
+func (o *fakeOwner) Unfit(map[job.Partition]bool) {}
 
 func (o *fakeOwner) Want(ps []job.Partition) {
 	o.mu.Lock()
@@ -368,8 +370,8 @@ func (o *fakeOwner) Borrow(_ context.Context, bs []engine.Share) ([]int, error) 
 	return out, nil
 }
 
-func owning(ps ...job.Partition) Holding {
-	h := Holding{Fence: engine.Fence{Epochs: map[job.Partition]int64{}}, Version: int64(len(ps))}
+func owning(ps ...job.Partition) engine.Holding {
+	h := engine.Holding{Fence: engine.Fence{Epochs: map[job.Partition]int64{}}, Version: int64(len(ps))}
 	for _, p := range ps {
 		h.Fence.Epochs[p] = 1
 	}

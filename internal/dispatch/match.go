@@ -22,7 +22,7 @@ type matcher struct {
 	swept time.Time
 	after *job.Lane // where the next sweep goes on
 
-	holding   Holding
+	holding   engine.Holding
 	recount   bool      // what runs must be counted before anything limited is leased
 	confirmed time.Time // when what is counted was last held against the store
 	ruled     time.Time // when limits were last read
@@ -85,6 +85,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 			m.after = &lanes[len(lanes)-1]
 		}
 		m.win.picker.Prune()
+		m.unfit()
 		m.swept, m.woken = now, false
 	}
 	m.foreign = false
@@ -173,6 +174,27 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 		m.d.cfg.Owner.Want(ps)
 	}
 	return nil
+}
+
+// unfit tells the owner of partitions which of them hold what is limited and no worker that is known here serves.
+func (m *matcher) unfit() {
+	if m.d.cfg.Owner == nil {
+		return
+	}
+	served := map[job.Class]bool{}
+	out := map[job.Partition]bool{}
+	for k := range m.win.lanes {
+		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) {
+			continue
+		}
+		ok, seen := served[k.Class]
+		if !seen {
+			ok = m.d.anyServes(k.Class)
+			served[k.Class] = ok
+		}
+		out[k.Partition] = !ok
+	}
+	m.d.cfg.Owner.Unfit(out)
 }
 
 // neglect is how long an execution waits before a server with a worker for it asks for its partition.
