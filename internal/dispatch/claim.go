@@ -91,7 +91,7 @@ func (m *matcher) pass(ctx context.Context) error {
 	}
 	hungry := !m.win.holds(m.serves)
 	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= m.d.cfg.Poll) {
-		lanes, err := m.d.store.Lanes(ctx)
+		lanes, err := m.d.store.Lanes(ctx, nil, 1<<20)
 		if err != nil {
 			m.d.missed.Store(true)
 			return err
@@ -191,7 +191,7 @@ func (m *matcher) lease(ctx context.Context) error {
 			m.fail(grants, served, fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable))
 		}
 	}()
-	as, err := m.d.store.Lease(ctx, grants)
+	as, err := m.d.store.Lease(ctx, grants, engine.Fence{})
 	answered = true
 	if err != nil {
 		m.fail(grants, served, err)

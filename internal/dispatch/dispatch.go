@@ -150,10 +150,24 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	return w, nil
 }
 
+// Sign is a worker's sign of life.
+type Sign struct {
+	Held     []job.Lease
+	Advances []job.Advance
+	Draining bool
+}
+
+// Orders is what it learns by it.
+type Orders struct {
+	Orders []job.Order
+	Drain  bool
+}
+
 // Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
 // engine.ErrSession if it has ended.
-func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease, draining bool) ([]job.Order, error) {
-	beat := job.Beat{Running: len(held), Draining: draining}
+func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, error) {
+	held := s.Held
+	beat := job.Beat{Running: len(held), Draining: s.Draining}
 	suspect := false
 	d.mu.Lock()
 	if s := d.known[w]; s != nil {
@@ -161,22 +175,22 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease,
 		suspect = s.suspect && !s.local
 	}
 	d.mu.Unlock()
-	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat}}, d.cfg.LeaseTTL)
+	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat, Advances: s.Advances}}, d.cfg.LeaseTTL)
 	if err != nil {
-		return nil, err
+		return Orders{}, err
 	}
 	if len(got.Ended) > 0 {
 		d.mu.Lock()
 		delete(d.known, w)
 		d.mu.Unlock()
-		return nil, engine.ErrSession
+		return Orders{}, engine.ErrSession
 	}
 	if suspect {
 		if err := d.disown(ctx, w, held); err != nil {
-			return nil, err
+			return Orders{}, err
 		}
 	}
-	return got.Orders, nil
+	return Orders{got.Orders, len(got.Drain) > 0}, nil
 }
 
 // disown returns what a session holds beyond what its worker has just said it holds.
@@ -185,7 +199,7 @@ func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Leas
 	for i, l := range held {
 		keep[i] = l.Token
 	}
-	rs, err := d.store.Disown(ctx, w, keep)
+	rs, err := d.store.Disown(ctx, w, keep, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -226,7 +240,7 @@ func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease
 func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
 	failed := make([]job.Lease, 0)
 	for _, o := range outcomes {
-		if o.Status == job.OutcomeFailed {
+		if o.Status == job.OutcomeFailed || o.Status == job.OutcomeSnoozed {
 			failed = append(failed, o.Lease)
 		}
 	}
@@ -247,7 +261,7 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 		if !ok {
 			h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
 		}
-		fs[i] = job.Finish{Outcome: o, Then: job.Decide(h, o, now)}
+		fs[i] = job.Finish{Outcome: o, Then: job.Decide(h, o, now), Worker: w}
 	}
 	vs, err := d.store.Finish(ctx, fs)
 	if err != nil {
@@ -268,7 +282,7 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 			unsuccessful++
 		}
 		if h, ok := held[ls[i]]; ok && !fs[i].Then.Status.Final() {
-			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Class: h.Class, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
+			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Class: h.Class, Group: h.Group, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
 		}
 	}
 	d.settle(w, ls, completed, unsuccessful)
