@@ -74,6 +74,11 @@ func (e Execution) holds() bool {
 	return e.Status == Running || e.Status == Cancelling || e.Status.Final() && !e.StartedAt.IsZero()
 }
 
+// Newest reports whether the execution's newest attempt is one that past does not tell of: it runs, or was the last.
+func (e Execution) Newest(past []PastAttempt) bool {
+	return !e.LeasedAt.IsZero() && e.holds() && !slices.ContainsFunc(past, func(a PastAttempt) bool { return a.Token == e.Token })
+}
+
 // order is for events of one instant: an execution is created before all else, and finished after it.
 func order(k EventKind) int {
 	switch k {
