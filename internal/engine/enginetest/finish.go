@@ -32,7 +32,7 @@ func finish(t *testing.T, h Harness) {
 		accepted(t, f.report(done), true)
 		got := f.execution(e.ID)
 		want := e
-		want.Status, want.StartedAt, want.FinishedAt = job.Succeeded, as[0].LeasedAt, got.FinishedAt
+		want.Status, want.StartedAt, want.LeasedAt, want.FinishedAt = job.Succeeded, as[0].LeasedAt, as[0].LeasedAt, got.FinishedAt
 		want.Attempt, want.Worker, want.Token, want.JobName, want.Class = 1, w, as[0].Token, j.Name, ""
 		want.Result, want.Response = []byte(`{"ok":true}`), done.Outcome.Response
 		if d := cmp.Diff(want, got); d != "" {

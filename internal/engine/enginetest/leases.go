@@ -243,7 +243,7 @@ func lease(t *testing.T, h Harness) {
 		a := as[0]
 		want := job.Attempt{
 			Lease: job.Lease{Execution: e.ID, Token: a.Token}, Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Trigger: e.Trigger, Number: 1, MaxAttempts: 3,
-			ScheduledAt: e.ScheduledAt, DueAt: e.DueAt, LeasedAt: a.LeasedAt, Target: j.Target, Payload: j.Payload,
+			ScheduledAt: e.ScheduledAt, DueAt: e.DueAt, LeasedAt: a.LeasedAt, StartedAt: a.LeasedAt, Target: j.Target, Payload: j.Payload,
 		}
 		if d := cmp.Diff(want, a); d != "" {
 			t.Errorf("attempt (-want +got):\n%s", d)

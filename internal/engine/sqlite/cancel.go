@@ -12,17 +12,18 @@ import (
 const (
 	askSQL = `
 		UPDATE live SET cancel_at = ?, cancel_reason = ? WHERE id = ? AND tenant = ? AND lease > 0 AND cancel_at IS NULL
-		RETURNING worker, lease`
+		RETURNING worker, lease, attempt`
 	askedSQL = "SELECT cancel_reason FROM live" + held + " AND cancel_at IS NOT NULL"
-	orderSQL = "INSERT INTO orders (worker, execution, token, kind, at) VALUES (?, ?, ?, 1, ?)"
+	orderSQL = `
+		INSERT INTO orders (worker, execution, token, kind, at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (worker, execution, token) DO UPDATE SET kind = excluded.kind, at = excluded.at`
 
 	// overdueSQL lists the cancels that were asked for long ago, with what they are of if it still runs.
 	overdueSQL = `
-		SELECT o.worker, o.execution, o.token, v.id IS NOT NULL, v.cancel_reason FROM orders o INDEXED BY orders_age
+		SELECT o.worker, o.execution, o.token, v.id IS NOT NULL, v.cancel_reason, v.attempt, v.tenant FROM orders o INDEXED BY orders_age
 		LEFT JOIN live v ON v.id = o.execution AND v.lease = o.token
 		WHERE o.kind = 1 AND o.at <= ? ORDER BY o.at`
 	thisOrder     = " WHERE worker = ? AND execution = ? AND token = ?"
-	loseOrderSQL  = "UPDATE orders SET kind = 2, at = ?" + thisOrder
 	dropOrderSQL  = "DELETE FROM orders" + thisOrder
 	lostOrdersSQL = `
 		DELETE FROM orders WHERE (worker, execution, token) IN
@@ -42,7 +43,7 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	var out job.Status
 	err := s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
 		h := newHistory(c, now)
-		ended, err := h.cancelAlone(t, id, askedToStop(reason))
+		ended, err := h.endAlone(t, id, job.Cancelled, askedToStop(reason))
 		if err != nil {
 			return err
 		}
@@ -61,18 +62,19 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 
 // ask asks an execution that runs to stop, once, and says how it stands.
 func ask(c *conn, now int64, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	var worker job.WorkerID
-	var token int64
+	e := job.Event{Kind: job.EventAsked, Note: reason}
 	asked, err := c.prepare(askSQL).int(now).text(reason).id(id).text(string(t)).first(func(r *row) error {
-		worker, token = r.id(), r.int64()
+		e.Worker, e.Token, e.Attempt = r.id(), job.Token(r.int64()), r.int()
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
 	if asked {
-		_, err := c.prepare(orderSQL).id(worker).id(id).int(token).int(now).exec()
-		return job.Cancelling, err
+		if err := order(c, now, job.Order{Worker: e.Worker, Lease: job.Lease{Execution: id, Token: e.Token}, Kind: job.OrderCancel}); err != nil {
+			return 0, err
+		}
+		return job.Cancelling, tell(c, now, t, id, e)
 	}
 	if before, err := exists(c, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", t, id); err != nil || before {
 		return job.Cancelling, err
@@ -91,6 +93,12 @@ func ask(c *conn, now int64, t tenant.ID, id job.ExecutionID, reason string) (jo
 		return 0, engine.ErrConflict
 	}
 	return status, nil
+}
+
+// order keeps an order for a worker, in place of any before over the same lease.
+func order(c *conn, now int64, o job.Order) error {
+	_, err := c.prepare(orderSQL).id(o.Worker).id(o.Execution).int(int64(o.Token)).int(int64(o.Kind)).int(now).exec()
+	return err
 }
 
 // cancelled ends an execution that is held under the lease and was asked to stop, and reports whether it did.
@@ -129,7 +137,11 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 				continue
 			}
 			forced++
-			if _, err := c.prepare(loseOrderSQL).int(now).id(o.Worker).id(o.Execution).int(int64(o.Token)).exec(); err != nil {
+			o.Kind = job.OrderLost
+			if err := order(c, now, o.Order); err != nil {
+				return err
+			}
+			if err := tell(c, now, o.tenant, o.Execution, job.Event{Kind: job.EventForced, Token: o.Token, Attempt: o.attempt, Worker: o.Worker}); err != nil {
 				return err
 			}
 		}
@@ -144,7 +156,9 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 // cancelOrder is an order to stop, and why.
 type cancelOrder struct {
 	job.Order
-	reason string
+	reason  string
+	attempt int
+	tenant  tenant.ID
 }
 
 // overdue lists the cancels asked for by then: up to limit of what still runs, and those passed on the way whose lease is over.
@@ -155,7 +169,7 @@ func overdue(c *conn, then int64, limit int) (held, over []cancelOrder, err erro
 	_, err = c.prepare(overdueSQL).int(then).until(func(r *row) (bool, error) {
 		o := cancelOrder{Order: job.Order{Worker: r.id(), Lease: job.Lease{Execution: r.id(), Token: job.Token(r.int64())}, Kind: job.OrderCancel}}
 		if runs := r.bool(); runs {
-			o.reason = r.text()
+			o.reason, o.attempt, o.tenant = r.text(), r.int(), tenant.ID(r.text())
 			held = append(held, o)
 		} else {
 			over = append(over, o)

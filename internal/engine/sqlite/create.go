@@ -58,6 +58,9 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	if taken, err := obstacle(c, x.Tenant, x.jobs); err != nil || taken != "" {
 		return engine.Created{Taken: taken}, err
 	}
+	if out.Unique, err = holders(c, x); err != nil || out.Unique != nil {
+		return out, err
+	}
 	q := c.prepare(insertJobSQL)
 	for n := range x.jobs {
 		stored, err := insertJob(q, x.Tenant, &x.jobs[n])

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -10,16 +11,21 @@ import (
 
 const (
 	endedSQL = "SELECT tenant, job, tries, max_attempts FROM executions WHERE id = ?"
-	burySQL  = "INSERT INTO dead_letters (execution, tenant, job, at, reason, message) VALUES (?, ?, ?, ?, ?, ?)"
-	exhume   = "DELETE FROM dead_letters WHERE tenant = ? AND execution = ?"
+	// burySQL makes a dead letter; one of a deleted job is not run again by itself.
+	burySQL = `
+		INSERT INTO dead_letters (execution, tenant, job, at, reason, message, redrive_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+			CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE tenant = ?2 AND id = ?3 AND state = 4) THEN NULL ELSE ?7 END)`
+	stayDeadSQL = "UPDATE dead_letters SET redrive_at = NULL WHERE tenant = ? AND job = ? AND redrive_at IS NOT NULL"
+	exhume      = "DELETE FROM dead_letters WHERE tenant = ? AND execution = ?"
 
 	deadLettersSQL = "SELECT " + pastColumns + ", d.reason, d.at FROM " // and where they are
 	withExecution  = " CROSS JOIN executions v INDEXED BY executions_id WHERE v.id = d.execution AND "
 	latestFirst    = " ORDER BY d.at DESC, d.execution DESC"
 )
 
-// bury makes an execution that has just moved into history a dead letter, if it is one.
-func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error) error {
+// bury makes an execution that has just moved into history a dead letter, if it is one, which is run again by itself at an
+// instant unless that is zero.
+func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error, redrive time.Time) error {
 	if _, dead := job.Dead(status, why, 0, 0); !dead { // for most, without a look at it
 		return nil
 	}
@@ -38,7 +44,7 @@ func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error) er
 	if why != nil {
 		message = why.Message
 	}
-	_, err = h.prepare(burySQL).id(id).text(t).id(of).int(h.now).text(string(reason)).textOrNull(message).exec()
+	_, err = h.prepare(burySQL).id(id).text(t).id(of).int(h.now).text(string(reason)).textOrNull(message).at(redrive).exec()
 	return err
 }
 
@@ -123,13 +129,19 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID)
 		return 0, nil
 	}
 	discarded := 0
-	err := s.write(ctx, "discard dead letters", func(c *conn, _ int64) error {
+	err := s.write(ctx, "discard dead letters", func(c *conn, now int64) error {
 		for _, id := range ids {
 			n, err := c.prepare(exhume).text(string(t)).id(id).exec()
 			if err != nil {
 				return err
 			}
-			discarded += n
+			if n == 0 {
+				continue
+			}
+			discarded++
+			if err := tell(c, now, t, id, job.Event{Kind: job.EventDiscarded}); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -137,4 +149,35 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID)
 		return 0, err
 	}
 	return discarded, nil
+}
+
+const redrivableSQL = "SELECT " + pastColumns + ` FROM dead_letters d INDEXED BY dead_letters_redrive CROSS JOIN executions v INDEXED BY executions_id
+	WHERE d.redrive_at IS NOT NULL AND d.redrive_at <= ? AND v.id = d.execution ORDER BY d.redrive_at`
+
+// Redrivable lists dead letters of any tenant that are to be run again by themselves by now.
+func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var out []job.Execution
+	err := s.look(ctx, "find what is to be run again", func(c *conn) error {
+		_, err := c.prepare(redrivableSQL).int(s.now()).until(func(r *row) (bool, error) {
+			e, err := readExecution(r)
+			out = append(out, e)
+			return len(out) >= limit, err
+		})
+		if err != nil {
+			return err
+		}
+		for i := range out {
+			if out[i].JobName, err = jobName(c, out[i].Tenant, out[i].Job); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }

@@ -55,7 +55,7 @@ func TestRerunKeepsNoKeyForNothing(t *testing.T) {
 	b.run(c.Executions[0].ID, time.Second, job.Failed)
 	i := engine.Idempotency{Key: "k", Answer: []byte("answer"), Until: b.clock.Now().Add(time.Hour)}
 	again := func(of job.Execution) job.Execution {
-		return of.Rerun(newID(), job.ByRedrive, of.Class, nil, b.clock.Now())
+		return job.Job{ID: of.Job, Tenant: of.Tenant}.Rerun(of, newID(), job.ByRedrive, nil, b.clock.Now())
 	}
 	stray := again(c.Executions[0])
 	stray.Job = c.Jobs[1].ID // not the job of what it is said to be of

@@ -18,8 +18,10 @@ const (
 	commonColumns = `v.id, v.job, v.tenant, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part,
 		v.worker, v.retry_of, v.payload`
 	// liveColumns and pastColumns are what readExecution reads.
-	liveColumns = commonColumns + ", " + liveStatus + ", abs(v.lease), v.cancel_at, v.class, NULL, NULL, NULL"
-	pastColumns = commonColumns + ", v.status, v.token, NULL, NULL, v.finished_at, v.result, v.ending"
+	liveColumns = commonColumns + ", " + liveStatus + `, abs(v.lease), v.cancel_at, v.class, NULL, NULL, NULL,
+		CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END, v.progress_at, v.progress, v.expires_at, v.unique_key, v.timeout_ms, v.stall_ms, ` + groupColumns
+	pastColumns = commonColumns + `, v.status, v.token, NULL, NULL, v.finished_at, v.result, v.ending,
+		coalesce(v.leased_at, v.started_at), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL`
 )
 
 // readExecution reads all of an execution but its job's name.
@@ -31,8 +33,18 @@ func readExecution(r *row) (job.Execution, error) {
 	e.Status, e.Token, e.CancelAt, e.Class = job.Status(r.int()), job.Token(r.int64()), r.at(), job.Class(r.text())
 	e.FinishedAt, e.Result = r.at(), r.bytes()
 	var err error
-	e.Error, e.Response, err = engine.DecodeEnd(r.bytes())
-	return e, err
+	if e.Error, e.Response, err = engine.DecodeEnd(r.bytes()); err != nil {
+		return e, err
+	}
+	e.LeasedAt = r.at()
+	at := r.at()
+	if e.Progress, err = engine.DecodeProgress(r.bytes(), at); err != nil {
+		return e, err
+	}
+	e.ExpiresAt, e.UniqueKey = r.at(), r.text()
+	e.Timeout, e.Stall = r.ms(), r.ms()
+	e.Group = readGroup(r)
+	return e, nil
 }
 
 // jobName is the name of a job, or "" if there is none.
@@ -171,10 +183,7 @@ func (b branch) count(c *conn, w *where) (engine.Total, error) {
 func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error) {
 	var out []job.PastAttempt
 	err := s.look(ctx, "list attempts", func(c *conn) error {
-		known, err := exists(c, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", t, id)
-		if err == nil && !known {
-			known, err = exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, id)
-		}
+		known, err := knows(c, t, id)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -14,10 +15,13 @@ const (
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
 	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?)" + held + " AND cancel_at IS NULL AND NOT " + deleted
 
-	// pastFinishSQL is what an execution's end, and its attempt under a token, came to.
+	holdsSQL = "SELECT tenant, attempt, worker FROM live" + held
+
+	// pastFinishSQL is what an execution's end, its attempt and its snooze under a token came to, and whose it is.
 	pastFinishSQL = `
 		SELECT (SELECT status FROM executions WHERE id = ?1 AND token = ?2), (SELECT CASE WHEN lost THEN -1 ELSE 1 END FROM attempts WHERE execution = ?1 AND token = ?2),
-			EXISTS (SELECT 1 FROM live WHERE id = ?1) OR EXISTS (SELECT 1 FROM executions WHERE id = ?1)`
+			EXISTS (SELECT 1 FROM events WHERE execution = ?1 AND kind = 'snoozed' AND token = ?2),
+			coalesce((SELECT tenant FROM live WHERE id = ?1), (SELECT tenant FROM executions WHERE id = ?1))`
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
@@ -35,14 +39,14 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		for i := range fs {
 			f := &fs[i]
 			out[i] = job.Verdict{Execution: f.Outcome.Execution, Accepted: true}
-			applied, err := finish(h, f, endings[i])
+			applied, err := conclude(h, f, endings[i])
 			if err != nil {
 				return err
 			}
 			if applied {
 				continue
 			}
-			if out[i], err = judge(c, &f.Outcome); err != nil {
+			if out[i], err = judge(h, f); err != nil {
 				return err
 			}
 		}
@@ -54,11 +58,42 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
+// conclude applies a transition, if its lease holds, and keeps what comes with it: that it was snoozed, and that its worker
+// is to let go.
+func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
+	o := &f.Outcome
+	if o.Status != job.OutcomeSnoozed && !f.Expel {
+		return finish(h, f, ending)
+	}
+	var t tenant.ID
+	e := job.Event{Kind: job.EventSnoozed, Token: o.Token}
+	holds, err := h.prepare(holdsSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
+		t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
+		return nil
+	})
+	if err != nil || !holds {
+		return false, err
+	}
+	if applied, err = finish(h, f, ending); err != nil || !applied {
+		return false, err
+	}
+	if o.Status == job.OutcomeSnoozed {
+		if err := tell(h.conn, h.now, t, o.Execution, e); err != nil {
+			return false, err
+		}
+	}
+	if f.Expel {
+		return true, order(h.conn, h.now, job.Order{Worker: e.Worker, Lease: o.Lease, Kind: job.OrderLost})
+	}
+	return true, nil
+}
+
 // finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again,
 // and what stops because it was asked to says what the cancel said.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
 	o, status := &f.Outcome, f.Then.Status
-	if f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut {
+	snoozed := o.Status == job.OutcomeSnoozed // which is no attempt that failed
+	if !snoozed && (f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut) {
 		n, err := h.prepare(attemptSQL).int(0).int(h.now).bytes(ending).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n == 0 {
 			return false, err
@@ -75,7 +110,11 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 			return applied, err
 		}
 	}
-	if !status.Final() {
+	switch {
+	case status.Final():
+	case snoozed:
+		status, ending = job.Cancelled, jobDeleted
+	default:
 		status = job.Failed
 		if o.Error != nil && o.Error.Type == job.TimeoutError {
 			status = job.TimedOut
@@ -84,35 +123,46 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 	if applied, err = h.finish(o.Lease, status, f.Then.Tries, o.Result, ending); err != nil || !applied {
 		return false, err
 	}
-	return true, h.bury(o.Execution, status, o.Error)
+	return true, h.bury(o.Execution, status, o.Error, f.Then.RedriveAt)
 }
 
-// judge answers a finish whose lease does not hold: accepted again, if that is how the attempt ended.
-func judge(c *conn, o *job.Outcome) (job.Verdict, error) {
+// judge answers a finish whose lease does not hold: accepted again, if that is how the attempt ended, and else refused,
+// which is kept.
+func judge(h *history, f *job.Finish) (job.Verdict, error) {
+	o := &f.Outcome
 	var status job.Status
-	var failed, lost, known bool
-	_, err := c.prepare(pastFinishSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
+	var failed, lost, snoozed bool
+	var t tenant.ID
+	_, err := h.prepare(pastFinishSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
 		status = job.Status(r.int())
 		attempt := r.int()
-		failed, lost, known = attempt > 0, attempt < 0, r.bool()
+		failed, lost, snoozed, t = attempt > 0, attempt < 0, r.bool(), tenant.ID(r.text())
 		return nil
 	})
 	v := job.Verdict{Execution: o.Execution}
 	switch {
-	case lost: // it ended without this result, however it ended
+	case err != nil || lost: // it ended without this result, however it ended
 	case o.Status == job.OutcomeSucceeded:
 		v.Accepted = status == job.Succeeded
 	case o.Status == job.OutcomeFailed:
-		v.Accepted = failed || status == job.Failed || status == job.TimedOut
+		v.Accepted = failed || !snoozed && (status == job.Failed || status == job.TimedOut)
 	case o.Status == job.OutcomeCancelled:
-		v.Accepted = status == job.Cancelled && !failed
+		v.Accepted = status == job.Cancelled && !failed && !snoozed
+	case o.Status == job.OutcomeSnoozed:
+		v.Accepted = snoozed
 	}
 	switch {
-	case v.Accepted:
-	case known:
-		v.Reason = job.RefusedStale
-	default:
+	case err != nil || v.Accepted:
+		return v, err
+	case t == "":
 		v.Reason = job.RefusedUnknown
+		return v, nil
 	}
-	return v, err
+	v.Reason = job.RefusedStale
+	return v, tell(h.conn, h.now, t, o.Execution, job.Event{Kind: job.EventRefused, Token: o.Token, Worker: f.Worker, Note: reported[o.Status]})
+}
+
+// reported is what an outcome says, for people.
+var reported = map[job.OutcomeStatus]string{
+	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED",
 }

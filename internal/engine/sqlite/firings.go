@@ -37,8 +37,8 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 		return nil, nil
 	}
 	var out []job.Ready
-	err := s.write(ctx, "fire", func(c *conn, _ int64) error {
-		move, insert := c.prepare(moveSQL), c.prepare(insertLiveSQL+" ON CONFLICT (job, scheduled_at, nonce) DO NOTHING")
+	err := s.write(ctx, "fire", func(c *conn, now int64) error {
+		move, h := c.prepare(moveSQL), newHistory(c, now)
 		for i := range fs {
 			f := &fs[i]
 			var fires time.Time
@@ -54,7 +54,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 			}
 			for n := range f.Executions {
 				e := &f.Executions[n]
-				stored, err := insertLive(insert, f.Tenant, f.Job, e, fires)
+				stored, err := h.fire(f, e, fires)
 				if err != nil {
 					return err
 				}
@@ -65,10 +65,33 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 				}
 			}
 		}
-		return nil
+		return h.tally()
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// fire stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
+// another holds its unique key it ends as SKIPPED.
+func (h *history) fire(f *engine.Firing, e *job.Execution, fires time.Time) (stored bool, err error) {
+	insert := h.prepare(insertLiveSQL + " ON CONFLICT (job, scheduled_at, nonce) DO NOTHING")
+	if e.UniqueKey == "" {
+		return insertLive(insert, f.Tenant, f.Job, e, fires)
+	}
+	_, taken, err := holder(h.conn, f.Tenant, e.UniqueKey)
+	if err != nil {
+		return false, err
+	}
+	if !taken {
+		return insertLive(insert, f.Tenant, f.Job, e, fires)
+	}
+	keyless := *e
+	keyless.UniqueKey = ""
+	if stored, err = insertLive(insert, f.Tenant, f.Job, &keyless, fires); err != nil || !stored {
+		return false, err
+	}
+	_, err = h.endAlone(f.Tenant, e.ID, job.Skipped, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))
+	return false, err
 }

@@ -22,10 +22,11 @@ const (
 	// endSQL copies rows of live into history, with their status, end, tries, result and ending.
 	endSQL = `
 		INSERT OR ROLLBACK INTO executions (id, job, status, token, finished_at, scheduled_at, due_at, started_at, attempt, tries, lost, max_attempts,
-			part, priority, trigger, worker, retry_of, tenant, payload, result, ending)
+			part, priority, trigger, worker, retry_of, tenant, payload, result, ending, leased_at)
 		SELECT id, job, ?1, CASE WHEN lease < 0 THEN -lease ELSE lease END, ?2, scheduled_at, due_at, started_at, attempt,
 			CASE WHEN tries < ?3 THEN ?3 ELSE tries END, lost, max_attempts,
-			part, priority, trigger, worker, retry_of, tenant, payload, ?4, ?5 FROM live`
+			part, priority, trigger, worker, retry_of, tenant, payload, ?4, ?5,
+			CASE WHEN leased_at <> started_at THEN leased_at END FROM live`
 	dropSQL = "DELETE FROM live"
 	quietly = " AND tally = 0" // there is nothing to tally
 	// dropped is what tallying needs of a row that moved into history.
@@ -90,13 +91,13 @@ func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
 	return h.drop(h.prepare(dropSQL+waiting+dropped).id(of).text(string(t)), job.Cancelled)
 }
 
-// cancelAlone ends an execution that nobody holds, and reports whether that is so.
-func (h *history) cancelAlone(t tenant.ID, id job.ExecutionID, ending []byte) (bool, error) {
-	n, err := h.prepare(endSQL + alone).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(ending).id(id).text(string(t)).exec()
+// endAlone ends an execution that nobody holds, and reports whether that is so.
+func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, ending []byte) (bool, error) {
+	n, err := h.prepare(endSQL + alone).int(int64(status)).int(h.now).int(0).null().bytes(ending).id(id).text(string(t)).exec()
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), job.Cancelled)
+	return true, h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), status)
 }
 
 // drop runs a statement that removes what moved into history, and notes it for tally.

@@ -15,8 +15,9 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload,
+			timeout_ms, stall_ms, expires_at, unique_key, group_key, group_max, rate_count, rate_us, rate_burst)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
@@ -32,7 +33,7 @@ type encoded struct {
 }
 
 func encode(j *job.Job, fires time.Time) encoded {
-	return encoded{Job: j, spec: engine.EncodeSpec(j.Definition), target: engine.EncodeTarget(j.Target), tags: array(j.Tags), fires: fires}
+	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags), fires: fires}
 }
 
 // ownFires are the instants at which the one-off jobs of a creation fire: now, or as planned.
@@ -67,9 +68,16 @@ func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution, fires time.Ti
 	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
 		tally = 0
 	}
-	n, err := q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
-		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).exec()
+	q = q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
+		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).
+		int(ms(e.Timeout)).intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey)
+	n, err := q.group(&e.Group).exec()
 	return n > 0, err
+}
+
+// group binds a group, what it does not set as NULL.
+func (q *stmt) group(g *job.Group) *stmt {
+	return q.int(int64(g.Key)).intOrNull(int64(g.Max)).intOrNull(int64(g.Rate.Count)).intOrNull(g.Rate.Per.Microseconds()).intOrNull(int64(g.Rate.Burst))
 }
 
 func hold(e *job.Execution) int64 {

@@ -27,7 +27,7 @@ func readDefinition(r *row) (job.Job, error) {
 	if err := r.texts(&j.Tags); err != nil {
 		return j, err
 	}
-	return j, engine.DecodeSpec(r.bytes(), &j.Definition)
+	return j, engine.DecodeSpec(r.bytes(), &j)
 }
 
 func readJob(r *row) (job.Job, error) {
@@ -84,6 +84,9 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 	var out job.Job
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		if _, err := c.prepare(deleteJobSQL).at(asOf).text(string(t)).id(id).exec(); err != nil {
+			return err
+		}
+		if _, err := c.prepare(stayDeadSQL).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
 		h := newHistory(c, now)

@@ -13,32 +13,53 @@ import (
 
 const (
 	laneSQL = `
-		SELECT part, tenant, class, priority FROM live INDEXED BY live_lane WHERE (part, tenant, class, priority) > (?, ?, ?, ?)
-		ORDER BY part, tenant, class, priority LIMIT 1`
+		SELECT part, tenant, class, group_key, priority FROM live INDEXED BY live_lane
+		WHERE (part, tenant, class, group_key, priority) > (?, ?, ?, ?, ?)
+		ORDER BY part, tenant, class, group_key, priority LIMIT 1`
 	readySQL = "SELECT " + readyColumns + ` FROM live INDEXED BY live_lane
-		WHERE part = ? AND tenant = ? AND class = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
+		WHERE part = ? AND tenant = ? AND class = ? AND group_key = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
+			AND ` + inTime + `
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
-	readyColumns = "id, tenant, part, class, priority, due_at"
+	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
+	groupColumns = "group_key, group_max, rate_count, rate_us, rate_burst"
 )
 
 func readReady(r *row) job.Ready {
-	return job.Ready{ID: r.id(), Tenant: tenant.ID(r.text()), Partition: job.Partition(r.int()), Class: job.Class(r.text()), Priority: r.int(), DueAt: r.at()}
+	return job.Ready{
+		ID: r.id(), Tenant: tenant.ID(r.text()), Partition: job.Partition(r.int()), Class: job.Class(r.text()), Priority: r.int(), DueAt: r.at(), Group: readGroup(r),
+	}
+}
+
+func readGroup(r *row) job.Group {
+	g := job.Group{Key: job.GroupKey(r.int64())}
+	if g.Key == 0 { // as of most
+		r.n += 4
+		return g
+	}
+	g.Max = r.int()
+	g.Rate = job.Rate{Count: r.int(), Per: time.Duration(r.int64()) * time.Microsecond, Burst: r.int()}
+	return g
 }
 
 // lane binds a lane.
 func (q *stmt) lane(l job.Lane) *stmt {
-	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Priority))
+	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Group)).int(int64(l.Priority))
 }
 
-// Lanes lists the lanes that hold any execution, one probe of the index each.
-func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
+// Lanes lists up to limit lanes that hold any execution, behind one, with one probe of the index each.
+func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	var out []job.Lane
 	err := s.look(ctx, "list lanes", func(c *conn) error {
 		last := job.Lane{Partition: -1}
-		for {
+		if after != nil {
+			last = *after
+		}
+		for len(out) < limit {
 			found, err := c.prepare(laneSQL).lane(last).first(func(r *row) error {
-				last = job.Lane{Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Priority: r.int()}
+				last = job.Lane{
+					Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Group: job.GroupKey(r.int64()), Priority: r.int(),
+				}
 				return nil
 			})
 			if err != nil || !found {
@@ -46,6 +67,7 @@ func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 			}
 			out = append(out, last)
 		}
+		return nil
 	})
 	return out, err
 }
@@ -65,7 +87,7 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 				behind = x.DueAt.UnixMicro()
 			}
 			n := 0
-			_, err := q.lane(x.Lane).int(behind).id(x.After).int(now).until(func(r *row) (bool, error) {
+			_, err := q.lane(x.Lane).int(behind).id(x.After).int(now).int(now).until(func(r *row) (bool, error) {
 				out = append(out, readReady(r))
 				n++
 				return n >= perLane, nil
@@ -84,17 +106,19 @@ const (
 	tokenSQL = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
 	// freeSQL reads what an attempt needs, of an execution that may be leased.
 	freeSQL = `
-		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, j.target, coalesce(v.payload, j.payload)
+		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target, coalesce(v.payload, j.payload)
 		FROM live v CROSS JOIN jobs j
-		WHERE v.id = ? AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ? AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
+		WHERE v.id = ?1 AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ?2 AND (v.expires_at IS NULL OR v.expires_at > ?2 OR v.started_at IS NOT NULL)
+			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
 	leaseSQL = `
-		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1
+		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
 		WHERE id = ?4 AND lease <= 0 AND lease > -?1 AND hold = 0 AND due_at <= ?3`
 	directorySQL = "INSERT INTO leases (lease, worker, at, ids) VALUES (?, ?, ?, ?)"
 )
 
-// Lease gives each session the executions it asks for, in one commit and in the order asked for.
-func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+// Lease gives each session the executions it asks for, in one commit and in the order asked for. The fence lets everything
+// through: this process has the store alone.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
 	}
@@ -146,7 +170,7 @@ func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]
 	free, lease := l.prepare(freeSQL), l.prepare(leaseSQL)
 	at := time.UnixMicro(l.now).UTC()
 	for _, id := range g.Executions {
-		a := job.Attempt{Lease: job.Lease{Execution: id}, LeasedAt: at}
+		a := job.Attempt{Lease: job.Lease{Execution: id}, LeasedAt: at, StartedAt: at}
 		found, err := free.id(id).int(l.now).first(func(r *row) error { return l.read(r, &a) })
 		if err != nil {
 			return out, err
@@ -185,6 +209,9 @@ func (l *leaser) draw() (token job.Token, err error) {
 func (l *leaser) read(r *row, a *job.Attempt) error {
 	a.Job, a.JobName, a.Tenant, a.Trigger = r.id(), r.text(), tenant.ID(r.text()), job.Trigger(r.int())
 	a.Number, a.MaxAttempts, a.ScheduledAt, a.DueAt = r.int(), r.int(), r.at(), r.at()
+	if first := r.at(); !first.IsZero() {
+		a.StartedAt = first
+	}
 	target := r.text()
 	a.Payload = r.bytes()
 	t, ok := l.targets[target]
@@ -212,26 +239,31 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	err := s.look(ctx, "read what is held", func(c *conn) error {
 		q := c.prepare(heldSQL)
 		for _, l := range ls {
-			_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
-				e, err := readExecution(r)
-				if err != nil {
-					return err
-				}
-				e.JobName = r.text()
-				var d job.Definition
-				if err := engine.DecodeSpec(r.bytes(), &d); err != nil {
-					return err
-				}
-				out = append(out, job.Held{Execution: e, Retry: d.Retry, JobState: job.State(r.int())})
-				return nil
-			})
+			h, held, err := readHeld(q, l)
 			if err != nil {
 				return err
+			}
+			if held {
+				out = append(out, h)
 			}
 		}
 		return nil
 	})
 	return out, err
+}
+
+// readHeld reads what a lease holds with heldSQL, if it still does.
+func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
+	held, err = q.id(l.Execution).int(int64(l.Token)).first(func(r *row) (err error) {
+		if h.Execution, err = readExecution(r); err != nil {
+			return err
+		}
+		h.JobName = r.text()
+		err = engine.DecodeHeld(r.bytes(), &h)
+		h.JobState = job.State(r.int())
+		return err
+	})
+	return h, held, err
 }
 
 // What was leased only this once has then never started.
@@ -261,8 +293,12 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 // release takes a lease back and returns the execution to the queue, or, where it is not to run again, ends it.
 func release(h *history, out []job.Ready, l job.Lease) ([]job.Ready, error) {
 	back, err := takeBack(h.conn, releaseSQL, l)
-	switch {
-	case err != nil || back == nil:
+	if err != nil || back == nil {
+		return out, err
+	}
+	e := job.Event{Kind: job.EventReleased, Token: l.Token, Attempt: back.attempt + 1, Worker: back.worker} // 1: it no longer counts
+	switch err := tell(h.conn, h.now, back.Tenant, l.Execution, e); {
+	case err != nil:
 		return out, err
 	case back.over:
 		return out, h.endFreed(l, job.Cancelled, back.ending)
@@ -272,12 +308,14 @@ func release(h *history, out []job.Ready, l job.Lease) ([]job.Ready, error) {
 }
 
 // takenBack is what takeBack reads of an execution whose lease it ended.
-const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, cancel_reason"
+const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, cancel_reason, attempt, worker"
 
 type taken struct {
 	job.Ready
-	over   bool   // it is CANCELLED: it was asked to stop, or its job is deleted
-	ending []byte // why, where it is over
+	over    bool   // it is CANCELLED: it was asked to stop, or its job is deleted
+	ending  []byte // why, where it is over
+	attempt int
+	worker  job.WorkerID // who held it
 }
 
 // takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
@@ -290,6 +328,7 @@ func takeBack(c *conn, sql string, l job.Lease) (back *taken, err error) {
 		if at, reason := r.at(), r.text(); !at.IsZero() {
 			back.over, back.ending = true, askedToStop(reason)
 		}
+		back.attempt, back.worker = r.int(), r.id()
 		return nil
 	})
 	return back, err

@@ -17,6 +17,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -42,7 +43,8 @@ type Store struct {
 	closed  chan struct{}
 	failed  error // guarded by closing: what closing came to
 
-	swept atomic.Int64 // the token up to which Tidy has looked at the directory
+	swept  atomic.Int64                        // the token up to which Tidy has looked at the directory
+	alarms atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
 }
 
 var _ engine.Store = (*Store)(nil)

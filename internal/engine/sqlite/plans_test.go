@@ -15,8 +15,10 @@ func TestPlans(t *testing.T) {
 	sqls := []string{
 		moveSQL, dueSQL, laneSQL, readySQL, aliveSQL, freeSQL, leaseSQL, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
-		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, loseOrderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
+		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
+		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
+		operationSQL, saveSQL, stopSQL, oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL, setLimitSQL,
 		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL,
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",

@@ -31,7 +31,7 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		}
 		for i := range r.Executions {
 			e := &r.Executions[i]
-			added, err := rerun(c, t, e, r.DeadOnly)
+			added, err := rerun(c, now, t, e, r.DeadOnly)
 			if err != nil {
 				return err
 			}
@@ -50,12 +50,11 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 	return out, nil
 }
 
-// rerun adds an execution, unless what it is of forbids it, and reports whether it is there. One that has been here before stays as it is.
-func rerun(c *conn, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, err error) {
-	for _, sql := range []string{"SELECT 1 FROM live WHERE tenant = ? AND id = ?", "SELECT 1 FROM executions WHERE tenant = ? AND id = ?"} {
-		if before, err := exists(c, sql, t, e.ID); err != nil || before {
-			return before, err
-		}
+// rerun adds an execution, unless what it is of forbids it or another holds its unique key, and reports whether it is there.
+// One that has been here before stays as it is.
+func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, err error) {
+	if before, err := knows(c, t, e.ID); err != nil || before {
+		return before, err
 	}
 	sql := finishedSQL
 	if deadOnly {
@@ -65,10 +64,18 @@ func rerun(c *conn, t tenant.ID, e *job.Execution, deadOnly bool) (added bool, e
 	if err != nil || !ok {
 		return false, err
 	}
+	if e.UniqueKey != "" {
+		if _, taken, err := holder(c, t, e.UniqueKey); err != nil || taken {
+			return false, err
+		}
+	}
 	added, err = insertLive(c.prepare(insertLiveSQL), t, e.Job, e, time.Time{})
 	if err != nil {
 		return false, err
 	}
-	_, err = c.prepare(exhume).text(string(t)).id(e.RetryOf).exec()
-	return added, err
+	if _, err := c.prepare(exhume).text(string(t)).id(e.RetryOf).exec(); err != nil {
+		return false, err
+	}
+	// The new one's nonce tells two reruns apart, where other events have their lease's token.
+	return added, tell(c, now, t, e.RetryOf, job.Event{Kind: job.EventRerun, Token: job.Token(e.Nonce()), Note: e.ID.String()})
 }

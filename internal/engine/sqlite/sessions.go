@@ -33,11 +33,11 @@ func (g *grant) forget(c *conn) error {
 	return err
 }
 
-// handBack takes a session's grants, but for those to keep, out of the directory
+// handBack takes a session's grants from before an instant (zero: all), but for those to keep, out of the directory
 // and returns what still carries their tokens to the queue, uncharged.
-func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token) (out []job.Ready, err error) {
+func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.Time) (out []job.Ready, err error) {
 	var gs []grant
-	err = c.prepare("SELECT lease, ids FROM leases WHERE worker = ?").id(w).each(func(r *row) error {
+	err = c.prepare(grantsSQL).id(w).at(before).each(func(r *row) error {
 		if g := (grant{token: job.Token(r.int64()), ids: r.bytes()}); !slices.Contains(keep, g.token) {
 			gs = append(gs, g)
 		}
@@ -70,7 +70,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 		if err != nil {
 			return err
 		}
-		out, err = handBack(c, now, w, nil)
+		out, err = handBack(c, now, w, nil, time.Time{})
 		return err
 	})
 	if err != nil {
@@ -79,11 +79,12 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 	return out, nil
 }
 
-// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+// Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than
+// those to keep.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
 	var out []job.Ready
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
-		out, err = handBack(c, now, w, keep)
+		out, err = handBack(c, now, w, keep, before)
 		return err
 	})
 	if err != nil {
@@ -93,6 +94,7 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([
 }
 
 const (
+	grantsSQL  = "SELECT lease, ids FROM leases WHERE worker = ?1 AND (?2 IS NULL OR at < ?2)"
 	expiredSQL = "UPDATE sessions SET deposed = 1 WHERE id IN (SELECT id FROM sessions WHERE expires_at < ? AND deposed = 0 LIMIT ?)"
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
@@ -158,7 +160,7 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
 				return err
 			}
-			return h.bury(l.Execution, job.Failed, why)
+			return h.bury(l.Execution, job.Failed, why, time.Time{})
 		}
 		out = append(out, back.Ready)
 		return nil

@@ -108,6 +108,26 @@ func (q *stmt) at(t time.Time) *stmt {
 	return q.int(t.UnixMicro())
 }
 
+// ms is a duration in milliseconds: any above 0 is at least one.
+func ms(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// intOrNull binds an integer, 0 as NULL.
+func (q *stmt) intOrNull(v int64) *stmt {
+	if v == 0 {
+		return q.null()
+	}
+	return q.int(v)
+}
+
+// float binds a number.
+func (q *stmt) float(v float64) *stmt {
+	q.in++
+	if q.err == nil {
+		q.on.BindFloat(q.in, v)
+	}
+	return q
+}
+
 func (q *stmt) null() *stmt {
 	q.in++
 	if q.err == nil {
@@ -170,6 +190,9 @@ func (r *row) text() string { return r.on.ColumnText(r.next()) }
 func (r *row) int() int     { return int(r.on.ColumnInt64(r.next())) }
 func (r *row) int64() int64 { return r.on.ColumnInt64(r.next()) }
 func (r *row) bool() bool   { return r.on.ColumnInt64(r.next()) != 0 }
+
+func (r *row) float() float64    { return r.on.ColumnFloat(r.next()) }
+func (r *row) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
 
 // texts reads a JSON array of texts into v, which NULL leaves as it is.
 func (r *row) texts(v *[]string) error {

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	tidyRows  = 1000        // of a table that one Tidy drops at most
-	sweepIDs  = 20_000      // of the directory that one Tidy looks at, about
-	young     = time.Minute // a lease of which most still runs
-	afterlife = time.Hour   // for which an ended session is known, so that it does not begin again, and an order of kind lost
+	tidyRows  = 1000                // of a table that one Tidy drops at most
+	sweepIDs  = 20_000              // of the directory that one Tidy looks at, about
+	young     = time.Minute         // a lease of which most still runs
+	keepOps   = 30 * 24 * time.Hour // for which a finished operation is known
+	afterlife = time.Hour           // for which an ended session is known, so that it does not begin again, and an order of kind lost
 )
 
 const (
@@ -21,9 +22,14 @@ const (
 	oldSessionsSQL = `
 		DELETE FROM sessions WHERE id IN (SELECT id FROM sessions s WHERE deposed <> 0 AND expires_at < ?
 			AND NOT EXISTS (SELECT 1 FROM leases WHERE worker = s.id) LIMIT ?)`
+	oldOperationsSQL = `
+		DELETE FROM operations WHERE id IN
+			(SELECT id FROM operations INDEXED BY operations_finished WHERE finished_at IS NOT NULL AND finished_at <= ? LIMIT ?)`
+	fullBucketsSQL = "DELETE FROM buckets WHERE bucket IN (SELECT bucket FROM buckets INDEXED BY buckets_age WHERE full_us <= ? LIMIT ?)"
 )
 
-// Tidy drops idempotency keys, orders and sessions that have expired, and what the directory need not know any more.
+// Tidy drops idempotency keys, orders and sessions that have expired, operations that finished long ago, buckets that are
+// full, and what the directory need not know any more.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
@@ -35,17 +41,20 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 				return err
 			}
 		}
-		keys, err := c.prepare(oldKeysSQL).int(now).int(tidyRows).exec()
-		if err != nil {
-			return err
+		for _, old := range []struct {
+			sql    string
+			before int64
+		}{
+			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
+			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now},
+		} {
+			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()
+			if err != nil {
+				return err
+			}
+			more = more || n == tidyRows
 		}
-		orders, err := c.prepare(lostOrdersSQL).int(now - afterlife.Microseconds()).int(tidyRows).exec()
-		if err != nil {
-			return err
-		}
-		sessions, err := c.prepare(oldSessionsSQL).int(now - afterlife.Microseconds()).int(tidyRows).exec()
-		more = more || keys == tidyRows || orders == tidyRows || sessions == tidyRows
-		return err
+		return nil
 	})
 	if err != nil {
 		return false, err

@@ -25,11 +25,21 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		if !ok {
 			return engine.ErrNotFound
 		}
-		if err := remember(c, t, &i); err != nil {
+		past, err := exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, e.ID)
+		if err != nil {
 			return err
 		}
-		past, err := exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, e.ID)
-		if err != nil || past {
+		if e.UniqueKey != "" && !past {
+			in, taken, err := holder(c, t, e.UniqueKey)
+			if err != nil {
+				return err
+			}
+			if taken && in.Execution != e.ID {
+				out.Unique = []engine.Incumbent{in}
+				return nil
+			}
+		}
+		if err := remember(c, t, &i); err != nil || past {
 			return err
 		}
 		_, err = insertLive(c.prepare(insertLiveSQL+" ON CONFLICT (id) DO NOTHING"), t, e.Job, &e, time.Time{})

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -21,7 +22,9 @@ const (
 		WHERE sessions.deposed = 0`
 	renewSQL = `
 		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?, beat_at = ?, expires_at = ?
-		WHERE id = ? AND deposed = 0`
+		WHERE id = ? AND deposed = 0 RETURNING drain`
+	advanceSQL = "UPDATE live SET progress_at = ?, progress = ?" + held
+	drainSQL   = "UPDATE sessions SET drain = 1 WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
 	// workerSQL is what readWorker reads.
 	workerSQL = `
 		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
@@ -59,7 +62,8 @@ func (q *stmt) beat(b *job.Beat) *stmt {
 	return q.int(int64(b.Running)).int(b.Completed).int(b.Failed).bool(b.Draining)
 }
 
-// Renew keeps sessions alive for ttl more and notes how they do. It names those that have ended, and the orders for the others.
+// Renew keeps sessions alive for ttl more, notes how they do and how far they have come. It names those that have ended,
+// those that are to drain, and the orders for all that live.
 func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
@@ -68,25 +72,29 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	err := s.write(ctx, "renew sessions", func(c *conn, now int64) error {
 		for i := range rs {
 			w := rs[i].Worker
-			n, err := c.prepare(renewSQL).beat(&rs[i].Beat).int(now).int(now + ttl.Microseconds()).id(w).exec()
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				out.Ended = append(out.Ended, w)
-				continue
-			}
-			if _, err := c.prepare(staleOrdersSQL).id(w).int(now - afterlife.Microseconds()).exec(); err != nil {
-				return err
-			}
-			err = c.prepare(ordersSQL).id(w).each(func(r *row) error {
-				l := job.Lease{Execution: r.id(), Token: job.Token(r.int64())}
-				out.Orders = append(out.Orders, job.Order{Worker: w, Lease: l, Kind: job.OrderKind(r.int())})
+			drain := false
+			lives, err := c.prepare(renewSQL).beat(&rs[i].Beat).int(now).int(now + ttl.Microseconds()).id(w).first(func(r *row) error {
+				drain = r.bool()
 				return nil
 			})
 			if err != nil {
 				return err
 			}
+			if !lives {
+				out.Ended = append(out.Ended, w)
+				continue
+			}
+			if drain {
+				out.Drain = append(out.Drain, w)
+			}
+			orders, err := orders(c, now, w)
+			if err != nil {
+				return err
+			}
+			if orders, err = advance(c, now, orders, &rs[i]); err != nil {
+				return err
+			}
+			out.Orders = append(out.Orders, orders...)
 		}
 		return nil
 	})
@@ -94,6 +102,47 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 		return engine.Orders{}, err
 	}
 	return out, nil
+}
+
+// orders lists the orders for a session, and drops those that it no longer needs.
+func orders(c *conn, now int64, w job.WorkerID) (out []job.Order, err error) {
+	if _, err := c.prepare(staleOrdersSQL).id(w).int(now - afterlife.Microseconds()).exec(); err != nil {
+		return nil, err
+	}
+	err = c.prepare(ordersSQL).id(w).each(func(r *row) error {
+		l := job.Lease{Execution: r.id(), Token: job.Token(r.int64())}
+		out = append(out, job.Order{Worker: w, Lease: l, Kind: job.OrderKind(r.int())})
+		return nil
+	})
+	return out, err
+}
+
+// advance keeps the progress of what a session holds, and adds the order that what it no longer holds is lost, unless
+// there is one.
+func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.Order, error) {
+	known := len(orders)
+	for _, a := range r.Advances {
+		n, err := c.prepare(advanceSQL).int(now).bytes(engine.EncodeProgress(a.Percent, a.Message)).id(a.Execution).int(int64(a.Token)).exec()
+		if err != nil {
+			return nil, err
+		}
+		lost := job.Order{Worker: r.Worker, Lease: a.Lease, Kind: job.OrderLost}
+		if n == 0 && !slices.Contains(orders[:known], lost) {
+			orders = append(orders, lost)
+		}
+	}
+	return orders, nil
+}
+
+// Drain asks a session that may serve the tenant to take nothing more.
+func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
+	return s.write(ctx, "drain a worker", func(c *conn, _ int64) error {
+		n, err := c.prepare(drainSQL).id(w).text(string(t)).exec()
+		if err == nil && n == 0 {
+			return engine.ErrNotFound
+		}
+		return err
+	})
 }
 
 // Worker finds a session, also one that has ended lately.

@@ -3,24 +3,58 @@ ALTER TABLE tenants ADD COLUMN name TEXT NOT NULL DEFAULT '';
 ALTER TABLE tenants ADD COLUMN tier TEXT NOT NULL DEFAULT 'free';
 UPDATE tenants SET name = id, tier = 'enterprise';
 
--- group_key, group_max and the rate are what limits an execution beside its tenant
--- and queue; 0 and NULL: nothing. A group has a lane of its own, so that what waits
--- for it stands in nobody's way.
-ALTER TABLE live ADD COLUMN group_key INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE live ADD COLUMN group_max INTEGER;
-ALTER TABLE live ADD COLUMN rate_count INTEGER;
-ALTER TABLE live ADD COLUMN rate_us INTEGER;
-ALTER TABLE live ADD COLUMN rate_burst INTEGER;
-ALTER TABLE live ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0; -- of an attempt; 0: nobody looks
-ALTER TABLE live ADD COLUMN stall_ms INTEGER;
-ALTER TABLE live ADD COLUMN expires_at INTEGER; -- not started by then, it expires
-ALTER TABLE live ADD COLUMN unique_key TEXT;
-ALTER TABLE live ADD COLUMN progress_at INTEGER;
-ALTER TABLE live ADD COLUMN progress BLOB;
-DROP INDEX live_lane;
+-- Executions that have not finished, as before, and now what limits, times and
+-- names them. group_key, group_max and the rate are what limits one beside its
+-- tenant and queue; 0 and NULL: nothing. A group has a lane of its own, so that
+-- what waits for it stands in nobody's way. The table is made anew to keep the
+-- payload last: it may be long, and what lies behind it is slow to read.
+CREATE TABLE live_next (
+	id            BLOB NOT NULL PRIMARY KEY,
+	lease         INTEGER NOT NULL DEFAULT 0,
+	hold          INTEGER NOT NULL DEFAULT 0,
+	due_at        INTEGER NOT NULL,
+	scheduled_at  INTEGER NOT NULL,
+	nonce         INTEGER NOT NULL,
+	leased_at     INTEGER,
+	started_at    INTEGER,
+	attempt       INTEGER NOT NULL DEFAULT 0, -- leases, but for those handed back
+	tries         INTEGER NOT NULL DEFAULT 0, -- failures that used up a retry
+	lost          INTEGER NOT NULL DEFAULT 0, -- leases that ended without a result
+	max_attempts  INTEGER NOT NULL,
+	part          INTEGER NOT NULL,
+	priority      INTEGER NOT NULL,
+	trigger       INTEGER NOT NULL,
+	tally         INTEGER NOT NULL, -- 0: it is a one-off job's own fire, see job_stats
+	job           BLOB NOT NULL,
+	worker        BLOB, -- who holds it, or held it last
+	retry_of      BLOB,
+	tenant        TEXT NOT NULL,
+	class         TEXT NOT NULL, -- what it needs of a worker, as package job writes it
+	cancel_at     INTEGER, -- when it was asked to stop, of what is leased
+	cancel_reason TEXT,
+	group_key     INTEGER NOT NULL DEFAULT 0,
+	group_max     INTEGER,
+	rate_count    INTEGER,
+	rate_us       INTEGER,
+	rate_burst    INTEGER,
+	timeout_ms    INTEGER NOT NULL DEFAULT 0, -- of an attempt; 0: nobody looks
+	stall_ms      INTEGER,
+	expires_at    INTEGER, -- not started by then, it expires
+	unique_key    TEXT,
+	progress_at   INTEGER,
+	progress      BLOB,
+	payload       BLOB -- NULL: the job's
+) WITHOUT ROWID, STRICT;
+INSERT INTO live_next (id, lease, hold, due_at, scheduled_at, nonce, leased_at, started_at, attempt, tries, lost, max_attempts, part, priority, trigger,
+	tally, job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload)
+SELECT id, lease, hold, due_at, scheduled_at, nonce, leased_at, started_at, attempt, tries, lost, max_attempts, part, priority, trigger,
+	tally, job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload FROM live ORDER BY id;
+DROP TABLE live;
+ALTER TABLE live_next RENAME TO live;
+CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce);
 CREATE INDEX live_lane ON live (part, tenant, class, group_key, priority, due_at, id);
 CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
-CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL AND started_at IS NULL;
 
 ALTER TABLE sessions ADD COLUMN drain INTEGER NOT NULL DEFAULT 0; -- it was asked to take nothing more
 
@@ -63,6 +97,7 @@ CREATE TABLE operations (
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX operations_tenant ON operations (tenant, created_at, id);
 CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS NULL;
+CREATE INDEX operations_finished ON operations (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Limits over a tenant (queue '') and its queues.
 CREATE TABLE limits (

@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	// tellSQL keeps an event; one of its kind and token that is kept already stays as it is.
+	tellSQL   = "INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	eventsSQL = "SELECT kind, token, at, attempt, worker, note FROM events WHERE tenant = ? AND execution = ? ORDER BY at, token, kind"
+)
+
+// tell keeps what happens to an execution now.
+func tell(c *conn, now int64, t tenant.ID, id job.ExecutionID, e job.Event) error {
+	_, err := c.prepare(tellSQL).id(id).text(string(e.Kind)).int(int64(e.Token)).int(now).int(int64(e.Attempt)).idOrNull(e.Worker).
+		text(string(t)).text(e.Note).exec()
+	return err
+}
+
+// Events lists what was kept of an execution as it happened, the first thing first.
+func (s *Store) Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error) {
+	var out []job.Event
+	err := s.look(ctx, "list events", func(c *conn) error {
+		if known, err := knows(c, t, id); err != nil {
+			return err
+		} else if !known {
+			return engine.ErrNotFound
+		}
+		return c.prepare(eventsSQL).text(string(t)).id(id).each(func(r *row) error {
+			out = append(out, job.Event{
+				Kind: job.EventKind(r.text()), Token: job.Token(r.int64()), At: r.at(), Attempt: r.int(), Worker: r.id(), Note: r.text(),
+			})
+			return nil
+		})
+	})
+	return out, err
+}
+
+// knows reports whether the tenant has an execution, wherever it is.
+func knows(c *conn, t tenant.ID, id job.ExecutionID) (bool, error) {
+	known, err := exists(c, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", t, id)
+	if err != nil || known {
+		return known, err
+	}
+	return exists(c, "SELECT 1 FROM executions WHERE tenant = ? AND id = ?", t, id)
+}

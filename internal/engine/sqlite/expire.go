@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// lateSQL finds what has never started and no longer may.
+const lateSQL = "SELECT tenant, id FROM live INDEXED BY live_expires WHERE expires_at IS NOT NULL AND expires_at <= ? AND started_at IS NULL AND lease <= 0 ORDER BY expires_at"
+
+// inTime is what may still start: it has started before, or may for longer than the instant.
+const inTime = "(expires_at IS NULL OR expires_at > ? OR started_at IS NOT NULL)"
+
+// expired is the ending of what did not start in time.
+var expired = engine.EncodeEnd(engine.ExpiredInTime(), nil)
+
+// Expire ends executions that have never started and whose time to start has passed, as EXPIRED.
+func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	ended := 0
+	err := s.write(ctx, "expire executions", func(c *conn, now int64) error {
+		type late struct {
+			tenant tenant.ID
+			id     job.ExecutionID
+		}
+		var ls []late
+		_, err := c.prepare(lateSQL).int(now).until(func(r *row) (bool, error) {
+			ls = append(ls, late{tenant.ID(r.text()), r.id()})
+			return len(ls) >= limit, nil
+		})
+		if err != nil {
+			return err
+		}
+		h := newHistory(c, now)
+		for _, l := range ls {
+			done, err := h.endAlone(l.tenant, l.id, job.Expired, expired)
+			if err != nil {
+				return err
+			}
+			if done {
+				ended++
+			}
+		}
+		return h.tally()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return ended, nil
+}

@@ -1,0 +1,122 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// What runs is found through the directory, as what a dead session held is: live
+// has no index that names leases, for a lease would have to write it.
+
+const (
+	runningLeaseSQL = "SELECT " + readyColumns + " FROM live" + held
+	allGrantsSQL    = "SELECT lease, ids FROM leases"
+)
+
+// Running lists what is leased in the partitions; all, if none is named.
+func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+	wanted := map[job.Partition]bool{}
+	for _, p := range ps {
+		wanted[p] = true
+	}
+	var out []engine.Running
+	err := s.look(ctx, "list what runs", func(c *conn) error {
+		q := c.prepare(runningLeaseSQL)
+		return c.prepare(allGrantsSQL).each(func(r *row) error {
+			g := grant{token: job.Token(r.int64()), ids: r.bytes()}
+			return g.each(func(l job.Lease) error {
+				_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+					if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
+						out = append(out, engine.Running{Ready: x, Token: l.Token})
+					}
+					return nil
+				})
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+const (
+	// settled is how old a lease is before anyone asks whether it has lasted too long: most have ended by then.
+	settled = time.Second
+
+	settledGrantsSQL = `
+		SELECT l.lease, l.ids FROM leases l CROSS JOIN sessions s WHERE l.at < ?1 AND s.id = l.worker AND s.deposed = 0 AND s.expires_at > ?2
+		ORDER BY l.lease`
+	clockSQL = "SELECT leased_at, timeout_ms, coalesce(stall_ms, 0), max(leased_at, coalesce(progress_at, 0)) FROM live" + held + " AND cancel_at IS NULL"
+)
+
+// never is an instant that does not come.
+const never = math.MaxInt64
+
+// Overrun lists what live workers have held for longer than their attempt's timeout and slack, or without progress for
+// longer than their stall timeout.
+func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var out []engine.Overrun
+	err := s.look(ctx, "find what runs for too long", func(c *conn) error {
+		now := s.now()
+		alarms, seen := s.alarms.Load(), map[job.Token]int64{}
+		_, err := c.prepare(settledGrantsSQL).int(now - settled.Microseconds()).int(now).until(func(r *row) (bool, error) {
+			token := job.Token(r.int64())
+			if alarms != nil && (*alarms)[token] > now { // which spares a look at all it gave
+				seen[token] = (*alarms)[token]
+				return false, nil
+			}
+			g := grant{token: token, ids: r.bytes()}
+			var err error
+			seen[token], out, err = overruns(c, out, &g, now, slack, limit)
+			return len(out) >= limit, err
+		})
+		s.alarms.Store(&seen)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// overruns adds what a grant holds for too long, and says when the first of it may be. Progress only puts that off.
+func overruns(c *conn, out []engine.Overrun, g *grant, now int64, slack time.Duration, limit int) (alarm int64, _ []engine.Overrun, err error) {
+	alarm = never
+	look, read := c.prepare(clockSQL), c.prepare(heldSQL)
+	err = g.each(func(l job.Lease) error {
+		over, stalled := int64(never), int64(never)
+		_, err := look.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+			leased, timeout, stall, moved := r.int64(), r.ms(), r.ms(), r.int64()
+			if timeout > 0 {
+				over = leased + timeout.Microseconds()
+			}
+			if stall > 0 {
+				stalled = moved + stall.Microseconds()
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		alarm = min(alarm, over, stalled)
+		late := over < now-slack.Microseconds()
+		if len(out) >= limit || !late && stalled >= now {
+			return nil
+		}
+		h, held, err := readHeld(read, l)
+		if err == nil && held {
+			out = append(out, engine.Overrun{Held: h, Stalled: !late})
+		}
+		return err
+	})
+	return alarm, out, err
+}
