@@ -144,3 +144,9 @@ type Workers struct {
 	Workers    []Worker   `json:"workers"`
 	Pagination Pagination `json:"pagination"`
 }
+
+// Draining is the answer to draining a worker.
+type Draining struct {
+	WorkerID string `json:"worker_id"`
+	Status   string `json:"status" enum:"DRAINING"`
+}

@@ -157,10 +157,17 @@ func (r *running) start(ctx context.Context) error {
 		s := scheduler.New(store, clk, scheduler.Config{LookAhead: c.LookAhead, Hint: hint})
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
 		canceller := &upkeep.Canceller{Store: store, Grace: cancelGrace, Log: r.log}
+		watchdog := &upkeep.Watchdog{Store: store, Clock: clk, Hint: hint, Log: r.log}
+		expirer := &upkeep.Expirer{Store: store, Log: r.log}
+		redriver := &upkeep.Redriver{Store: store, Redrive: svc.AutoRedrive, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
-		for name, tick := range map[string]loop.Tick{"scheduler": s.Tick, "reaper": reaper.Tick, "canceller": canceller.Tick, "tidier": tidier.Tick} {
+		for name, tick := range map[string]loop.Tick{
+			"scheduler": s.Tick, "reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "tidier": tidier.Tick,
+		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
+		r.background("operations", func(ctx context.Context) { operate(ctx, svc.Runner(r.log), r.log) })
 	}
 	if r.dispatches() {
 		r.background("dispatcher", disp.Run)
@@ -178,6 +185,16 @@ func (r *running) start(ctx context.Context) error {
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
 	})
 	return nil
+}
+
+// operate does the work of operations until ctx ends, and gives back what is not done.
+func operate(ctx context.Context, runner *service.Runner, log *slog.Logger) {
+	loop.Run(ctx, log, "operations", runner.Wake(), runner.Tick)
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := runner.Close(last); err != nil {
+		log.Warn("operations could not be given back; another server takes them up in a few seconds", "error", err)
+	}
 }
 
 // hints is who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.

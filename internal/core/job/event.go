@@ -107,6 +107,7 @@ type Report struct {
 	Run       time.Duration // in attempts
 	Between   time.Duration // between attempts
 	Total     time.Duration // from its first start to its end, or until now
+	End       time.Time     // when it ended, or now
 	Attempts  []PastAttempt // those that failed or were lost
 }
 
@@ -117,6 +118,7 @@ func Reported(e Execution, past []PastAttempt, now time.Time) Report {
 	if !e.FinishedAt.IsZero() {
 		end = e.FinishedAt
 	}
+	r.End = end
 	due := e.ScheduledAt
 	if made := e.ID.At(); made.After(due) {
 		due = made
