@@ -47,8 +47,8 @@ type Execution struct {
 
 // Progress is how far an execution says it has come.
 type Progress struct {
-	Percent int    `json:"percent"`
-	Message string `json:"message"`
+	Percent int    `json:"percent" doc:"0 to 100."`
+	Message string `json:"message" doc:"At most 1000 characters."`
 }
 
 // Executions is one page of executions.
@@ -97,12 +97,103 @@ type DeadLetters struct {
 	Pagination  Pagination   `json:"pagination"`
 }
 
-// DiscardRequest names dead letters to discard.
-type DiscardRequest struct {
-	IDs []string `json:"ids" doc:"Execution ids, 1000 at the most."`
+// DeadLetterFilter chooses dead letters, as the parameters of the list do; one that is empty chooses all.
+type DeadLetterFilter struct {
+	JobID     string `json:"job_id,omitempty"`
+	Reason    string `json:"reason,omitempty" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
+	Q         string `json:"q,omitempty" doc:"Text in the last error."`
+	StartDate string `json:"start_date,omitempty" doc:"Died at or after this date or time."`
+	EndDate   string `json:"end_date,omitempty" doc:"Died before this date or time."`
+}
+
+// DeadLetterRequest names dead letters, by ids or by a filter, to redrive or discard.
+type DeadLetterRequest struct {
+	IDs      []string          `json:"ids,omitempty" doc:"Execution ids, 1000 at the most."`
+	Filter   *DeadLetterFilter `json:"filter,omitempty" doc:"Instead of ids. What dies after the request is not included."`
+	RatePerS *float64          `json:"rate_per_s,omitempty" doc:"How many a second, up to 10000; as fast as it goes when omitted."`
+	DryRun   bool              `json:"dry_run,omitempty" doc:"Only count them."`
 }
 
 // Discarded is how many dead letters were discarded.
 type Discarded struct {
 	Discarded int `json:"discarded"`
+}
+
+// Begun names an operation that has begun, and over how many things it goes; without an id it was a dry run.
+type Begun struct {
+	OperationID string `json:"operation_id,omitempty"`
+	Count       int64  `json:"count"`
+}
+
+// Operation is work over many things, done in the background.
+type Operation struct {
+	OperationID string     `json:"operation_id"`
+	Kind        string     `json:"kind" enum:"redrive,discard"`
+	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
+	Total       int64      `json:"total" doc:"As counted when it began."`
+	Done        int64      `json:"done"`
+	Passed      int64      `json:"passed" doc:"Passed over: no longer there, or not to be had."`
+	RatePerS    *float64   `json:"rate_per_s"`
+	CreatedBy   string     `json:"created_by"`
+	CreatedAt   time.Time  `json:"created_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+	FinishedAt  *time.Time `json:"finished_at"`
+	Error       *string    `json:"error"`
+}
+
+// Operations is one page of operations, the newest first.
+type Operations struct {
+	Operations []Operation `json:"operations"`
+	Pagination Pagination  `json:"pagination"`
+}
+
+// Event is something that happened to an execution.
+type Event struct {
+	At           time.Time `json:"at"`
+	Type         string    `json:"type" enum:"created,started,attempt_failed,attempt_lost,released,snoozed,result_refused,cancel_requested,forced,finished,rerun,discarded"`
+	Attempt      *int      `json:"attempt"`
+	FencingToken *int64    `json:"fencing_token"`
+	WorkerID     *string   `json:"worker_id"`
+	Detail       string    `json:"detail,omitempty"`
+}
+
+// Events is all that happened to an execution, the first thing first.
+type Events struct {
+	Events     []Event    `json:"events"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// ReportedAttempt is one attempt of an execution, in its report.
+type ReportedAttempt struct {
+	AttemptNumber int        `json:"attempt_number"`
+	FencingToken  int64      `json:"fencing_token"`
+	WorkerID      *string    `json:"worker_id"`
+	Outcome       string     `json:"outcome" enum:"RUNNING,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,LOST"`
+	StartedAt     time.Time  `json:"started_at"`
+	EndedAt       *time.Time `json:"ended_at"`
+	DurationMS    int64      `json:"duration_ms"`
+	Error         *Error     `json:"error"`
+}
+
+// Report sums up an execution: how it ended, and where its time went.
+type Report struct {
+	ExecutionID       string            `json:"execution_id"`
+	JobID             string            `json:"job_id"`
+	JobName           string            `json:"job_name"`
+	Status            string            `json:"status"`
+	Trigger           string            `json:"trigger"`
+	ScheduledTime     time.Time         `json:"scheduled_time"`
+	StartedAt         *time.Time        `json:"started_at"`
+	FinishedAt        *time.Time        `json:"finished_at"`
+	TriggerDelayMS    int64             `json:"trigger_delay_ms" doc:"From its scheduled time until it was fired."`
+	QueueWaitMS       int64             `json:"queue_wait_ms" doc:"From when it was due until its first start, or until now."`
+	RunningMS         int64             `json:"running_ms" doc:"In attempts."`
+	BetweenAttemptsMS int64             `json:"between_attempts_ms"`
+	TotalMS           int64             `json:"total_ms" doc:"From its first start to its end, or until now."`
+	LostAttempts      int               `json:"lost_attempts"`
+	MaxAttempts       int               `json:"max_attempts"`
+	Attempts          []ReportedAttempt `json:"attempts" doc:"All, the first one first, with the one that runs or was the last."`
+	Errors            []Error           `json:"errors" doc:"Of its attempts, and its own, the first one first."`
+	CallbackResponse  *CallbackResponse `json:"callback_response"`
+	Result            json.RawMessage   `json:"result"`
 }

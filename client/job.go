@@ -34,8 +34,8 @@ type Target struct {
 	Headers             map[string]string `json:"headers,omitempty" doc:"http: headers to send. Values of credential headers are not shown again."`
 	Payload             json.RawMessage   `json:"payload,omitempty" doc:"Any JSON; sent as it was written."`
 	TimeoutSeconds      *int64            `json:"timeout_seconds,omitempty" doc:"Of one attempt; 300 when omitted."`
-	StallTimeoutSeconds *int64            `json:"stall_timeout_seconds,omitempty"`
-	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty"`
+	StallTimeoutSeconds *int64            `json:"stall_timeout_seconds,omitempty" doc:"An attempt that reports no progress for so long has stalled and is tried again."`
+	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty" doc:"Of all attempts together, from the first start."`
 	Expect              *Expect           `json:"expect,omitempty"`
 	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
 	Kind                string            `json:"kind,omitempty" doc:"worker: the kind of handler that runs it."`
@@ -52,6 +52,13 @@ type RetryPolicy struct {
 	MaxDelayMS     *int64 `json:"max_delay_ms,omitempty" doc:"60000 when omitted."`
 }
 
+// RateLimit says how many executions may start in a time.
+type RateLimit struct {
+	Count int    `json:"count" doc:"Starts, 1 to 1000000 …"`
+	Per   string `json:"per" doc:"… in every duration such as 1s or 1m30s, 1ms to 24h."`
+	Burst *int   `json:"burst,omitempty" doc:"How many may start at once; what a tenth of a second is worth when omitted, and at least 1."`
+}
+
 // JobRequest is the body of a request to create a job.
 type JobRequest struct {
 	Name        string       `json:"name" doc:"1 to 255 characters; need not be unique."`
@@ -65,16 +72,18 @@ type JobRequest struct {
 	Owner       *string      `json:"owner,omitempty"`
 	Runbook     *string      `json:"runbook,omitempty"`
 
-	Overlap          *string  `json:"overlap,omitempty"`
-	CatchUp          *string  `json:"catch_up,omitempty"`
-	CatchUpLimit     *int     `json:"catch_up_limit,omitempty"`
-	Labels           []string `json:"labels,omitempty"`
-	Queue            *string  `json:"queue,omitempty"`
-	MaxConcurrent    *int     `json:"max_concurrent,omitempty"`
-	ConcurrencyKey   *string  `json:"concurrency_key,omitempty"`
-	UniqueKey        *string  `json:"unique_key,omitempty"`
-	ExpiresAfter     *string  `json:"expires_after,omitempty"`
-	AutoRedriveAfter *string  `json:"auto_redrive_after,omitempty"`
+	Overlap      *string  `json:"overlap,omitempty"`
+	CatchUp      *string  `json:"catch_up,omitempty"`
+	CatchUpLimit *int     `json:"catch_up_limit,omitempty"`
+	Labels       []string `json:"labels,omitempty"`
+	Queue        *string  `json:"queue,omitempty"`
+
+	MaxConcurrent    *int       `json:"max_concurrent,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, run at once."`
+	ConcurrencyKey   *string    `json:"concurrency_key,omitempty" doc:"An expression over payload, such as payload.customer_id. Executions with the same value share the limits, also those of other jobs with the same expression; what is missing has the value null. With neither max_concurrent nor rate_limit, max_concurrent is 1."`
+	RateLimit        *RateLimit `json:"rate_limit,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, may start in a time."`
+	UniqueKey        *string    `json:"unique_key,omitempty" doc:"1 to 255 characters. While an execution with it has not finished, creating another answers with that one and the header Carillon-Deduplicated: true."`
+	ExpiresAfter     *string    `json:"expires_after,omitempty" doc:"A duration such as 90s or 1h30m, up to 720h: an execution that has not started by then ends as EXPIRED."`
+	AutoRedriveAfter *string    `json:"auto_redrive_after,omitempty" doc:"A duration: a dead letter of the job is run again by itself after it, once."`
 }
 
 // JobSchedule is a job's schedule as answered.
@@ -137,16 +146,18 @@ type Job struct {
 	Runbook     *string        `json:"runbook"`
 	Stats       Stats          `json:"stats"`
 
-	Overlap          string   `json:"overlap"`
-	CatchUp          string   `json:"catch_up"`
-	CatchUpLimit     int      `json:"catch_up_limit"`
-	Labels           []string `json:"labels"`
-	Queue            string   `json:"queue"`
-	MaxConcurrent    *int     `json:"max_concurrent"`
-	ConcurrencyKey   *string  `json:"concurrency_key"`
-	UniqueKey        *string  `json:"unique_key"`
-	ExpiresAfter     *string  `json:"expires_after"`
-	AutoRedriveAfter *string  `json:"auto_redrive_after"`
+	Overlap      string   `json:"overlap"`
+	CatchUp      string   `json:"catch_up"`
+	CatchUpLimit int      `json:"catch_up_limit"`
+	Labels       []string `json:"labels"`
+	Queue        string   `json:"queue"`
+
+	MaxConcurrent    *int       `json:"max_concurrent"`
+	ConcurrencyKey   *string    `json:"concurrency_key"`
+	RateLimit        *RateLimit `json:"rate_limit"`
+	UniqueKey        *string    `json:"unique_key"`
+	ExpiresAfter     *string    `json:"expires_after"`
+	AutoRedriveAfter *string    `json:"auto_redrive_after"`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`

@@ -25,18 +25,19 @@ const (
 	Succeeded = "SUCCEEDED"
 	Failed    = "FAILED"
 	Cancelled = "CANCELLED"
+	Snoozed   = "SNOOZED"
 )
 
 // Outcome is what a worker reports of an attempt.
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
-	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED"`
+	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED" doc:"SNOOZED: it is to be tried again after retry_after_ms; nothing failed, and no retry is used up."`
 	Result       json.RawMessage   `json:"result,omitempty"`
 	Error        *Error            `json:"error,omitempty"`
 	Response     *CallbackResponse `json:"response,omitempty"`
 	Retryable    bool              `json:"retryable,omitempty"`
-	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+	RetryAfterMS int64             `json:"retry_after_ms,omitempty" doc:"FAILED: try again no sooner. SNOOZED: try again then; at least 1."`
 }
 
 // Verdict says whether an outcome was taken.
@@ -56,7 +57,7 @@ const (
 type Held struct {
 	ExecutionID  string    `json:"execution_id"`
 	FencingToken int64     `json:"fencing_token"`
-	Progress     *Progress `json:"progress,omitempty" doc:"Not kept in this version."`
+	Progress     *Progress `json:"progress,omitempty" doc:"Only what is new since the last beat: each one counts as a sign of progress for stall_timeout_seconds."`
 }
 
 // Beat is a worker's sign of life: what it holds, and whether it is stopping.
@@ -117,7 +118,7 @@ type Session struct {
 type Orders struct {
 	Cancel []string `json:"cancel"`
 	Lost   []string `json:"lost"`
-	Drain  bool     `json:"drain"`
+	Drain  bool     `json:"drain" doc:"Claim no more; finish what is held and go on beating."`
 }
 
 // Worker is a worker as answered.
@@ -142,4 +143,10 @@ type Worker struct {
 type Workers struct {
 	Workers    []Worker   `json:"workers"`
 	Pagination Pagination `json:"pagination"`
+}
+
+// Draining is the answer to draining a worker.
+type Draining struct {
+	WorkerID string `json:"worker_id"`
+	Status   string `json:"status" enum:"DRAINING"`
 }

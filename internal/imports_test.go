@@ -42,11 +42,13 @@ var table = map[string]rule{
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
+
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/loop"}, why: "roles meet in the store, not in each other"},
-	"internal/ownership": {ours: []string{core, "internal/engine"}, why: "roles meet in the store, not in each other"},
-	"internal/upkeep":    {ours: []string{core, "internal/engine"}, why: "roles meet in the store, not in each other"},
+	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/upkeep":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
 
 	"client":            {why: "public: what travels, and nothing of how the server works"},

@@ -19,6 +19,7 @@ type desk struct {
 	change  chan struct{}                         // a slot became free, or the queue shorter
 	start   func(context.Context, client.Attempt) // runs one attempt to its end
 	base    context.Context
+	hurry   func() // there is progress to tell of
 }
 
 type queued struct {
@@ -27,9 +28,10 @@ type queued struct {
 }
 
 type running struct {
-	attempt client.Attempt
-	ctx     context.Context
-	stop    context.CancelCauseFunc
+	attempt  client.Attempt
+	ctx      context.Context
+	stop     context.CancelCauseFunc
+	progress *progress
 }
 
 // How far a pool claims ahead: what its slots get through in ahead, so that short
@@ -40,8 +42,8 @@ const (
 	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
 )
 
-func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt)) *desk {
-	return &desk{running: map[string]*running{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base}
+func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt), hurry func()) *desk {
+	return &desk{running: map[string]*running{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
 // room is how many attempts to claim now. It waits until half of what was claimed ahead has
@@ -83,8 +85,8 @@ func (d *desk) fill() {
 func (d *desk) next() *running {
 	a := d.queue[0].attempt
 	d.queue = d.queue[1:]
-	r := &running{attempt: a}
-	r.ctx, r.stop = context.WithCancelCause(d.base)
+	r := &running{attempt: a, progress: &progress{hurry: d.hurry}}
+	r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, progressKey{}, r.progress))
 	d.running[a.ExecutionID] = r
 	return r
 }
@@ -149,18 +151,27 @@ func (d *desk) waiting(limit time.Duration) []client.Held {
 	return out
 }
 
-// held lists all that the shift has a lease for.
-func (d *desk) held() []client.Held {
+// held lists all that the shift has a lease for, with the progress that is new; told is to be called when the server knows it.
+func (d *desk) held() (out []client.Held, told func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make([]client.Held, 0, len(d.queue)+len(d.running))
+	var news []func()
+	out = make([]client.Held, 0, len(d.queue)+len(d.running))
 	for _, q := range d.queue {
 		out = append(out, client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken})
 	}
 	for id, r := range d.running {
-		out = append(out, client.Held{ExecutionID: id, FencingToken: r.attempt.FencingToken})
+		p, known := r.progress.news()
+		if p != nil {
+			news = append(news, known)
+		}
+		out = append(out, client.Held{ExecutionID: id, FencingToken: r.attempt.FencingToken, Progress: p})
 	}
-	return out
+	return out, func() {
+		for _, f := range news {
+			f()
+		}
+	}
 }
 
 // busy is how many attempts run.

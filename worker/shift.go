@@ -20,8 +20,8 @@ type shift struct {
 	kill     context.CancelCauseFunc // ends everything that runs
 	over     chan struct{}           // closed when the session has ended
 	draining atomic.Bool
-	stopping chan struct{} // closed when it begins to drain
-	drained  chan struct{} // the same, as the beat waits for it
+	hurry    chan struct{} // there is something to tell before the next beat's time
+	drain    chan struct{} // closed when the server has asked it to take nothing more
 	once     sync.Once
 	full     atomic.Bool // the slots did not suffice lately
 	results  chan client.Outcome
@@ -36,9 +36,11 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
-	h.drained = h.stopping
-	h.desk = newDesk(base, p.cfg.Slots, h.execute)
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
+	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
+	if p.drained.Load() {
+		h.retire()
+	}
 	h.answered.Store(new(time.Now()))
 	return h
 }
@@ -78,10 +80,25 @@ func (h *shift) run(ctx context.Context) {
 		case <-beating.Done():
 		}
 	}()
-	h.claim(live)
+	claiming, stopClaims := context.WithCancel(live)
+	defer stopClaims()
+	go func() {
+		select {
+		case <-h.drain:
+			stopClaims()
+		case <-claiming.Done():
+		}
+	}()
+	if !h.draining.Load() {
+		h.claim(claiming)
+	}
 	h.draining.Store(true)
-	close(h.stopping)
-	h.drain()
+	h.hasten() // the server is to know
+	if live.Err() == nil {
+		h.owe(h.desk.waiting(0)) // others may begin it at once
+		<-live.Done()
+	}
+	h.finish()
 	close(h.results)
 	reports.Wait()
 	stopBeat()
@@ -93,6 +110,25 @@ func (h *shift) run(ctx context.Context) {
 			h.p.log.Warn("could not leave; the leases will run out", "worker", h.session.WorkerID, "error", err)
 		}
 	}
+}
+
+// hasten asks for a beat before its time.
+func (h *shift) hasten() {
+	select {
+	case h.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// retire makes the shift take nothing more, as the server asked; it stays so in later sessions.
+func (h *shift) retire() {
+	if h.draining.Swap(true) {
+		return
+	}
+	if !h.p.drained.Swap(true) {
+		h.p.log.Info("asked to drain: nothing more is claimed", "worker", h.session.WorkerID, "running", h.desk.busy())
+	}
+	close(h.drain)
 }
 
 // claim fills the desk until ctx ends.
@@ -170,20 +206,28 @@ func (h *shift) beat(ctx context.Context) {
 	if n, ok := h.p.src.(Nudger); ok {
 		nudged = n.Nudged()
 	}
+	var soon <-chan time.Time
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.over:
 			return
+		case <-h.hurry:
+			if soon == nil {
+				soon = time.After(max(0, hurried-time.Since(last)))
+			}
+			continue
+		case <-soon:
 		case <-nudged:
-		case <-h.drained:
-			h.drained = nil // told once; the beats go on
 		case <-tick.C:
 		}
 		asked := time.Now()
+		soon, last = nil, asked
 		call, cancel := context.WithTimeout(ctx, every)
-		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: h.held(), Draining: h.draining.Load()})
+		held, told := h.held()
+		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: held, Draining: h.draining.Load()})
 		cancel()
 		switch {
 		case errors.Is(err, ErrSession):
@@ -197,6 +241,10 @@ func (h *shift) beat(ctx context.Context) {
 			}
 		case err == nil:
 			h.answered.Store(&asked)
+			told()
+			if orders.Drain {
+				h.retire()
+			}
 			if len(orders.Cancel) > 0 {
 				h.owe(h.desk.stop(ErrCancelled, orders.Cancel)) // handed back, it ends as cancelled
 			}
@@ -207,11 +255,15 @@ func (h *shift) beat(ctx context.Context) {
 	}
 }
 
-// held lists all that the shift has a lease for.
-func (h *shift) held() []client.Held {
+// hurried is how far apart beats are at the least that come before their time.
+const hurried = time.Second
+
+// held lists all that the shift has a lease for; told is to be called when the server knows.
+func (h *shift) held() (held []client.Held, told func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(h.desk.held(), h.owed...)
+	held, told = h.desk.held()
+	return append(held, h.owed...), told
 }
 
 // silent is how long ago the last answered beat was sent.
@@ -337,8 +389,8 @@ func (h *shift) release() {
 	}
 }
 
-// drain hands back what has not started and waits for what runs, until the time for it is up; then it stops the rest.
-func (h *shift) drain() {
+// finish hands back what has not started and waits for what runs, until the time for it is up; then it stops the rest.
+func (h *shift) finish() {
 	h.owe(h.desk.waiting(0))
 	h.release() // what this does not reach, leaving will
 	late := time.NewTimer(h.p.cfg.Drain)

@@ -79,6 +79,7 @@ type Pool struct {
 	log  *slog.Logger
 
 	registered atomic.Bool
+	drained    atomic.Bool // the server asked it to take nothing more
 }
 
 // Registered reports whether the pool has a session.

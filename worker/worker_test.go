@@ -34,6 +34,8 @@ type fakeServer struct {
 	more        chan struct{}
 	nudge       chan struct{}
 	draining    bool
+	progress    []client.Progress // as told in beats
+	beatTimes   []time.Time
 }
 
 func newServer(n int) *fakeServer {
@@ -96,6 +98,12 @@ func (s *fakeServer) Beat(_ context.Context, _ client.Session, b client.Beat) (c
 	defer s.mu.Unlock()
 	s.beats++
 	s.draining = s.draining || b.Draining
+	s.beatTimes = append(s.beatTimes, time.Now())
+	for _, h := range b.Executions {
+		if h.Progress != nil {
+			s.progress = append(s.progress, *h.Progress)
+		}
+	}
 	return s.orders, s.beatErr
 }
 
@@ -476,7 +484,7 @@ func TestACancelReachesWhatWaitsForASlot(t *testing.T) {
 			t.Errorf("handed back: %v", s.released)
 		}
 		s.mu.Unlock()
-		if got := h.desk.held(); len(got) != 1 || got[0].ExecutionID != "runs" {
+		if got, _ := h.desk.held(); len(got) != 1 || got[0].ExecutionID != "runs" {
 			t.Errorf("held: %+v", got)
 		}
 		cancel()

@@ -77,11 +77,11 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, err
 	}
-	ls, err := leases(b.Executions)
+	sign, err := signOf(b)
 	if err != nil {
 		return client.Orders{}, err
 	}
-	orders, err := d.d.Beat(ctx, w, ls, b.Draining)
+	orders, err := d.d.Beat(ctx, w, sign)
 	if err != nil {
 		return client.Orders{}, session(err)
 	}
@@ -142,10 +142,10 @@ func wireAttempt(a job.Attempt) client.Attempt {
 	out := client.Attempt{
 		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload, Kind: t.Handler,
 		Execution: client.Target{
-			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(int64(t.Timeout / time.Second)),
+			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(timeLeft(a)),
 			FollowRedirects: t.FollowRedirects, Kind: t.Handler, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
 		},
-		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.LeasedAt.Add(t.Timeout),
+		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.Deadline(),
 		IdempotencyKey: job.IdempotencyKey(a.Job, a.Execution, a.Trigger, a.ScheduledAt),
 	}
 	if len(t.ExpectStatus) > 0 || t.ExpectBody != "" {
@@ -156,6 +156,12 @@ func wireAttempt(a job.Attempt) client.Attempt {
 
 var outcomes = map[string]job.OutcomeStatus{
 	client.Succeeded: job.OutcomeSucceeded, client.Failed: job.OutcomeFailed, client.Cancelled: job.OutcomeCancelled,
+	client.Snoozed: job.OutcomeSnoozed,
+}
+
+// timeLeft is how many seconds the attempt has, from when it was leased: a worker's clock may be another than ours.
+func timeLeft(a job.Attempt) int64 {
+	return max(1, int64((a.Deadline().Sub(a.LeasedAt)+time.Second-1)/time.Second))
 }
 
 func outcome(o client.Outcome) (job.Outcome, error) {
@@ -165,7 +171,10 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	}
 	status, ok := outcomes[o.Status]
 	if !ok {
-		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED"}}
+		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED"}}
+	}
+	if status == job.OutcomeSnoozed && o.RetryAfterMS < 1 {
+		return job.Outcome{}, job.Invalids{{Field: "retry_after_ms", Value: job.Show(o.RetryAfterMS), Want: "with SNOOZED, in how many milliseconds to try again: 1 or more"}}
 	}
 	out := job.Outcome{
 		Lease: job.Lease{Execution: id, Token: job.Token(o.FencingToken)}, Status: status, Result: o.Result,

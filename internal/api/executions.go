@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -89,6 +88,90 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, client.PastAttempts{Attempts: wireAttempts(past), Pagination: whole(len(past))})
 }
 
+func (s *Server) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := executionID(r)
+	if err != nil {
+		return err
+	}
+	all, err := s.service.Events(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	out := client.Events{Events: make([]client.Event, len(all)), Pagination: whole(len(all))}
+	for i, e := range all {
+		out.Events[i] = client.Event{At: e.At, Type: string(e.Kind), WorkerID: workerID(e.Worker), Detail: e.Note}
+		if e.Attempt > 0 {
+			out.Events[i].Attempt = new(e.Attempt)
+		}
+		if e.Token > 0 {
+			out.Events[i].FencingToken = new(int64(e.Token))
+		}
+	}
+	return reply(w, 200, out)
+}
+
+func workerID(w job.WorkerID) *string {
+	if w.IsZero() {
+		return nil
+	}
+	return new(w.String())
+}
+
+func (s *Server) reportExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := executionID(r)
+	if err != nil {
+		return err
+	}
+	rep, err := s.service.ReportOf(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireReport(rep))
+}
+
+func wireReport(r job.Report) client.Report {
+	e := r.Execution
+	out := client.Report{
+		ExecutionID: e.ID.String(), JobID: e.Job.String(), JobName: e.JobName, Status: e.Status.String(), Trigger: e.Trigger.String(),
+		ScheduledTime: e.ScheduledAt, StartedAt: instant(e.StartedAt), FinishedAt: instant(e.FinishedAt),
+		TriggerDelayMS: r.Delay.Milliseconds(), QueueWaitMS: r.Wait.Milliseconds(), RunningMS: r.Run.Milliseconds(), BetweenAttemptsMS: r.Between.Milliseconds(),
+		TotalMS: r.Total.Milliseconds(), LostAttempts: e.Lost, MaxAttempts: e.MaxAttempts, Attempts: []client.ReportedAttempt{}, Errors: []client.Error{},
+		Result: e.Result,
+	}
+	if x := e.Response; x != nil {
+		out.CallbackResponse = &client.CallbackResponse{HTTPStatus: x.HTTPStatus, BodyPreview: x.BodyPreview}
+	}
+	for _, a := range r.Attempts {
+		outcome := "FAILED"
+		switch a.Error.Type {
+		case job.LeaseLost:
+			outcome = "LOST"
+		case job.TimeoutError:
+			outcome = "TIMED_OUT"
+		}
+		out.Errors = append(out.Errors, *wireError(&a.Error))
+		out.Attempts = append(out.Attempts, client.ReportedAttempt{
+			AttemptNumber: a.Number, FencingToken: int64(a.Token), WorkerID: workerID(a.Worker), Outcome: outcome, StartedAt: a.StartedAt, EndedAt: instant(a.EndedAt),
+			DurationMS: max(0, a.EndedAt.Sub(a.StartedAt).Milliseconds()), Error: wireError(&a.Error),
+		})
+	}
+	newest := e.Newest(r.Attempts)
+	if newest {
+		a := client.ReportedAttempt{
+			AttemptNumber: e.Attempt, FencingToken: int64(e.Token), WorkerID: workerID(e.Worker), Outcome: "RUNNING", StartedAt: e.LeasedAt,
+			DurationMS: max(0, r.End.Sub(e.LeasedAt).Milliseconds()), Error: wireError(e.Error),
+		}
+		if e.Status.Final() {
+			a.Outcome, a.EndedAt = e.Status.String(), instant(e.FinishedAt)
+		}
+		out.Attempts = append(out.Attempts, a)
+	}
+	if e.Error != nil && (newest || len(r.Attempts) == 0) {
+		out.Errors = append(out.Errors, *wireError(e.Error)) // else its last attempt has told it
+	}
+	return out
+}
+
 // whole is the pagination of a list that is always answered whole.
 func whole(n int) client.Pagination { return client.Pagination{Limit: max(n, 1), Total: int64(n)} }
 
@@ -118,7 +201,7 @@ func (s *Server) retryExecution(w http.ResponseWriter, r *http.Request, p tenant
 		req.PayloadOverride = nil
 	}
 	e, replay, err := s.service.Retry(r.Context(), p, id, req.PayloadOverride, once)
-	return begun(w, e, replay, err)
+	return begun(w, service.Triggered{Execution: e}, replay, err)
 }
 
 func (s *Server) redriveDeadLetter(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -127,19 +210,25 @@ func (s *Server) redriveDeadLetter(w http.ResponseWriter, r *http.Request, p ten
 		return err
 	}
 	e, replay, err := s.service.Redrive(r.Context(), p, id, once)
-	return begun(w, e, replay, err)
+	return begun(w, service.Triggered{Execution: e}, replay, err)
 }
 
-// begun answers with a new execution.
-func begun(w http.ResponseWriter, e job.Execution, replay []byte, err error) error {
+// deduplicated marks an answer that names what was there already, because it holds the unique key.
+func deduplicated(w http.ResponseWriter) { w.Header().Set("Carillon-Deduplicated", "true") }
+
+// begun answers with a new execution, or with the one that holds its unique key.
+func begun(w http.ResponseWriter, e service.Triggered, replay []byte, err error) error {
 	if err != nil {
 		return err
 	}
 	if replay != nil {
 		return again(w, 202, replay)
 	}
+	if e.Instead {
+		deduplicated(w)
+	}
 	w.Header().Set("Location", "/api/v1/executions/"+e.ID.String())
-	return reply(w, 202, wireTriggered(e))
+	return reply(w, 202, wireTriggered(e.Execution))
 }
 
 // onceTriggered makes a request that begins an execution safe to send again.
@@ -153,7 +242,7 @@ func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	if id, err = executionID(r); err != nil {
 		return id, none, err
 	}
-	if _, err := s.service.Execution(r.Context(), p, id); err != nil {
+	if err := s.service.HasExecution(r.Context(), p, id); err != nil {
 		return id, none, err
 	}
 	data, o, err := read(w, r, maxBody)
@@ -161,75 +250,6 @@ func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Princip
 		err = decode(data, req)
 	}
 	return id, onceTriggered(o), err
-}
-
-var deadLetterParams = append([]param{
-	{"job_id", "string", "Dead letters of this job."},
-	{"reason", "string", "ATTEMPTS_EXHAUSTED, NOT_RETRYABLE or POISON."},
-	{"q", "string", "Dead letters whose last error contains this text, in any case."},
-	{"start_date", "string", "Died at or after this date or time."},
-	{"end_date", "string", "Died before this date or time."},
-}, pageParams...)
-
-func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	q, err := parseQuery(r, deadLetterParams)
-	if err != nil {
-		return err
-	}
-	f := engine.DeadLetterFilter{Reason: choice(q, "reason", job.DeadReasons()), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date")}
-	if id := q.values.Get("job_id"); id != "" {
-		if f.Job, err = job.ParseID(id); err != nil {
-			q.wrong("job_id", id, "a job's id")
-		}
-	}
-	page := q.page()
-	if err := q.err(); err != nil {
-		return err
-	}
-	found, err := s.service.DeadLetters(r.Context(), p, f, page)
-	if err != nil {
-		return err
-	}
-	out := client.DeadLetters{DeadLetters: make([]client.DeadLetter, len(found.DeadLetters)), Pagination: pagination(page, found.Total, found.Next)}
-	for i, d := range found.DeadLetters {
-		out.DeadLetters[i] = client.DeadLetter{
-			ExecutionID: d.ID.String(), JobID: d.Job.String(), JobName: d.JobName, Status: d.Status.String(), Reason: string(d.Reason),
-			DeadLetteredAt: d.At, TotalAttempts: d.Attempt, Errors: wireAttempts(d.Errors),
-		}
-	}
-	return reply(w, 200, out)
-}
-
-const maxIDs = 1000
-
-func (s *Server) discardDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	data, err := body(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	var req client.DiscardRequest
-	if err := decode(data, &req); err != nil {
-		return err
-	}
-	var v job.Invalids
-	if len(req.IDs) == 0 || len(req.IDs) > maxIDs {
-		v.Add("ids", fmt.Sprintf("%d ids", len(req.IDs)), fmt.Sprintf("1 to %d execution ids", maxIDs))
-		return v
-	}
-	ids := make([]job.ExecutionID, len(req.IDs))
-	for i, text := range req.IDs {
-		if ids[i], err = job.ParseExecutionID(text); err != nil {
-			v.Add(fmt.Sprintf("ids[%d]", i), text, "an execution's id")
-		}
-	}
-	if err := v.Err(); err != nil {
-		return err
-	}
-	n, err := s.service.Discard(r.Context(), p, ids)
-	if err != nil {
-		return err
-	}
-	return reply(w, 200, client.Discarded{Discarded: n})
 }
 
 func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

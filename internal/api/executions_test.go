@@ -36,7 +36,7 @@ func (f face) leases(id core.ExecutionID) core.Attempt {
 	if err := f.store.Register(f.Context(), w, time.Hour); err != nil {
 		f.Fatal(err)
 	}
-	as, err := f.store.Lease(f.Context(), []engine.Grant{{Worker: w.ID, Executions: []core.ExecutionID{id}}})
+	as, err := f.store.Lease(f.Context(), []engine.Grant{{Worker: w.ID, Executions: []core.ExecutionID{id}}}, engine.Fence{})
 	if err != nil || len(as) != 1 {
 		f.Fatalf("lease: %v, %v", as, err)
 	}

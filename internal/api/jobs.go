@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -32,7 +33,7 @@ func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	}
 	d, err := definition(req)
 	if err != nil {
-		return both(err, d.Check())
+		return both(err, service.Check(d))
 	}
 	made, replay, err := s.service.CreateJob(r.Context(), p, d, service.Once[[]service.NewJob]{
 		Key: o.key, Hash: o.hash, Encode: func(n []service.NewJob) []byte { return encoded(wireNewJob(n[0])) },
@@ -42,6 +43,9 @@ func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	}
 	if replay != nil {
 		return again(w, 201, replay)
+	}
+	if made.Instead {
+		deduplicated(w)
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+made.Job.ID.String())
 	return reply(w, 201, wireNewJob(made))
@@ -101,7 +105,7 @@ func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	for i, req := range reqs {
 		if defs[i], err = definition(req); err != nil {
 			var v job.Invalids
-			errors.As(both(err, defs[i].Check()), &v)
+			errors.As(both(err, service.Check(defs[i])), &v)
 			return v.Under(fmt.Sprintf("[%d].", i))
 		}
 	}
@@ -113,6 +117,9 @@ func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	}
 	if replay != nil {
 		return again(w, 201, replay)
+	}
+	if slices.ContainsFunc(made, func(m service.NewJob) bool { return m.Instead }) {
+		deduplicated(w)
 	}
 	return reply(w, 201, wireNewJobs(made))
 }

@@ -53,8 +53,8 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 		op["security"] = []object{{"key": []string{}}}
 	}
 	var params []object
-	if strings.Contains(rt.path, "{id}") {
-		params = append(params, object{"name": "id", "in": "path", "required": true, "schema": object{"type": "string"}})
+	for _, name := range pathParams(rt.path) {
+		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
 	for _, p := range rt.params {
 		params = append(params, object{"name": p.name, "in": "query", "description": p.doc, "schema": object{"type": p.kind}})
@@ -70,7 +70,7 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	}
 	if rt.body != nil {
 		op["requestBody"] = object{
-			"required": !strings.Contains(rt.path, "{id}"),
+			"required": rt.method != "POST" || len(pathParams(rt.path)) == 0,
 			"content":  object{"application/json": object{"schema": schemas.of(rt.body), "example": json.RawMessage(rt.sample)}},
 		}
 	}
@@ -81,14 +81,28 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	return op
 }
 
+// pathParams are the names in braces of a path.
+func pathParams(path string) []string {
+	var names []string
+	for part := range strings.SplitSeq(path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok && name != "$}" {
+			names = append(names, strings.TrimSuffix(name, "}"))
+		}
+	}
+	return names
+}
+
 func code(status int) string { b, _ := json.Marshal(status); return string(b) }
 
 // operationID is a name for generated clients, such as postJobsTrigger.
 func operationID(rt route) string {
 	id := strings.ToLower(rt.method)
 	for part := range strings.FieldsFuncSeq(strings.TrimPrefix(rt.path, "/api/v1"), func(c rune) bool { return c == '/' || c == ':' || c == '-' }) {
-		if part == "{id}" {
+		switch part {
+		case "{id}":
 			part = "byID"
+		case "{queue}":
+			part = "byName"
 		}
 		id += strings.ToUpper(part[:1]) + part[1:]
 	}

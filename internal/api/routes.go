@@ -40,12 +40,13 @@ func (s *Server) table() []route {
 	rs := []route{
 		{
 			method: "POST", path: "/api/v1/jobs", needs: tenant.Write, group: "Jobs", summary: "Create a job",
-			detail: "An IMMEDIATE job runs at once; a ONE_TIME job at its scheduled_time. The answer comes when the job is durable. Send X-Idempotency-Key to make the request safe to repeat for 24 hours.",
+			detail: "An IMMEDIATE job runs at once; a ONE_TIME job at its scheduled_time. The answer comes when the job is durable. Send X-Idempotency-Key to make the request safe to repeat for 24 hours. Where an execution with the same unique_key has not finished, the answer is its job, with the header Carillon-Deduplicated: true.",
 			body:   of[client.JobRequest](), sample: jobSample, status: 201, answer: of[client.Job](), handle: s.createJob,
 		},
 		{
 			method: "POST", path: "/api/v1/jobs:batch", needs: tenant.Write, group: "Jobs", summary: "Create up to 10 000 jobs, all or none",
-			body: of[[]client.JobRequest](), sample: "[" + jobSample + "]", status: 201, answer: of[client.CreatedJobs](), handle: s.createJobs,
+			detail: "A job whose unique_key is held is not created: its entry names who holds it, and the header Carillon-Deduplicated is set.",
+			body:   of[[]client.JobRequest](), sample: "[" + jobSample + "]", status: 201, answer: of[client.CreatedJobs](), handle: s.createJobs,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
@@ -77,6 +78,14 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.PastAttempts](), handle: s.listAttempts,
 		},
 		{
+			method: "GET", path: "/api/v1/executions/{id}/events", needs: tenant.Read, group: "Executions", summary: "Tell all that happened to an execution, the first thing first",
+			status: 200, answer: of[client.Events](), handle: s.listEvents,
+		},
+		{
+			method: "GET", path: "/api/v1/executions/{id}/report", needs: tenant.Read, group: "Executions", summary: "Sum up an execution: how it ended, and where its time went",
+			status: 200, answer: of[client.Report](), handle: s.reportExecution,
+		},
+		{
 			method: "POST", path: "/api/v1/executions/{id}/cancel", needs: tenant.Write, group: "Executions", summary: "Cancel an execution",
 			detail: "One that waits ends at once; one that runs is asked to stop and, 30 s later, ended by force. A second cancel gets the same answer; a finished execution 409. The body may be left out.",
 			body:   of[client.CancelRequest](), sample: `{"reason": "not needed"}`, status: 202, answer: of[client.Execution](), handle: s.cancelExecution,
@@ -96,13 +105,65 @@ func (s *Server) table() []route {
 			status: 202, answer: of[client.Triggered](), handle: s.redriveDeadLetter,
 		},
 		{
+			method: "POST", path: "/api/v1/dead-letters:redrive", needs: tenant.Write, group: "Dead letters", summary: "Run many dead letters again, in the background",
+			detail: "By ids or by a filter, at a rate. What dies after the request is not part of it. The answer names the operation; with dry_run it is 200 with the count only.",
+			body:   of[client.DeadLetterRequest](), sample: `{"filter": {"reason": "ATTEMPTS_EXHAUSTED"}, "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.redriveDeadLetters,
+		},
+		{
 			method: "POST", path: "/api/v1/dead-letters:discard", needs: tenant.Write, group: "Dead letters", summary: "Discard dead letters",
-			detail: "The executions stay in history.", body: of[client.DiscardRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`,
-			status: 200, answer: of[client.Discarded](), handle: s.discardDeadLetters,
+			detail: "The executions stay in history. By ids it is done at once, with how many there were; by a filter in the background, with 202 and the operation.",
+			body:   of[client.DeadLetterRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`, status: 200, answer: of[client.Discarded](), handle: s.discardDeadLetters,
+		},
+		{
+			method: "GET", path: "/api/v1/operations", needs: tenant.Read, group: "Operations", summary: "List operations, the newest first",
+			params: pageParams, status: 200, answer: of[client.Operations](), handle: s.listOperations,
+		},
+		{
+			method: "GET", path: "/api/v1/operations/{id}", needs: tenant.Read, group: "Operations", summary: "Read an operation: how far it has come",
+			status: 200, answer: of[client.Operation](), handle: s.getOperation,
+		},
+		{
+			method: "POST", path: "/api/v1/operations/{id}/cancel", needs: tenant.Write, group: "Operations", summary: "Cancel an operation",
+			detail: "It does no more; what it has done stays. One that has finished answers 409.", status: 202, answer: of[client.Operation](), handle: s.cancelOperation,
+		},
+		{
+			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",
+			status: 200, answer: of[client.Limits](), handle: s.listLimits,
+		},
+		{
+			method: "PUT", path: "/api/v1/limits/tenant", needs: tenant.Manage, group: "Limits and tenants", summary: "Limit all executions of the tenant",
+			detail: "In place of the limit before; with neither it is removed. Over a limit executions wait.",
+			body:   of[client.LimitRequest](), sample: `{"max_concurrent": 100, "rate_limit": {"count": 50, "per": "1s"}}`, status: 200, answer: of[client.Limit](), handle: s.setTenantLimit,
+		},
+		{
+			method: "PUT", path: "/api/v1/limits/queues/{queue}", needs: tenant.Manage, group: "Limits and tenants", summary: "Limit the executions of one queue",
+			body: of[client.LimitRequest](), sample: `{"max_concurrent": 5}`, status: 200, answer: of[client.Limit](), handle: s.setQueueLimit,
+		},
+		{
+			method: "GET", path: "/api/v1/tenants", needs: tenant.Run, group: "Limits and tenants", summary: "List tenants",
+			status: 200, answer: of[client.Tenants](), handle: s.listTenants,
+		},
+		{
+			method: "POST", path: "/api/v1/tenants", needs: tenant.Run, group: "Limits and tenants", summary: "Create a tenant",
+			detail: "Its id is made of its name. The tier is its share of the workers beside others that have work waiting: free 1, pro 3, enterprise 10.",
+			body:   of[client.TenantRequest](), sample: `{"name": "Acme", "tier": "pro"}`, status: 201, answer: of[client.Tenant](), handle: s.createTenant,
+		},
+		{
+			method: "GET", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Read a tenant",
+			status: 200, answer: of[client.Tenant](), handle: s.getTenant,
+		},
+		{
+			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name or tier",
+			body: of[client.TenantChange](), sample: `{"tier": "enterprise"}`, status: 200, answer: of[client.Tenant](), handle: s.changeTenant,
 		},
 		{
 			method: "GET", path: "/api/v1/workers", needs: tenant.Read, group: "Workers", summary: "List workers, the latest first",
 			detail: "Those that are gone are listed for an hour, as DEAD.", status: 200, answer: of[client.Workers](), handle: s.listWorkers,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/drain", needs: tenant.Write, group: "Workers", summary: "Drain a worker",
+			detail: "It takes nothing more, finishes what it has and shows as DRAINING. A worker that serves every tenant takes the role system.",
+			status: 202, answer: of[client.Draining](), handle: s.drainWorker,
 		},
 		{
 			method: "POST", path: "/api/v1/workers", needs: tenant.Work, group: "Worker protocol", summary: "Register a worker",
@@ -115,11 +176,11 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Keep the session alive, and hear what to stop",
-			detail: "Renews every lease of the session. Name what is held.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
+			detail: "Renews every lease of the session. Name what is held, with the progress that is new. drain: claim no more, finish what is held, go on beating.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",
-			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused.",
+			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused. SNOOZED puts it back for retry_after_ms and uses up no retry.",
 			body:   of[client.CompleteRequest](), sample: `{"outcomes": []}`, status: 200, answer: of[client.Verdicts](), handle: s.complete,
 		},
 		{

@@ -25,6 +25,7 @@ func definition(r client.JobRequest) (job.Definition, error) {
 	if r.Key != nil && *r.Key == "" {
 		v.Add("key", "", "a key, or null for none")
 	}
+	limits(r, &d, &v)
 	if p := r.Execution.Payload; len(p) > 0 && string(p) != "null" {
 		d.Payload = p
 	}
@@ -51,6 +52,7 @@ func target(e client.Target) job.Target {
 		Kind: job.TargetKind(strings.ToLower(e.Target)), URL: e.CallbackURL, Method: strings.ToUpper(e.Method), Headers: e.Headers,
 		FollowRedirects: e.FollowRedirects, Handler: e.Kind, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
 		Timeout: seconds(deref(e.TimeoutSeconds, int64(job.DefaultTimeout/time.Second))), Duration: millis(e.DurationMS),
+		Stall: seconds(deref(e.StallTimeoutSeconds, 0)), Total: seconds(deref(e.TotalTimeoutSeconds, 0)),
 	}
 	if t.Kind == "" {
 		t.Kind = job.HTTP
@@ -100,13 +102,6 @@ func unavailable(r client.JobRequest, v *job.Invalids) {
 	text("overlap", r.Overlap, "allow")
 	text("catch_up", r.CatchUp, "latest")
 	no(r.CatchUpLimit != nil && *r.CatchUpLimit != 100, "catch_up_limit", deref(r.CatchUpLimit, 0), "100 or nothing")
-	no(r.MaxConcurrent != nil, "max_concurrent", deref(r.MaxConcurrent, 0), "null")
-	absent("concurrency_key", r.ConcurrencyKey)
-	absent("unique_key", r.UniqueKey)
-	absent("expires_after", r.ExpiresAfter)
-	absent("auto_redrive_after", r.AutoRedriveAfter)
-	number("execution.stall_timeout_seconds", r.Execution.StallTimeoutSeconds)
-	number("execution.total_timeout_seconds", r.Execution.TotalTimeoutSeconds)
 	if s := r.Schedule; s != nil {
 		if t, ok := oneOf(s.Type, job.ScheduleTypes()); ok && !t.OneOff() {
 			return // the type is refused as a whole
@@ -131,6 +126,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		Execution: client.JobTarget{
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
+			StallTimeout: wholeSeconds(j.Target.Stall), TotalTimeout: wholeSeconds(j.Target.Total),
 			Kind: j.Target.Handler, WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
 		},
 		RetryPolicy: client.JobRetryPolicy{
@@ -142,6 +138,8 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 			TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
 		},
 		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: j.Labels, Queue: j.Queue,
+		MaxConcurrent: atOnce(j.MaxConcurrent), ConcurrencyKey: optional(j.ConcurrencyKey), RateLimit: wireRate(j.Rate), UniqueKey: optional(j.UniqueKey),
+		ExpiresAfter: wireSpan(j.ExpiresAfter), AutoRedriveAfter: wireSpan(j.AutoRedriveAfter),
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
 	out.Tags, out.Labels = list0(out.Tags), list0(out.Labels)
@@ -197,6 +195,9 @@ func wireExecution(e job.Execution) client.Execution {
 	}
 	if !e.Worker.IsZero() {
 		out.WorkerID = new(e.Worker.String())
+	}
+	if p := e.Progress; p != nil {
+		out.Progress = &client.Progress{Percent: p.Percent, Message: p.Message}
 	}
 	if !e.RetryOf.IsZero() {
 		out.RetryOf = new(e.RetryOf.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -146,11 +147,11 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err := s.readInto(w, r, maxBatch, &req); err != nil {
 		return err
 	}
-	ls, err := leases(req.Executions)
+	sign, err := signOf(req)
 	if err != nil {
 		return err
 	}
-	orders, err := s.cfg.Dispatch.Beat(r.Context(), id, ls, req.Draining)
+	orders, err := s.cfg.Dispatch.Beat(r.Context(), id, sign)
 	if err != nil {
 		return err
 	}
@@ -231,6 +232,42 @@ func leases(held []client.Held) ([]job.Lease, error) {
 	return ls, nil
 }
 
+// signOf reads a beat.
+func signOf(b client.Beat) (dispatch.Sign, error) {
+	ls, err := leases(b.Executions)
+	if err != nil {
+		return dispatch.Sign{}, err
+	}
+	sign := dispatch.Sign{Held: ls, Draining: b.Draining}
+	var v job.Invalids
+	for i, h := range b.Executions {
+		p := h.Progress
+		if p == nil {
+			continue
+		}
+		if p.Percent < 0 || p.Percent > 100 {
+			v.Add(fmt.Sprintf("executions[%d].progress.percent", i), p.Percent, "a whole number from 0 to 100")
+		}
+		if !job.ValidNote(p.Message) {
+			v.Add(fmt.Sprintf("executions[%d].progress.message", i), p.Message, "at most 1000 characters, without control characters other than tabs and line breaks")
+		}
+		sign.Advances = append(sign.Advances, job.Advance{Lease: ls[i], Percent: p.Percent, Message: p.Message})
+	}
+	return sign, v.Err()
+}
+
+// drainWorker asks a worker to take nothing more.
+func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := job.ParseWorkerID(r.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	if err := s.service.Drain(r.Context(), p, id); err != nil { // a second one is answered like the first, with or without a key
+		return err
+	}
+	return reply(w, 202, client.Draining{WorkerID: id.String(), Status: string(job.WorkerDraining)})
+}
+
 // under puts a prefix before the fields of an error that names fields.
 func under(err error, prefix string) error {
 	var v job.Invalids
@@ -240,9 +277,9 @@ func under(err error, prefix string) error {
 	return err
 }
 
-func wireOrders(orders []job.Order) client.Orders {
-	out := client.Orders{Cancel: []string{}, Lost: []string{}}
-	for _, o := range orders {
+func wireOrders(orders dispatch.Orders) client.Orders {
+	out := client.Orders{Cancel: []string{}, Lost: []string{}, Drain: orders.Drain}
+	for _, o := range orders.Orders {
 		if o.Kind == job.OrderCancel {
 			out.Cancel = append(out.Cancel, o.Execution.String())
 		} else {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/worker"
 )
 
 const maxRandomWork = 2 * time.Second
@@ -46,10 +47,28 @@ func simulate(ctx context.Context, a client.Attempt) client.Outcome {
 	default:
 		return failed(typeInternal, false, fmt.Sprintf("this worker knows no work_kind %q", excerpt(kind)))
 	}
-	if !pause(ctx, takes) {
+	wait := pause
+	if kind == "sleep" {
+		wait = sleep
+	}
+	if !wait(ctx, takes) {
 		return ended(ctx, a)
 	}
 	return outcome
+}
+
+// sleep pauses, and tells how far it has come, about each second.
+func sleep(ctx context.Context, d time.Duration) bool {
+	step := max(time.Second, d/100)
+	for done := time.Duration(0); done < d; done += step {
+		if done > 0 {
+			worker.Progress(ctx, int(100*done/d), "sleeping")
+		}
+		if !pause(ctx, min(step, d-done)) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 func done(kind string) client.Outcome {

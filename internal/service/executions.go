@@ -18,12 +18,67 @@ type NotDone struct {
 
 func (n *NotDone) Error() string { return n.Why }
 
-// Execution finds one execution.
+// Execution finds one execution. One that failed before and is not over tells why its last attempt did.
 func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Execution{}, err
 	}
-	return s.store.Execution(ctx, p.Tenant, id)
+	e, err := s.store.Execution(ctx, p.Tenant, id)
+	if err != nil || e.Status.Final() || e.Error != nil || e.Tries+e.Lost == 0 {
+		return e, err
+	}
+	past, err := s.store.Attempts(ctx, p.Tenant, id)
+	if err != nil {
+		return e, err
+	}
+	if n := len(past); n > 0 {
+		e.Error = &past[n-1].Error
+	}
+	return e, nil
+}
+
+// HasExecution says with engine.ErrNotFound that there is no such execution.
+func (s *Service) HasExecution(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
+	if err := allow(p, tenant.Read); err != nil {
+		return err
+	}
+	_, err := s.store.Execution(ctx, p.Tenant, id)
+	return err
+}
+
+// Events tells all that happened to an execution, the first thing first.
+func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
+	e, past, err := s.story(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.store.Events(ctx, p.Tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return job.Timeline(e, past, kept), nil
+}
+
+// ReportOf sums up an execution.
+func (s *Service) ReportOf(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Report, error) {
+	e, past, err := s.story(ctx, p, id)
+	if err != nil {
+		return job.Report{}, err
+	}
+	return job.Reported(e, past, s.clock.Now()), nil
+}
+
+// story reads an execution and its past attempts.
+func (s *Service) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, []job.PastAttempt, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return job.Execution{}, nil, err
+	}
+	e, err := s.store.Execution(ctx, p.Tenant, id)
+	if err != nil {
+		return e, nil, err
+	}
+	past, err := s.store.Attempts(ctx, p.Tenant, id)
+	return e, past, err
 }
 
 // FindExecutions lists the executions of a job, those with the latest scheduled time first.
@@ -104,7 +159,15 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 	if err != nil {
 		return e, nil, err
 	}
-	e = old.Rerun(job.ExecutionID(newID()), t, j.Class(), payload, s.now())
+	e = j.Rerun(old, job.ExecutionID(newID()), t, payload, s.now())
+	if err := regroup(j, &e); err != nil {
+		return e, nil, err
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return e, nil, err
+	}
+	defer leave()
 	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
 	if err != nil {
 		return e, nil, fmt.Errorf("run again: %w", err)
@@ -112,14 +175,35 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 	if replay, err := outcome(got.Created); replay != nil || err != nil {
 		return e, replay, err
 	}
-	switch {
-	case len(got.Added) == 0 && dead:
-		return e, nil, &NotDone{"redrive", "The execution is no dead letter, or its job was deleted."}
-	case len(got.Added) == 0:
-		return e, nil, &NotDone{"retry", "The job of the execution was deleted."}
+	if len(got.Added) == 0 {
+		return e, nil, s.whyNot(ctx, p, j, old, dead)
 	}
 	s.cfg.Hint([]job.Ready{e.Ready()})
 	return e, nil, nil
+}
+
+// whyNot says why an execution was not run again.
+func (s *Service) whyNot(ctx context.Context, p tenant.Principal, j job.Job, old job.Execution, dead bool) error {
+	what := "retry"
+	if dead {
+		what = "redrive"
+		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant, Execution: old.ID}, engine.Page{Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(page.DeadLetters) == 0 {
+			return &NotDone{what, "The execution is no dead letter: it did not fail for good, was run again, or was discarded."}
+		}
+	}
+	if j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: j.ID}); err != nil {
+		return err
+	} else if j.State == job.Deleted {
+		return &NotDone{what, "The job of the execution was deleted."}
+	}
+	if j.UniqueKey != "" {
+		return &NotDone{what, fmt.Sprintf("Another execution with the unique key %q has not finished.", job.Show(j.UniqueKey))}
+	}
+	return &NotDone{what, "The execution cannot be run again just now. Look at it and try again."}
 }
 
 // DeadLetters lists dead letters, the latest first.
@@ -137,6 +221,30 @@ func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.Exe
 		return 0, err
 	}
 	return s.store.Discard(ctx, p.Tenant, ids)
+}
+
+// Drain asks a worker to take nothing more and to finish what it has. Those that serve every tenant are for who runs the
+// installation to drain.
+func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
+	if err := allow(p, tenant.Write); err != nil {
+		return err
+	}
+	ws, err := s.store.Workers(ctx, p.Tenant)
+	if err != nil {
+		return err
+	}
+	for _, x := range ws {
+		if x.ID == w && x.Tenant == "" {
+			if err := allow(p, tenant.Run); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.store.Drain(ctx, p.Tenant, w); err != nil {
+		return err
+	}
+	s.cfg.Nudge()
+	return nil
 }
 
 // WorkerReport is a worker and how it does now.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -36,6 +35,9 @@ const keyLife = 24 * time.Hour
 type Store interface {
 	engine.Jobs
 	engine.Executions
+	engine.Operations
+	engine.Limits
+	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 }
@@ -45,15 +47,21 @@ type Config struct {
 	LookAhead time.Duration     // a job due within it gets its execution when it is created
 	Hint      func([]job.Ready) // told of executions that may be leased
 	Nudge     func()            // told that there are orders for workers
+	Refresh   func()            // told that limits or tenants have changed
 }
 
 // Service answers users.
 type Service struct {
-	store Store
-	clock clock.Clock // the store's
-	cfg   Config
-	gate  *gate
+	store  Store
+	clock  clock.Clock // the store's
+	cfg    Config
+	gate   *gate
+	inside chan struct{} // one for each request that writes beside the gate
+	wake   chan struct{} // an operation was added
 }
+
+// maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
+const maxInside = 200
 
 // New makes a service over a store whose clock is given.
 func New(store Store, clk clock.Clock, cfg Config) *Service {
@@ -63,7 +71,22 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Nudge == nil {
 		cfg.Nudge = func() {}
 	}
-	return &Service{store: store, clock: clk, cfg: cfg, gate: &gate{store: store}}
+	if cfg.Refresh == nil {
+		cfg.Refresh = func() {}
+	}
+	return &Service{
+		store: store, clock: clk, cfg: cfg, gate: &gate{store: store}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
+	}
+}
+
+// enter lets a request that writes in, or turns it away where too many are inside already: the store is slow.
+func (s *Service) enter() (leave func(), err error) {
+	select {
+	case s.inside <- struct{}{}:
+		return func() { <-s.inside }, nil
+	default:
+		return nil, fmt.Errorf("%d requests wait for the store already: %w", maxInside, engine.ErrUnavailable)
+	}
 }
 
 // Once makes a request safe to send again: the same key and hash get the first answer.
@@ -79,70 +102,6 @@ func (o Once[T]) with(v T, now time.Time) engine.Idempotency {
 		return engine.Idempotency{}
 	}
 	return engine.Idempotency{Key: o.Key, Hash: o.Hash, Answer: o.Encode(v), Until: now.Add(keyLife)}
-}
-
-// NewJob is a created job and, where it fires at once, its execution.
-type NewJob struct {
-	Job       job.Job
-	Execution job.ExecutionID // zero: it fires later
-}
-
-// CreateJob stores one job. replay is the answer given to the same request before.
-func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Definition, once Once[[]NewJob]) (made NewJob, replay []byte, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return made, nil, err
-	}
-	if err := d.Check().Err(); err != nil {
-		return made, nil, err
-	}
-	all, replay, err := s.create(ctx, p, []job.Definition{d}, once)
-	if len(all) == 1 {
-		made = all[0]
-	}
-	return made, replay, err
-}
-
-// CreateJobs stores all the jobs of a list or none.
-func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return nil, nil, err
-	}
-	if err := checkAll(defs); err != nil {
-		return nil, nil, err
-	}
-	return s.create(ctx, p, defs, once)
-}
-
-func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
-	now := s.now()
-	c := engine.Creation{Tenant: p.Tenant}
-	made = make([]NewJob, len(defs))
-	ready := make([]job.Ready, 0, len(defs))
-	for i, d := range defs {
-		d.Schedule.At = d.Schedule.At.UTC().Truncate(time.Microsecond)
-		j := job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: d, State: job.Active, CreatedAt: now, UpdatedAt: now, Revision: 1}
-		at := schedule.First(d.Schedule, now)
-		if at.After(now.Add(s.cfg.LookAhead)) {
-			j.NextRunAt = at
-		} else {
-			e := j.Fire(job.ExecutionID(newID()), at, now)
-			c.Executions = append(c.Executions, e)
-			ready = append(ready, e.Ready())
-			made[i].Execution = e.ID
-		}
-		made[i].Job = s.planned(j)
-		c.Jobs = append(c.Jobs, j)
-	}
-	c.Idempotency = once.with(made, now)
-	out, err := s.gate.pass(ctx, c)
-	if err != nil {
-		return nil, nil, fmt.Errorf("create jobs: %w", err)
-	}
-	if replay, err := outcome(out); replay != nil || err != nil {
-		return nil, replay, err
-	}
-	s.cfg.Hint(ready)
-	return made, nil, nil
 }
 
 // Report is a job and how its executions did.
@@ -236,29 +195,6 @@ func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.
 	return s.report(ctx, p, j)
 }
 
-// Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
-func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return e, nil, err
-	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
-	if err != nil {
-		return e, nil, err
-	}
-	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
-	e = j.Fire(job.ExecutionID(newID()), now, now)
-	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
-	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))
-	if err != nil {
-		return e, nil, fmt.Errorf("trigger: %w", err)
-	}
-	if replay, err := outcome(out); replay != nil || err != nil {
-		return e, replay, err
-	}
-	s.cfg.Hint([]job.Ready{e.Ready()})
-	return e, nil, nil
-}
-
 // now is the store's time, to the microsecond that stores keep.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Microsecond) }
 
@@ -271,21 +207,6 @@ func allow(p tenant.Principal, need tenant.Permission) error {
 		return fmt.Errorf("%w: it needs the permission %q, which the role %q has not", ErrForbidden, need, p.Role)
 	}
 	return nil
-}
-
-func checkAll(defs []job.Definition) error {
-	var all job.Invalids
-	if len(defs) == 0 || len(defs) > MaxBatch {
-		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))
-		return all
-	}
-	for i, d := range defs {
-		all = append(all, d.Check().Under(fmt.Sprintf("[%d].", i))...)
-		if len(all) >= 20 {
-			break // enough to begin with
-		}
-	}
-	return all.Err()
 }
 
 func outcome(c engine.Created) (replay []byte, err error) {

@@ -1,9 +1,11 @@
 // Package upkeep holds the loops that keep the store in order: Reaper returns
 // the executions of dead workers to the queue, Canceller ends what was asked to
-// stop and did not, Tidier drops what has expired.
+// stop and did not, Watchdog what lasts too long although its worker lives,
+// Expirer what did not start in time; Redriver runs dead letters again whose
+// jobs say so, Tidier drops what has expired.
 //
 // Each is a Tick that does a bounded amount; any number of servers may run
-// them over one store. Neither decides what may be lost: a session that still
+// them over one store. None decides what may be lost: a session that still
 // beats is never reaped, and only what has served its purpose is dropped.
 package upkeep
 

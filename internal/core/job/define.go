@@ -77,6 +77,7 @@ func (d Definition) Check() Invalids {
 		}
 	}
 	d.checkTags(&v)
+	d.checkLimits(&v)
 	d.Schedule.check(&v)
 	d.Target.check(&v)
 	d.Retry.check(&v)
@@ -149,6 +150,7 @@ func (t Target) check(v *Invalids) {
 	if t.Timeout < time.Second || t.Timeout > maxTimeout {
 		v.Add("execution.timeout_seconds", int64(t.Timeout/time.Second), "a whole number from 1 to 604800 (7 days)")
 	}
+	t.checkTimes(v)
 	switch t.Kind {
 	case HTTP:
 		t.checkHTTP(v)

@@ -74,6 +74,11 @@ func (e Execution) holds() bool {
 	return e.Status == Running || e.Status == Cancelling || e.Status.Final() && !e.StartedAt.IsZero()
 }
 
+// Newest reports whether the execution's newest attempt is one that past does not tell of: it runs, or was the last.
+func (e Execution) Newest(past []PastAttempt) bool {
+	return !e.LeasedAt.IsZero() && e.holds() && !slices.ContainsFunc(past, func(a PastAttempt) bool { return a.Token == e.Token })
+}
+
 // order is for events of one instant: an execution is created before all else, and finished after it.
 func order(k EventKind) int {
 	switch k {
@@ -102,6 +107,7 @@ type Report struct {
 	Run       time.Duration // in attempts
 	Between   time.Duration // between attempts
 	Total     time.Duration // from its first start to its end, or until now
+	End       time.Time     // when it ended, or now
 	Attempts  []PastAttempt // those that failed or were lost
 }
 
@@ -112,6 +118,7 @@ func Reported(e Execution, past []PastAttempt, now time.Time) Report {
 	if !e.FinishedAt.IsZero() {
 		end = e.FinishedAt
 	}
+	r.End = end
 	due := e.ScheduledAt
 	if made := e.ID.At(); made.After(due) {
 		due = made

@@ -1,0 +1,212 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+var deadLetterParams = append([]param{
+	{"job_id", "string", "Dead letters of this job."},
+	{"reason", "string", "ATTEMPTS_EXHAUSTED, NOT_RETRYABLE or POISON."},
+	{"q", "string", "Dead letters whose last error contains this text, in any case."},
+	{"start_date", "string", "Died at or after this date or time."},
+	{"end_date", "string", "Died before this date or time."},
+}, pageParams...)
+
+// deadLetters reads which dead letters are meant.
+func (q *query) deadLetters() engine.DeadLetterFilter {
+	f := engine.DeadLetterFilter{Reason: choice(q, "reason", job.DeadReasons()), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date")}
+	if id := q.values.Get("job_id"); id != "" {
+		var err error
+		if f.Job, err = job.ParseID(id); err != nil {
+			q.wrong("job_id", id, "a job's id")
+		}
+	}
+	return f
+}
+
+func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, deadLetterParams)
+	if err != nil {
+		return err
+	}
+	f, page := q.deadLetters(), q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	found, err := s.service.DeadLetters(r.Context(), p, f, page)
+	if err != nil {
+		return err
+	}
+	out := client.DeadLetters{DeadLetters: make([]client.DeadLetter, len(found.DeadLetters)), Pagination: pagination(page, found.Total, found.Next)}
+	for i, d := range found.DeadLetters {
+		out.DeadLetters[i] = client.DeadLetter{
+			ExecutionID: d.ID.String(), JobID: d.Job.String(), JobName: d.JobName, Status: d.Status.String(), Reason: string(d.Reason),
+			DeadLetteredAt: d.At, TotalAttempts: d.Attempt, Errors: wireAttempts(d.Errors),
+		}
+	}
+	return reply(w, 200, out)
+}
+
+const (
+	maxIDs  = 1000
+	maxRate = 10_000
+)
+
+// selection reads which dead letters a body names.
+func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Invalids) {
+	switch {
+	case req.Filter != nil && len(req.IDs) > 0:
+		v.Add("filter", "", "ids or a filter, not both")
+		return sel, v
+	case req.Filter != nil:
+		f := req.Filter
+		q := &query{values: url.Values{"job_id": {f.JobID}, "reason": {f.Reason}, "q": {f.Q}, "start_date": {f.StartDate}, "end_date": {f.EndDate}}}
+		sel.Filter = q.deadLetters()
+		for _, p := range q.problems {
+			v = append(v, job.Invalid{Field: "filter." + p.Field, Value: p.Value, Want: p.Want})
+		}
+	case len(req.IDs) == 0 || len(req.IDs) > maxIDs:
+		v.Add("ids", fmt.Sprintf("%d ids", len(req.IDs)), fmt.Sprintf("1 to %d execution ids, or a filter", maxIDs))
+	default:
+		sel.IDs = make([]job.ExecutionID, len(req.IDs))
+		for i, text := range req.IDs {
+			var err error
+			if sel.IDs[i], err = job.ParseExecutionID(text); err != nil {
+				v.Add(fmt.Sprintf("ids[%d]", i), text, "an execution's id")
+			}
+		}
+	}
+	if r := req.RatePerS; r != nil && (*r <= 0 || *r > maxRate) {
+		v.Add("rate_per_s", *r, fmt.Sprintf("a number greater than 0, at most %d, or null for as fast as it goes", maxRate))
+	}
+	return sel, v
+}
+
+func (s *Server) redriveDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return s.overDeadLetters(w, r, p, job.OpRedrive)
+}
+
+// discardDeadLetters discards those named by ids at once, and those of a filter as an operation.
+func (s *Server) discardDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return s.overDeadLetters(w, r, p, job.OpDiscard)
+}
+
+func (s *Server) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal, kind job.OperationKind) error {
+	data, o, err := read(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.DeadLetterRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	sel, v := selection(req)
+	atOnce := kind == job.OpDiscard && req.Filter == nil
+	if atOnce && req.RatePerS != nil {
+		v.Add("rate_per_s", *req.RatePerS, "none with ids: they are discarded at once")
+	}
+	if err := v.Err(); err != nil {
+		return err
+	}
+	switch {
+	case req.DryRun:
+		n, err := s.service.CountDead(r.Context(), p, sel)
+		if err != nil {
+			return err
+		}
+		return reply(w, 200, client.Begun{Count: n})
+	case atOnce:
+		n, err := s.service.Discard(r.Context(), p, sel.IDs)
+		if err != nil {
+			return err
+		}
+		return reply(w, 200, client.Discarded{Discarded: n})
+	}
+	op, replay, err := s.service.Begin(r.Context(), p, kind, sel, deref(req.RatePerS, 0), service.Once[job.Operation]{
+		Key: o.key, Hash: o.hash, Encode: func(x job.Operation) []byte { return encoded(wireBegun(x)) },
+	})
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return again(w, 202, replay)
+	}
+	w.Header().Set("Location", "/api/v1/operations/"+op.ID.String())
+	return reply(w, 202, wireBegun(op))
+}
+
+func wireBegun(o job.Operation) client.Begun {
+	return client.Begun{OperationID: o.ID.String(), Count: o.Total}
+}
+
+func wireOperation(o job.Operation) client.Operation {
+	out := client.Operation{
+		OperationID: o.ID.String(), Kind: string(o.Kind), State: string(o.State), Total: o.Total, Done: o.Done, Passed: o.Passed,
+		CreatedBy: o.By, CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, FinishedAt: instant(o.FinishedAt), Error: optional(o.Error),
+	}
+	if o.Rate > 0 {
+		out.RatePerS = new(o.Rate)
+	}
+	return out
+}
+
+func (s *Server) listOperations(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, pageParams)
+	if err != nil {
+		return err
+	}
+	page := q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	found, err := s.service.Operations(r.Context(), p, page)
+	if err != nil {
+		return err
+	}
+	out := client.Operations{Operations: make([]client.Operation, len(found.Operations)), Pagination: pagination(page, found.Total, found.Next)}
+	for i, o := range found.Operations {
+		out.Operations[i] = wireOperation(o)
+	}
+	return reply(w, 200, out)
+}
+
+// operation is the one that a path names; what can be none is not found.
+func operation(r *http.Request) (job.OperationID, error) {
+	id, err := job.ParseOperationID(r.PathValue("id"))
+	if err != nil {
+		return id, engine.ErrNotFound
+	}
+	return id, nil
+}
+
+func (s *Server) getOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := operation(r)
+	if err != nil {
+		return err
+	}
+	o, err := s.service.Operation(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireOperation(o))
+}
+
+func (s *Server) cancelOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := operation(r)
+	if err != nil {
+		return err
+	}
+	o, err := s.service.CancelOperation(r.Context(), p, id) // a second cancel is answered like the first, with or without a key
+	if err != nil {
+		return err
+	}
+	return reply(w, 202, wireOperation(o))
+}

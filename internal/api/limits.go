@@ -1,0 +1,244 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// limits reads what a request says of how many executions there may be and for how long. What stands for "none" in a
+// definition is refused where it was written.
+func limits(r client.JobRequest, d *job.Definition, v *job.Invalids) {
+	d.MaxConcurrent, d.Rate = readLimit(r.MaxConcurrent, r.RateLimit, v)
+	text := func(field string, p *string, want string) string {
+		if p != nil && *p == "" {
+			v.Add(field, "", want+", or null for none")
+		}
+		return deref(p, "")
+	}
+	d.ConcurrencyKey = text("concurrency_key", r.ConcurrencyKey, "an expression over payload, such as payload.customer_id")
+	d.UniqueKey = text("unique_key", r.UniqueKey, "1 to 255 characters")
+	if d.ConcurrencyKey != "" && r.MaxConcurrent == nil && r.RateLimit == nil {
+		d.MaxConcurrent = 1
+	}
+	const span = "a duration from 1ms to 720h (30 days), such as 90s or 1h30m"
+	d.ExpiresAfter = duration("expires_after", r.ExpiresAfter, span, v)
+	d.AutoRedriveAfter = duration("auto_redrive_after", r.AutoRedriveAfter, span, v)
+	for field, n := range map[string]*int64{"execution.stall_timeout_seconds": r.Execution.StallTimeoutSeconds, "execution.total_timeout_seconds": r.Execution.TotalTimeoutSeconds} {
+		if n != nil && *n == 0 {
+			v.Add(field, 0, "a whole number, 1 or more, or null for none")
+		}
+	}
+}
+
+// readLimit reads a limit on what runs at once and a rate.
+func readLimit(most *int, rate *client.RateLimit, v *job.Invalids) (int, job.Rate) {
+	if most != nil && *most == 0 {
+		v.Add("max_concurrent", 0, job.WantAtOnce)
+	}
+	if rate == nil {
+		return deref(most, 0), job.Rate{}
+	}
+	r := job.Rate{Count: rate.Count}
+	if rate.Per == "" {
+		v.Add("rate_limit.per", "", "a duration from 1ms to 24h, such as 1s")
+	} else {
+		r.Per = duration("rate_limit.per", &rate.Per, "a duration from 1ms to 24h, such as 1s", v)
+	}
+	if r.Count < 1 {
+		v.Add("rate_limit.count", r.Count, "a whole number from 1 to 1000000")
+	}
+	if rate.Burst != nil {
+		if r.Burst = *rate.Burst; r.Burst == 0 {
+			v.Add("rate_limit.burst", 0, "a whole number from 1 to 1000000, or null for what a tenth of a second is worth")
+		}
+	} else if r.Count > 0 && r.Per > 0 {
+		r.Burst = min(r.DefaultBurst(), job.MaxAtOnce)
+	}
+	return deref(most, 0), r
+}
+
+// duration reads a duration as Go writes them.
+func duration(field string, p *string, want string, v *job.Invalids) time.Duration {
+	if p == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(*p)
+	if err != nil || d == 0 {
+		v.Add(field, *p, want)
+		return 0
+	}
+	return d
+}
+
+// wireSpan is a duration as Go writes them, without the units that say nothing: 1h, not 1h0m0s.
+func wireSpan(d time.Duration) *string {
+	if d == 0 {
+		return nil
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return &s
+}
+
+func wireRate(r job.Rate) *client.RateLimit {
+	if r.IsZero() {
+		return nil
+	}
+	return &client.RateLimit{Count: r.Count, Per: *wireSpan(r.Per), Burst: new(r.Burst)}
+}
+
+func atOnce(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+func wholeSeconds(d time.Duration) *int64 {
+	if d == 0 {
+		return nil
+	}
+	return new(int64(d / time.Second))
+}
+
+func wireLimit(l job.Limit) client.Limit {
+	return client.Limit{Queue: optional(l.Queue), MaxConcurrent: atOnce(l.Max), RateLimit: wireRate(l.Rate)}
+}
+
+func (s *Server) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	all, err := s.service.Limits(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	out := client.Limits{Limits: make([]client.Limit, len(all)), Pagination: whole(len(all))}
+	for i, l := range all {
+		out.Limits[i] = wireLimit(l)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) setTenantLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return s.setLimit(w, r, p, "")
+}
+
+func (s *Server) setQueueLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	queue := r.PathValue("queue")
+	if !job.ValidKey(queue) {
+		return job.Invalids{{Field: "queue", Value: job.Show(queue), Want: "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}}
+	}
+	return s.setLimit(w, r, p, queue)
+}
+
+func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal, queue string) error {
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.LimitRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	var v job.Invalids
+	l := job.Limit{Queue: queue}
+	l.Max, l.Rate = readLimit(req.MaxConcurrent, req.RateLimit, &v)
+	if err := v.Err(); err != nil {
+		return err
+	}
+	if err := s.service.SetLimit(r.Context(), p, l); err != nil {
+		return err
+	}
+	return reply(w, 200, wireLimit(l))
+}
+
+func wireTenant(t tenant.Tenant) client.Tenant {
+	return client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), CreatedAt: t.CreatedAt}
+}
+
+// tier reads a tier in any case; what is none stays as it is, for the service to refuse.
+func tier(s string) tenant.Tier {
+	if t, ok := oneOf(s, tenant.Tiers()); ok {
+		return t
+	}
+	return tenant.Tier(s)
+}
+
+func (s *Server) listTenants(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	all, err := s.service.Tenants(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	out := client.Tenants{Tenants: make([]client.Tenant, len(all)), Pagination: whole(len(all))}
+	for i, t := range all {
+		out.Tenants[i] = wireTenant(t)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) createTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, o, err := read(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.TenantRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	if req.Tier == "" {
+		req.Tier = tenant.Free.String()
+	}
+	t, replay, err := s.service.CreateTenant(r.Context(), p, req.Name, tier(req.Tier), service.Once[tenant.Tenant]{
+		Key: o.key, Hash: o.hash, Encode: func(t tenant.Tenant) []byte { return encoded(wireTenant(t)) },
+	})
+	if err != nil {
+		return err
+	}
+	if replay != nil {
+		return again(w, 201, replay)
+	}
+	w.Header().Set("Location", fmt.Sprintf("/api/v1/tenants/%s", t.ID))
+	return reply(w, 201, wireTenant(t))
+}
+
+func (s *Server) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	t, err := s.service.Tenant(r.Context(), p, tenant.ID(r.PathValue("id")))
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireTenant(t))
+}
+
+func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := tenant.ID(r.PathValue("id"))
+	if _, err := s.service.Tenant(r.Context(), p, id); err != nil {
+		return err // before the body is judged
+	}
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.TenantChange
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	var to *tenant.Tier
+	if req.Tier != nil {
+		to = new(tier(*req.Tier))
+	}
+	t, err := s.service.UpdateTenant(r.Context(), p, id, req.Name, to)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireTenant(t))
+}

@@ -1,0 +1,76 @@
+package job
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// What limits, keys and spans of a definition may be.
+const (
+	MaxAtOnce = 1_000_000 // of a limit on what runs at once, of a rate and of its burst
+	maxPer    = 24 * time.Hour
+	maxSpan   = 30 * 24 * time.Hour
+	maxUnique = 255
+)
+
+// WantAtOnce says what a limit on what runs at once may be.
+const WantAtOnce = "a whole number from 1 to 1000000, or null for no limit"
+
+// CheckAtOnce notes what is wrong with a limit on what runs at once; 0 is none.
+func CheckAtOnce(n int, field string, v *Invalids) {
+	if n < 0 || n > MaxAtOnce {
+		v.Add(field, n, WantAtOnce)
+	}
+}
+
+// Check notes what is wrong with a rate; the zero Rate is none.
+func (r Rate) Check(field string, v *Invalids) {
+	if r == (Rate{}) {
+		return
+	}
+	count := r.Count >= 1 && r.Count <= MaxAtOnce
+	if !count {
+		v.Add(field+".count", r.Count, "a whole number from 1 to 1000000")
+	}
+	per := r.Per >= time.Millisecond && r.Per <= maxPer
+	if !per {
+		v.Add(field+".per", r.Per, "a duration from 1ms to 24h, such as 1s")
+	}
+	if count && per && r.Per/time.Duration(r.Count) < time.Microsecond {
+		v.Add(field+".count", r.Count, fmt.Sprintf("at most one in a microsecond, which is %d in %s", r.Per/time.Microsecond, r.Per))
+	}
+	if r.Burst < 1 || r.Burst > MaxAtOnce {
+		v.Add(field+".burst", r.Burst, "a whole number from 1 to 1000000, or null for what a tenth of a second is worth")
+	}
+}
+
+// checkLimits looks at what says how many executions there may be and for how long.
+func (d Definition) checkLimits(v *Invalids) {
+	CheckAtOnce(d.MaxConcurrent, "max_concurrent", v)
+	d.Rate.Check("rate_limit", v)
+	if n := utf8.RuneCountInString(d.UniqueKey); n > maxUnique || !printable(d.UniqueKey) {
+		v.Add("unique_key", d.UniqueKey, "1 to 255 characters, without control characters")
+	}
+	span := func(field string, s time.Duration) {
+		if s != 0 && (s < time.Millisecond || s > maxSpan) {
+			v.Add(field, s, "a duration from 1ms to 720h (30 days), such as 90s or 1h30m")
+		}
+	}
+	span("expires_after", d.ExpiresAfter)
+	span("auto_redrive_after", d.AutoRedriveAfter)
+}
+
+// checkTimes looks at the timeouts beside that of an attempt.
+func (t Target) checkTimes(v *Invalids) {
+	switch {
+	case t.Stall == 0:
+	case t.Stall < time.Second || t.Stall > maxTimeout:
+		v.Add("execution.stall_timeout_seconds", int64(t.Stall/time.Second), "a whole number from 1 to 604800 (7 days), or null")
+	case t.Timeout >= time.Second && t.Stall > t.Timeout:
+		v.Add("execution.stall_timeout_seconds", int64(t.Stall/time.Second), fmt.Sprintf("at most timeout_seconds, which is %d", t.Timeout/time.Second))
+	}
+	if t.Total != 0 && (t.Total < time.Second || t.Total > maxSpan) {
+		v.Add("execution.total_timeout_seconds", int64(t.Total/time.Second), "a whole number from 1 to 2592000 (30 days), or null")
+	}
+}

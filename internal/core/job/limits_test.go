@@ -1,0 +1,61 @@
+package job
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLimitsAreChecked(t *testing.T) {
+	rate := Rate{Count: 10, Per: time.Second, Burst: 1}
+	for _, c := range []struct {
+		name   string
+		field  string // "": it is right
+		change func(*Definition)
+	}{
+		{"a limit", "", func(d *Definition) { d.MaxConcurrent = 1_000_000 }},
+		{"a rate", "", func(d *Definition) { d.Rate = rate }},
+		{"the fastest", "", func(d *Definition) { d.Rate = Rate{Count: 1_000_000, Per: time.Second, Burst: 1_000_000} }},
+		{"a unique key", "", func(d *Definition) { d.UniqueKey = strings.Repeat("é", 255) }},
+		{"spans", "", func(d *Definition) { d.ExpiresAfter, d.AutoRedriveAfter = time.Millisecond, 720*time.Hour }},
+		{"timeouts", "", func(d *Definition) { d.Target.Stall, d.Target.Total = 300*time.Second, time.Second }},
+		{"negative", "max_concurrent", func(d *Definition) { d.MaxConcurrent = -1 }},
+		{"too many", "max_concurrent", func(d *Definition) { d.MaxConcurrent = 1_000_001 }},
+		{"no count", "rate_limit.count", func(d *Definition) { d.Rate = Rate{Per: time.Second, Burst: 1} }},
+		{"no time", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1, Burst: 1} }},
+		{"a time too long", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1, Per: 25 * time.Hour, Burst: 1} }},
+		{"a burst", "rate_limit.burst", func(d *Definition) { d.Rate.Count, d.Rate.Per, d.Rate.Burst = 1, time.Second, -1 }},
+		{"too fast", "rate_limit.count", func(d *Definition) { d.Rate = Rate{Count: 1001, Per: time.Millisecond, Burst: 1} }},
+		{"a unique key too long", "unique_key", func(d *Definition) { d.UniqueKey = strings.Repeat("é", 256) }},
+		{"control characters", "unique_key", func(d *Definition) { d.UniqueKey = "a\n" }},
+		{"a negative expiry", "expires_after", func(d *Definition) { d.ExpiresAfter = -time.Second }},
+		{"an expiry too far", "expires_after", func(d *Definition) { d.ExpiresAfter = 721 * time.Hour }},
+		{"a redrive too soon", "auto_redrive_after", func(d *Definition) { d.AutoRedriveAfter = time.Microsecond }},
+		{"a stall", "execution.stall_timeout_seconds", func(d *Definition) { d.Target.Stall = -time.Second }},
+		{"a stall beyond the timeout", "execution.stall_timeout_seconds", func(d *Definition) { d.Target.Stall = 301 * time.Second }},
+		{"a total", "execution.total_timeout_seconds", func(d *Definition) { d.Target.Total = -time.Second }},
+		{"a total too long", "execution.total_timeout_seconds", func(d *Definition) { d.Target.Total = 721 * time.Hour }},
+	} {
+		d := good()
+		c.change(&d)
+		v := d.Check()
+		switch {
+		case c.field == "" && len(v) > 0:
+			t.Errorf("%s: refused: %v", c.name, v)
+		case c.field != "" && (len(v) != 1 || v[0].Field != c.field || v[0].Want == "" || v[0].Value == ""):
+			t.Errorf("%s: got %+v, want %s", c.name, v, c.field)
+		}
+	}
+}
+
+func TestNewest(t *testing.T) {
+	e := Execution{Status: Running, LeasedAt: at, StartedAt: at, Token: 5}
+	past := []PastAttempt{{Token: 4}}
+	if !e.Newest(past) || e.Newest(append(past, PastAttempt{Token: 5})) {
+		t.Error("running")
+	}
+	e.Status = Retrying
+	if e.Newest(past) {
+		t.Error("it waits")
+	}
+}

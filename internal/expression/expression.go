@@ -1,0 +1,201 @@
+// Package expression reads the small expressions that users write over a
+// job's payload, such as payload.customer_id, and evaluates them.
+//
+// An expression only looks: it reaches members of payload, compares, counts
+// and joins text, and calls a few plain functions. It has no loops, makes no
+// lists and knows no clock, so that it ends soon, whatever the payload is, and
+// has the same value each time. A member that is not there is null, however
+// deep. The value is told in a canonical text: as JSON, numbers in one form,
+// so that two values are the same exactly if their texts are.
+package expression
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+)
+
+// What an expression may be.
+const (
+	MaxLength = 512 // characters
+	maxNodes  = 100
+	memory    = 10_000 // of the machine that runs it, in its own units
+	maxCached = 1000
+)
+
+// Error says what is wrong with an expression, or why it has no value for a payload.
+type Error struct {
+	Position int // the character at which it is, from 1; 0: no one place
+	Reason   string
+}
+
+func (e *Error) Error() string {
+	if e.Position == 0 {
+		return e.Reason
+	}
+	return fmt.Sprintf("at character %d: %s", e.Position, e.Reason)
+}
+
+// Expression is an expression that can be evaluated, by many goroutines at once.
+type Expression struct{ program *vm.Program }
+
+// environment is all that an expression can see.
+type environment struct {
+	Payload any `expr:"payload"`
+}
+
+// Compile reads an expression. Its error is an *Error.
+func Compile(text string) (*Expression, error) {
+	if e := cached.get(text); e != nil {
+		return e, nil
+	}
+	switch n := utf8.RuneCountInString(text); {
+	case strings.TrimSpace(text) == "":
+		return nil, &Error{Reason: "it is empty"}
+	case n > MaxLength:
+		return nil, &Error{Reason: fmt.Sprintf("it has %d characters; %d are allowed", n, MaxLength)}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return nil, &Error{Reason: "it holds control characters, line breaks or broken UTF-8"}
+	}
+	g := &guard{}
+	program, err := compile(text, g)
+	if g.err != nil { // what may not stand in it is the better reason
+		return nil, g.err
+	}
+	if err != nil {
+		return nil, reason(err)
+	}
+	e := &Expression{program}
+	cached.put(text, e)
+	return e, nil
+}
+
+// compile reads the text; a library that panics over a user's text is an error of the text.
+func compile(text string, g *guard) (p *vm.Program, err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("it cannot be read: %v", x)
+		}
+	}()
+	options := []expr.Option{expr.Env(environment{}), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(g)}
+	for name := range functions {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	return expr.Compile(text, options...)
+}
+
+// reason puts an error of the library into a sentence.
+func reason(err error) *Error {
+	var at *file.Error
+	if errors.As(err, &at) {
+		return &Error{Position: at.Column + 1, Reason: at.Message}
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return &Error{Reason: first}
+}
+
+// Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
+// an *Error.
+func (e *Expression) Eval(payload []byte) (string, error) {
+	var v any
+	if len(payload) > 0 {
+		d := json.NewDecoder(bytes.NewReader(payload))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return "", &Error{Reason: "the payload is no JSON: " + err.Error()}
+		}
+	}
+	machine := vm.VM{MemoryBudget: memory}
+	got, err := machine.Run(e.program, environment{plain(v)})
+	if err != nil {
+		return "", reason(err)
+	}
+	return canonical(got)
+}
+
+// plain turns numbers into what arithmetic takes: whole ones into int, others into float64. A whole number that is too
+// large stays as it is written, so that two ids that differ in the last digit never become one.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return int(i)
+		}
+		if f, err := v.Float64(); err == nil && (strings.ContainsAny(v.String(), ".eE")) {
+			return f
+		}
+		return v
+	case map[string]any:
+		for k, x := range v {
+			v[k] = plain(x)
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = plain(x)
+		}
+	}
+	return v
+}
+
+func canonical(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "null", nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case string:
+		b, err := json.Marshal(v)
+		return string(b), err
+	case json.Number:
+		return v.String(), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case float64:
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return "", &Error{Reason: "its value is no number that JSON knows"}
+		case v == math.Trunc(v) && math.Abs(v) < 1<<53:
+			return strconv.FormatInt(int64(v), 10), nil // 1.0 is 1
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64), nil
+	case map[string]any:
+		return "", &Error{Reason: "its value is an object; want a string, number, true, false or null"}
+	case []any:
+		return "", &Error{Reason: "its value is a list; want a string, number, true, false or null"}
+	}
+	return "", &Error{Reason: fmt.Sprintf("its value is of the type %T; want a string, number, true, false or null", v)}
+}
+
+// cache keeps compiled expressions; when it is full, it begins anew.
+type cache struct {
+	mu    sync.RWMutex
+	known map[string]*Expression // guarded by mu
+}
+
+var cached = cache{known: map[string]*Expression{}}
+
+func (c *cache) get(text string) *Expression {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.known[text]
+}
+
+func (c *cache) put(text string, e *Expression) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxCached {
+		clear(c.known)
+	}
+	c.known[text] = e
+}

@@ -1,0 +1,294 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/expression"
+)
+
+// NewJob is a created job and, where it fires at once, its execution.
+type NewJob struct {
+	Job       job.Job
+	Execution job.ExecutionID // zero: it fires later
+	Instead   bool            // nothing was created: these are of who holds the unique key
+}
+
+// CreateJob stores one job. replay is the answer given to the same request before. Where another execution holds the
+// unique key, the answer is its job and itself.
+func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Definition, once Once[[]NewJob]) (made NewJob, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return made, nil, err
+	}
+	if err := Check(d).Err(); err != nil {
+		return made, nil, err
+	}
+	all, replay, err := s.create(ctx, p, []job.Definition{d}, once)
+	if len(all) == 1 {
+		made = all[0]
+	}
+	return made, replay, err
+}
+
+// CreateJobs stores all the jobs of a list or none, but for those whose unique key another execution holds: each of these
+// is answered with the ids of that one.
+func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return nil, nil, err
+	}
+	if err := checkAll(defs); err != nil {
+		return nil, nil, err
+	}
+	return s.create(ctx, p, defs, once)
+}
+
+// Check says everything that is wrong with a definition, also with its expression.
+func Check(d job.Definition) job.Invalids {
+	v := d.Check()
+	if d.ConcurrencyKey == "" {
+		return v
+	}
+	e, err := expression.Compile(d.ConcurrencyKey)
+	if err == nil {
+		_, err = e.Eval(d.Payload)
+	}
+	if err != nil {
+		v.Add("concurrency_key", d.ConcurrencyKey, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
+	}
+	return v
+}
+
+// group is the group of a job's executions with the payload.
+func group(j job.Job, payload []byte) (job.Group, error) {
+	if j.ConcurrencyKey == "" {
+		return j.GroupOf(""), nil
+	}
+	e, err := expression.Compile(j.ConcurrencyKey)
+	if err != nil {
+		return job.Group{}, err
+	}
+	value, err := e.Eval(payload)
+	if err != nil {
+		return job.Group{}, err
+	}
+	return j.GroupOf(value), nil
+}
+
+// regroup puts an execution with a payload of its own into the group of that payload.
+func regroup(j job.Job, e *job.Execution) error {
+	if e.Payload == nil || j.ConcurrencyKey == "" {
+		return nil
+	}
+	g, err := group(j, e.Payload)
+	if err != nil {
+		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
+	}
+	e.Join(g)
+	return nil
+}
+
+// maxRounds bounds how often a creation is tried again because others took its unique keys meanwhile.
+const maxRounds = 5
+
+func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
+	d, err := s.draft(p, defs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for range maxRounds {
+		c, ready := d.creation()
+		made, err := s.named(ctx, p, d)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(c.Jobs) == 0 && once.Key == "" {
+			return made, nil, nil
+		}
+		c.Idempotency = once.with(made, d.at)
+		out, err := s.gate.pass(ctx, c)
+		if err != nil {
+			return nil, nil, fmt.Errorf("create jobs: %w", err)
+		}
+		if len(out.Unique) > 0 {
+			d.yield(out.Unique)
+			continue
+		}
+		if replay, err := outcome(out); replay != nil || err != nil {
+			return nil, replay, err
+		}
+		s.cfg.Hint(ready)
+		return made, nil, nil
+	}
+	return nil, nil, fmt.Errorf("create jobs: others took the unique keys %d times: %w", maxRounds, engine.ErrConflict)
+}
+
+// draft is jobs on their way into the store.
+type draft struct {
+	tenant     tenant.ID
+	at         time.Time
+	jobs       []job.Job
+	executions []job.Execution // by job; zero where it fires later
+	planned    []job.Job       // as answered
+	holders    map[string]engine.Incumbent
+}
+
+func (s *Service) draft(p tenant.Principal, defs []job.Definition) (*draft, error) {
+	d := &draft{tenant: p.Tenant, at: s.now(), executions: make([]job.Execution, len(defs)), holders: map[string]engine.Incumbent{}}
+	for i, def := range defs {
+		def.Schedule.At = def.Schedule.At.UTC().Truncate(time.Microsecond)
+		j := job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: def, State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1}
+		g, err := group(j, def.Payload)
+		if err != nil {
+			return nil, err // Check has seen to it
+		}
+		j.Group = g
+		at := schedule.First(def.Schedule, d.at)
+		if at.After(d.at.Add(s.cfg.LookAhead)) {
+			j.NextRunAt = at
+		} else {
+			d.executions[i] = j.Fire(job.ExecutionID(newID()), at, d.at)
+		}
+		d.jobs, d.planned = append(d.jobs, j), append(d.planned, s.planned(j))
+	}
+	return d, nil
+}
+
+// holder is who holds the unique key of the i-th execution in its place.
+func (d *draft) holder(i int) (engine.Incumbent, bool) {
+	key := d.executions[i].UniqueKey
+	h, ok := d.holders[key]
+	return h, ok && key != "" && h.Execution != d.executions[i].ID
+}
+
+// yield notes who holds unique keys.
+func (d *draft) yield(holders []engine.Incumbent) {
+	for _, h := range holders {
+		d.holders[h.Key] = h
+	}
+}
+
+// creation is what is to be stored: all but those whose key another holds.
+func (d *draft) creation() (engine.Creation, []job.Ready) {
+	c := engine.Creation{Tenant: d.tenant, Jobs: make([]job.Job, 0, len(d.jobs))}
+	ready := make([]job.Ready, 0, len(d.jobs))
+	for i, j := range d.jobs {
+		if _, ok := d.holder(i); ok {
+			continue
+		}
+		c.Jobs = append(c.Jobs, j)
+		if e := d.executions[i]; !e.ID.IsZero() {
+			c.Executions, ready = append(c.Executions, e), append(ready, e.Ready())
+		}
+	}
+	return c, ready
+}
+
+// named is what is answered. Of a single job that gave way the holder's job is answered whole, of a list its ids.
+func (s *Service) named(ctx context.Context, p tenant.Principal, d *draft) ([]NewJob, error) {
+	made := make([]NewJob, len(d.jobs))
+	for i := range d.jobs {
+		h, ok := d.holder(i)
+		switch {
+		case !ok:
+			made[i] = NewJob{Job: d.planned[i], Execution: d.executions[i].ID}
+		case len(d.jobs) > 1:
+			made[i] = NewJob{Job: job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
+		default:
+			j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: h.Job})
+			if err != nil {
+				return nil, err
+			}
+			made[i] = NewJob{Job: s.planned(j), Execution: h.Execution, Instead: true}
+		}
+	}
+	return made, nil
+}
+
+// Triggered is an execution that a request began, or, where another holds its unique key, that one.
+type Triggered struct {
+	job.Execution
+	Instead bool
+}
+
+// Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
+func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return t, nil, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return t, nil, err
+	}
+	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
+	e := j.Fire(job.ExecutionID(newID()), now, now)
+	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
+	if err := regroup(j, &e); err != nil {
+		return t, nil, err
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return t, nil, err
+	}
+	defer leave()
+	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))
+	if err != nil {
+		return t, nil, fmt.Errorf("trigger: %w", err)
+	}
+	if len(out.Unique) > 0 {
+		return s.instead(ctx, p, out.Unique[0], once)
+	}
+	if replay, err := outcome(out); replay != nil || err != nil {
+		return t, replay, err
+	}
+	s.cfg.Hint([]job.Ready{e.Ready()})
+	return Triggered{Execution: e}, nil, nil
+}
+
+// instead answers with who holds a unique key, and keeps that answer under the request's key.
+func (s *Service) instead(ctx context.Context, p tenant.Principal, h engine.Incumbent, once Once[job.Execution]) (Triggered, []byte, error) {
+	e, err := s.store.Execution(ctx, p.Tenant, h.Execution)
+	if err != nil {
+		return Triggered{}, nil, err
+	}
+	replay, err := keep(ctx, s, p, e, once)
+	return Triggered{Execution: e, Instead: true}, replay, err
+}
+
+// keep stores the answer to a request that itself stored nothing, if it has a key.
+func keep[T any](ctx context.Context, s *Service, p tenant.Principal, v T, once Once[T]) (replay []byte, err error) {
+	if once.Key == "" {
+		return nil, nil
+	}
+	out, err := s.gate.pass(ctx, engine.Creation{Tenant: p.Tenant, Idempotency: once.with(v, s.now())})
+	if err != nil {
+		return nil, fmt.Errorf("keep an answer: %w", err)
+	}
+	return outcome(out)
+}
+
+func checkAll(defs []job.Definition) error {
+	var all job.Invalids
+	if len(defs) == 0 || len(defs) > MaxBatch {
+		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))
+		return all
+	}
+	for i, d := range defs {
+		all = append(all, Check(d).Under(fmt.Sprintf("[%d].", i))...)
+		if len(all) >= 20 {
+			break // enough to begin with
+		}
+	}
+	return all.Err()
+}
+
+// isInvalid reports whether an error is about what was asked for.
+func isInvalid(err error) bool {
+	var v job.Invalids
+	return errors.As(err, &v)
+}

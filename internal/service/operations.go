@@ -1,0 +1,181 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Selection chooses dead letters: by their ids, or, where there are none, by a filter.
+type Selection struct {
+	IDs    []job.ExecutionID
+	Filter engine.DeadLetterFilter
+}
+
+// spec is a selection as an operation keeps it.
+type spec struct {
+	IDs    []string       `json:"ids,omitempty"`
+	Job    string         `json:"job,omitempty"`
+	Reason job.DeadReason `json:"reason,omitempty"`
+	Text   string         `json:"text,omitempty"`
+	From   *time.Time     `json:"from,omitempty"`
+	Until  *time.Time     `json:"until,omitempty"`
+}
+
+func (s Selection) encode() ([]byte, error) {
+	x := spec{Reason: s.Filter.Reason, Text: s.Filter.Text}
+	for _, id := range s.IDs {
+		x.IDs = append(x.IDs, id.String())
+	}
+	if !s.Filter.Job.IsZero() {
+		x.Job = s.Filter.Job.String()
+	}
+	if !s.Filter.From.IsZero() {
+		x.From = &s.Filter.From
+	}
+	if !s.Filter.Until.IsZero() {
+		x.Until = &s.Filter.Until
+	}
+	return json.Marshal(x)
+}
+
+func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
+	var x spec
+	s := Selection{Filter: engine.DeadLetterFilter{Tenant: t}}
+	if err := json.Unmarshal(b, &x); err != nil {
+		return s, err
+	}
+	for _, text := range x.IDs {
+		id, err := job.ParseExecutionID(text)
+		if err != nil {
+			return s, err
+		}
+		s.IDs = append(s.IDs, id)
+	}
+	if x.Job != "" {
+		id, err := job.ParseID(x.Job)
+		if err != nil {
+			return s, err
+		}
+		s.Filter.Job = id
+	}
+	s.Filter.Reason, s.Filter.Text = x.Reason, x.Text
+	if x.From != nil {
+		s.Filter.From = x.From.UTC()
+	}
+	if x.Until != nil {
+		s.Filter.Until = x.Until.UTC()
+	}
+	return s, nil
+}
+
+// settled is the selection as of an instant: what dies later is never part of it, so that what is redriven and dies
+// again is not redriven for ever.
+func (s Selection) settled(t tenant.ID, now time.Time) Selection {
+	s.Filter.Tenant = t
+	if u := s.Filter.Until; u.IsZero() || u.After(now) {
+		s.Filter.Until = now
+	}
+	seen := map[job.ExecutionID]bool{}
+	s.IDs = slices.DeleteFunc(slices.Clone(s.IDs), func(id job.ExecutionID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	return s
+}
+
+// CountDead is how many dead letters are chosen now.
+func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (int64, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return 0, err
+	}
+	return s.count(ctx, sel.settled(p.Tenant, s.now()))
+}
+
+func (s *Service) count(ctx context.Context, sel Selection) (int64, error) {
+	if len(sel.IDs) == 0 {
+		page, err := s.store.DeadLetters(ctx, sel.Filter, engine.Page{Limit: 1})
+		return page.Total.Count, err
+	}
+	var n int64
+	for _, id := range sel.IDs {
+		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: sel.Filter.Tenant, Execution: id}, engine.Page{Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		n += int64(len(page.DeadLetters))
+	}
+	return n, nil
+}
+
+// Begin begins an operation over dead letters, at a rate a second (0: as fast as it goes). What dies after it began is
+// not part of it.
+func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.OperationKind, sel Selection, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return o, nil, err
+	}
+	now := s.now()
+	sel = sel.settled(p.Tenant, now)
+	total, err := s.count(ctx, sel)
+	if err != nil {
+		return o, nil, err
+	}
+	what, err := sel.encode()
+	if err != nil {
+		return o, nil, err
+	}
+	o = job.Operation{
+		ID: job.OperationID(newID()), Tenant: p.Tenant, Kind: kind, State: job.OpRunning, Spec: what, Rate: rate, Total: total,
+		By: p.Name, CreatedAt: now, UpdatedAt: now, Version: 1,
+	}
+	out, err := s.store.AddOperation(ctx, o, once.with(o, now))
+	if err != nil {
+		return o, nil, fmt.Errorf("begin to %s: %w", kind, err)
+	}
+	if replay, err := outcome(out); replay != nil || err != nil {
+		return o, replay, err
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return o, nil, nil
+}
+
+// Operation finds one operation.
+func (s *Service) Operation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return job.Operation{}, err
+	}
+	return s.store.Operation(ctx, p.Tenant, id)
+}
+
+// Operations lists operations, the newest first.
+func (s *Service) Operations(ctx context.Context, p tenant.Principal, page engine.Page) (engine.OperationPage, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return engine.OperationPage{}, err
+	}
+	return s.store.FindOperations(ctx, p.Tenant, page)
+}
+
+// CancelOperation ends an operation that runs; what it has done stays. *NotDone if it has finished otherwise.
+func (s *Service) CancelOperation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return job.Operation{}, err
+	}
+	o, err := s.store.CancelOperation(ctx, p.Tenant, id)
+	if !isConflict(err) {
+		return o, err
+	}
+	if o, err = s.store.Operation(ctx, p.Tenant, id); err != nil {
+		return o, err
+	}
+	return o, &NotDone{"cancel", fmt.Sprintf("The operation has finished as %s; it cannot be cancelled.", o.State)}
+}

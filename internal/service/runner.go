@@ -1,0 +1,304 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Runner does the work of operations: it takes those that nobody has, does a little of each in turn, and notes after
+// every piece how far it has come. Any number of servers may run one; what a server that died had is taken up by
+// another. One goroutine owns it.
+type Runner struct {
+	s    *Service
+	log  *slog.Logger
+	runs []*run
+}
+
+// Runner makes a runner of the service's operations.
+func (s *Service) Runner(log *slog.Logger) *Runner { return &Runner{s: s, log: log} }
+
+// Wake is told when an operation was added here.
+func (r *Runner) Wake() <-chan struct{} { return r.s.wake }
+
+const (
+	maxRuns  = 16               // operations that one server has at once
+	piece    = 100              // items done between two looks at whether it is cancelled
+	hold     = 15 * time.Second // how long an operation is had without a word
+	lookEach = time.Second      // for operations that nobody has
+	sayEach  = 5 * time.Second  // a run that waits for its rate says that it lives
+)
+
+// run is one operation that is being done.
+type run struct {
+	op      job.Operation
+	sel     Selection
+	next    []job.ExecutionID // the piece that is being done; it is done again, the same, until it was answered
+	cursor  string            // behind it, where the selection is a filter
+	last    bool              // there is nothing behind it
+	bucket  bucket
+	savedAt time.Time
+	tried   time.Time // what the last save that was not answered would have set UpdatedAt to
+}
+
+// Tick does a piece of every operation that may go on.
+func (r *Runner) Tick(ctx context.Context) (time.Duration, error) {
+	errs := []error{r.take(ctx)}
+	pause := lookEach
+	keep := r.runs[:0]
+	for _, x := range r.runs {
+		wait, over, err := r.step(ctx, x)
+		errs = append(errs, err)
+		if !over {
+			keep = append(keep, x)
+			pause = min(pause, wait)
+		}
+	}
+	clear(r.runs[len(keep):])
+	r.runs = keep
+	return pause, errors.Join(errs...)
+}
+
+// Close gives back what the runner has, for others to go on with at once.
+func (r *Runner) Close(ctx context.Context) error {
+	var errs []error
+	for _, x := range r.runs {
+		if _, err := r.s.store.SaveOperation(ctx, x.op, 0); err != nil && !isConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	r.runs = nil
+	return errors.Join(errs...)
+}
+
+// take gets operations that nobody has.
+func (r *Runner) take(ctx context.Context) error {
+	for len(r.runs) < maxRuns {
+		o, err := r.s.store.TakeOperation(ctx, hold)
+		if errors.Is(err, engine.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("take an operation: %w", err)
+		}
+		x := &run{op: o, savedAt: r.s.now(), bucket: bucket{rate: o.Rate, at: r.s.now()}}
+		if x.sel, err = decodeSelection(o.Spec, o.Tenant); err != nil || o.Kind != job.OpRedrive && o.Kind != job.OpDiscard {
+			r.log.Error("an operation cannot be read", "operation", o.ID, "kind", o.Kind, "error", err)
+			x.op.Error = "What it was to do cannot be read."
+			if _, err := r.save(ctx, x, job.OpFailed); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(x.sel.IDs) == 0 {
+			x.op.Passed = 0 // the list is read from its start again, and with it all that was passed over
+		}
+		r.runs = append(r.runs, x)
+	}
+	return nil
+}
+
+// step does one piece, if the rate allows it, and says when to come again, or that there is no more to do here.
+func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
+	now := r.s.now()
+	n := x.bucket.draw(piece, now)
+	if n == 0 {
+		wait = min(x.bucket.wait(), lookEach/2)
+		if now.Sub(x.savedAt) >= sayEach {
+			over, err = r.save(ctx, x, job.OpRunning)
+		}
+		return wait, over, err
+	}
+	if ours, err := r.ours(ctx, x); err != nil || !ours {
+		x.bucket.give(n)
+		return 0, err == nil, err
+	}
+	if len(x.next) == 0 && !x.last {
+		if err := r.list(ctx, x); err != nil {
+			x.bucket.give(n)
+			return 0, false, err
+		}
+	}
+	these := x.next[:min(n, len(x.next))]
+	x.bucket.give(n - len(these))
+	if len(these) > 0 {
+		done, err := r.do(ctx, x, these)
+		if err != nil {
+			x.bucket.give(len(these))
+			return 0, false, fmt.Errorf("%s %d of operation %s: %w", x.op.Kind, len(these), x.op.ID, err)
+		}
+		x.op.Done += int64(done)
+		x.op.Passed += int64(len(these) - done)
+		x.next = x.next[len(these):]
+	}
+	state := job.OpRunning
+	if x.last && len(x.next) == 0 {
+		state = job.OpSucceeded
+	}
+	over, err = r.save(ctx, x, state)
+	return 0, over, err
+}
+
+// ours reports whether the operation still runs and is ours to go on with.
+func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
+	is, err := r.s.store.Operation(ctx, x.op.Tenant, x.op.ID)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look at operation %s: %w", x.op.ID, err)
+	case is.Version == x.op.Version+1 && is.UpdatedAt.Equal(x.tried):
+		x.op.Version, x.op.UpdatedAt = is.Version, is.UpdatedAt // it was saved, and only the answer lost
+	}
+	return is.State == job.OpRunning && is.Version == x.op.Version, nil
+}
+
+// list reads the next piece of the selection.
+func (r *Runner) list(ctx context.Context, x *run) error {
+	if len(x.sel.IDs) > 0 {
+		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
+		end := min(at+piece, len(x.sel.IDs))
+		x.next, x.last = slices.Clone(x.sel.IDs[at:end]), end == len(x.sel.IDs)
+		return nil
+	}
+	page, err := r.s.store.DeadLetters(ctx, x.sel.Filter, engine.Page{Limit: piece, Cursor: x.cursor})
+	if err != nil {
+		return fmt.Errorf("list dead letters: %w", err)
+	}
+	for _, d := range page.DeadLetters {
+		x.next = append(x.next, d.ID)
+	}
+	x.cursor, x.last = page.Next, page.Next == ""
+	return nil
+}
+
+// do redrives or discards a few, and answers with how many were there.
+func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
+	if x.op.Kind == job.OpDiscard {
+		return r.s.store.Discard(ctx, x.op.Tenant, ids)
+	}
+	var all []job.Execution
+	var ready []job.Ready
+	jobs := map[job.ID]job.Job{}
+	for _, id := range ids {
+		e, err := r.rerun(ctx, x, id, jobs)
+		switch {
+		case errors.Is(err, engine.ErrNotFound) || isInvalid(err):
+			continue // passed over
+		case err != nil:
+			return 0, err
+		}
+		all, ready = append(all, e), append(ready, e.Ready())
+	}
+	if len(all) == 0 {
+		return 0, nil
+	}
+	got, err := r.s.store.Rerun(ctx, x.op.Tenant, engine.Rerun{Executions: all, DeadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	ready = slices.DeleteFunc(ready, func(y job.Ready) bool { return !slices.Contains(got.Added, y.ID) })
+	r.s.cfg.Hint(ready)
+	return len(got.Added), nil
+}
+
+// rerun is the new execution of a dead letter.
+func (r *Runner) rerun(ctx context.Context, x *run, id job.ExecutionID, jobs map[job.ID]job.Job) (e job.Execution, err error) {
+	old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
+	if err != nil {
+		return e, err
+	}
+	j, ok := jobs[old.Job]
+	if !ok {
+		if j, err = r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: old.Job}); err != nil {
+			return e, err
+		}
+		jobs[old.Job] = j
+	}
+	e = j.Rerun(old, derived(x.op, id), job.ByRedrive, nil, r.s.now())
+	return e, regroup(j, &e)
+}
+
+// derived is the id of the execution that an operation makes of a dead letter. It is the same for as long as the
+// operation was not saved, also on another server, so that a piece whose answer was lost adds nothing when it is done
+// again.
+func derived(o job.Operation, of job.ExecutionID) job.ExecutionID {
+	sum := sha256.Sum256(append(o.ID[:], of[:]...))
+	id := job.ExecutionID(sum[:16])
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(o.UpdatedAt.UnixMilli()))
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 0x70 // version 7
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// save notes how far an operation has come. over: it is not, or no longer, to be gone on with here.
+func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (over bool, err error) {
+	o, ttl := x.op, hold
+	o.State, o.UpdatedAt = state, r.s.now()
+	if state != job.OpRunning {
+		o.FinishedAt, ttl = o.UpdatedAt, 0
+	}
+	saved, err := r.s.store.SaveOperation(ctx, o, ttl)
+	switch {
+	case isConflict(err) && x.tried.IsZero():
+		return true, nil // cancelled, or another server has it
+	case isConflict(err):
+		ours, err := r.ours(ctx, x)
+		return err == nil && !ours, err
+	case err != nil:
+		x.tried = o.UpdatedAt
+		return false, fmt.Errorf("save operation %s: %w", o.ID, err)
+	}
+	x.op, x.savedAt, x.tried = saved, o.UpdatedAt, time.Time{}
+	if state != job.OpRunning {
+		r.log.Info("an operation has finished", "operation", o.ID, "kind", o.Kind, "state", state, "done", o.Done, "passed", o.Passed)
+	}
+	return state != job.OpRunning, nil
+}
+
+// bucket fills with tokens at a rate a second, up to a fifth of a second's worth; without a rate it is never empty.
+type bucket struct {
+	rate   float64
+	tokens float64
+	at     time.Time
+}
+
+func (b *bucket) burst() float64 { return max(1, b.rate/5) }
+
+// draw takes up to n tokens out.
+func (b *bucket) draw(n int, now time.Time) int {
+	if b.rate == 0 {
+		return n
+	}
+	b.tokens = min(b.burst(), b.tokens+b.rate*max(0, now.Sub(b.at).Seconds()))
+	b.at = now
+	got := min(n, int(b.tokens))
+	b.tokens -= float64(got)
+	return got
+}
+
+// give puts tokens back that were not used.
+func (b *bucket) give(n int) { b.tokens += float64(n) }
+
+// wait is how long it takes until there is a token.
+func (b *bucket) wait() time.Duration {
+	return time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + time.Millisecond
+}
+
+// AutoRedrive runs a dead letter again because its job says so; *NotDone if it is none any more.
+func (s *Service) AutoRedrive(ctx context.Context, old job.Execution) error {
+	p := tenant.Principal{Tenant: old.Tenant, Role: tenant.System, Name: "auto redrive"}
+	_, _, err := s.Redrive(ctx, p, old.ID, Once[job.Execution]{})
+	return err
+}

@@ -1,0 +1,163 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Limits lists the limits of the tenant, its own before those of its queues.
+func (s *Service) Limits(ctx context.Context, p tenant.Principal) ([]job.Limit, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	return s.store.Limits(ctx, p.Tenant)
+}
+
+// SetLimit keeps a limit of the tenant, or of one of its queues; one that limits nothing is removed.
+func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit) error {
+	if err := allow(p, tenant.Manage); err != nil {
+		return err
+	}
+	var v job.Invalids
+	if l.Queue != "" && !job.ValidKey(l.Queue) {
+		v.Add("queue", l.Queue, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+	job.CheckAtOnce(l.Max, "max_concurrent", &v)
+	l.Rate.Check("rate_limit", &v)
+	if err := v.Err(); err != nil {
+		return err
+	}
+	l.Tenant = p.Tenant
+	if err := s.store.SetLimit(ctx, l); err != nil {
+		return err
+	}
+	s.cfg.Refresh()
+	return nil
+}
+
+// Tenants lists all tenants in order of their ids.
+func (s *Service) Tenants(ctx context.Context, p tenant.Principal) ([]tenant.Tenant, error) {
+	if err := allow(p, tenant.Run); err != nil {
+		return nil, err
+	}
+	return s.store.Tenants(ctx)
+}
+
+// Tenant finds one tenant.
+func (s *Service) Tenant(ctx context.Context, p tenant.Principal, id tenant.ID) (tenant.Tenant, error) {
+	all, err := s.Tenants(ctx, p)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	i := slices.IndexFunc(all, func(t tenant.Tenant) bool { return t.ID == id })
+	if i < 0 {
+		return tenant.Tenant{}, engine.ErrNotFound
+	}
+	return all[i], nil
+}
+
+// CreateTenant adds a tenant, whose id is made of its name. With an idempotency key the id is made of that, too, so
+// that the same request again finds what it made.
+func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name string, tier tenant.Tier, once Once[tenant.Tenant]) (t tenant.Tenant, replay []byte, err error) {
+	if err := allow(p, tenant.Run); err != nil {
+		return t, nil, err
+	}
+	t = tenant.Tenant{Name: name, Tier: tier, CreatedAt: s.now()}
+	if err := checkTenant(t); err != nil {
+		return t, nil, err
+	}
+	base := slug(name)
+	if once.Key != "" {
+		sum := sha256.Sum256(append([]byte(once.Key), once.Hash[:]...))
+		t.ID = tenant.ID(base + "-" + hex.EncodeToString(sum[:4]))
+		replay, err := keep(ctx, s, p, t, once)
+		if err != nil {
+			return t, nil, err
+		}
+		if err := s.store.CreateTenant(ctx, t); err != nil && !isConflict(err) {
+			return t, nil, err // the same request again comes here again
+		}
+		return t, replay, nil
+	}
+	for n := 1; n <= maxSuffix; n++ {
+		t.ID = tenant.ID(base)
+		if n > 1 {
+			t.ID = tenant.ID(fmt.Sprintf("%s-%d", base, n))
+		}
+		if err := s.store.CreateTenant(ctx, t); !errors.Is(err, engine.ErrConflict) {
+			return t, nil, err
+		}
+	}
+	return t, nil, job.Invalids{{Field: "name", Value: job.Show(name), Want: fmt.Sprintf("another name: %d tenants have this one", maxSuffix)}}
+}
+
+// maxSuffix is how many tenants may have one name, or names that give the same id.
+const maxSuffix = 100
+
+// UpdateTenant changes a tenant's name or tier; nil leaves it as it is.
+func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, name *string, tier *tenant.Tier) (tenant.Tenant, error) {
+	t, err := s.Tenant(ctx, p, id)
+	if err != nil {
+		return t, err
+	}
+	if name != nil {
+		t.Name = *name
+	}
+	if tier != nil {
+		t.Tier = *tier
+	}
+	if err := checkTenant(t); err != nil {
+		return t, err
+	}
+	if err := s.store.UpdateTenant(ctx, t); err != nil {
+		return t, err
+	}
+	s.cfg.Refresh()
+	return t, nil
+}
+
+func checkTenant(t tenant.Tenant) error {
+	var v job.Invalids
+	if n := utf8.RuneCountInString(t.Name); n < 1 || n > 255 || !utf8.ValidString(t.Name) || strings.TrimSpace(t.Name) == "" || strings.ContainsFunc(t.Name, unicode.IsControl) {
+		v.Add("name", t.Name, "1 to 255 characters, not blank, without control characters")
+	}
+	if !slices.Contains(tenant.Tiers(), t.Tier) {
+		v.Add("tier", t.Tier, "one of free, pro, enterprise")
+	}
+	return v.Err()
+}
+
+// slug makes an id of a name: lower-case letters, digits and single dashes.
+func slug(name string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range strings.ToLower(name) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			b.WriteRune(r)
+			dash = false
+		} else {
+			dash = true
+		}
+		if b.Len() >= 40 {
+			break
+		}
+	}
+	if b.Len() == 0 {
+		return "tenant"
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Watchdog ends attempts that last longer than they may, or make no progress, although their worker lives: it did not
+// end them itself.
+type Watchdog struct {
+	Store engine.Leases
+	Clock clock.Clock       // the store's
+	Hint  func([]job.Ready) // told of executions that are tried again
+	Log   *slog.Logger
+}
+
+const (
+	overrunBatch = 100
+	overrunSlack = 5 * time.Second // for the worker to end it itself, and to say so
+)
+
+// Tick ends what has overrun.
+func (w *Watchdog) Tick(ctx context.Context) (time.Duration, error) {
+	over, err := w.Store.Overrun(ctx, overrunSlack, overrunBatch)
+	if err != nil {
+		return 0, fmt.Errorf("look for overruns: %w", err)
+	}
+	if len(over) == 0 {
+		return time.Second, nil
+	}
+	now := w.Clock.Now()
+	fs := make([]job.Finish, len(over))
+	for i, o := range over {
+		out := job.Outcome{Lease: job.Lease{Execution: o.ID, Token: o.Token}, Status: job.OutcomeFailed, Error: overrunError(o), Retryable: true}
+		fs[i] = job.Finish{Outcome: out, Then: job.Decide(o.Held, out, now), Worker: o.Worker, Expel: true}
+	}
+	vs, err := w.Store.Finish(ctx, fs)
+	if err != nil {
+		return 0, fmt.Errorf("end overruns: %w", err)
+	}
+	var retried []job.Ready
+	ended := 0
+	for i, v := range vs {
+		if !v.Accepted {
+			continue // its worker was quicker
+		}
+		ended++
+		if then := fs[i].Then; !then.Status.Final() {
+			r := over[i].Ready()
+			r.DueAt = then.DueAt
+			retried = append(retried, r)
+		}
+	}
+	if ended > 0 {
+		w.Log.Warn("attempts that lasted too long, or stood still, were ended", "executions", ended, "tried_again", len(retried))
+	}
+	w.Hint(retried)
+	if len(over) == overrunBatch {
+		return 0, nil
+	}
+	return time.Second, nil
+}
+
+func overrunError(o engine.Overrun) *job.Error {
+	if o.Stalled {
+		return &job.Error{Type: job.Stalled, Message: fmt.Sprintf("the attempt reported no progress for %s", o.Stall)}
+	}
+	return &job.Error{Type: job.TimeoutError, Message: fmt.Sprintf("the attempt did not end within %s, nor did its worker end it", o.Timeout)}
+}
+
+// Expirer ends executions that did not start in time.
+type Expirer struct {
+	Store engine.Leases
+	Log   *slog.Logger
+}
+
+const expireBatch = 1000
+
+// Tick ends what has expired.
+func (e *Expirer) Tick(ctx context.Context) (time.Duration, error) {
+	n, err := e.Store.Expire(ctx, expireBatch)
+	if err != nil {
+		return 0, fmt.Errorf("expire: %w", err)
+	}
+	if n > 0 {
+		e.Log.Info("executions that did not start in time have expired", "executions", n)
+	}
+	if n == expireBatch {
+		return 0, nil
+	}
+	return time.Second, nil
+}
+
+// Redriver runs dead letters again whose jobs say so.
+type Redriver struct {
+	Store   engine.Executions
+	Redrive func(context.Context, job.Execution) error
+	Log     *slog.Logger
+
+	stuck map[job.ExecutionID]time.Time // those that could not be run again, and when to try once more
+}
+
+const (
+	redriveBatch = 100
+	redriveAgain = time.Minute
+	maxStuck     = 10_000
+)
+
+// Tick redrives what is due. One that cannot be run again, because its job was deleted or another holds its unique key,
+// is passed over for a while.
+func (r *Redriver) Tick(ctx context.Context) (time.Duration, error) {
+	now := time.Now()
+	due, err := r.Store.Redrivable(ctx, redriveBatch+len(r.stuck)) // so that those never hide the others
+	if err != nil {
+		return 0, fmt.Errorf("look for dead letters to run again: %w", err)
+	}
+	stuck := map[job.ExecutionID]time.Time{}
+	done := 0
+	for _, e := range due {
+		if at, ok := r.stuck[e.ID]; ok && now.Before(at) {
+			stuck[e.ID] = at
+			continue
+		}
+		if err := r.Redrive(ctx, e); err != nil {
+			if ctx.Err() != nil {
+				return 0, err
+			}
+			r.Log.Warn("a dead letter could not be run again by itself", "execution", e.ID, "error", err)
+			if len(stuck) < maxStuck {
+				stuck[e.ID] = now.Add(redriveAgain)
+			}
+			continue
+		}
+		done++
+	}
+	r.stuck = stuck
+	if done > 0 {
+		r.Log.Info("dead letters were run again, as their jobs say", "executions", done)
+	}
+	if done >= redriveBatch {
+		return 0, nil
+	}
+	return time.Second, nil
+}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// Progress says how far the attempt that ctx belongs to has come: from 0 to 100 percent, and a few words. It is shown in
+// the next beat, which is hurried. Each call is a sign of progress, also one that says the same again. Out of an attempt
+// it does nothing.
+func Progress(ctx context.Context, percent int, message string) {
+	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
+		p.report(percent, message)
+	}
+}
+
+type progressKey struct{}
+
+const maxMessage = 1000 // characters; more are cut off
+
+// progress is what one attempt reports, and how much of it the server knows.
+type progress struct {
+	hurry func()
+
+	mu   sync.Mutex
+	last client.Progress // guarded by mu
+	said int             // guarded by mu: reports so far
+	told int             // guarded by mu: of them, those that the server has answered
+}
+
+func (p *progress) report(percent int, message string) {
+	if utf8.RuneCountInString(message) > maxMessage {
+		message = string([]rune(message)[:maxMessage-1]) + "…"
+	}
+	p.mu.Lock()
+	p.last = client.Progress{Percent: min(max(percent, 0), 100), Message: message}
+	p.said++
+	p.mu.Unlock()
+	p.hurry()
+}
+
+// news is what the server does not know yet, if anything, and what to call when it does.
+func (p *progress) news() (*client.Progress, func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.said == p.told {
+		return nil, nil
+	}
+	last, said := p.last, p.said
+	return &last, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.told = max(p.told, said)
+	}
+}
+
+// Snooze is an error that asks for the execution again after d: nothing failed, and no retry is used up.
+func Snooze(d time.Duration) error { return snooze(max(d, time.Millisecond)) }
+
+type snooze time.Duration
+
+func (s snooze) Error() string { return fmt.Sprintf("again in %s", time.Duration(s)) }
+
+// Never is an error that says that trying again is of no use.
+func Never(err error) error { return never{err} }
+
+type never struct{ error }
+
+func (n never) Unwrap() error { return n.error }
+
+// Outcome is what an error that work ended with comes to: none is a success, Snooze and Never what they say, and any
+// other a failure that may be tried again.
+func Outcome(err error) client.Outcome {
+	if err == nil {
+		return client.Outcome{Status: client.Succeeded}
+	}
+	if s := snooze(0); errors.As(err, &s) {
+		return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, time.Duration(s).Milliseconds())}
+	}
+	return client.Outcome{
+		Status: client.Failed, Retryable: !errors.As(err, new(never)), Error: &client.Error{Type: "HANDLER_ERROR", Message: err.Error()},
+	}
+}
