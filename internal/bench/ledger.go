@@ -105,24 +105,24 @@ func (l *ledger) record(id job.ExecutionID) record {
 	return s.records[id]
 }
 
-// wait returns when all that was accepted has ended, or nothing has for as long as patience.
-func (l *ledger) wait(ctx context.Context, patience time.Duration) error {
+// wait returns when all that was accepted has ended, or, with all false, nothing has for as long as patience.
+func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, err error) {
 	stalled := time.NewTimer(patience)
 	defer stalled.Stop()
 	for before := l.ended.Load(); before < l.count.Load(); {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		case <-l.news:
 			if now := l.ended.Load(); now != before {
 				before = now
 				stalled.Reset(patience)
 			}
 		case <-stalled.C:
-			return nil // the check says what is lost
+			return false, nil // the check says what is lost
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // Tally is what a check found.

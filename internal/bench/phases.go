@@ -51,7 +51,7 @@ func workOff(ctx context.Context, r *Rig, o Options, name string) (float64, erro
 	defer watch(o, name, r.Accepted(), r.Ended)()
 	defer r.Work()()
 	began := time.Now()
-	err := r.Wait(ctx)
+	_, err := r.Wait(ctx)
 	return perSecond(r.Ended(), began), err
 }
 
@@ -63,7 +63,7 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
 		return err
 	}
-	if err := r.Wait(ctx); err != nil {
+	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
 	rep.BothPerS = perSecond(r.Ended(), began)
@@ -105,8 +105,12 @@ func idle(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Wait(ctx); err != nil {
+		all, err := r.Wait(ctx)
+		if err != nil {
 			return err
+		}
+		if !all {
+			break // one is lost: waiting for the others would take as long
 		}
 		if began := r.Began(id); i >= warmUp && !began.IsZero() {
 			took = append(took, began.Sub(called))
@@ -138,7 +142,7 @@ func steady(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Wait(ctx); err != nil {
+	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
 	reached := perSecond(r.Ended(), began)

@@ -139,8 +139,10 @@ func (r *Rig) Work() (stop func()) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() })
 }
 
-// Wait returns when all that was accepted has ended, or nothing has for too long: then Check tells what is lost.
-func (r *Rig) Wait(ctx context.Context) error { return r.ledger.wait(ctx, r.load.Patience) }
+// Wait returns when all that was accepted has ended, or, with all false, nothing has for too long: then Check tells what is lost.
+func (r *Rig) Wait(ctx context.Context) (all bool, err error) {
+	return r.ledger.wait(ctx, r.load.Patience)
+}
 
 // Check compares what was accepted and run with what the store says.
 func (r *Rig) Check(ctx context.Context) (Tally, error) { return r.ledger.check(ctx, r.store) }
