@@ -27,7 +27,7 @@ func small(url string, wrap func(engine.Store) engine.Store) bench.Options {
 			}
 			return s, remove, err
 		},
-		Load: bench.Load{Batch: 100, Payload: 64, Slots: 4}, Jobs: 1050, Singles: 50, Callers: 10, Samples: 5, Rate: 200, RateFor: 250 * time.Millisecond,
+		Load: bench.Load{Batch: 50, Payload: 64, Slots: 4}, Jobs: 260, Singles: 50, Callers: 10, Samples: 5, Rate: 200, RateFor: 250 * time.Millisecond,
 	}
 }
 
@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 2*1050 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
+			if want := 2*260 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
 			if r.AtRate == nil || r.SingleMS == nil || r.IdlePickupMS == nil {

@@ -1,7 +1,7 @@
 // Package bench measures Carillon on a user's own machine and database.
 //
 // A Rig is the product as a server wires it (service, dispatcher, worker pool,
-// reaper) over one store, with a handler that does nothing. Phases are a table:
+// upkeep) over one store, with a handler that does nothing. Phases are a table:
 // each gets a rig over a fresh, throwaway store, puts a load on it and notes
 // what came of it in the report. To add one, write a function and a row.
 //

@@ -58,10 +58,13 @@ func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
 	running, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { d.Run(running) })
-	wg.Go(func() { loop.Run(running, quiet, "reaper", nil, reaper.Tick) })
-	wg.Go(func() {
-		loop.Run(running, quiet, "clock", nil, func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) })
-	})
+	for name, tick := range map[string]loop.Tick{
+		"reaper": reaper.Tick,
+		"tidier": (&upkeep.Tidier{Store: store}).Tick,
+		"clock":  func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
+	} {
+		wg.Go(func() { loop.Run(running, quiet, name, nil, tick) })
+	}
 	return &Rig{
 		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer}),
 		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(),
