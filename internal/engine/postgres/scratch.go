@@ -14,6 +14,7 @@ import (
 
 const (
 	scratchPrefix         = "carillon_bench_"
+	scratchTime           = 30 * time.Second // for making a database, which copies another
 	insufficientPrivilege = "42501"
 )
 
@@ -26,6 +27,10 @@ func Scratch(ctx context.Context, server string) (place string, remove func(cont
 		return "", nil, errBadURL
 	}
 	name := scratchPrefix + strings.ToLower(rand.Text()[:12])
+	// Not to be stopped half way: what a cancelled statement has made, nobody would remove.
+	asked := ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratchTime)
+	defer cancel()
 	err = once(ctx, server, "CREATE DATABASE "+name+" TEMPLATE template0 ENCODING 'UTF8'")
 	q := u.Query()
 	switch {
@@ -49,6 +54,9 @@ func Scratch(ctx context.Context, server string) (place string, remove func(cont
 		}
 	default:
 		return "", nil, translate("make a throwaway database", err)
+	}
+	if err := asked.Err(); err != nil {
+		return "", nil, errors.Join(err, remove(ctx))
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), remove, nil

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -115,5 +116,24 @@ func TestScratchThatMayNotBe(t *testing.T) {
 	_, _, err = Scratch(t.Context(), as(t, live, role, "SELECT 1"))
 	if err == nil || !strings.Contains(err.Error(), "want a role with CREATEDB, or with CREATE on the database") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestScratchForACallerWhoLeft(t *testing.T) {
+	live := postgrestest.URL(t)
+	const count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'carillon_bench_%' AND datdba = (SELECT oid FROM pg_roles WHERE rolname = current_user)"
+	u, err := url.Parse(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := "g" + strings.TrimPrefix(u.Path, "/carillon_test")
+	own := as(t, live, role, "ALTER ROLE "+role+" CREATEDB") // so that nobody else's are counted
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := Scratch(ctx, own); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	if n := ask(t, own, count); n != 0 {
+		t.Errorf("%d databases were left behind", n)
 	}
 }
