@@ -27,7 +27,7 @@ func small(url string, wrap func(engine.Store) engine.Store) bench.Options {
 			}
 			return s, remove, err
 		},
-		Load: bench.Load{Batch: 50, Payload: 64, Slots: 4}, Jobs: 260, Singles: 50, Callers: 10, Samples: 5, Rate: 200, RateFor: 250 * time.Millisecond,
+		Load: bench.Load{Batch: 50, Inserters: 3, Payload: 64, Slots: 4}, Jobs: 260, Singles: 50, Callers: 10, Samples: 5, Rate: 200, RateFor: 250 * time.Millisecond,
 	}
 }
 

@@ -24,10 +24,11 @@ import (
 
 // Load is what a rig puts on a store.
 type Load struct {
-	Batch    int           // jobs created at once
-	Payload  int           // bytes of each job's payload
-	Slots    int           // executions run at once
-	Patience time.Duration // how long nothing may end before what is left counts as lost; 0: a minute
+	Batch     int           // jobs created at once
+	Inserters int           // who create batches at the same time; 0: one
+	Payload   int           // bytes of each job's payload
+	Slots     int           // executions run at once
+	Patience  time.Duration // how long nothing may end before what is left counts as lost; 0: a minute
 }
 
 // Rig is the product over one store, as a server wires it, with a handler that does nothing.
@@ -93,13 +94,10 @@ func Payload(n int) []byte {
 	return slices.Concat([]byte(`"`), bytes.Repeat([]byte("x"), n-2), []byte(`"`))
 }
 
-// inserters is how many callers create batches at once: enough that one is made while another is written.
-const inserters = 4
-
 // Insert creates n jobs in batches.
 func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
 	batch := r.load.Batch
-	return each(ctx, inserters, (n+batch-1)/batch, func(ctx context.Context, i int) error {
+	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, i int) error {
 		defs := slices.Repeat([]job.Definition{r.def}, min(batch, n-i*batch))
 		all, _, err := r.Service.CreateJobs(ctx, p, defs, service.Once[[]service.NewJob]{})
 		if err == nil {

@@ -33,7 +33,8 @@ type benchFlags struct {
 }
 
 func benchCommand(open opener) *cobra.Command {
-	f := benchFlags{Options: bench.Options{RateFor: 5 * time.Second}}
+	// Four who insert are enough that one batch is made while another is written.
+	f := benchFlags{Options: bench.Options{RateFor: 5 * time.Second, Load: bench.Load{Inserters: 4}}}
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure throughput and latency on this machine",
 		Long: `Measure how many jobs a second this machine and database insert, work off, and do both of; how soon a job is picked up when
