@@ -39,7 +39,7 @@ test-short: need-go ## Run the short tests, without the race detector; uses Post
 check: test ## Run exactly what CI runs: the same as test
 
 .PHONY: bench
-bench: need-go ## Run the benchmark against PostgreSQL
+bench: need-go ## Run the benchmark against bare SQL, on SQLite and PostgreSQL
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES go run ./test/bench $(ARGS)
 
 .PHONY: fuzz
