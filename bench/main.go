@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	measured, err := rounds(ctx, s, systemsFor(s), progress)
+	measured, err := rounds(ctx, s, systemsFor(s), s.once, progress)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s settings) valid(rest []string) error {
 func unmet(answers []report.Answer) error {
 	missed := 0
 	for _, a := range answers {
-		if !a.Met {
+		if a.Verdict != report.Met {
 			missed++
 		}
 	}

@@ -10,9 +10,12 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
+// measure runs one system once, with as many jobs and with more arguments.
+type measure func(ctx context.Context, sys system, jobs int, more []string) (report.Numbers, error)
+
 // rounds lets the systems take turns. Each run starts with another one, so that neither
 // the drift of the machine nor a place in the order favours any.
-func rounds(ctx context.Context, s settings, systems []system, progress io.Writer) (report.Measured, error) {
+func rounds(ctx context.Context, s settings, systems []system, once measure, progress io.Writer) (report.Measured, error) {
 	results := make([][]report.Numbers, len(systems))
 	failures := make([][]string, len(systems))
 	missing := make([]string, len(systems))
@@ -21,7 +24,7 @@ func rounds(ctx context.Context, s settings, systems []system, progress io.Write
 		if missing[i] = sys.missing(); missing[i] != "" {
 			fmt.Fprintf(progress, "%s: SKIPPED: %s\n", sys.name, missing[i])
 		} else if s.tune {
-			best[i] = tune(ctx, s, sys, progress)
+			best[i] = tune(ctx, sys, max(1, s.jobs/tuningShare), once, progress)
 		}
 	}
 	for run := range s.runs {
@@ -32,7 +35,7 @@ func rounds(ctx context.Context, s settings, systems []system, progress io.Write
 			}
 			fmt.Fprintf(progress, "run %d of %d: %s …\n", run+1, s.runs, systems[i].name)
 			start := time.Now()
-			n, err := once(ctx, s, systems[i], s.jobs, best[i])
+			n, err := once(ctx, systems[i], s.jobs, best[i])
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -67,13 +70,13 @@ func outcome(name string, runs []report.Numbers, missing string, failures []stri
 
 // tune tries each of a system's settings once, on fewer jobs, and answers the best. With
 // two rates to judge by, neither counts more: their product decides.
-func tune(ctx context.Context, s settings, sys system, progress io.Writer) (best []string) {
+func tune(ctx context.Context, sys system, jobs int, once measure, progress io.Writer) (best []string) {
 	most := 0.0
 	for _, variant := range sys.variants {
 		if ctx.Err() != nil {
 			break
 		}
-		n, err := once(ctx, s, sys, max(1, s.jobs/tuningShare), variant)
+		n, err := once(ctx, sys, jobs, variant)
 		if err != nil {
 			fmt.Fprintf(progress, "tuning: %s %s failed: %v\n", sys.name, strings.Join(variant, " "), err)
 			continue
@@ -91,7 +94,7 @@ func tune(ctx context.Context, s settings, sys system, progress io.Writer) (best
 const tuningShare = 2
 
 // once runs one system once, in a place of its own that is gone afterwards.
-func once(ctx context.Context, s settings, sys system, jobs int, more []string) (n report.Numbers, err error) {
+func (s settings) once(ctx context.Context, sys system, jobs int, more []string) (n report.Numbers, err error) {
 	if err := checkpoint(ctx, s.postgres); err != nil {
 		return n, err
 	}
@@ -104,7 +107,8 @@ func once(ctx context.Context, s settings, sys system, jobs int, more []string) 
 			err = fmt.Errorf("clean up: %w", gone)
 		}
 	}()
-	text, err := output(ctx, s, append(sys.command(database, jobs), more...))
+	// Four phases, the ways of inserting, and time to start and stop.
+	text, err := output(ctx, 8*s.limit+time.Minute, append(sys.command(database, jobs), more...))
 	if err != nil {
 		return n, err
 	}

@@ -12,6 +12,7 @@ import pg from "pg";
 
 const payloadBytes = 256;
 const lookEvery = 5; // milliseconds
+const warmUp = 10; // inserts into the idle queue that are not counted
 
 const { values } = parseArgs({
   options: {
@@ -20,7 +21,7 @@ const { values } = parseArgs({
     batch: { type: "string", default: "1000" },
     limit: { type: "string", default: "60" },
     inserters: { type: "string", default: "2" },
-    pickups: { type: "string", default: "300" },
+    pickups: { type: "string", default: "200" },
     threads: { type: "string", default: "1" },
     concurrency: { type: "string", default: "24" },
     "local-queue": { type: "string", default: "500" },
@@ -178,28 +179,34 @@ async function pickup(tally, seq) {
   return seconds(begin, tally.startedAt[seq]) * 1000;
 }
 
-async function bothAndIdlePhase() {
+// withWorkers calls work when the queue is empty and the workers are seen to work: they
+// have done the last of the jobs that the tally is for.
+async function withWorkers(count, work) {
   await clear();
   await settle();
-  const tally = newTally(jobs + pickups + 1);
+  const tally = newTally(count);
   const stop = await startWorkers(tally);
-  await pickup(tally, jobs); // the workers are up when this one is done
-  const start = process.hrtime.bigint();
-  const inserted = await insertAll();
-  const { done, left, at } = await finish(tally, inserted + 1);
-  result.both_per_s = (done - 1) / seconds(start, at);
-  account(tally, inserted, left);
-  if (left > 0) await clear(); // time was up, and what waits would stand before what follows
-  await idlePhase(tally);
+  await pickup(tally, count - 1);
+  await finish(tally, 1);
+  await work(tally);
   await stop();
 }
 
-async function idlePhase(tally) {
+async function both(tally) {
+  const start = process.hrtime.bigint();
+  const inserted = await insertAll();
+  const { done, left, at } = await finish(tally, inserted + 1);
+  result.both_per_s = (done - 1) / seconds(start, at); // one was done before
+  account(tally, inserted, left);
+}
+
+async function idle(tally) {
   const deadline = Date.now() + limit;
   const took = [];
-  for (let i = 0; i < pickups && Date.now() < deadline; i++) {
-    await pause(10 + Math.random() * 20); // of no fixed length, so as to keep no step with timers
-    took.push(await pickup(tally, jobs + 1 + i));
+  for (let i = 0; i < warmUp + pickups && Date.now() < deadline; i++) {
+    const ms = await pickup(tally, i);
+    await finish(tally, i + 2);
+    if (i >= warmUp) took.push(ms);
   }
   took.sort((a, b) => a - b);
   const percentile = (p) => took[Math.max(0, Math.ceil(p * took.length) - 1)];
@@ -207,7 +214,8 @@ async function idlePhase(tally) {
 }
 
 await backlogPhase(await insertPhase());
-await bothAndIdlePhase();
+await withWorkers(jobs + 1, both);
+await withWorkers(warmUp + pickups + 1, idle);
 await utils.release();
 await pool.end();
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,21 +97,20 @@ func (p *asynqPeer) Work(_ context.Context, handle func(seq int)) (func() error,
 
 func (p *asynqPeer) Unfinished(context.Context) (int, error) {
 	info, err := p.inspector.GetQueueInfo(asynqQueue)
-	if errors.Is(err, asynq.ErrQueueNotFound) {
-		return 0, nil
-	}
 	if err != nil {
 		return 0, err
 	}
 	return info.Pending + info.Active + info.Scheduled + info.Retry, nil
 }
 
-// Clear deletes the queue, and with it asynq's counters.
+// Clear deletes what waits. What is done asynq has deleted itself. The queue stays: a
+// client makes it once and never again.
 func (p *asynqPeer) Clear(context.Context) error {
-	err := p.inspector.DeleteQueue(asynqQueue, true)
-	if errors.Is(err, asynq.ErrQueueNotFound) {
-		return nil
+	queues, err := p.inspector.Queues()
+	if err != nil || !slices.Contains(queues, asynqQueue) {
+		return err
 	}
+	_, err = p.inspector.DeleteAllPendingTasks(asynqQueue)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -102,65 +101,71 @@ func (m *measurement) backlog(ctx context.Context) error {
 	return nil
 }
 
-// bothAndIdle times from the first insert to the last recorded end, with the workers
-// running already; and then each insert into the idle queue.
-func (m *measurement) bothAndIdle(ctx context.Context) (err error) {
+// both times from the first insert to the last recorded end, with the workers running already.
+func (m *measurement) both(ctx context.Context) error {
+	return m.withWorkers(ctx, m.Jobs+1, func(t *tally) error {
+		start := time.Now()
+		inserted, err := m.insertAll(ctx, m.way)
+		if err != nil {
+			return err
+		}
+		e, err := m.finish(ctx, t, inserted+1)
+		if err != nil {
+			return err
+		}
+		m.numbers.BothPerS = float64(e.done-1) / e.at.Sub(start).Seconds() // one was done before
+		m.account(t, inserted, e)
+		return nil
+	})
+}
+
+// warmUp is how many inserts into the idle queue are not counted: connections open and statements are prepared.
+const warmUp = 10
+
+// idle inserts one job at a time; the next follows when the end of the last is recorded.
+func (m *measurement) idle(ctx context.Context) error {
+	return m.withWorkers(ctx, warmUp+m.Pickups+1, func(t *tally) error {
+		deadline := time.Now().Add(m.Limit)
+		var took []float64
+		for i := 0; i < warmUp+m.Pickups && time.Now().Before(deadline); i++ {
+			d, err := m.pickup(ctx, t, i)
+			if err != nil {
+				return err
+			}
+			if _, err := m.finish(ctx, t, i+2); err != nil {
+				return err
+			}
+			if i >= warmUp {
+				took = append(took, d.Seconds()*1000)
+			}
+		}
+		m.numbers.IdlePickupMS = report.Pickup{P50: report.Percentile(took, 0.50), P99: report.Percentile(took, 0.99)}
+		return nil
+	})
+}
+
+// withWorkers calls do when the queue is empty and its workers are seen to work: they
+// have done the last of the jobs that the tally is for.
+func (m *measurement) withWorkers(ctx context.Context, jobs int, do func(*tally) error) (err error) {
 	if err := m.peer.Clear(ctx); err != nil {
 		return err
 	}
 	if err := m.peer.Settle(ctx); err != nil {
 		return err
 	}
-	t := newTally(m.Jobs + m.Pickups + 1)
+	t := newTally(jobs)
 	stop, err := m.peer.Work(ctx, t.handle)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	if _, err := m.pickup(ctx, t, m.Jobs); err != nil { // the workers are up when this one is done
+	if _, err := m.pickup(ctx, t, jobs-1); err != nil {
 		return err
 	}
-	start := time.Now()
-	inserted, err := m.insertAll(ctx, m.way)
-	if err != nil {
+	if _, err := m.finish(ctx, t, 1); err != nil {
 		return err
 	}
-	e, err := m.finish(ctx, t, inserted+1)
-	if err != nil {
-		return err
-	}
-	m.numbers.BothPerS = float64(e.done-1) / e.at.Sub(start).Seconds() // one was done before
-	m.account(t, inserted, e)
-	if e.unfinished > 0 {
-		// Time was up: what still waits would stand before what follows.
-		if err := m.peer.Clear(ctx); err != nil {
-			return err
-		}
-	}
-	return m.idle(ctx, t)
-}
-
-func (m *measurement) idle(ctx context.Context, t *tally) error {
-	deadline := time.Now().Add(m.Limit)
-	var took []float64
-	for i := range m.Pickups {
-		if time.Now().After(deadline) {
-			break
-		}
-		// A pause of no fixed length, so that the inserts keep no step with the peer's timers.
-		select {
-		case <-time.After(10*time.Millisecond + rand.N(20*time.Millisecond)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		d, err := m.pickup(ctx, t, m.Jobs+1+i)
-		if err != nil {
-			return err
-		}
-		took = append(took, d.Seconds()*1000)
-	}
-	m.numbers.IdlePickupMS = report.Pickup{P50: report.Percentile(took, 0.50), P99: report.Percentile(took, 0.99)}
-	return nil
+	return do(t)
 }
 
 // pickup inserts one job and answers the time from the call to the handler's start.

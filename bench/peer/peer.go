@@ -64,7 +64,7 @@ func Measure(ctx context.Context, p Peer, c Config) (report.Numbers, error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"insert", m.insert}, {"work off a backlog", m.backlog}, {"insert and work at once, then idle", m.bothAndIdle},
+		{"insert", m.insert}, {"work off a backlog", m.backlog}, {"insert and work at once", m.both}, {"idle pickup", m.idle},
 	} {
 		if err := phase.run(ctx); err != nil {
 			return n, fmt.Errorf("%s: %w", phase.name, err)

@@ -115,18 +115,13 @@ func (f Full) ratioTable(out io.Writer) error {
 func (f Full) targetList(out io.Writer) error {
 	fmt.Fprint(out, "\ntargets\n\n")
 	for _, a := range f.Targets {
-		verdict := "MISSED"
-		if a.Met {
-			verdict = "met"
-		}
-		measured := fmt.Sprintf("%.2f× (%s)", a.Ratio.Value, a.Against)
+		measured := fmt.Sprintf("measured %.2f× (%s)", a.Ratio.Value, a.Against)
 		if a.Ratio.Why != "" {
-			verdict, measured = "UNKNOWN", "no ratio: "+a.Ratio.Why
+			measured = "no ratio: " + a.Ratio.Why
 		} else if a.Note != "" {
-			verdict = "UNKNOWN"
 			measured += "; " + a.Note
 		}
-		if _, err := fmt.Fprintf(out, "  %-7s  %s: want %s, measured %s\n", verdict, a.Target, a.Want, measured); err != nil {
+		if _, err := fmt.Fprintf(out, "  %-7s  %s: want %s, %s\n", a.Verdict, a.Target, a.Want, measured); err != nil {
 			return err
 		}
 	}

@@ -89,12 +89,19 @@ type Answer struct {
 	Want    string `json:"want"`
 	Against string `json:"against,omitempty"` // the peer that the ratio is to
 	Ratio   Ratio  `json:"ratio"`
-	Met     bool   `json:"met"`
+	Verdict string `json:"verdict"`
 	Note    string `json:"note,omitempty"` // a peer that was to be compared and was not
 }
 
-// Answers holds every target against what was measured. A target whose numbers are
-// missing is not met, and says why.
+// The verdicts on a target.
+const (
+	Met     = "met"
+	Missed  = "MISSED"
+	Unknown = "UNKNOWN"
+)
+
+// Answers holds every target against what was measured. One whose numbers are missing
+// is unknown, and says why.
 func Answers(m Measured) []Answer {
 	answers := make([]Answer, len(targets))
 	for i, t := range targets {
@@ -104,7 +111,7 @@ func Answers(m Measured) []Answer {
 }
 
 func (t target) answer(m Measured) Answer {
-	a := Answer{Target: t.name, Want: t.wanted()}
+	a := Answer{Target: t.name, Want: t.wanted(), Verdict: Unknown}
 	ours, missing := m.find(t.ours)
 	if missing != "" {
 		a.Ratio.Why = t.ours + ": " + missing
@@ -127,8 +134,13 @@ func (t target) answer(m Measured) Answer {
 		a.Note = "not compared with " + strings.Join(absent, "; ")
 	}
 	a.Ratio = ratio(t.get(ours), best)
-	// Half an answer meets nothing: the peer that is missing may be the faster one.
-	a.Met = a.Ratio.Why == "" && a.Note == "" && t.holds(a.Ratio.Value)
+	switch {
+	case a.Ratio.Why != "":
+	case !t.holds(a.Ratio.Value):
+		a.Verdict = Missed
+	case a.Note == "": // else the peer that is missing may be the faster one
+		a.Verdict = Met
+	}
 	return a
 }
 
