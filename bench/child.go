@@ -25,7 +25,7 @@ func child(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&address, "database", "", "PostgreSQL URL of an empty database (river), or HOST:PORT of a Redis that may be emptied (asynq)")
 	f.IntVar(&c.Jobs, "jobs", 50_000, "jobs in each phase")
 	f.IntVar(&c.Batch, "batch", 1000, "jobs in one insert")
-	f.IntVar(&c.Inserters, "inserters", 2, "inserts at a time")
+	f.IntVar(&c.Inserters, "inserters", 4, "inserts at a time")
 	f.IntVar(&c.Pickups, "pickups", 200, "inserts into the idle queue")
 	f.DurationVar(&c.Limit, "limit", time.Minute, "the longest that a phase may take")
 	open, err := opener(name, f, &address)

@@ -69,7 +69,7 @@ func outcome(name string, runs []report.Numbers, missing string, failures []stri
 }
 
 // tune tries each of a system's settings once, on fewer jobs, and answers the best. With
-// two rates to judge by, neither counts more: their product decides.
+// three rates to judge by, none counts more: their product decides.
 func tune(ctx context.Context, sys system, jobs int, once measure, progress io.Writer) (best []string) {
 	most := 0.0
 	for _, variant := range sys.variants {
@@ -81,9 +81,9 @@ func tune(ctx context.Context, sys system, jobs int, once measure, progress io.W
 			fmt.Fprintf(progress, "tuning: %s %s failed: %v\n", sys.name, strings.Join(variant, " "), err)
 			continue
 		}
-		fmt.Fprintf(progress, "tuning: %s %s: work %.0f/s, both %.0f/s, idle p50 %.2f ms\n",
-			sys.name, strings.Join(variant, " "), n.WorkPerS, n.BothPerS, n.IdlePickupMS.P50)
-		if score := n.WorkPerS * n.BothPerS; score > most {
+		fmt.Fprintf(progress, "tuning: %s %s: insert %.0f/s, work %.0f/s, both %.0f/s, idle p50 %.2f ms\n",
+			sys.name, strings.Join(variant, " "), n.InsertPerS, n.WorkPerS, n.BothPerS, n.IdlePickupMS.P50)
+		if score := n.InsertPerS * n.WorkPerS * n.BothPerS; score > most {
 			best, most = variant, score
 		}
 	}

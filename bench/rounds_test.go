@@ -126,7 +126,7 @@ func TestTuningKeepsTheBest(t *testing.T) {
 		if rate == 0 {
 			return report.Numbers{}, errors.New("boom")
 		}
-		return report.Numbers{WorkPerS: rate, BothPerS: rate}, nil
+		return report.Numbers{InsertPerS: rate, WorkPerS: rate, BothPerS: rate}, nil
 	}
 	m, err := rounds(t.Context(), settings{runs: 1, jobs: 10, tune: true}, all, once, io.Discard)
 	if want := []string{"[poor] 5", "[best] 5", "[broken] 5", "[fair] 5", "[best] 10"}; err != nil || !slices.Equal(calls, want) {

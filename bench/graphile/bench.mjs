@@ -20,7 +20,7 @@ const { values } = parseArgs({
     jobs: { type: "string", default: "50000" },
     batch: { type: "string", default: "1000" },
     limit: { type: "string", default: "60" },
-    inserters: { type: "string", default: "2" },
+    inserters: { type: "string", default: "4" },
     pickups: { type: "string", default: "200" },
     threads: { type: "string", default: "1" },
     concurrency: { type: "string", default: "24" },

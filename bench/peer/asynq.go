@@ -31,7 +31,7 @@ const asynqQueue = "default"
 
 // OpenAsynq answers asynq on the Redis at address (host:port), which it may empty.
 func OpenAsynq(address string, c AsynqConfig) (Peer, error) {
-	p := &asynqPeer{config: c, redis: asynq.RedisClientOpt{Addr: address, PoolSize: c.Enqueuers + c.Servers*4 + 8}}
+	p := &asynqPeer{config: c, redis: asynq.RedisClientOpt{Addr: address, PoolSize: 4*c.Enqueuers + 8*c.Servers}}
 	p.client, p.inspector = asynq.NewClient(p.redis), asynq.NewInspector(p.redis)
 	if err := p.client.Ping(); err != nil {
 		p.Close()
