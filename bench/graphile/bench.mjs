@@ -208,6 +208,7 @@ async function idle(tally) {
     await finish(tally, i + 2);
     if (i >= warmUp) took.push(ms);
   }
+  result.picked = took.length;
   took.sort((a, b) => a - b);
   const percentile = (p) => took[Math.max(0, Math.ceil(p * took.length) - 1)];
   result.idle_pickup_ms = { p50: percentile(0.5), p99: percentile(0.99) };
@@ -223,5 +224,5 @@ const version = JSON.parse(readFileSync(new URL("./node_modules/graphile-worker/
 result.rss_mb = process.resourceUsage().maxRSS / 1024;
 result.settings =
   `graphile-worker ${version} on Node ${process.versions.node}, ${threads} threads with concurrentJobs ${settings.concurrentJobs}, ` +
-  `localQueue.size ${settings.localQueue}, completeJobBatchDelay ${settings.completeDelay}, ${inserters} inserters with batches of ${batch}`;
+  `localQueue.size ${settings.localQueue}, completeJobBatchDelay ${settings.completeDelay}, ${result.picked} idle pickups, ${inserters} inserters with batches of ${batch}`;
 console.log(JSON.stringify(result));

@@ -24,6 +24,7 @@ type measurement struct {
 	numbers *report.Numbers
 	way     Way // the fastest
 	backed  int // jobs waiting after the insert phase
+	picked  int // pickups that there was time for
 }
 
 // insert measures each way on an empty queue and leaves the last one's jobs as the backlog.
@@ -139,6 +140,7 @@ func (m *measurement) idle(ctx context.Context) error {
 				took = append(took, d.Seconds()*1000)
 			}
 		}
+		m.picked = len(took)
 		m.numbers.IdlePickupMS = report.Pickup{P50: report.Percentile(took, 0.50), P99: report.Percentile(took, 0.99)}
 		return nil
 	})

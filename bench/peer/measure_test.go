@@ -124,7 +124,7 @@ func TestMeasure(t *testing.T) {
 		if p := n.IdlePickupMS; p.P50 < 1 || p.P99 > 3 {
 			t.Errorf("idle pickup: got %+v, want 1 to 3 ms", p)
 		}
-		if n.Lost != 0 || n.Doubled != 0 || n.Settings != "none" {
+		if n.Lost != 0 || n.Doubled != 0 || n.Settings != "none, 20 idle pickups" {
 			t.Errorf("got %+v, want nothing lost or doubled", n)
 		}
 	})

@@ -70,7 +70,7 @@ func Measure(ctx context.Context, p Peer, c Config) (report.Numbers, error) {
 			return n, fmt.Errorf("%s: %w", phase.name, err)
 		}
 	}
-	n.Settings, n.RSSMB = p.Settings(), peakMB()
+	n.Settings, n.RSSMB = fmt.Sprintf("%s, %d idle pickups", p.Settings(), m.picked), peakMB()
 	return n, nil
 }
 
