@@ -46,3 +46,52 @@ func daysIn(year, month uint32) uint32 {
 	}
 	return monthDays[month]
 }
+
+// month is one month of one year.
+type month struct {
+	first uint32 // its first day
+	month uint8  // from 0
+	shape uint8  // its place among the shapes
+}
+
+// Months are counted from January of the year 0. Those of the years in which schedules live are laid out, for
+// dividing a day number by the lengths of years and months is most of what a search for a day costs.
+const (
+	tableMonth  = 1969 * 12
+	tableMonths = (2106 - 1969) * 12
+)
+
+var monthTable = func() (t [tableMonths]month) {
+	for i := range t {
+		t[i] = makeMonth(tableMonth + uint32(i))
+	}
+	return t
+}()
+
+func makeMonth(i uint32) month {
+	y, m := i/12, i%12
+	first := firstOf(y, m)
+	return month{first: first, month: uint8(m), shape: uint8(shape(daysIn(y, m), weekday(first)))}
+}
+
+func monthAt(i uint32) month {
+	if i-tableMonth < tableMonths {
+		return monthTable[i-tableMonth]
+	}
+	return makeMonth(i)
+}
+
+// monthOf is the month that holds a day.
+func monthOf(day uint32) uint32 {
+	const begin, end = 719103, 769141 // 1969-01-01, 2106-01-01
+	if day < begin+365 || day >= end-31 {
+		y, m, _ := civil(day)
+		return y*12 + m
+	}
+	// 2^17/4306 is the mean length of a month; three days less, and the guess is never too late.
+	i := (day - begin - 3) * 4306 >> 17
+	for monthTable[i+1].first <= day {
+		i++
+	}
+	return tableMonth + i
+}

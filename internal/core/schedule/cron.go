@@ -65,6 +65,7 @@ const (
 	maxInstant = 253402300799 // 9999-12-31T23:59:59Z
 	searchYear = 41           // the rarest day, a 29 February on a given weekday, comes within 40 years
 	never      = uint64(1) << 62
+	everyDay   = 1<<7 - 1
 )
 
 // Next is the earliest firing after an instant, in UTC and whole seconds; false when there is none before the year 10000.
@@ -127,17 +128,18 @@ func (c *Cron) madeUp(s span) bool {
 // nextLocal is the first matching local second at or after one.
 func (c *Cron) nextLocal(at uint64) uint64 {
 	from := uint32(at / daySeconds)
-	day, ok := c.nextDay(from)
-	if day == from && ok {
-		if tod, ok := c.timeOfDay(uint32(at % daySeconds)); ok {
-			return uint64(day)*daySeconds + uint64(tod)
-		}
-		day, ok = c.nextDay(from + 1)
-	}
+	tod, ok := c.timeOfDay(uint32(at - uint64(from)*daySeconds))
 	if !ok {
+		from++ // so that one search for a day is enough
+	}
+	day, found := c.nextDay(from)
+	if !found {
 		return never
 	}
-	return uint64(day)*daySeconds + uint64(c.first)
+	if !ok || day != from {
+		tod = c.first
+	}
+	return uint64(day)*daySeconds + uint64(tod)
 }
 
 // timeOfDay is the first matching second of a day at or after one.
@@ -161,25 +163,28 @@ func (c *Cron) timeOfDay(at uint32) (uint32, bool) {
 
 // nextDay is the first matching day at or after one.
 func (c *Cron) nextDay(day uint32) (uint32, bool) {
+	if c.week == everyDay {
+		return day, true
+	}
 	if c.week != 0 {
 		twice := c.week | c.week<<7
 		return day + uint32(bits.TrailingZeros32(twice>>weekday(day))), true
 	}
-	year, month, date := civil(day)
-	first := day - date
-	for end := year + searchYear; year <= end; {
-		if c.month>>month&1 != 0 {
-			n := daysIn(year, month)
-			if days := c.days[shape(n, weekday(first))] >> date; days != 0 {
-				return first + date + uint32(bits.TrailingZeros32(days)), true
+	i := monthOf(day)
+	m := monthAt(i)
+	date := day - m.first
+	for end := i + searchYear*12; i <= end; date = 0 {
+		if c.month>>m.month&1 != 0 {
+			if days := c.days[m.shape] >> date; days != 0 {
+				return m.first + date + uint32(bits.TrailingZeros32(days)), true
 			}
 		}
-		if rest := c.month >> month >> 1; rest != 0 {
-			month += 1 + uint32(bits.TrailingZeros32(rest))
+		if rest := c.month >> m.month >> 1; rest != 0 {
+			i += 1 + uint32(bits.TrailingZeros32(rest))
 		} else {
-			year, month = year+1, uint32(bits.TrailingZeros32(c.month))
+			i += 12 - uint32(m.month) + uint32(bits.TrailingZeros32(c.month))
 		}
-		first, date = firstOf(year, month), 0
+		m = monthAt(i)
 	}
 	return 0, false
 }

@@ -130,14 +130,17 @@ func TestDaysAgainstReference(t *testing.T) {
 	})
 }
 
-// TestCivil compares the arithmetic of days with the time package's, day by day over more than a cycle.
+// TestCivil compares the arithmetic of days with the time package's, day by day over 24 centuries.
 func TestCivil(t *testing.T) {
 	at := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
-	for range 420 * 366 {
+	for range 2400 * 366 {
 		day := uint32(at.Unix()/daySeconds + epochDay)
 		y, m, d := civil(day)
 		if int(y) != at.Year() || int(m)+1 != int(at.Month()) || int(d)+1 != at.Day() || weekday(day) != uint32(at.Weekday()) || firstOf(y, m)+d != day {
 			t.Fatalf("%v is day %d: %d-%d-%d, weekday %d", at, day, y, m+1, d+1, weekday(day))
+		}
+		if i := monthOf(day); i != y*12+m || monthAt(i) != makeMonth(i) || monthAt(i).first+d != day {
+			t.Fatalf("%v is in month %d, which is %v", at, i, monthAt(i))
 		}
 		at = at.AddDate(0, 0, 1)
 	}
