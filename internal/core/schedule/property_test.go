@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"math/bits"
 	"strings"
 	"testing"
 	"time"
@@ -146,24 +145,28 @@ func TestCivil(t *testing.T) {
 	}
 }
 
-// TestZoneTable compares the tables with the time package, at and around every change.
+// TestZoneTable compares the tables with the time package: at and around every change, and before and after what is laid out.
 func TestZoneTable(t *testing.T) {
+	names := []string{"Africa/Lagos", "Africa/Casablanca", "Etc/GMT+5"}
 	for _, ch := range changes {
-		z := zone(t, ch.zone)
-		if n := len(z.spans); bits.Len(uint(n)) > 12 {
-			t.Errorf("%s has %d spans", z, n)
-		}
+		names = append(names, ch.zone)
+	}
+	for _, name := range names {
+		z := zone(t, name)
+		at := []int64{minInstant, -3e9, -1.6e9, -1, 0, tableEnd - 1, tableEnd, tableEnd + 1e9, maxInstant}
 		for i, s := range z.spans {
 			if i > 0 && (s.lo != z.spans[i-1].hi || s.prev != z.spans[i-1].off || s.off == s.prev) {
 				t.Errorf("%s: span %d does not follow the one before it", z, i)
 			}
-			for _, at := range []int64{s.lo, s.hi - 1, s.hi} {
-				if at <= 0 || at >= tableEnd {
-					continue
-				}
-				if _, off := time.Unix(at, 0).In(z.loc).Zone(); z.at(at).off != int64(off) {
-					t.Errorf("%s at %d: offset %d, want %d", z, at, z.at(at).off, off)
-				}
+			at = append(at, s.lo, s.hi-1, s.hi)
+		}
+		for _, at := range at {
+			if at < minInstant || at > maxInstant {
+				continue
+			}
+			_, off := time.Unix(at, 0).In(z.loc).Zone()
+			if s := z.at(at); s.off != int64(off) || at < s.lo || at >= s.hi {
+				t.Errorf("%s at %d: %v, want the offset %d", z, at, s, off)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 type Zone struct {
 	name  string
 	loc   *time.Location
+	fixed bool // there is one offset, and always was
 	spans []span
 	index [tableEnd >> indexShift]uint16 // the span in which each stretch of 2^22 seconds (48 days) begins
 }
@@ -44,6 +45,7 @@ func NewZone(loc *time.Location) *Zone {
 		}
 		t = s.hi
 	}
+	z.fixed = z.spans[0].lo == farPast && z.spans[0].hi == farFuture
 	i := 0
 	for b := range z.index {
 		for z.spans[i].hi <= int64(b)<<indexShift {
@@ -80,6 +82,9 @@ func (z *Zone) ask(t int64) span {
 
 // at is the span that holds an instant.
 func (z *Zone) at(t int64) span {
+	if z.fixed {
+		return z.spans[0]
+	}
 	if uint64(t) >= tableEnd {
 		return z.ask(t)
 	}
