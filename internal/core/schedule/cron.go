@@ -40,15 +40,14 @@ func compile(expression string, o Options, w written) (*Cron, error) {
 	return c, nil
 }
 
-// neverFires names the day field that the months, or the other day field, rule out.
+// neverFires names the days that the months, or the other day field, rule out. It is never the weekdays alone: some
+// February has five of each.
 func neverFires(w written) error {
-	f, why := w.date, "none of the months has such a day"
-	if w.date.plain() {
-		f = w.week
-	} else if !w.week.plain() {
-		why = "no day satisfies both day fields"
+	why := "none of the months has such a day"
+	if !w.week.plain() {
+		why = "no day of the months satisfies both day fields"
 	}
-	return wrong(f.unit.name, f.text, f.pos, "a day that comes: this expression never fires", why)
+	return wrong(dates.name, w.date.text, w.date.pos, "a day that comes: this expression never fires", why)
 }
 
 // String is the expression as it was written.

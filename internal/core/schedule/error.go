@@ -9,7 +9,7 @@ import (
 
 // Error says what is wrong with an expression, a zone or another part of a schedule, and where.
 type Error struct {
-	Field    string // "day-of-week", "expression", "zone", "day", "every", "n"
+	Field    string // "day-of-week", "expression", "timezone", "day", "every", …
 	Value    string // the item that is wrong, ready to be shown
 	Position int    // of the item in the expression, counted in bytes from 1; 0 where there is none
 	Want     string // what would be right

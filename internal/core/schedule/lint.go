@@ -55,9 +55,13 @@ func lintSteps(f field) []Warning {
 		case it.step > length:
 			out = append(out, Warning{LintStepTooLarge, f.unit.name, fmt.Sprintf(
 				"%s %s: the step is larger than the range, so only %d is left", f.unit.name, it.text, first)})
-		case values%it.step != 0 && (values == f.unit.size || length%it.step != 0):
+		case values%it.step == 0:
+		case values == f.unit.size:
 			out = append(out, Warning{LintStepUneven, f.unit.name, fmt.Sprintf(
 				"%s %s: %d does not divide the range evenly; the count starts anew at %d, so the last step is shorter", f.unit.name, it.text, it.step, first)})
+		case length%it.step != 0:
+			out = append(out, Warning{LintStepUneven, f.unit.name, fmt.Sprintf(
+				"%s %s: %d does not divide the range evenly, so its end is never reached", f.unit.name, it.text, it.step)})
 		}
 	}
 	return out

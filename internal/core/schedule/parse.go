@@ -57,7 +57,7 @@ func Parse(expression string, o Options) (*Cron, error) {
 func take(expression string, day Day) (written, error) {
 	var w written
 	if day != Vixie && day != Either && day != Both {
-		return w, wrong("day", string(day), 0, "vixie, or, and", "")
+		return w, wrong("day", string(day), 0, `"vixie", "or" or "and"`, "")
 	}
 	if len(expression) > maxExpression {
 		return w, wrong("expression", expression, 0, fmt.Sprintf("at most %d bytes", maxExpression), "")

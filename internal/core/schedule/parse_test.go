@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -39,7 +40,7 @@ func TestParseErrors(t *testing.T) {
 		{"0 0 * 1#2 *", "", "month", "1#2", 7, "# belongs to the day-of-week"},
 		{"0 0 30 2 *", "", "day-of-month", "30", 5, "never fires"},
 		{"0 0 L-30 2 *", "", "day-of-month", "L-30", 5, "never fires"},
-		{"0 0 1 * 1#2", Both, "day-of-month", "1", 5, "no day satisfies both"},
+		{"0 0 1 * 1#2", Both, "day-of-month", "1", 5, "satisfies both"},
 		{"* * * *", "", "expression", "* * * *", 0, "there are 4 fields"},
 		{"* * * * * * *", "", "expression", "* * * * * * *", 13, "a year cannot be given"},
 		{" ", "", "expression", " ", 0, "it is empty"},
@@ -55,7 +56,7 @@ func TestParseErrors(t *testing.T) {
 		{"0 0 * *\n*", "", "expression", `0 0 * *\u000a*`, 8, "ASCII"},
 		{strings.Repeat(" ", 257), "", "expression", strings.Repeat(" ", 100) + "…", 0, "256 bytes"},
 		{strings.Repeat("1,", 64) + "1 * * * *", "", "minute", strings.Repeat("1,", 50) + "…", 1, "at most 64 items"},
-		{"* * * * *", "both", "day", "both", 0, "vixie, or, and"},
+		{"* * * * *", "both", "day", "both", 0, `"vixie", "or" or "and"`},
 	} {
 		_, err := Parse(x.expr, Options{Day: x.day})
 		var e *Error
@@ -149,6 +150,18 @@ func TestCacheShares(t *testing.T) {
 	if _, err := zones.Cron("61 * * * *", "", ""); err == nil {
 		t.Error("a wrong expression is cached")
 	}
+	var all sync.WaitGroup
+	fresh := NewCache(time.LoadLocation)
+	for i := range 8 {
+		all.Go(func() {
+			for k := range 50 {
+				if _, err := fresh.Cron(strconv.Itoa(k)+" * * * *", changes[(i+k)%len(changes)].zone, ""); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 	full := NewCache(time.LoadLocation)
 	for i := range maxCrons {
 		full.crons[cronKey{zone: strconv.Itoa(i)}] = a

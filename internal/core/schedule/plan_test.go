@@ -36,6 +36,7 @@ func TestInterval(t *testing.T) {
 		{Plan{Every: 90 * time.Second, Anchor: anchor}, "2026-01-01T00:01:39.9Z", "01-01T00:01:40"},
 		{Plan{Every: time.Hour, Start: anchor}, "2025-01-01T00:00:00Z", "01-01T01:00:10"},
 		{Plan{Every: time.Hour}, "2025-01-01T00:00:05Z", "01-01T01:00:05"},
+		{Plan{Every: time.Hour, Anchor: anchor, Calendar: calendar(t, Exclusions{Dates: []Date{{2026, 1, 1}}})}, "2025-01-01T00:00:05Z", "01-02T00:00:10"},
 		{Plan{Every: time.Hour, Anchor: anchor, End: utc("2026-01-01T02:00:10Z")}, "2025-01-01T00:00:05Z", "01-01T01:00:10 end"},
 		{Plan{Cron: mustParse(t, "@every 1h"), Anchor: anchor}, "2026-01-01T05:00:00Z", "01-01T05:00:10 01-01T06:00:10"},
 		{Plan{Every: time.Hour, Anchor: utc("9999-12-31T23:30:00Z")}, "2026-01-01T05:00:00Z", "end"},

@@ -14,16 +14,27 @@ var changes = []struct {
 	zone string
 	at   time.Time // a few hours before
 }{
-	{"America/New_York", utc("2026-03-08T03:00:00Z")}, {"America/New_York", utc("2026-11-01T03:00:00Z")},
-	{"Europe/Berlin", utc("2026-03-28T22:00:00Z")}, {"Europe/Berlin", utc("2026-10-24T22:00:00Z")},
-	{"Australia/Lord_Howe", utc("2026-10-03T12:00:00Z")}, {"Australia/Lord_Howe", utc("2026-04-04T11:00:00Z")},
-	{"America/Sao_Paulo", utc("2018-11-03T23:00:00Z")}, {"America/Sao_Paulo", utc("2018-02-17T22:00:00Z")},
-	{"Africa/Cairo", utc("2026-04-23T18:00:00Z")}, {"Africa/Cairo", utc("2026-10-29T16:00:00Z")},
-	{"Asia/Beirut", utc("2026-03-28T18:00:00Z")}, {"America/Santiago", utc("2026-09-06T00:00:00Z")},
-	{"Antarctica/Troll", utc("2026-03-28T22:00:00Z")}, {"Antarctica/Troll", utc("2026-10-24T22:00:00Z")},
-	{"Pacific/Apia", utc("2011-12-30T04:00:00Z")}, {"Asia/Pyongyang", utc("2018-05-04T12:00:00Z")},
-	{"Pacific/Kwajalein", utc("1993-08-21T06:00:00Z")}, {"Asia/Kathmandu", utc("1985-12-31T15:00:00Z")},
-	{"Asia/Kathmandu", utc("2026-03-08T03:00:00Z")}, {"UTC", utc("2026-02-27T22:00:00Z")}, {"Europe/London", utc("2150-03-28T20:00:00Z")},
+	{"America/New_York", utc("2026-03-08T03:00:00Z")},
+	{"America/New_York", utc("2026-11-01T03:00:00Z")},
+	{"Europe/Berlin", utc("2026-03-28T22:00:00Z")},
+	{"Europe/Berlin", utc("2026-10-24T22:00:00Z")},
+	{"Australia/Lord_Howe", utc("2026-10-03T12:00:00Z")},
+	{"Australia/Lord_Howe", utc("2026-04-04T11:00:00Z")},
+	{"America/Sao_Paulo", utc("2018-11-03T23:00:00Z")},
+	{"America/Sao_Paulo", utc("2018-02-17T22:00:00Z")},
+	{"Africa/Cairo", utc("2026-04-23T18:00:00Z")},
+	{"Africa/Cairo", utc("2026-10-29T16:00:00Z")},
+	{"Asia/Beirut", utc("2026-03-28T18:00:00Z")},
+	{"America/Santiago", utc("2026-09-06T00:00:00Z")},
+	{"Antarctica/Troll", utc("2026-03-28T22:00:00Z")},
+	{"Antarctica/Troll", utc("2026-10-24T22:00:00Z")},
+	{"Pacific/Apia", utc("2011-12-30T04:00:00Z")},
+	{"Asia/Pyongyang", utc("2018-05-04T12:00:00Z")},
+	{"Pacific/Kwajalein", utc("1993-08-21T06:00:00Z")},
+	{"Asia/Kathmandu", utc("1985-12-31T15:00:00Z")},
+	{"Asia/Kathmandu", utc("2026-03-08T03:00:00Z")},
+	{"UTC", utc("2026-02-27T22:00:00Z")},
+	{"Europe/London", utc("2150-03-28T20:00:00Z")},
 }
 
 func utc(s string) time.Time {
@@ -58,7 +69,7 @@ var (
 	dayModes  = rapid.SampledFrom([]Day{Vixie, Either, Both})
 )
 
-// TestAgainstReference walks the clock for three days around a change, and compares.
+// TestAgainstReference walks the clock around a change, and compares.
 func TestAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ch := rapid.SampledFrom(changes).Draw(t, "change")
@@ -68,10 +79,10 @@ func TestAgainstReference(t *testing.T) {
 		}
 		hour := fieldOf(0, 4, "22-2", "23", "0-23", "1-3", "*/2")
 		fields := []string{fieldOf(0, 59, "0-59").Draw(t, "minute"), hour.Draw(t, "hour"), "*", "*", "*"}
-		length := 60 * time.Hour
+		length := 36 * time.Hour
 		if rapid.IntRange(0, 3).Draw(t, "seconds") == 0 {
 			fields = append([]string{fieldOf(0, 59).Draw(t, "second")}, fields...)
-			length = 5 * time.Hour
+			length = 3 * time.Hour
 		}
 		if n := len(fields); rapid.Bool().Draw(t, "dates") {
 			fields[n-3], fields[n-1] = dateField.Draw(t, "date"), weekField.Draw(t, "week")

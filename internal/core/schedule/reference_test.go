@@ -13,6 +13,7 @@ type reference struct {
 	six    bool
 	day    Day
 	loc    *time.Location
+	opened [3]bool // what openField says of second, minute and hour
 }
 
 func newReference(expr string, day Day, loc *time.Location) reference {
@@ -22,6 +23,9 @@ func newReference(expr string, day Day, loc *time.Location) reference {
 		f = append([]string{"0"}, f...)
 	}
 	r.fields = f
+	for i := range r.opened {
+		r.opened[i] = r.openField(i)
+	}
 	return r
 }
 
@@ -42,14 +46,14 @@ func (r reference) next(from, until time.Time) time.Time {
 
 func (r reference) fires(t time.Time, step time.Duration) bool {
 	here, before := wallTime(t.In(r.loc)), wallTime(t.Add(-step).In(r.loc))
-	if !r.open(2) {
+	if !r.opened[2] {
 		for lost := before.Add(step); lost.Before(here); lost = lost.Add(step) {
 			if r.matches(lost) {
 				return true
 			}
 		}
 	}
-	return r.matches(here) && (r.open(2) || r.open(1) || r.six && r.open(0) || !r.seenBefore(t))
+	return r.matches(here) && (r.opened[2] || r.opened[1] || r.six && r.opened[0] || !r.seenBefore(t))
 }
 
 // wallTime is what the clock shows, as if it were UTC.
@@ -69,7 +73,7 @@ func (r reference) seenBefore(t time.Time) bool {
 
 var referenceUnits = []struct{ min, max, count int }{{0, 59, 60}, {0, 59, 60}, {0, 23, 24}, {1, 31, 31}, {1, 12, 12}, {0, 6, 7}}
 
-func (r reference) open(i int) bool {
+func (r reference) openField(i int) bool {
 	all := true
 	for v := referenceUnits[i].min; v <= referenceUnits[i].max; v++ {
 		all = all && r.matchField(i, v, time.Time{})
