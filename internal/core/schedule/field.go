@@ -265,6 +265,9 @@ func (f field) mask() uint64 {
 		if it.kind >= kindLast {
 			continue
 		}
+		if it.kind == kindAll && it.step == 1 {
+			return 1<<f.unit.size - 1
+		}
 		first, length := f.unit.bounds(it)
 		for i := 0; i <= length; i += it.step {
 			m |= 1 << ((first - f.unit.min + i) % f.unit.size)
@@ -275,7 +278,7 @@ func (f field) mask() uint64 {
 
 // open says whether a time field keeps its pace through a change of the clocks.
 func (f field) open() bool {
-	return f.mask() == 1<<f.unit.size-1 || slices.ContainsFunc(f.items, func(it item) bool { return it.kind == kindAll || it.kind == kindFrom })
+	return slices.ContainsFunc(f.items, func(it item) bool { return it.kind == kindAll || it.kind == kindFrom }) || f.mask() == 1<<f.unit.size-1
 }
 
 // plain says whether a field is exactly * or ?.
