@@ -14,7 +14,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench and bench-peers.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers and bench-cron.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -46,6 +46,9 @@ bench: need-go ## Run the benchmark against bare SQL, on SQLite and PostgreSQL
 bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 	@bench/setup
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES go -C bench run . $(ARGS)
+.PHONY: bench-cron
+bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
+	@cd test/cronbench && go run . $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
