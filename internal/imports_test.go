@@ -31,6 +31,7 @@ const (
 var table = map[string]rule{
 	"internal/core/tenant":   {why: "core is pure: the standard library only"},
 	"internal/core/job":      {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
+	"internal/core/pick":     {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
 	"internal/clock":      {why: "a leaf"},

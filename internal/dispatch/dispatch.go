@@ -90,23 +90,16 @@ type Dispatcher struct {
 // session is what a dispatcher knows of a worker that it serves.
 type session struct {
 	worker    job.Worker
-	local     bool                 // it claims here and nowhere else
-	held      map[job.Token]*given // what it was given here
-	suspect   bool                 // a lease for it was not answered: it may hold what nobody was told of
-	since     time.Time            // when it came to be served here, by the store's clock
-	asked     bool                 // whether it holds what another server gave it and it never heard of was looked for
+	local     bool              // it claims here and nowhere else
+	held      map[job.Token]int // how many executions it was given here under each token
+	suspect   bool              // local, and a lease for it was not answered: it may hold what nobody was told of
+	compared  time.Time         // when what it says it holds was last compared with what it was given, by the store's clock
 	completed int64
 	failed    int64
 }
 
-// given is what a session was given under one token.
-type given struct {
-	left int // executions that have not ended
-	at   time.Time
-}
-
-func newSession(w job.Worker, local bool, now time.Time) *session {
-	return &session{worker: w, local: local, held: map[job.Token]*given{}, since: now}
+func newSession(w job.Worker, local bool) *session {
+	return &session{worker: w, local: local, held: map[job.Token]int{}}
 }
 
 // New makes a dispatcher over a store whose clock is given.
@@ -164,7 +157,7 @@ func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) err
 	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
 		return err
 	}
-	d.remember(newSession(w, local, d.clock.Now()))
+	d.remember(newSession(w, local))
 	return nil
 }
 
@@ -208,7 +201,7 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	case err != nil:
 		return job.Worker{}, err
 	}
-	d.remember(newSession(w, false, d.clock.Now()))
+	d.remember(newSession(w, false))
 	return w, nil
 }
 
@@ -272,34 +265,22 @@ func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, 
 	return out, nil
 }
 
-// unheard says whether a worker outside this process may hold what it never heard of, since the answer to its claim was
-// lost: given here more than a lease's time ago and not named by this beat, given under a lease that was not answered,
-// or given by another server before it came here. It says which tokens to spare, and what was given since when.
+// unheard says whether it is to be found out what a worker outside this process holds without knowing, which tokens it
+// named, and before when it was given what it must have named: the answer to a claim may be lost after the lease, here or
+// with the server that gave it, while the session lives on.
 func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Token, before time.Time, ok bool) {
-	now := d.clock.Now()
-	before = now.Add(-d.cfg.LeaseTTL)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.known[w]
-	if s == nil || s.local {
+	now := d.clock.Now()
+	if s == nil || s.local || now.Sub(s.compared) < d.cfg.LeaseTTL {
 		return nil, before, false
 	}
+	s.compared, before = now, now.Add(-d.cfg.LeaseTTL)
 	for _, l := range named {
 		keep = append(keep, l.Token)
 	}
-	if s.suspect {
-		return keep, time.Time{}, true
-	}
-	if !s.asked && !s.since.After(before) {
-		s.asked, ok = true, true
-	}
-	for t, g := range s.held {
-		if g.at.Before(before) && !slices.Contains(keep, t) {
-			delete(s.held, t)
-			ok = true
-		}
-	}
-	return keep, before, ok
+	return keep, before, true
 }
 
 // disown returns what a session holds beyond what is known of, of what it was given before an instant; zero: at any time.
@@ -309,7 +290,7 @@ func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Toke
 		return err
 	}
 	d.mu.Lock()
-	if s := d.known[w]; s != nil {
+	if s := d.known[w]; s != nil && before.IsZero() {
 		s.suspect = false
 	}
 	d.mu.Unlock()
@@ -430,7 +411,11 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 			if !ok {
 				h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
 			}
-			fs = append(fs, job.Finish{Outcome: o, Then: job.Decide(h, o, now), Worker: r.worker})
+			then := job.Decide(h, o, now)
+			if then.Move == job.Late && o.Error == nil {
+				o.Error = &job.Error{Type: job.TimeoutError, Message: "the execution ran out of its total time"}
+			}
+			fs = append(fs, job.Finish{Outcome: o, Then: then, Worker: r.worker})
 		}
 	}
 	return fs, held, nil
@@ -453,10 +438,8 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 	}
 	s.completed, s.failed = s.completed+completed, s.failed+failed
 	for _, l := range ls {
-		if g := s.held[l.Token]; g != nil {
-			if g.left--; g.left <= 0 {
-				delete(s.held, l.Token)
-			}
+		if s.held[l.Token]--; s.held[l.Token] <= 0 {
+			delete(s.held, l.Token)
 		}
 	}
 }

@@ -384,8 +384,11 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := d.Beat(t.Context(), w1, Sign{Held: []job.Lease{known[0].Lease}}); err != nil {
-			t.Fatal(err)
+		for range 8 { // what it does not name a whole lease later it was never told of
+			if _, err := d.Beat(t.Context(), w1, Sign{Held: []job.Lease{known[0].Lease}}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Second)
 		}
 		as, err := d.Claim(t.Context(), w1, 5)
 		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {

@@ -39,13 +39,14 @@ type fakeStore struct {
 	tenants  []tenant.Tenant
 	buckets  map[string]time.Time // when each is full
 	draws    int
+	given    map[job.Lease]time.Time
 	disowned []time.Time // what Disown was told
 	drain    bool
 	orders   []job.Order
 }
 
 func newFake(now func() time.Time) *fakeStore {
-	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}, buckets: map[string]time.Time{}}
+	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}, buckets: map[string]time.Time{}, given: map[job.Lease]time.Time{}}
 }
 
 func (f *fakeStore) add(rs ...job.Ready) {
@@ -181,7 +182,7 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant, _ engine.Fence) 
 			}
 			delete(f.free, id)
 			l := job.Lease{Execution: id, Token: f.token}
-			f.held[l] = r
+			f.held[l], f.given[l] = r, f.now()
 			out = append(out, job.Attempt{Lease: l, LeasedAt: f.now()})
 		}
 	}
@@ -198,7 +199,7 @@ func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, 
 	f.disowned = append(f.disowned, before)
 	var out []job.Ready
 	for l, r := range f.held {
-		if !slices.Contains(keep, l.Token) {
+		if !slices.Contains(keep, l.Token) && (before.IsZero() || f.given[l].Before(before)) {
 			delete(f.held, l)
 			f.free[r.ID] = r
 			out = append(out, r)

@@ -402,13 +402,9 @@ func (m *matcher) hand(as []job.Attempt, gs []grant) {
 			}
 			m.win.picker.Started(a.Lease, r)
 			parts[i] = append(parts[i], *a)
-			if s == nil {
-				continue
+			if s != nil {
+				s.held[a.Token]++
 			}
-			if s.held[a.Token] == nil {
-				s.held[a.Token] = &given{at: a.LeasedAt}
-			}
-			s.held[a.Token].left++
 		}
 	}
 	m.d.counts.Store(m.win.picker.Counts()) // before anybody can report
@@ -444,7 +440,7 @@ func (m *matcher) fail(gs []grant, err error) {
 		case errors.Is(err, engine.ErrSession):
 			delete(m.d.known, g.claim.worker.ID)
 		default:
-			s.suspect = true
+			s.suspect = s.local
 		}
 	}
 	m.d.mu.Unlock()
