@@ -25,7 +25,7 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) ([]jo
 		r := reader{values: rows.RawValues()}
 		a := job.Attempt{
 			Lease: job.Lease{Execution: r.uuid(), Token: job.Token(r.int8())}, Job: r.uuid(), JobName: r.text(), Tenant: tenant.ID(r.text()),
-			Trigger: job.Trigger(r.int2()), Number: r.int4(), MaxAttempts: r.int4(), ScheduledAt: r.time(), DueAt: r.time(), LeasedAt: r.time(),
+			Trigger: job.Trigger(r.int2()), Number: r.int4(), MaxAttempts: r.int4(), ScheduledAt: r.time(), DueAt: r.time(), LeasedAt: r.time(), StartedAt: r.time(),
 		}
 		target := r.bytes()
 		a.Payload = slices.Clone(r.bytes())

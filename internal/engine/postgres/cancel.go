@@ -22,7 +22,11 @@ const (
 		SELECT count(*) FROM gone`
 	askSQL = `
 		WITH asked AS (
-			UPDATE live v SET cancel_at = now(), cancel_ending = $2 WHERE v.id = $1 AND v.lease > 0 AND v.cancel_at IS NULL RETURNING v.worker, v.id, v.lease
+			UPDATE live v SET cancel_at = now(), cancel_ending = $2 WHERE v.id = $1 AND v.lease > 0 AND v.cancel_at IS NULL
+			RETURNING v.worker, v.id, v.lease, v.tenant, v.attempt
+		), told AS (
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'cancel_requested', lease, tenant, attempt, worker, now(), $3 FROM asked
+			ON CONFLICT (execution, kind, token) DO NOTHING
 		)
 		INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, lease, 1, now() FROM asked`
 	// Of two that force at once, one finds the row gone.
@@ -38,19 +42,21 @@ const (
 		), ` + endSQL + `, told AS (
 			UPDATE orders o SET kind = 2, at = now() FROM gone g
 			WHERE o.worker = ANY (ARRAY[g.worker]) AND o.execution = ANY (ARRAY[g.id]) AND o.token = g.token
+		), noted AS (
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'forced', token, tenant, attempt, worker, now() FROM gone
+			ON CONFLICT (execution, kind, token) DO NOTHING
 		)
 		SELECT count(*) FROM gone`
 )
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	ending := engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
 	var out job.Status
 	err := s.write(ctx, "cancel an execution", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 				for range races {
-					if out, err = cancel(ctx, tx, t, id, ending); err != nil || out != 0 {
+					if out, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
 						return err
 					}
 				}
@@ -66,7 +72,8 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 
 // cancel cancels an execution where it finds it. It is 0 if that was in neither table: it went back to the
 // queue, which makes a new row, between one look and the next.
-func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, ending []byte) (job.Status, error) {
+func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	ending := engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
 	var leased, asked bool
 	err := tx.QueryRow(ctx, "SELECT lease > 0, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
 	switch {
@@ -78,7 +85,7 @@ func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, end
 		_, err := tx.Exec(ctx, cancelOneSQL, [16]byte(id), ending)
 		return job.Cancelled, err
 	case !asked:
-		_, err := tx.Exec(ctx, askSQL, [16]byte(id), ending)
+		_, err := tx.Exec(ctx, askSQL, [16]byte(id), ending, plain(reason))
 		return job.Cancelling, err
 	}
 	return job.Cancelling, nil

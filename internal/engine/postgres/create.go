@@ -85,7 +85,7 @@ func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 // answerRepeat answers a repeat from what became of the first with its key, if that says it.
 func (b batch) answerRepeat(i, first int) bool {
 	f, same := b.out[first], b.all[i].Idempotency.Hash == b.all[first].Idempotency.Hash
-	if f.Taken != "" || f.Reused {
+	if f.Taken != "" || f.Reused || f.Unique != nil {
 		return false
 	}
 	switch {
@@ -107,7 +107,8 @@ func notNil(b []byte) []byte {
 }
 
 // create stores the chosen creations: all at once, hoping that nothing stands
-// in the way; else at once after looking; else, if others got in between, one by one.
+// in the way, unless unique keys are there to find that something does; else at
+// once after looking; else, if others got in between, one by one.
 func (s *Store) create(ctx context.Context, b batch) error {
 	if len(b.chosen) == 0 {
 		return nil
@@ -117,11 +118,12 @@ func (s *Store) create(ctx context.Context, b batch) error {
 		for _, i := range b.chosen {
 			b.out[i] = engine.Created{}
 		}
-		err := b.insert(ctx, c, nil)
-		if !isCode(err, uniqueViolation) {
-			return err
+		if !b.hasUnique() {
+			if err := b.insert(ctx, c, nil); !isCode(err, uniqueViolation) {
+				return err
+			}
 		}
-		err = b.look(ctx, c)
+		err := b.look(ctx, c)
 		if !isCode(err, uniqueViolation) {
 			return err
 		}
@@ -155,6 +157,9 @@ func (b batch) look(ctx context.Context, c *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
+		if err := b.incumbents(ctx, tx, taken.unique); err != nil {
+			return err
+		}
 		good := batch{all: b.all}
 		var undone []scoped
 		for _, i := range b.chosen {
@@ -172,7 +177,7 @@ func (b batch) look(ctx context.Context, c *pgx.Conn) error {
 			if taken.has(x) {
 				continue // this very call has been here before, and its answer was lost
 			}
-			if out.Taken = taken.claim(x); out.Taken == "" {
+			if out.Taken, out.Unique = taken.claim(x); out.Taken == "" && out.Unique == nil {
 				good.chosen = append(good.chosen, i)
 			} else if k.key != "" {
 				undone = append(undone, k)
@@ -239,14 +244,15 @@ func (b batch) claimKeys(ctx context.Context, tx pgx.Tx) (map[scoped]answered, e
 	return known, r.Close()
 }
 
-// claims are the job keys in use, by those who have them, and the first jobs of creations that are stored.
+// claims are the job keys and unique keys in use, by those who have them, and the first jobs of creations that are stored.
 type claims struct {
-	keys map[scoped]job.ID
-	ids  map[job.ID]bool
+	keys   map[scoped]job.ID
+	unique map[scoped]engine.Incumbent
+	ids    map[job.ID]bool
 }
 
 func (b batch) existing(ctx context.Context, tx pgx.Tx) (claims, error) {
-	have := claims{map[scoped]job.ID{}, map[job.ID]bool{}}
+	have := claims{map[scoped]job.ID{}, map[scoped]engine.Incumbent{}, map[job.ID]bool{}}
 	var names []scoped
 	ts, ids := texts(len(b.chosen)), uuids(len(b.chosen))
 	for _, i := range b.chosen {
@@ -287,24 +293,30 @@ func (b batch) existing(ctx context.Context, tx pgx.Tx) (claims, error) {
 // has reports whether the creation is stored already: it is whole or not at all, so its first job says it.
 func (h claims) has(c *engine.Creation) bool { return len(c.Jobs) > 0 && h.ids[c.Jobs[0].ID] }
 
-// claim takes the creation's job keys, or names one that is taken.
-func (h claims) claim(c *engine.Creation) (taken string) {
-	for n, j := range c.Jobs {
+// claim takes the creation's job keys and unique keys, or none of them, and says which are taken.
+func (h claims) claim(c *engine.Creation) (taken string, held []engine.Incumbent) {
+	var mine []scoped
+	for _, j := range c.Jobs {
 		if j.Key == "" {
 			continue
 		}
 		k := scoped{c.Tenant, j.Key}
 		if _, ok := h.keys[k]; ok {
-			for _, mine := range c.Jobs[:n] {
-				if mine.Key != "" {
-					delete(h.keys, scoped{c.Tenant, mine.Key})
-				}
-			}
-			return j.Key
+			taken = j.Key
+			break
 		}
 		h.keys[k] = j.ID
+		mine = append(mine, k)
 	}
-	return ""
+	if taken == "" {
+		if held = h.claimUnique(c); held == nil {
+			return "", nil
+		}
+	}
+	for _, k := range mine {
+		delete(h.keys, k)
+	}
+	return taken, held
 }
 
 func scopedArrays(list []scoped) (tenants, keys *array) {

@@ -118,10 +118,24 @@ func addErrors(ctx context.Context, c *pgxpool.Conn, t tenant.ID, ds []job.DeadL
 	return nil
 }
 
-// discardSQL compares the tenant in a way that no index serves: the ids are to drive it.
-const discardSQL = `
-	DELETE FROM dead_letters d USING unnest($2::uuid[]) u(id)
-	WHERE d.execution = ANY (ARRAY[u.id]) AND d.tenant IS NOT DISTINCT FROM $1`
+// exhumeSQL compares the tenant in a way that no index serves: the ids are to drive it.
+const (
+	exhumeSQL = `
+		DELETE FROM dead_letters d USING unnest($2::uuid[]) u(id)
+		WHERE d.execution = ANY (ARRAY[u.id]) AND d.tenant IS NOT DISTINCT FROM $1 RETURNING d.execution`
+	discardSQL = `
+		WITH gone AS (` + exhumeSQL + `
+		), told AS (
+			INSERT INTO events (execution, kind, token, tenant, at) SELECT execution, 'discarded', 0, $1, now() FROM gone
+			ON CONFLICT (execution, kind, token) DO NOTHING
+		)
+		SELECT count(*) FROM gone`
+	redrivableSQL = `
+		SELECT ` + executionColumns + `
+		FROM (SELECT execution, at FROM dead_letters WHERE redrive_at IS NOT NULL AND redrive_at <= now() ORDER BY redrive_at LIMIT $1) d
+		CROSS JOIN LATERAL (` + pastRow + ` WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v
+		LEFT JOIN LATERAL (SELECT name FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true`
+)
 
 // Discard forgets dead letters, and answers with how many there were.
 func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
@@ -130,9 +144,19 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID)
 	}
 	var discarded int
 	err := s.write(ctx, "discard dead letters", func(ctx context.Context, c *pgxpool.Conn) error {
-		done, err := c.Exec(ctx, discardSQL, string(t), sortedIDs(ids))
-		discarded = int(done.RowsAffected())
-		return err
+		return c.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded)
 	})
 	return discarded, err
+}
+
+// Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.
+func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, error) {
+	var out []job.Execution
+	err := s.ask(ctx, "find what is to be redriven", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, redrivableSQL, max(limit, 0))
+		var err error
+		out, err = pgx.CollectRows(rows, scanExecution)
+		return err
+	})
+	return out, err
 }

@@ -22,12 +22,15 @@ const (
 
 	// backSQL returns what was asked for to the queue, uncharged, or ends it as
 	// CANCELLED: what is of a deleted job ($3 is jobDeleted), and what was asked to
-	// stop. What was leased only this once has then never started. The lock on
+	// stop. Either is an event of it. What was leased only this once has then never started. The lock on
 	// each row, taken after those on the jobs, makes a cancel wait, or be seen.
 	backSQL = doomedSQL + `, held AS MATERIALIZED (
-			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending
+			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending, v.tenant, v.attempt, v.worker
 			FROM (SELECT id, token, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
-			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
+			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending, tenant, attempt, worker FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
+		), told AS (
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'released', token, tenant, attempt, worker, now() FROM held
+			ON CONFLICT (execution, kind, token) DO NOTHING
 		), back AS (
 			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1, started_at = ` + startedBefore + `
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.ends
@@ -45,14 +48,17 @@ const (
 	// goneRow is what endSQL needs of a row that leaves live as it is; status,
 	// attempt, tries, lost, token, result and ending come beside it.
 	goneRow  = goneRest + `, v.started_at`
-	goneRest = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.max_attempts, v.priority, v.part, v.worker, v.retry_of, v.payload`
+	goneRest = goneUnheld + `, v.worker, v.leased_at`
+	// goneUnheld is what a row has that was never leased.
+	goneUnheld = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.max_attempts, v.priority, v.part, v.retry_of, v.payload`
 
 	// endSQL makes history of those of gone that have ended, and tallies them, in
-	// an order that all have in common.
+	// an order that all have in common. Most have one attempt, which began when
+	// they did, and keep no second instant.
 	endSQL = `past AS (
-			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost,
+			INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, leased_at, finished_at, attempt, tries, lost,
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally)
-			SELECT id, tenant, job, status, trigger, scheduled_at, due_at, started_at, now(), attempt, tries, lost,
+			SELECT id, tenant, job, status, trigger, scheduled_at, due_at, started_at, CASE WHEN leased_at <> started_at THEN leased_at END, now(), attempt, tries, lost,
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally
 			FROM gone WHERE status >= 10
 		), x AS MATERIALIZED (
@@ -76,8 +82,8 @@ const (
 	// burySQL makes dead letters of those of gone that have failed for good, as
 	// job.Dead has it: dead is the reason where the error alone says it, else NULL.
 	burySQL = `buried AS (
-			INSERT INTO dead_letters (execution, tenant, job, at, reason, message)
-			SELECT id, tenant, job, now(), coalesce(dead, CASE WHEN tries >= max_attempts THEN 'ATTEMPTS_EXHAUSTED' ELSE 'NOT_RETRYABLE' END), message
+			INSERT INTO dead_letters (execution, tenant, job, at, reason, message, redrive_at)
+			SELECT id, tenant, job, now(), coalesce(dead, CASE WHEN tries >= max_attempts THEN 'ATTEMPTS_EXHAUSTED' ELSE 'NOT_RETRYABLE' END), message, redrive_at
 			FROM gone WHERE status IN (11, 12)
 		)`
 

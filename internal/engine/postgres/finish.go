@@ -17,6 +17,8 @@ import (
 //
 // Only what is to be tried again asks whether its job was deleted meanwhile, or it
 // was asked to stop; the attempt then failed all the same.
+// What is to be tried again because its worker asked for that ends as CANCELLED there,
+// and leaves an event, by which the same outcome again is known.
 // A success may have been decided without reading the execution, so that its
 // count of failures is the row's. What was applied is listed only if something was not.
 const (
@@ -34,22 +36,31 @@ const (
 			WHERE f.status < 10
 		), ` + doomedSQL + `, gone AS (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::timestamptz[], $9::int2[], $10::int2[],
-				$11::text[], $12::text[]) f(id, token, status, tries, result, ending, due_at, failed, if_deleted, dead, message)
+				$11::text[], $12::text[], $13::timestamptz[]) f(id, token, status, tries, result, ending, due_at, marks, if_deleted, dead, message, redrive_at)
 			` + finishing + `
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
 					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
 				` + ended + ` AS ending,
-				v.nonce, v.class, v.leased_at, v.hold, coalesce(f.due_at, v.due_at) AS again_at, f.failed, f.ending AS reported, f.dead, f.message
+				v.nonce, v.class, v.hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
+				coalesce(f.due_at, v.due_at) AS again_at, f.marks, f.ending AS reported, f.dead, f.message, f.redrive_at
 		), ` + endSQL + `, ` + burySQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally)
+				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally,
+				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key)
 			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally
+				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally,
+				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key
 			FROM gone WHERE status < 10
 		), failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
-			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE failed = 1
+			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE marks & 1 <> 0
 			ON CONFLICT (execution, token) DO NOTHING
+		), snoozed AS (
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'snoozed', token, tenant, attempt, worker, now() FROM gone WHERE marks & 2 <> 0
+			ON CONFLICT (execution, kind, token) DO NOTHING
+		), expelled AS (
+			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
+			ON CONFLICT (worker, execution, token) DO UPDATE SET kind = 2, at = now()
 		)` + appliedSQL
 	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
 	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
@@ -59,11 +70,16 @@ const (
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
 	// What became of executions whose lease is not the one named.
 	judgeSQL = `
-		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), x.id IS NOT NULL OR v.id IS NOT NULL, coalesce(a.lost, false), coalesce(NOT a.lost, false)
+		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false)
 		FROM unnest($1::uuid[], $2::int8[], $3::int[]) f(id, token, n)
-		LEFT JOIN LATERAL (SELECT id, token, status FROM executions WHERE id = f.id LIMIT 1) x ON true
-		LEFT JOIN LATERAL (SELECT id FROM live WHERE id = f.id OFFSET 0) v ON true
-		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true`
+		LEFT JOIN LATERAL (SELECT tenant, token, status FROM executions WHERE id = f.id LIMIT 1) x ON true
+		LEFT JOIN LATERAL (SELECT tenant FROM live WHERE id = f.id OFFSET 0) v ON true
+		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
+		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
+	refusedSQL = `
+		INSERT INTO events (execution, kind, token, tenant, worker, at, note)
+		SELECT id, 'result_refused', token, tenant, worker, now(), note FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::uuid[], $5::text[]) r(id, token, tenant, worker, note)
+		ON CONFLICT (execution, kind, token) DO NOTHING`
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
@@ -119,7 +135,7 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 	order = sortedBy(order, func(i int) [16]byte { return fs[i].Outcome.Execution })
 	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var dues, failed, otherwise, dead, messages, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var dues, marks, otherwise, dead, messages, redrives, results, endings *array // most often there are none, and NULL stands for a whole array of them
 	for k, i := range order {
 		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
@@ -132,12 +148,9 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 		if otherwise = sparse(otherwise, smallints, k, !f.Then.Status.Final()); otherwise != nil {
 			otherwise.int2(int(ifDeleted(f)))
 		}
-		record := 0 // 1: the attempt is kept as one that failed
-		if f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut {
-			record = 1
-		}
-		if failed = sparse(failed, smallints, k, record == 1); failed != nil {
-			failed.int2(record)
+		mark := markOf(f)
+		if marks = sparse(marks, smallints, k, mark != 0); marks != nil {
+			marks.int2(mark)
 		}
 		reason, message := deadBy(f)
 		if dead = sparse(dead, texts, k, reason != ""); dead != nil {
@@ -146,23 +159,47 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 		if messages = sparse(messages, texts, k, message != ""); messages != nil {
 			messages.textOrNull(message)
 		}
+		if redrives = sparse(redrives, instants, k, !f.Then.RedriveAt.IsZero()); redrives != nil {
+			redrives.time(f.Then.RedriveAt)
+		}
 		if results = sparse(results, byteas, k, f.Outcome.Result != nil); results != nil {
 			results.bytes(f.Outcome.Result)
 		}
 		ending := engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response)
+		if ending == nil && f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
+			ending = jobDeleted // the only reason for which it can end
+		}
 		if endings = sparse(endings, byteas, k, ending != nil); endings != nil {
 			endings.bytes(ending)
 		}
 	}
 	args = []any{ids, tokens, statuses, tries, results, endings, n}
-	if dues == nil && failed == nil {
+	if dues == nil && marks == nil {
 		return order, succeedSQL, args
 	}
-	return order, finishSQL, append(args, dues, failed, otherwise, dead, messages)
+	return order, finishSQL, append(args, dues, marks, otherwise, dead, messages, redrives)
+}
+
+// markOf says what is kept beside the outcome: 1 for an attempt that failed, 2 for a snooze, 4 for an order to let go.
+func markOf(f *job.Finish) int {
+	mark := 0
+	if f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut {
+		mark |= 1
+	}
+	if f.Outcome.Status == job.OutcomeSnoozed {
+		mark |= 2
+	}
+	if f.Expel {
+		mark |= 4
+	}
+	return mark
 }
 
 // ifDeleted is how what is to be tried again ends where its job was deleted meanwhile.
 func ifDeleted(f *job.Finish) job.Status {
+	if f.Outcome.Status == job.OutcomeSnoozed {
+		return job.Cancelled
+	}
 	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError {
 		return job.TimedOut
 	}
@@ -182,7 +219,8 @@ func deadBy(f *job.Finish) (reason, message string) {
 	return reason, plain(e.Message)
 }
 
-// judge decides on what was not applied: the same outcome again is accepted, all else is refused.
+// judge decides on what was not applied: the same outcome again is accepted, all else is refused, which
+// is an event of an execution that is known.
 func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verdict) error {
 	ids, tokens, places := uuids(0), bigints(0), ints(0)
 	for i, v := range out {
@@ -202,23 +240,42 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 	var i int
 	var token job.Token
 	var status job.Status
-	var known, lost, failed bool
-	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &known, &lost, &failed}, func() error {
+	var of text // the tenant; "": it is unknown
+	var lost, failed, snoozed bool
+	n := ids.count()
+	ids, tokens = uuids(n), bigints(n)
+	tenants, workers, notes := texts(n), uuids(n), texts(n)
+	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &of, &lost, &failed, &snoozed}, func() error {
 		o := fs[i].Outcome
 		if token != o.Token {
 			status = 0 // it ended under another lease
 		}
 		switch {
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
-			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost,
+			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost && !snoozed,
+			o.Status == job.OutcomeSnoozed && snoozed,
 			o.Status == job.OutcomeFailed && failed: // however it ended thereby, but not where it was lost
 			out[i].Accepted = true
-		case known:
+		case of != "":
 			out[i].Reason = job.RefusedStale
+			ids.uuid(o.Execution)
+			tokens.int8(int64(o.Token))
+			tenants.text(string(of))
+			workers.uuidOrNull(fs[i].Worker)
+			notes.text(reported[o.Status])
 		default:
 			out[i].Reason = job.RefusedUnknown
 		}
 		return nil
 	})
+	if err != nil || len(ids.cells) == 0 {
+		return err
+	}
+	_, err = c.Exec(ctx, refusedSQL, ids, tokens, tenants, workers, notes)
 	return err
+}
+
+// reported is what an event says that a worker reported.
+var reported = map[job.OutcomeStatus]string{
+	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED",
 }

@@ -46,84 +46,142 @@ func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.D
 	return out, err
 }
 
-// A firing's executions are elements $first to $last of the arrays behind it:
-// reading those by their number needs no join between what moved and what is new.
-const fireSQL = `
+// A firing's executions are elements $first to $last of the arrays behind it, one
+// a column of live: reading those by their number needs no join between what moved
+// and what is new.
+var (
+	fireSQL = fireHead + `
+		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireValues + ` FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
+		ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
+		RETURNING ` + readyColumns
+
+	// fireUniqueSQL is for firings of which some have unique keys: an execution whose
+	// key is held, or taken by one before it, is skipped. What fired before is in
+	// nobody's way.
+	fireUniqueSQL = fireHead + `, new AS MATERIALIZED (
+			SELECT ` + fireNamed + `, n, (` + fireArg("ending") + `)[n] AS ending FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
+		), judged AS MATERIALIZED (
+			SELECT w.*, w.unique_key IS NOT NULL AND (h.id IS NOT NULL OR row_number() OVER (PARTITION BY w.tenant, w.unique_key ORDER BY w.n) > 1) AS skipped
+			FROM new w LEFT JOIN LATERAL (
+				SELECT id FROM live WHERE tenant = w.tenant AND unique_key = w.unique_key AND unique_key IS NOT NULL
+					AND (job, scheduled_at, nonce) IS DISTINCT FROM (w.job, w.scheduled_at, w.nonce) OFFSET 0
+			) h ON true
+		), gone AS MATERIALIZED (
+			SELECT 14::int2 AS status, ` + strings.ReplaceAll(goneUnheld, "v.", "w.") + `, NULL::uuid AS worker, NULL::timestamptz AS started_at, NULL::timestamptz AS leased_at,
+				0 AS attempt, 0 AS tries, 0 AS lost, 0::int8 AS token, NULL::bytea AS result, w.ending
+			FROM judged w WHERE w.skipped
+		), ` + endSQL + `
+		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireColumns + ` FROM judged WHERE NOT skipped ORDER BY tenant, unique_key NULLS FIRST
+		ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
+		RETURNING ` + readyColumns
+
+	fireColumns, fireValues, fireNamed = firing()
+)
+
+const fireHead = `
 	WITH moved AS (
 		UPDATE jobs j SET next_run_at = f.next
 		FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::int[], $7::int[]) f(tenant, id, was, revision, next, first, last)
 		WHERE j.tenant = ANY (ARRAY[f.tenant]) AND j.id BETWEEN f.id AND f.id
 			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
 		RETURNING j.tenant, j.id, j.kind, f.first, f.last
-	)
-	INSERT INTO live AS v (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, tally)
-	SELECT m.tenant, m.id, ($8::uuid[])[n], ($9::int2[])[n], ($10::text[])[n], ($11::int2[])[n], ($12::timestamptz[])[n], ($13::timestamptz[])[n], ($14::int8[])[n],
-		($15::int2[])[n], ($16::int[])[n], ($17::int2[])[n], ($18::uuid[])[n], ($19::bytea[])[n],
-		m.kind NOT IN (1, 2) OR ($15::int2[])[n] <> 1
-	FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
-	ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
-	RETURNING ` + readyColumns
+	)`
+
+// firedBy are the columns of live that what moved says, not the arrays: the own fire of a one-off job is not tallied.
+var firedBy = map[string]string{"tenant": "m.tenant", "job": "m.id", "tally": "m.kind NOT IN (1, 2) OR (" + fireArg("trigger") + ")[n] <> 1"}
+
+// fireArg is the parameter of a column.
+func fireArg(name string) string {
+	n := 7
+	for _, f := range liveTable.fields {
+		if f.name == "tenant" || f.name == "job" || f.name == "tally" {
+			continue
+		}
+		n++
+		if f.name == name {
+			return fmt.Sprintf("$%d::%s[]", n, f.sqlType())
+		}
+	}
+	return fmt.Sprintf("$%d::bytea[]", n+1)
+}
+
+// firing lists the columns, and where each comes from.
+func firing() (columns, values, named string) {
+	var cs, vs, ns []string
+	for _, f := range liveTable.fields {
+		v, ok := firedBy[f.name]
+		if !ok {
+			v = "(" + fireArg(f.name) + ")[n]"
+		}
+		cs, vs, ns = append(cs, f.name), append(vs, v), append(ns, v+" AS "+f.name)
+	}
+	return strings.Join(cs, ", "), strings.Join(vs, ", "), strings.Join(ns, ", ")
+}
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
 func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	args := fireArgs(fs)
+	sql, args := fireArgs(fs)
 	var out []job.Ready
-	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, fireSQL, args...))
-		return err
+	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() (err error) {
+			for range races {
+				if out, err = collectReady(c.Query(ctx, sql, args...)); !isHeld(err) {
+					return err
+				}
+			}
+			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
+		})
 	})
 	return out, err
 }
 
-func fireArgs(fs []engine.Firing) []any {
+// fireArgs chooses the statement and makes its parameters.
+func fireArgs(fs []engine.Firing) (sql string, args []any) {
 	fs = slices.Clone(fs)
 	slices.SortStableFunc(fs, func(a, b engine.Firing) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), bytes.Compare(a.Job[:], b.Job[:]))
 	})
 	n := len(fs)
 	tenants, jobs, was, revisions, nexts, firsts, lasts := texts(n), uuids(n), instants(n), ints(n), instants(n), ints(n), ints(n)
-	ids, parts, classes, priorities, dues, scheduled, nonces := uuids(n), smallints(n), texts(n), smallints(n), instants(n), instants(n), bigints(n)
-	triggers, most, holds := smallints(n), ints(n), smallints(n)
-	var retried, payloads *array // most often there are none, and NULL stands for a whole array of them
-	count := 0
+	es := liveTable.arrays()
+	var endings *array
 	for _, f := range fs {
 		tenants.text(string(f.Tenant))
 		jobs.uuid(f.Job)
 		was.time(f.Was)
 		revisions.int4(f.Revision)
 		nexts.time(f.Next)
-		firsts.int4(count + 1)
+		firsts.int4(es.rows + 1)
 		for i := range f.Executions {
 			e := &f.Executions[i]
-			ids.uuid(e.ID)
-			parts.int2(int(e.Partition))
-			classes.text(string(e.Class))
-			priorities.int2(e.Priority)
-			dues.time(e.DueAt)
-			scheduled.time(e.ScheduledAt)
-			nonces.int8(e.Nonce())
-			triggers.int2(int(e.Trigger))
-			most.int4(e.MaxAttempts)
-			holds.int2(hold(e))
-			retried = sparse(retried, uuids, count, !e.RetryOf.IsZero())
-			if retried != nil {
-				retried.uuidOrNull(e.RetryOf)
+			if endings = sparse(endings, byteas, es.rows, e.UniqueKey != ""); endings != nil {
+				endings.bytes(heldUnique(e))
 			}
-			payloads = sparse(payloads, byteas, count, e.Payload != nil)
-			if payloads != nil {
-				payloads.bytes(e.Payload)
-			}
-			count++
+			es.execution(f.Tenant, e, true)
 		}
-		lasts.int4(count)
+		lasts.int4(es.rows)
 	}
-	return []any{
-		tenants, jobs, was, revisions, nexts, firsts, lasts,
-		ids, parts, classes, priorities, dues, scheduled, nonces, triggers, most, holds, retried, payloads,
+	args = []any{tenants, jobs, was, revisions, nexts, firsts, lasts}
+	for i, a := range es.sparse() {
+		if _, ok := firedBy[liveTable.fields[i].name]; !ok {
+			args = append(args, a)
+		}
 	}
+	if endings == nil {
+		return fireSQL, args
+	}
+	return fireUniqueSQL, append(args, endings)
+}
+
+// heldUnique is the ending of the execution, should another hold its unique key.
+func heldUnique(e *job.Execution) []byte {
+	if e.UniqueKey == "" {
+		return nil
+	}
+	return engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil)
 }
 
 // sparse begins an array at its first value that is not NULL.

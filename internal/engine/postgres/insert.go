@@ -141,7 +141,13 @@ type fired struct {
 	tally bool
 }
 
+// executions lists the executions; those with unique keys sorted, for the same reason.
 func (b batch) executions(yield func(tenant.ID, fired) bool) {
+	type unique struct {
+		t tenant.ID
+		f fired
+	}
+	var later []unique
 	for _, i := range b.chosen {
 		c := &b.all[i]
 		recurs := map[job.ID]bool{} // most often empty, and then nothing is looked up
@@ -152,9 +158,18 @@ func (b batch) executions(yield func(tenant.ID, fired) bool) {
 		}
 		for n := range c.Executions {
 			e := &c.Executions[n]
-			if !yield(c.Tenant, fired{e, e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}) {
+			f := fired{e, e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}
+			if e.UniqueKey != "" {
+				later = append(later, unique{c.Tenant, f})
+			} else if !yield(c.Tenant, f) {
 				return
 			}
+		}
+	}
+	slices.SortFunc(later, func(a, b unique) int { return byUnique(a.t, a.f.Execution, b.t, b.f.Execution) })
+	for _, u := range later {
+		if !yield(u.t, u.f) {
+			return
 		}
 	}
 }

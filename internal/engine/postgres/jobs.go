@@ -46,7 +46,7 @@ func (d *definition) decode() (job.Job, error) {
 	if d.job.Target, err = engine.DecodeTarget(d.target); err != nil {
 		return job.Job{}, err
 	}
-	err = engine.DecodeSpec(d.spec, &d.job.Definition)
+	err = engine.DecodeSpec(d.spec, &d.job)
 	return d.job, err
 }
 

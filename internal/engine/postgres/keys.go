@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,7 +22,7 @@ func (s *Store) Bootstrap(ctx context.Context, k engine.Key) (bool, error) {
 			done, err := tx.Exec(ctx, `
 				INSERT INTO api_keys (id, tenant, role, name, hash, created_at, expires_at)
 				SELECT $1, $2, $3, $4, $5, $6, $7 WHERE NOT EXISTS (SELECT 1 FROM api_keys)`,
-				k.ID, string(k.Tenant), string(k.Role), k.Name, k.Hash[:], k.CreatedAt, orNever(k))
+				k.ID, string(k.Tenant), string(k.Role), k.Name, k.Hash[:], k.CreatedAt, orNever(k.ExpiresAt))
 			stored = done.RowsAffected() == 1
 			return err
 		})
@@ -29,11 +30,12 @@ func (s *Store) Bootstrap(ctx context.Context, k engine.Key) (bool, error) {
 	return stored && err == nil, err
 }
 
-func orNever(k engine.Key) any {
-	if k.ExpiresAt.IsZero() {
+// orNever makes NULL of the zero instant.
+func orNever(t time.Time) any {
+	if t.IsZero() {
 		return nil
 	}
-	return k.ExpiresAt
+	return t
 }
 
 // Key finds a key by its hash.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -41,26 +42,32 @@ func pairs(ls []job.Lease) (ids, tokens *array) {
 	return ids, tokens
 }
 
-// lanesSQL skips from lane to lane, one probe of the index each.
+// lanesSQL skips from lane to lane, one probe of the index each, behind the one given.
 const lanesSQL = `
-	WITH RECURSIVE l(part, tenant, class, priority) AS (
-		(SELECT part, tenant, class, priority FROM live WHERE part >= 0 ORDER BY part, tenant, class, priority LIMIT 1)
+	WITH RECURSIVE l(part, tenant, class, group_key, priority) AS (
+		(SELECT part, tenant, class, group_key, priority FROM live
+		WHERE part >= 0 AND (part, tenant, class, group_key, priority) > ($1::int2, $2::text, $3::text, $4::int8, $5::int2)
+		ORDER BY part, tenant, class, group_key, priority LIMIT 1)
 		UNION ALL
-		SELECT n.part, n.tenant, n.class, n.priority FROM l CROSS JOIN LATERAL (
-			SELECT part, tenant, class, priority FROM live v WHERE part >= 0 AND (v.part, v.tenant, v.class, v.priority) > (l.part, l.tenant, l.class, l.priority)
-			ORDER BY part, tenant, class, priority LIMIT 1
+		SELECT n.part, n.tenant, n.class, n.group_key, n.priority FROM l CROSS JOIN LATERAL (
+			SELECT part, tenant, class, group_key, priority FROM live v
+			WHERE part >= 0 AND (v.part, v.tenant, v.class, v.group_key, v.priority) > (l.part, l.tenant, l.class, l.group_key, l.priority)
+			ORDER BY part, tenant, class, group_key, priority LIMIT 1
 		) n
 	)
-	SELECT part, tenant, class, priority FROM l`
+	SELECT part, tenant, class, group_key, priority FROM l LIMIT $6`
 
-// Lanes lists the lanes that hold any execution.
-func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
+// Lanes lists up to limit lanes that hold any execution, behind one.
+func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
+	if after == nil {
+		after = &job.Lane{Partition: -1}
+	}
 	var out []job.Lane
 	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, lanesSQL)
+		rows, _ := c.Query(ctx, lanesSQL, int16(after.Partition), string(after.Tenant), string(after.Class), int64(after.Group), int16(after.Priority), max(limit, 0))
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
-			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), (*string)(&l.Class), &l.Priority)
+			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), (*string)(&l.Class), (*int64)(&l.Group), &l.Priority)
 			return l, err
 		})
 		return err
@@ -68,13 +75,16 @@ func (s *Store) Lanes(ctx context.Context) ([]job.Lane, error) {
 	return out, err
 }
 
+// inTime leaves out what has expired before it started.
+const inTime = `(v.expires_at IS NULL OR v.expires_at > now() OR v.started_at IS NOT NULL)`
+
 const readySQL = `
 	SELECT ` + readyColumns + `
-	FROM unnest($1::int2[], $2::text[], $3::text[], $4::int2[], $5::timestamptz[], $6::uuid[]) WITH ORDINALITY c(part, tenant, class, priority, due_at, id, n)
+	FROM unnest($1::int2[], $2::text[], $3::text[], $8::int8[], $4::int2[], $5::timestamptz[], $6::uuid[]) WITH ORDINALITY c(part, tenant, class, group_key, priority, due_at, id, n)
 	CROSS JOIN LATERAL (
 		SELECT ` + readyColumns + ` FROM live v
-		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.priority = c.priority
-			AND (v.due_at, v.id) > (coalesce(c.due_at, '-infinity'), c.id) AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0
+		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.group_key = c.group_key AND v.priority = c.priority
+			AND (v.due_at, v.id) > (coalesce(c.due_at, '-infinity'), c.id) AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0 AND ` + inTime + `
 		ORDER BY v.due_at, v.id LIMIT $7
 	) v
 	ORDER BY c.n, v.due_at, v.id`
@@ -85,18 +95,19 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 		return nil, nil
 	}
 	n := len(cs)
-	parts, tenants, classes, priorities, dues, ids := smallints(n), texts(n), texts(n), smallints(n), instants(n), uuids(n)
+	parts, tenants, classes, groups, priorities, dues, ids := smallints(n), texts(n), texts(n), bigints(n), smallints(n), instants(n), uuids(n)
 	for _, c := range cs {
 		parts.int2(int(c.Lane.Partition))
 		tenants.text(string(c.Lane.Tenant))
 		classes.text(string(c.Lane.Class))
+		groups.int8(int64(c.Lane.Group))
 		priorities.int2(c.Lane.Priority)
 		dues.time(c.DueAt)
 		ids.uuid(c.After)
 	}
 	var out []job.Ready
 	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, classes, priorities, dues, ids, perLane))
+		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, classes, priorities, dues, ids, perLane, groups))
 		return err
 	})
 	return out, err
@@ -105,27 +116,45 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 // A grant whose session has ended gets the token 0, under which nothing is
 // leased. A session bound to a tenant is given nothing of another's. What is of a
 // deleted job is left to whoever deleted it.
-const leaseSQL = `
-	WITH g AS MATERIALIZED (
-		SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 ELSE nextval('tokens') END ORDER BY g.n) AS tokens,
-			array_agg(coalesce(s.tenant, '') ORDER BY g.n) AS tenants, count(s.tenant) > 0 AS bound
-		FROM unnest($1::uuid[]) WITH ORDINALITY g(worker, n)
-		LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
-	), leased AS (
-		UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1
-		FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token FROM unnest($2::uuid[], $3::int[]) c(id, g) OFFSET 0) c, jobs j
-		WHERE v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now()
-			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
-			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
-		RETURNING c.g, v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at,
-			j.target, coalesce(v.payload, j.payload) AS payload
-	), directory AS (
-		INSERT INTO leases (lease, worker, at, ids) SELECT lease, ($1::uuid[])[g], now(), array_agg(id) FROM leased GROUP BY lease, g
-	)
-	SELECT id, lease, job, name, tenant, trigger, attempt, max_attempts, scheduled_at, due_at, leased_at, target, payload FROM leased`
+//
+// A fence locks the partitions it names, in order and before any execution, so
+// that a new owner, who counts what runs after it took them, waits for what this
+// leases; or this waits for the new owner, and then does not hold them. Without
+// one, nothing in a group is leased, and no partition is looked at.
+const (
+	leaseSQL       = leaseHead + leaseFrom + ` OFFSET 0) c, jobs j WHERE v.group_key = 0` + leaseTail
+	leaseFencedSQL = leaseHead + `, fence AS MATERIALIZED (
+			SELECT coalesce(array_agg(p.part), '{}') AS held FROM unnest($4::int2[], $5::int8[]) f(part, epoch)
+			CROSS JOIN LATERAL (SELECT part FROM partitions WHERE part = f.part AND owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
+		)` + leaseFenced + ` OFFSET 0) c, jobs j WHERE (v.part = ANY (c.held) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseTail
 
-// Lease gives each session the executions it asks for, in one commit and in the order asked for.
-func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+	leaseHead = `
+		WITH g AS MATERIALIZED (
+			SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 ELSE nextval('tokens') END ORDER BY g.n) AS tokens,
+				array_agg(coalesce(s.tenant, '') ORDER BY g.n) AS tenants, count(s.tenant) > 0 AS bound
+			FROM unnest($1::uuid[]) WITH ORDINALITY g(worker, n)
+			LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
+		)`
+	leaseUpdate = `, leased AS (
+			UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1,
+				progress = NULL, progress_at = NULL
+			FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token`
+	leaseFrom   = leaseUpdate + ` FROM unnest($2::uuid[], $3::int[]) c(id, g)`
+	leaseFenced = leaseUpdate + `, (SELECT held FROM fence) AS held FROM unnest($2::uuid[], $3::int[]) c(id, g)`
+	leaseTail   = `
+				AND v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
+				AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
+				AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
+			RETURNING c.g, v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
+				j.target, coalesce(v.payload, j.payload) AS payload
+		), directory AS (
+			INSERT INTO leases (lease, worker, at, ids) SELECT lease, ($1::uuid[])[g], now(), array_agg(id) FROM leased GROUP BY lease, g
+		)
+		SELECT id, lease, job, name, tenant, trigger, attempt, max_attempts, scheduled_at, due_at, leased_at, started_at, target, payload FROM leased`
+)
+
+// Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
 	}
@@ -150,9 +179,18 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, er
 		ids.uuid(w.id)
 		grants.int4(w.grant)
 	}
+	sql, args := leaseSQL, []any{workers, ids, grants}
+	if len(f.Epochs) > 0 {
+		parts, epochs := smallints(len(f.Epochs)), bigints(len(f.Epochs))
+		for _, p := range slices.Sorted(maps.Keys(f.Epochs)) {
+			parts.int2(int(p))
+			epochs.int8(f.Epochs[p])
+		}
+		sql, args = leaseFencedSQL, append(args, parts, epochs, [16]byte(f.Server))
+	}
 	var out []job.Attempt
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, leaseSQL, workers, ids, grants)
+		rows, err := c.Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
@@ -164,42 +202,6 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, er
 		if err == nil && !alive {
 			return engine.ErrSession
 		}
-		return err
-	})
-	return out, err
-}
-
-const heldSQL = `
-	SELECT ` + executionColumns + `, j.spec, j.state
-	FROM unnest($1::uuid[], $2::int8[]) c(id, token)
-	CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0 OFFSET 0) v
-	CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
-
-// Held reads what deciding an outcome needs, of those leases that still hold.
-func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
-	if len(ls) == 0 {
-		return nil, nil
-	}
-	ids, tokens := pairs(ls)
-	var out []job.Held
-	err := s.ask(ctx, "read what is held", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, heldSQL, ids, tokens)
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Held, error) {
-			var x stored
-			var h job.Held
-			var spec []byte
-			if err := r.Scan(append(x.targets(), &spec, (*uint8)(&h.JobState))...); err != nil {
-				return h, err
-			}
-			var d job.Definition
-			if err := engine.DecodeSpec(spec, &d); err != nil {
-				return h, err
-			}
-			h.Retry = d.Retry
-			h.Execution, err = x.decode()
-			return h, err
-		})
 		return err
 	})
 	return out, err

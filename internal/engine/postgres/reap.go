@@ -46,7 +46,7 @@ const (
 			DELETE FROM live v USING held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status >= 10
 			RETURNING h.status, ` + goneRow + `, v.attempt, v.tries, v.lost + 1 AS lost, h.token, NULL::bytea AS result,
 				CASE WHEN h.status = 11 THEN $4::bytea ELSE coalesce(h.cancel_ending, $6::bytea) END AS ending,
-				v.leased_at, h.ending AS lost_by, 'POISON' AS dead, $5::text AS message
+				h.ending AS lost_by, 'POISON' AS dead, $5::text AS message, NULL::timestamptz AS redrive_at
 		), ` + endSQL + `, ` + burySQL + `, failed AS (
 			INSERT INTO attempts (execution, token, tenant, number, worker, started_at, ended_at, lost, ending)
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), true, ending FROM back

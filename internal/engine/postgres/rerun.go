@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,8 +19,9 @@ import (
 // the jobs is as in Trigger. Both are taken in order.
 const (
 	finishedSQL = `
-		SELECT x.id, x.job FROM unnest($2::uuid[]) c(id)
-		CROSS JOIN LATERAL (SELECT id, job FROM executions WHERE id = c.id AND tenant = $1 OFFSET 0 FOR UPDATE) x`
+		SELECT x.id, x.job, coalesce(d.dead, false) FROM unnest($2::uuid[]) c(id)
+		CROSS JOIN LATERAL (SELECT id, job FROM executions WHERE id = c.id AND tenant = $1 OFFSET 0 FOR UPDATE) x
+		LEFT JOIN LATERAL (SELECT true AS dead FROM dead_letters WHERE execution = c.id OFFSET 0) d ON true`
 	runnableSQL = `
 		SELECT j.id FROM unnest($2::uuid[]) c(id)
 		CROSS JOIN LATERAL (SELECT id FROM jobs WHERE tenant = $1 AND id = c.id AND state <> 4 OFFSET 0 FOR SHARE) j`
@@ -29,7 +31,9 @@ const (
 		UNION ALL
 		SELECT x.id FROM unnest($2::uuid[]) c(id)
 		CROSS JOIN LATERAL (SELECT id FROM executions WHERE id = c.id AND tenant = $1 OFFSET 0) x`
-	exhumeSQL = discardSQL + " RETURNING d.execution"
+	rerunSQL = `
+		INSERT INTO events (execution, kind, token, tenant, at, note) SELECT u.id, 'rerun', u.nonce, $1, now(), u.note FROM unnest($2::uuid[], $3::int8[], $4::text[]) u(id, nonce, note)
+		ON CONFLICT (execution, kind, token) DO NOTHING`
 )
 
 // errNothing ends a transaction that has nothing to keep.
@@ -41,25 +45,17 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		return engine.Rerunning{}, nil
 	}
 	var out engine.Rerunning
-	err := s.write(ctx, "run executions again", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = engine.Rerunning{}
-		err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			keys := batch{all: []engine.Creation{{Tenant: t, Idempotency: r.Idempotency}}, chosen: []int{0}}
-			known, err := keys.claimKeys(ctx, tx)
-			if err != nil {
+	err := s.write(ctx, "run executions again", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		for range races {
+			out = engine.Rerunning{}
+			err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+				out, err = rerunOnce(ctx, tx, t, r)
 				return err
+			})
+			if !isHeld(err) { // else another took a unique key, and is seen the next time
+				break
 			}
-			if prior, ok := known[scoped{t, r.Idempotency.Key}]; ok {
-				if out.Reused = prior.hash != r.Idempotency.Hash; !out.Reused {
-					out.Replay = prior.answer
-				}
-				return nil
-			}
-			if out.Added, err = rerun(ctx, tx, t, r); err == nil && len(out.Added) == 0 {
-				return errNothing
-			}
-			return err
-		})
+		}
 		switch {
 		case errors.Is(err, errNothing):
 			return nil
@@ -74,15 +70,34 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 	return out, nil
 }
 
+// rerunOnce is errNothing where there is nothing to run again.
+func rerunOnce(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (out engine.Rerunning, err error) {
+	keys := batch{all: []engine.Creation{{Tenant: t, Idempotency: r.Idempotency}}, chosen: []int{0}}
+	known, err := keys.claimKeys(ctx, tx)
+	if err != nil {
+		return out, err
+	}
+	if prior, ok := known[scoped{t, r.Idempotency.Key}]; ok {
+		if out.Reused = prior.hash != r.Idempotency.Hash; !out.Reused {
+			out.Replay = prior.answer
+		}
+		return out, nil
+	}
+	if out.Added, err = rerun(ctx, tx, t, r); err == nil && len(out.Added) == 0 {
+		err = errNothing
+	}
+	return out, err
+}
+
 // rerun adds the executions that may be, and names them; those that have been here before stay as they are.
 func rerun(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) ([]job.ExecutionID, error) {
-	known, may, err := rerunnable(ctx, tx, t, r.Executions)
+	known, may, err := rerunnable(ctx, tx, t, r)
 	if err != nil {
 		return nil, err
 	}
 	var olds []job.ExecutionID
 	for i := range r.Executions {
-		if e := &r.Executions[i]; !known[e.ID] && may(e) {
+		if e := &r.Executions[i]; !known[e.ID] && may[e.ID] {
 			olds = append(olds, e.RetryOf)
 		}
 	}
@@ -92,28 +107,82 @@ func rerun(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) ([]job.E
 		return nil, err
 	}
 	var added []job.ExecutionID
-	fresh := liveTable.arrays()
+	var fresh []*job.Execution
 	for i := range r.Executions {
 		e := &r.Executions[i]
 		if !known[e.ID] {
-			if !may(e) || r.DeadOnly && !dead[e.RetryOf] {
+			if !may[e.ID] || r.DeadOnly && !dead[e.RetryOf] {
 				continue
 			}
 			delete(dead, e.RetryOf)
 			known[e.ID] = true
-			fresh.execution(t, e, true)
+			fresh = append(fresh, e)
 		}
 		added = append(added, e.ID)
 	}
-	if fresh.rows == 0 {
-		return added, nil
-	}
-	_, err = tx.Exec(ctx, liveTable.insert, fresh.args()...)
-	return added, err
+	return added, addReruns(ctx, tx, t, fresh)
 }
 
-// rerunnable finds those that have been here before, and what may be run again: what has finished, of a job that is not deleted.
-func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, es []job.Execution) (known map[[16]byte]bool, may func(*job.Execution) bool, err error) {
+// addReruns stores the executions, and of each that it runs again that it does.
+func addReruns(ctx context.Context, tx pgx.Tx, t tenant.ID, fresh []*job.Execution) error {
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(fresh, func(a, b *job.Execution) int { return byUnique(t, a, t, b) })
+	rows := liveTable.arrays()
+	olds, nonces, notes := uuids(len(fresh)), bigints(len(fresh)), texts(len(fresh))
+	for _, e := range fresh {
+		rows.execution(t, e, true)
+		olds.uuid(e.RetryOf)
+		nonces.int8(e.Nonce())
+		notes.text(e.ID.String())
+	}
+	b := &pgx.Batch{}
+	rows.queue(b)
+	b.Queue(rerunSQL, string(t), olds, nonces, notes)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// rerunnable finds those that have been here before, and those that may be run again: of a finished execution, dead if
+// that is asked for, of a job that is not deleted, under a unique key that nobody holds.
+func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, r engine.Rerun) (known map[[16]byte]bool, may map[job.ExecutionID]bool, err error) {
+	was, runnable, known, err := rerunFacts(ctx, tx, t, r.Executions)
+	if err != nil {
+		return nil, nil, err
+	}
+	may = map[job.ExecutionID]bool{}
+	var keys []scoped
+	for i := range r.Executions {
+		e := &r.Executions[i]
+		old, ok := was[e.RetryOf]
+		may[e.ID] = ok && old.job == e.Job && runnable[e.Job] && (old.dead || !r.DeadOnly)
+		if may[e.ID] && e.UniqueKey != "" && !known[e.ID] {
+			keys = append(keys, scoped{t, e.UniqueKey})
+		}
+	}
+	held := map[scoped]engine.Incumbent{}
+	if err := incumbents(ctx, tx, keys, held); err != nil || len(keys) == 0 {
+		return known, may, err
+	}
+	for i := range r.Executions {
+		if e := &r.Executions[i]; may[e.ID] && e.UniqueKey != "" && !known[e.ID] {
+			k := scoped{t, e.UniqueKey}
+			if _, ok := held[k]; ok {
+				may[e.ID] = false
+			}
+			held[k] = engine.Incumbent{}
+		}
+	}
+	return known, may, nil
+}
+
+// past is a finished execution as far as it matters to running it again.
+type past struct {
+	job  job.ID
+	dead bool
+}
+
+func rerunFacts(ctx context.Context, tx pgx.Tx, t tenant.ID, es []job.Execution) (was map[job.ExecutionID]past, runnable, known map[[16]byte]bool, err error) {
 	var ids, olds []job.ExecutionID
 	var jobs []job.ID
 	for i := range es {
@@ -125,27 +194,22 @@ func rerunnable(ctx context.Context, tx pgx.Tx, t tenant.ID, es []job.Execution)
 	b.Queue(knownSQL, string(t), sortedIDs(ids))
 	r := tx.SendBatch(ctx, b)
 	defer r.Close()
-	jobOf := map[job.ExecutionID]job.ID{}
+	was = map[job.ExecutionID]past{}
 	var x job.ExecutionID
-	var j job.ID
+	var p past
 	rows, _ := r.Query()
-	if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&x), (*[16]byte)(&j)}, func() error { jobOf[x] = j; return nil }); err != nil {
-		return nil, nil, err
+	if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&x), (*[16]byte)(&p.job), &p.dead}, func() error { was[x] = p; return nil }); err != nil {
+		return nil, nil, nil, err
 	}
 	rows, _ = r.Query()
-	runnable, err := collectSet(rows)
-	if err != nil {
-		return nil, nil, err
+	if runnable, err = collectSet(rows); err != nil {
+		return nil, nil, nil, err
 	}
 	rows, _ = r.Query()
 	if known, err = collectSet(rows); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	may = func(e *job.Execution) bool {
-		of, ok := jobOf[e.RetryOf]
-		return ok && of == e.Job && runnable[e.Job]
-	}
-	return known, may, r.Close()
+	return was, runnable, known, r.Close()
 }
 
 // collectSet reads ids.

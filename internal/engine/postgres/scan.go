@@ -61,8 +61,30 @@ func (n number[T]) ScanInt64(v pgtype.Int8) error {
 
 func num[T ~int | ~int16 | ~int64 | ~uint8](to *T) number[T] { return number[T]{to} }
 
+// span scans a number of units of time; NULL becomes zero.
+type span struct {
+	to   *time.Duration
+	unit time.Duration
+}
+
+func (s span) ScanInt64(v pgtype.Int8) error {
+	*s.to = time.Duration(v.Int64) * s.unit
+	return nil
+}
+
+// groupColumns are what groupTargets are for, of live.
+const groupColumns = "v.group_key, v.group_max, v.rate_count, v.rate_us, v.rate_burst"
+
+func groupTargets(g *job.Group) []any {
+	return []any{num(&g.Key), num(&g.Max), num(&g.Rate.Count), span{&g.Rate.Per, time.Microsecond}, num(&g.Rate.Burst)}
+}
+
 // readyColumns are the columns of live that collectReady reads.
-const readyColumns = "v.id, v.tenant, v.part, v.class, v.priority, v.due_at"
+const readyColumns = "v.id, v.tenant, v.part, v.class, v.priority, v.due_at, " + groupColumns
+
+func readyTargets(r *job.Ready) []any {
+	return append([]any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), (*string)(&r.Class), &r.Priority, at(&r.DueAt)}, groupTargets(&r.Group)...)
+}
 
 func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	if err != nil {
@@ -71,7 +93,7 @@ func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	defer rows.Close()
 	var out []job.Ready
 	var r job.Ready
-	to := []any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), (*string)(&r.Class), &r.Priority, at(&r.DueAt)}
+	to := readyTargets(&r)
 	for rows.Next() {
 		if err := rows.Scan(to...); err != nil {
 			return nil, err

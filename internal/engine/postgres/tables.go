@@ -17,7 +17,11 @@ import (
 
 // table says how rows of a table are inserted: many by COPY, few by unnest.
 type table struct {
+	fields   []field
 	elements []uint32 // the type of each column
+	columns  string
+	rows     string // the parameters as rows t
+	values   string // of t
 	insert   string
 	copy     string
 }
@@ -28,27 +32,32 @@ type field struct {
 }
 
 func newTable(name string, fields ...field) table {
-	t := table{}
+	t := table{fields: fields}
 	var columns, values, params []string
-	types := map[uint32]string{
-		pgtype.UUIDOID: "uuid", pgtype.Int2OID: "int2", pgtype.Int4OID: "int4", pgtype.Int8OID: "int8",
-		pgtype.TimestamptzOID: "timestamptz", pgtype.TextOID: "text", pgtype.ByteaOID: "bytea", pgtype.TextArrayOID: "text",
-		pgtype.BoolOID: "bool",
-	}
 	for i, f := range fields {
 		t.elements = append(t.elements, f.element)
 		columns = append(columns, f.name)
-		params = append(params, fmt.Sprintf("$%d::%s[]", i+1, types[f.element]))
+		params = append(params, fmt.Sprintf("$%d::%s[]", i+1, f.sqlType()))
 		if f.element == pgtype.TextArrayOID {
 			values = append(values, f.name+"::text[]") // unnest would flatten arrays in arrays
 		} else {
 			values = append(values, f.name)
 		}
 	}
-	list := strings.Join(columns, ", ")
-	t.insert = fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM unnest(%s) t(%s)", name, list, strings.Join(values, ", "), strings.Join(params, ", "), list)
-	t.copy = fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", name, list)
+	t.columns, t.values = strings.Join(columns, ", "), strings.Join(values, ", ")
+	t.rows = fmt.Sprintf("unnest(%s) t(%s)", strings.Join(params, ", "), t.columns)
+	t.insert = fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", name, t.columns, t.values, t.rows)
+	t.copy = fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", name, t.columns)
 	return t
+}
+
+// sqlType is the type that the column's values travel as.
+func (f field) sqlType() string {
+	return map[uint32]string{
+		pgtype.UUIDOID: "uuid", pgtype.Int2OID: "int2", pgtype.Int4OID: "int4", pgtype.Int8OID: "int8",
+		pgtype.TimestamptzOID: "timestamptz", pgtype.TextOID: "text", pgtype.ByteaOID: "bytea", pgtype.TextArrayOID: "text",
+		pgtype.BoolOID: "bool",
+	}[f.element]
 }
 
 var (
@@ -62,7 +71,10 @@ var (
 		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
 		field{"class", pgtype.TextOID}, field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
 		field{"nonce", pgtype.Int8OID}, field{"trigger", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"hold", pgtype.Int2OID},
-		field{"tally", pgtype.BoolOID}, field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID})
+		field{"tally", pgtype.BoolOID}, field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID},
+		field{"group_key", pgtype.Int8OID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID},
+		field{"rate_burst", pgtype.Int4OID}, field{"timeout_ms", pgtype.Int8OID}, field{"stall_ms", pgtype.Int8OID},
+		field{"expires_at", pgtype.TimestamptzOID}, field{"unique_key", pgtype.TextOID})
 	idempotencyTable = newTable("idempotency",
 		field{"tenant", pgtype.TextOID}, field{"key", pgtype.TextOID}, field{"hash", pgtype.ByteaOID}, field{"answer", pgtype.ByteaOID},
 		field{"expires_at", pgtype.TimestamptzOID})
@@ -142,6 +154,17 @@ func (s *sheet) args() []any {
 	return args
 }
 
+// sparse are the columns, with NULL for one that holds nothing else: elements of such an array are slow to reach.
+func (s *sheet) sparse() []any {
+	args := s.args()
+	for i, c := range s.cols {
+		if len(c.cells) == 4*s.rows {
+			args[i] = (*array)(nil)
+		}
+	}
+	return args
+}
+
 var copyHeader = append([]byte("PGCOPY\n\xff\r\n\x00"), 0, 0, 0, 0, 0, 0, 0, 0)
 
 // flush sends what was gathered for COPY.
@@ -171,7 +194,7 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 	s.next().time(j.CreatedAt)
 	s.next().time(j.UpdatedAt)
 	s.texts(j.Tags)
-	s.next().bytes(engine.EncodeSpec(j.Definition))
+	s.next().bytes(engine.EncodeSpec(*j))
 	s.next().bytes(engine.EncodeTarget(j.Target))
 	s.next().bytes(j.Payload)
 }
@@ -193,6 +216,15 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 	s.next().bool(tally)
 	s.next().uuidOrNull(e.RetryOf)
 	s.next().bytes(e.Payload)
+	s.next().int8(int64(e.Group.Key))
+	s.next().int4OrNull(e.Group.Max)
+	s.next().int4OrNull(e.Group.Rate.Count)
+	s.next().int8OrNull(e.Group.Rate.Per.Microseconds())
+	s.next().int4OrNull(e.Group.Rate.Burst)
+	s.next().int8(e.Timeout.Milliseconds())
+	s.next().int8OrNull(e.Stall.Milliseconds())
+	s.next().time(e.ExpiresAt)
+	s.next().textOrNull(e.UniqueKey)
 }
 
 func hold(e *job.Execution) int {

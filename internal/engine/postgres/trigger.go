@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,35 +15,43 @@ import (
 )
 
 // The lock on the job makes a deletion wait for the new row, or this wait for
-// the deletion. An execution that has been here before is not stored again.
-const (
-	triggerHead = `
-		WITH j AS MATERIALIZED (
-			SELECT id FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR SHARE
-		), i AS (`
-	triggerTail = `
-		), v AS (
-			INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14 FROM i
-			WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = $3)
-			ON CONFLICT (id) DO NOTHING
-		)
-		SELECT (SELECT count(*) FROM j) > 0, (SELECT count(*) FROM i) > 0`
-	triggerSQL      = triggerHead + `SELECT 1 FROM j` + triggerTail
-	triggerKeyedSQL = triggerHead + `
-			INSERT INTO idempotency (tenant, key, hash, answer, expires_at) SELECT $1, $15, $16, $17, $18 FROM j
+// the deletion. An execution that has been here before is not stored again; nor
+// is one whose unique key another holds.
+var (
+	triggerSQL      = triggering(`SELECT 1 FROM j WHERE NOT EXISTS (SELECT 1 FROM held)`)
+	triggerKeyedSQL = triggering(`
+			INSERT INTO idempotency (tenant, key, hash, answer, expires_at) SELECT $tenant, $key, $hash, $answer, $until FROM j WHERE NOT EXISTS (SELECT 1 FROM held)
 			ON CONFLICT (tenant, key) DO UPDATE SET hash = EXCLUDED.hash, answer = EXCLUDED.answer, expires_at = EXCLUDED.expires_at
 			WHERE idempotency.expires_at <= now()
-			RETURNING 1` + triggerTail
+			RETURNING 1`)
 )
+
+// triggering makes the statement; may is what has a row where the execution is to be stored. The execution's columns come before the other parameters.
+func triggering(may string) string {
+	sql := `
+		WITH j AS MATERIALIZED (
+			SELECT id FROM jobs WHERE tenant = $tenant AND id = $job AND state <> 4 FOR SHARE
+		), held AS MATERIALIZED (
+			SELECT job, id FROM live WHERE tenant = $tenant AND unique_key = $unique AND unique_key IS NOT NULL AND id IS DISTINCT FROM $id
+		), i AS (` + may + `
+		), v AS (
+			INSERT INTO live (` + liveTable.columns + `) SELECT ` + liveTable.values + ` FROM i CROSS JOIN ` + liveTable.rows + `
+			WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = $id)
+			ON CONFLICT (id) DO NOTHING
+		)
+		SELECT (SELECT count(*) FROM j) > 0, (SELECT count(*) FROM i) > 0, (SELECT job FROM held), (SELECT id FROM held)`
+	var names []string
+	for i, p := range []string{"$tenant", "$job", "$id", "$unique", "$key", "$hash", "$answer", "$until"} {
+		names = append(names, p, fmt.Sprintf("$%d", len(liveTable.fields)+i+1))
+	}
+	return strings.NewReplacer(names...).Replace(sql)
+}
 
 // Trigger adds one execution to an existing job.
 func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
-	sql := triggerSQL
-	args := []any{
-		string(t), [16]byte(e.Job), [16]byte(e.ID), int16(e.Partition), string(e.Class), int16(e.Priority), e.DueAt, e.ScheduledAt, e.Nonce(), int16(e.Trigger),
-		int32(e.MaxAttempts), int16(hold(&e)), orNil(e.RetryOf), e.Payload,
-	}
+	row := liveTable.arrays()
+	row.execution(t, &e, true)
+	sql, args := triggerSQL, append(row.args(), string(t), [16]byte(e.Job), [16]byte(e.ID), orNone(e.UniqueKey))
 	if i.Key != "" {
 		sql = triggerKeyedSQL
 		args = append(args, i.Key, i.Hash[:], notNil(i.Answer), i.Until)
@@ -50,29 +60,24 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 	err := s.write(ctx, "trigger", func(ctx context.Context, c *pgxpool.Conn) error {
 		for range races {
 			out = engine.Created{}
-			var exists, stored bool
-			if err := c.QueryRow(ctx, sql, args...).Scan(&exists, &stored); err != nil {
+			var found, stored bool
+			in := engine.Incumbent{Key: e.UniqueKey}
+			err := c.QueryRow(ctx, sql, args...).Scan(&found, &stored, (*id)(&in.Job), (*id)(&in.Execution))
+			switch {
+			case isHeld(err):
+				continue // another came in between, and is seen the next time
+			case err != nil || stored:
 				return err
 			}
-			if stored {
-				return nil
+			if out, err = answeredBefore(ctx, c, t, i); err != nil || out.Replay != nil || out.Reused {
+				return err
 			}
-			if i.Key != "" {
-				var hash, answer []byte
-				err := c.QueryRow(ctx, "SELECT hash, answer FROM idempotency WHERE tenant = $1 AND key = $2 AND expires_at > now()", string(t), i.Key).Scan(&hash, &answer)
-				switch {
-				case err == nil && [32]byte(hash) == i.Hash:
-					out.Replay = notNil(answer)
-					return nil
-				case err == nil:
-					out.Reused = true
-					return nil
-				case !errors.Is(err, pgx.ErrNoRows):
-					return err
-				}
-			}
-			if !exists {
+			if !found {
 				return engine.ErrNotFound
+			}
+			if !in.Execution.IsZero() {
+				out.Unique = []engine.Incumbent{in}
+				return nil
 			}
 			// The key was in the way and has expired since.
 		}
@@ -81,9 +86,28 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 	return out, err
 }
 
-func orNil[T ~[16]byte](u T) any {
-	if [16]byte(u) == [16]byte{} {
+// answeredBefore is the answer to the key, if it has been here; else the zero value.
+func answeredBefore(ctx context.Context, c *pgxpool.Conn, t tenant.ID, i engine.Idempotency) (engine.Created, error) {
+	if i.Key == "" {
+		return engine.Created{}, nil
+	}
+	var hash, answer []byte
+	err := c.QueryRow(ctx, "SELECT hash, answer FROM idempotency WHERE tenant = $1 AND key = $2 AND expires_at > now()", string(t), i.Key).Scan(&hash, &answer)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return engine.Created{}, nil
+	case err != nil:
+		return engine.Created{}, err
+	case [32]byte(hash) == i.Hash:
+		return engine.Created{Replay: notNil(answer)}, nil
+	}
+	return engine.Created{Reused: true}, nil
+}
+
+// orNone makes NULL of the empty text.
+func orNone(s string) any {
+	if s == "" {
 		return nil
 	}
-	return [16]byte(u)
+	return s
 }

@@ -34,6 +34,24 @@ func (c *cells) int8(n int64) {
 	*c = binary.BigEndian.AppendUint64(append(*c, 0, 0, 0, 8), uint64(n))
 }
 
+// int4OrNull writes zero as NULL.
+func (c *cells) int4OrNull(n int) {
+	if n == 0 {
+		c.null()
+		return
+	}
+	c.int4(n)
+}
+
+// int8OrNull writes zero as NULL.
+func (c *cells) int8OrNull(n int64) {
+	if n == 0 {
+		c.null()
+		return
+	}
+	c.int8(n)
+}
+
 func (c *cells) uuid(u [16]byte) {
 	*c = append(append(*c, 0, 0, 0, 16), u[:]...)
 }

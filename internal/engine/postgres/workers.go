@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,15 +24,22 @@ const (
 			draining = EXCLUDED.draining, beat_at = EXCLUDED.beat_at, expires_at = EXCLUDED.expires_at,
 			secret = EXCLUDED.secret, labels = EXCLUDED.labels, queues = EXCLUDED.queues, targets = EXCLUDED.targets, kinds = EXCLUDED.kinds
 		WHERE NOT sessions.deposed`
+	advanceSQL = `
+		UPDATE live v SET progress = a.progress, progress_at = now()
+		FROM unnest($1::uuid[], $2::int8[], $3::bytea[]) a(id, token, progress)
+		WHERE v.id = ANY (ARRAY[a.id]) AND v.lease = a.token AND v.lease > 0
+		RETURNING v.id, v.lease`
+	drainSQL = `
+		UPDATE sessions SET drain = true WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
 	// A row for each session that was renewed, or one for each of its orders.
 	renewSQL = `
 		WITH renewed AS (
 			UPDATE sessions s SET beat_at = now(), expires_at = now() + $6, running = r.running, completed = r.completed, failed = r.failed, draining = r.draining
 			FROM unnest($1::uuid[], $2::int[], $3::int8[], $4::int8[], $5::bool[]) r(id, running, completed, failed, draining)
 			WHERE s.id = ANY (ARRAY[r.id]) AND NOT s.deposed
-			RETURNING s.id
+			RETURNING s.id, s.drain
 		)
-		SELECT r.id, o.execution, coalesce(o.token, 0), coalesce(o.kind, 0) FROM renewed r
+		SELECT r.id, r.drain, o.execution, coalesce(o.token, 0), coalesce(o.kind, 0) FROM renewed r
 		LEFT JOIN LATERAL (
 			SELECT o.execution, o.token, o.kind FROM orders o
 			LEFT JOIN LATERAL (SELECT true AS held FROM live WHERE id = o.execution AND lease = o.token OFFSET 0) v ON true
@@ -62,7 +70,8 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 	})
 }
 
-// Renew keeps sessions alive for ttl more and notes how they do. It names those that have ended, and the orders for the others.
+// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold. It names those
+// that have ended, those that are to drain, and the orders for all that have not ended.
 func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
 	if len(rs) == 0 {
 		return engine.Orders{}, nil
@@ -76,34 +85,132 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 		failed.int8(r.Failed)
 		draining.bool(r.Draining)
 	}
+	advances := newAdvances(rs)
 	var out engine.Orders
 	err := s.write(ctx, "renew sessions", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = engine.Orders{}
-		alive := make(map[job.WorkerID]bool, n)
-		rows, err := c.Query(ctx, renewSQL, ids, running, completed, failed, draining, ttl)
-		if err != nil {
+		b := &pgx.Batch{}
+		b.Queue(renewSQL, ids, running, completed, failed, draining, ttl)
+		if len(advances) > 0 {
+			b.Queue(advanceSQL, advances.args()...)
+		}
+		r := c.SendBatch(ctx, b)
+		defer r.Close()
+		var alive map[job.WorkerID]bool
+		var err error
+		if out, alive, err = collectOrders(r); err != nil {
 			return err
 		}
-		var o job.Order
-		to := []any{(*[16]byte)(&o.Worker), (*id)(&o.Execution), (*int64)(&o.Token), (*uint8)(&o.Kind)}
-		_, err = pgx.ForEachRow(rows, to, func() error {
-			alive[o.Worker] = true
-			if o.Kind != 0 {
-				out.Orders = append(out.Orders, o)
-			}
-			return nil
-		})
-		for _, r := range rs {
-			if !alive[r.Worker] {
-				out.Ended = append(out.Ended, r.Worker)
+		for _, x := range rs {
+			if !alive[x.Worker] {
+				out.Ended = append(out.Ended, x.Worker)
 			}
 		}
-		return err
+		if len(advances) > 0 {
+			stale, err := advances.stale(r)
+			if err != nil {
+				return err
+			}
+			for _, o := range stale {
+				if alive[o.Worker] && !slices.Contains(out.Orders, o) {
+					out.Orders = append(out.Orders, o)
+				}
+			}
+		}
+		return r.Close()
 	})
 	if err != nil {
 		return engine.Orders{}, err
 	}
 	return out, nil
+}
+
+// collectOrders reads what renewSQL answers, and who was renewed.
+func collectOrders(r pgx.BatchResults) (out engine.Orders, alive map[job.WorkerID]bool, err error) {
+	alive = map[job.WorkerID]bool{}
+	var o job.Order
+	var drain bool
+	rows, err := r.Query()
+	if err != nil {
+		return out, alive, err
+	}
+	to := []any{(*[16]byte)(&o.Worker), &drain, (*id)(&o.Execution), (*int64)(&o.Token), (*uint8)(&o.Kind)}
+	_, err = pgx.ForEachRow(rows, to, func() error {
+		if drain && !alive[o.Worker] {
+			out.Drain = append(out.Drain, o.Worker)
+		}
+		alive[o.Worker] = true
+		if o.Kind != 0 {
+			out.Orders = append(out.Orders, o)
+		}
+		return nil
+	})
+	return out, alive, err
+}
+
+// advance is progress, and who reports it.
+type advance struct {
+	job.Advance
+	worker job.WorkerID
+}
+
+// advances are sorted, and the last of each lease.
+type advances []advance
+
+func newAdvances(rs []engine.Renewal) advances {
+	var all advances
+	places := map[job.Lease]int{}
+	for _, r := range rs {
+		for _, a := range r.Advances {
+			if i, ok := places[a.Lease]; ok {
+				all[i] = advance{a, r.Worker}
+				continue
+			}
+			places[a.Lease] = len(all)
+			all = append(all, advance{a, r.Worker})
+		}
+	}
+	return sortedBy(all, func(a advance) [16]byte { return a.Execution })
+}
+
+func (as advances) args() []any {
+	ids, tokens, progress := uuids(len(as)), bigints(len(as)), byteas(len(as))
+	for _, a := range as {
+		ids.uuid(a.Execution)
+		tokens.int8(int64(a.Token))
+		progress.bytes(engine.EncodeProgress(a.Percent, a.Message))
+	}
+	return []any{ids, tokens, progress}
+}
+
+// stale reads what advanceSQL answers, and orders those who no longer hold what they reported of to let go of it.
+func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
+	rows, err := r.Query()
+	if err != nil {
+		return nil, err
+	}
+	kept := map[job.Lease]bool{}
+	var l job.Lease
+	if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token)}, func() error { kept[l] = true; return nil }); err != nil {
+		return nil, err
+	}
+	var out []job.Order
+	for _, a := range as {
+		if !kept[a.Lease] {
+			out = append(out, job.Order{Worker: a.worker, Lease: a.Lease, Kind: job.OrderLost})
+		}
+	}
+	return out, nil
+}
+
+// Drain asks a session that may serve the tenant to take nothing more.
+func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
+	return s.write(ctx, "drain a worker", func(ctx context.Context, c *pgxpool.Conn) error {
+		done, err := c.Exec(ctx, drainSQL, string(t), [16]byte(w))
+		if err == nil && done.RowsAffected() == 0 {
+			return engine.ErrNotFound
+		}
+		return err
+	})
 }
 
 // Worker finds a session, also one that has ended lately.

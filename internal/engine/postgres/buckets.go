@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// A bucket is one number: the instant at which it is full again if nobody draws.
+// It holds as many tokens as steps are left to that instant from a whole burst.
+// One that is full has no row, or one whose instant has passed; both are the same.
+const (
+	// drawSQL locks the rows in order, so that all who draw share them; the clock is of the
+	// statement's begin, and one that had to wait reckons with less time, never with more.
+	drawSQL = `
+		WITH old AS MATERIALIZED (
+			SELECT d.bucket, d.want, d.step, d.burst, t.now, greatest(b.full_us, t.now) AS full_us
+			FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[]) d(bucket, want, step, burst)
+			CROSS JOIN LATERAL (SELECT full_us FROM buckets WHERE bucket = d.bucket OFFSET 0 FOR UPDATE) b
+			CROSS JOIN ` + nowMicros + `
+		), drawn AS MATERIALIZED (
+			SELECT bucket, step, burst, now, full_us, least(want, greatest(0, (now + burst * step - full_us) / step)) AS got FROM old
+		), kept AS (
+			UPDATE buckets b SET full_us = d.full_us + d.got * d.step FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND d.got > 0
+		)
+		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn`
+	// peekSQL is for those who only look.
+	peekSQL = `
+		SELECT d.bucket, 0::int8, greatest(0, greatest(b.full_us, t.now) + (1 - d.burst) * d.step - t.now)
+		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[]) d(bucket, want, step, burst)
+		CROSS JOIN LATERAL (SELECT full_us FROM buckets WHERE bucket = d.bucket OFFSET 0) b
+		CROSS JOIN ` + nowMicros
+	nowMicros     = `(SELECT (extract(epoch FROM now()) * 1000000)::int8 AS now) t`
+	makeBucketSQL = `
+		INSERT INTO buckets (bucket, full_us) SELECT bucket, 0 FROM unnest($1::text[]) d(bucket) ON CONFLICT (bucket) DO NOTHING`
+)
+
+// Draw takes tokens out of buckets, and answers in order.
+func (s *Store) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
+	var draws, looks []engine.Draw
+	for _, d := range ds {
+		if d.N > 0 {
+			draws = append(draws, d)
+		} else {
+			looks = append(looks, d)
+		}
+	}
+	got := make(map[string]engine.Drawn, len(ds)) // a bucket without a row has tokens for those who only look
+	err := s.write(ctx, "draw", func(ctx context.Context, c *pgxpool.Conn) error {
+		clear(got)
+		if err := draw(ctx, c, peekSQL, looks, got); err != nil {
+			return err
+		}
+		left := draws
+		for range races {
+			if err := draw(ctx, c, drawSQL, left, got); err != nil {
+				return err
+			}
+			left = slices.DeleteFunc(slices.Clone(left), func(d engine.Draw) bool { _, ok := got[d.Bucket]; return ok })
+			if len(left) == 0 {
+				return nil
+			}
+			if _, err := c.Exec(ctx, makeBucketSQL, drawArgs(left)[0]); err != nil {
+				return err
+			}
+		}
+		return engine.ErrConflict
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]engine.Drawn, len(ds))
+	for i, d := range ds {
+		out[i] = got[d.Bucket]
+	}
+	return out, nil
+}
+
+// draw runs one of the two statements, and adds what it says of each bucket that has a row.
+func draw(ctx context.Context, c *pgxpool.Conn, sql string, ds []engine.Draw, got map[string]engine.Drawn) error {
+	if len(ds) == 0 {
+		return nil
+	}
+	rows, err := c.Query(ctx, sql, drawArgs(ds)...)
+	if err != nil {
+		return err
+	}
+	var bucket string
+	var d engine.Drawn
+	_, err = pgx.ForEachRow(rows, []any{&bucket, &d.N, span{&d.Wait, time.Microsecond}}, func() error {
+		got[bucket] = d
+		return nil
+	})
+	return err
+}
+
+func drawArgs(ds []engine.Draw) []any {
+	ds = slices.Clone(ds)
+	slices.SortFunc(ds, func(a, b engine.Draw) int { return cmp.Compare(a.Bucket, b.Bucket) })
+	n := len(ds)
+	names, wants, steps, bursts := texts(n), bigints(n), bigints(n), bigints(n)
+	for _, d := range ds {
+		step := d.Rate.Interval().Microseconds()
+		names.text(d.Bucket)
+		wants.int8(int64(d.N))
+		steps.int8(step)
+		bursts.int8(min(int64(max(d.Rate.Burst, 1)), (1<<60)/step)) // beyond that the sums would not fit
+	}
+	return []any{names, wants, steps, bursts}
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	heldSQL = `
+		SELECT ` + executionColumns + `, j.spec, j.state
+		FROM unnest($1::uuid[], $2::int8[]) c(id, token)
+		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0 OFFSET 0) v
+		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
+
+	// The directory is how what runs is found: live has no index by lease.
+	runningSQL = `
+		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
+		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease OFFSET 0) v
+		WHERE $1::int2[] IS NULL OR v.part = ANY ($1)`
+
+	// What was asked to stop is left to Force.
+	overrunSQL = `
+		SELECT ` + executionColumns + `, j.spec, j.state, NOT ` + overtime + `
+		FROM leases l
+		CROSS JOIN LATERAL (SELECT id FROM sessions WHERE id = l.worker AND NOT deposed AND expires_at > now() OFFSET 0) s
+		CROSS JOIN LATERAL unnest(l.ids) u(id)
+		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = u.id AND v.lease = l.lease AND v.cancel_at IS NULL AND (` + overtime + `
+			OR v.stall_ms > 0 AND greatest(v.leased_at, v.progress_at) + v.stall_ms * interval '1 millisecond' < now()) OFFSET 0) v
+		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j
+		WHERE l.at < now() - interval '1 second' LIMIT $2`
+	overtime = `(v.timeout_ms > 0 AND v.leased_at + v.timeout_ms * interval '1 millisecond' + $1::interval < now())`
+)
+
+// scanHeld reads an execution, its job's spec and state, and what else is asked for.
+func scanHeld(r pgx.CollectableRow, more ...any) (h job.Held, err error) {
+	var x stored
+	var spec []byte
+	if err := r.Scan(append(append(x.targets(), &spec, (*uint8)(&h.JobState)), more...)...); err != nil {
+		return h, err
+	}
+	if err := engine.DecodeHeld(spec, &h); err != nil {
+		return h, err
+	}
+	h.Execution, err = x.decode()
+	return h, err
+}
+
+// Held reads what deciding an outcome needs, of those leases that still hold.
+func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	ids, tokens := pairs(ls)
+	var out []job.Held
+	err := s.ask(ctx, "read what is held", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, heldSQL, ids, tokens)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Held, error) { return scanHeld(r) })
+		return err
+	})
+	return out, err
+}
+
+// Running lists what is leased in the partitions; all, if none is named.
+func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+	var parts *array
+	if len(ps) > 0 {
+		parts = partitions(ps)
+	}
+	var out []engine.Running
+	err := s.ask(ctx, "list what runs", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, runningSQL, parts)
+		var err error
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r engine.Running, err error) {
+			err = row.Scan(append(readyTargets(&r.Ready), (*int64)(&r.Token))...)
+			return r, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Overrun lists up to limit executions that living workers hold for too long, or without progress for too long.
+func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
+	var out []engine.Overrun
+	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit, 0))
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
+			o.Held, err = scanHeld(r, &o.Stalled)
+			return o, err
+		})
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,277 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var _ engine.Owners = (*Store)(nil)
+
+// A server that missed its time is deposed, by whoever sees it first, for good: its
+// row stays for an hour, so that it learns of it. The rows of partitions change
+// only when one moves or is wanted, and never while a lease that names them in its
+// fence has not committed.
+const (
+	attendSQL = `
+		INSERT INTO servers AS s (id, host, hungry, started_at, expires_at) VALUES ($1, $2, $3, $4, now() + $5)
+		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
+		WHERE NOT s.deposed`
+	// Of two that would depose each other, neither waits.
+	deposeServersSQL = `
+		UPDATE servers SET deposed = true
+		WHERE id = ANY (ARRAY(SELECT id FROM servers WHERE expires_at < now() AND NOT deposed AND id <> $1 ORDER BY id FOR UPDATE SKIP LOCKED))`
+	// What a deposed server had is free once it owns nothing.
+	freeSharesSQL   = `DELETE FROM limit_shares WHERE server = ANY (ARRAY(SELECT s.id FROM servers s WHERE ` + gone + `))`
+	dropServersSQL  = `DELETE FROM servers s WHERE ` + gone + ` AND s.expires_at < now() - interval '1 hour'`
+	gone            = `s.deposed AND NOT EXISTS (SELECT 1 FROM partitions p WHERE p.owner = s.id)`
+	aliveServersSQL = `SELECT id, host, hungry, started_at FROM servers WHERE NOT deposed AND expires_at > now() ORDER BY id`
+	partitionsSQL   = `SELECT part, owner, epoch, wanted FROM partitions ORDER BY part`
+
+	takeSQL = `
+		UPDATE partitions p SET owner = $1, epoch = p.epoch + 1, wanted = NULL
+		FROM unnest($2::int2[]) u(part)
+		WHERE p.part = ANY (ARRAY[u.part]) AND (p.owner IS NULL OR NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.owner AND ` + serves + `))
+			AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $1 AND ` + serves + `)`
+	giveSQL = `
+		UPDATE partitions p SET owner = $2, epoch = p.epoch + 1, wanted = NULL
+		FROM unnest($3::int2[]) u(part)
+		WHERE p.part = ANY (ARRAY[u.part]) AND p.owner = $1 AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $2 AND ` + serves + `)`
+	// The first who wants one is told, until it is served or gone.
+	wantSQL = `
+		UPDATE partitions p SET wanted = $1
+		FROM unnest($2::int2[]) u(part)
+		WHERE p.part = ANY (ARRAY[u.part]) AND p.owner <> $1 AND p.wanted IS DISTINCT FROM $1
+			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND ` + serves + `)`
+	serves = `NOT s.deposed AND s.expires_at > now()`
+
+	retireSQL = `UPDATE servers SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed`
+)
+
+// partitions makes an array of partitions, sorted.
+func partitions(ps []job.Partition) *array {
+	a := smallints(len(ps))
+	for _, p := range slices.Sorted(slices.Values(ps)) {
+		a.int2(int(p))
+	}
+	return a
+}
+
+// Attend keeps a server alive for ttl, and says who else is and who owns what.
+func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (engine.Roster, error) {
+	var out engine.Roster
+	err := s.write(ctx, "attend", func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Hungry, me.StartedAt, ttl)
+			if err != nil {
+				return err
+			}
+			if done.RowsAffected() == 0 {
+				return engine.ErrSession
+			}
+			out, err = roster(ctx, tx, me.ID)
+			return err
+		})
+	})
+	if err != nil {
+		return engine.Roster{}, err
+	}
+	return out, nil
+}
+
+// roster deposes those who missed their time, drops what they left, and reads who is there.
+func roster(ctx context.Context, tx pgx.Tx, me engine.ServerID) (out engine.Roster, err error) {
+	b := &pgx.Batch{}
+	b.Queue(deposeServersSQL, [16]byte(me))
+	b.Queue(freeSharesSQL)
+	b.Queue(dropServersSQL)
+	b.Queue(aliveServersSQL)
+	b.Queue(partitionsSQL)
+	r := tx.SendBatch(ctx, b)
+	defer r.Close()
+	for range 3 {
+		if _, err := r.Exec(); err != nil {
+			return out, err
+		}
+	}
+	alive := map[engine.ServerID]bool{}
+	rows, _ := r.Query()
+	out.Servers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (x engine.Server, err error) {
+		err = row.Scan((*[16]byte)(&x.ID), &x.Host, &x.Hungry, at(&x.StartedAt))
+		alive[x.ID] = true
+		return x, err
+	})
+	if err != nil {
+		return out, err
+	}
+	rows, _ = r.Query()
+	out.Partitions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p engine.Partition, err error) {
+		err = row.Scan((*int16)(&p.Part), (*id)(&p.Owner), &p.Epoch, (*id)(&p.Wanted))
+		for _, x := range []*engine.ServerID{&p.Owner, &p.Wanted} {
+			if !alive[*x] {
+				*x = engine.ServerID{}
+			}
+		}
+		return p, err
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, r.Close()
+}
+
+// takePatience is how long a lease of a server that is gone may stand in the way of who takes its partitions.
+const takePatience = time.Second
+
+// Take makes the server the owner of those partitions that nobody alive owns.
+func (s *Store) Take(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return s.write(ctx, "take partitions", func(ctx context.Context, c *pgxpool.Conn) error {
+		var pid int
+		if err := c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			return err
+		}
+		done := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.unblock(ctx, pid, done)
+		}()
+		_, err := c.Exec(ctx, takeSQL, [16]byte(me), partitions(ps))
+		close(done)
+		<-ended
+		return err
+	})
+}
+
+// unblock ends the connections that stand in the way of another for too long: a server that stopped while it read the
+// answer to its lease holds the locks of its fence for as long as its connection lasts.
+func (s *Store) unblock(ctx context.Context, pid int, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-time.After(takePatience):
+		// Where it may not, the one that waits is told so by its own time limit.
+		_, _ = s.read.Exec(ctx, "SELECT pg_terminate_backend(b) FROM unnest(pg_blocking_pids($1)) b", pid)
+	}
+}
+
+// Give hands partitions that the server owns to another that is alive.
+func (s *Store) Give(ctx context.Context, from, to engine.ServerID, ps []job.Partition) error {
+	return s.write(ctx, "give partitions", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, giveSQL, [16]byte(from), [16]byte(to), partitions(ps))
+		return err
+	})
+}
+
+// Want notes that the server would have partitions of others.
+func (s *Store) Want(ctx context.Context, me engine.ServerID, ps []job.Partition) error {
+	return s.write(ctx, "want partitions", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, wantSQL, [16]byte(me), partitions(ps))
+		return err
+	})
+}
+
+// Retire ends a server at once.
+func (s *Store) Retire(ctx context.Context, me engine.ServerID) error {
+	return s.write(ctx, "retire", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, retireSQL, [16]byte(me))
+		return err
+	})
+}
+
+// The row of nobody is what all who borrow of a limit lock before they reckon; each of these statements sees what was
+// committed before it.
+const (
+	nobodySQL = `
+		INSERT INTO limit_shares (tenant, queue, server, share) SELECT tenant, queue, '00000000-0000-0000-0000-000000000000', 0
+		FROM unnest($1::text[], $2::text[]) w(tenant, queue)
+		ON CONFLICT (tenant, queue, server) DO NOTHING`
+	lockSharesSQL = `
+		SELECT count(*) FROM unnest($1::text[], $2::text[]) w(tenant, queue)
+		CROSS JOIN LATERAL (
+			SELECT 1 FROM limit_shares WHERE tenant = w.tenant AND queue = w.queue AND server = '00000000-0000-0000-0000-000000000000' OFFSET 0 FOR UPDATE
+		) l`
+	borrowSQL = `
+		INSERT INTO limit_shares (tenant, queue, server, share)
+		SELECT w.tenant, w.queue, $1, greatest(0, least(w.want, w.max - o.taken)) FROM unnest($2::text[], $3::text[], $4::int8[], $5::int8[]) w(tenant, queue, max, want)
+		CROSS JOIN LATERAL (
+			SELECT coalesce(sum(l.share), 0) AS taken FROM limit_shares l
+			WHERE l.tenant = w.tenant AND l.queue = w.queue AND l.server <> $1 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + gone + `)
+		) o
+		ON CONFLICT (tenant, queue, server) DO UPDATE SET share = EXCLUDED.share
+		RETURNING tenant, queue, share`
+)
+
+// Borrow sets how much of each limit the server has for itself, and answers in order.
+func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
+	if len(bs) == 0 {
+		return nil, nil
+	}
+	sorted := slices.Clone(bs)
+	slices.SortFunc(sorted, func(a, b engine.Share) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue))
+	})
+	tenants, queues, most, wants := texts(len(bs)), texts(len(bs)), bigints(len(bs)), bigints(len(bs))
+	for _, b := range sorted {
+		tenants.text(string(b.Tenant))
+		queues.text(b.Queue)
+		most.int8(int64(b.Max))
+		wants.int8(int64(b.Want))
+	}
+	type limit struct {
+		tenant tenant.ID
+		queue  string
+	}
+	got := map[limit]int{}
+	err := s.write(ctx, "borrow", func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			done, err := tx.Exec(ctx, "SELECT 1 FROM servers s WHERE s.id = $1 AND "+serves+" FOR SHARE", [16]byte(me))
+			if err != nil {
+				return err
+			}
+			if done.RowsAffected() == 0 {
+				return engine.ErrSession // a share of one that is gone would be nobody's to give back
+			}
+			b := &pgx.Batch{}
+			b.Queue(nobodySQL, tenants, queues)
+			b.Queue(lockSharesSQL, tenants, queues)
+			b.Queue(borrowSQL, [16]byte(me), tenants, queues, most, wants)
+			r := tx.SendBatch(ctx, b)
+			defer r.Close()
+			for range 2 {
+				if _, err := r.Exec(); err != nil {
+					return err
+				}
+			}
+			rows, err := r.Query()
+			if err != nil {
+				return err
+			}
+			var l limit
+			var share int
+			if _, err = pgx.ForEachRow(rows, []any{(*string)(&l.tenant), &l.queue, &share}, func() error { got[l] = share; return nil }); err != nil {
+				return err
+			}
+			return r.Close()
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int, len(bs))
+	for i, b := range bs {
+		out[i] = got[limit{b.Tenant, b.Queue}]
+	}
+	return out, nil
+}
