@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // shift is the life of one session.
@@ -108,6 +109,9 @@ func (h *shift) claim(ctx context.Context) {
 			continue
 		}
 		as, err := h.p.src.Claim(ctx, h.session, n)
+		if len(as) > 0 && err == nil {
+			err = failpoint.Hit("worker.afterClaim")
+		}
 		switch {
 		case errors.Is(err, ErrSession):
 			h.end(err)
@@ -183,7 +187,11 @@ func (h *shift) beat(ctx context.Context) {
 		}
 		asked := time.Now()
 		call, cancel := context.WithTimeout(ctx, every)
-		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: h.held(), Draining: h.draining.Load()})
+		err := failpoint.Hit("worker.beforeHeartbeat")
+		var orders client.Orders
+		if err == nil {
+			orders, err = h.p.src.Beat(call, h.session, client.Beat{Executions: h.held(), Draining: h.draining.Load()})
+		}
 		cancel()
 		switch {
 		case errors.Is(err, ErrSession):
@@ -249,7 +257,14 @@ func (h *shift) protect(ctx context.Context, a client.Attempt) (out client.Outco
 			out = client.Outcome{Status: client.Failed, Retryable: true, Error: &client.Error{Type: "PANIC", Message: fmt.Sprint(p)}}
 		}
 	}()
-	return h.p.exec.Execute(ctx, a)
+	if err := failpoint.Hit("worker.beforeEffect"); err != nil {
+		panic(err)
+	}
+	out = h.p.exec.Execute(ctx, a)
+	if err := failpoint.Hit("worker.afterEffectBeforeComplete"); err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // report passes outcomes on in batches until there are no more: whatever ended while one batch was on its way is the next.
@@ -278,6 +293,9 @@ func (h *shift) deliver(batch []client.Outcome) {
 	for fails := 0; !h.ended(); {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		vs, err := h.p.src.Report(ctx, h.session, batch)
+		if err == nil {
+			err = failpoint.Hit("worker.afterCompleteBeforeAck")
+		}
 		cancel()
 		if err == nil {
 			for _, v := range vs {
@@ -341,6 +359,9 @@ func (h *shift) release() {
 func (h *shift) drain() {
 	h.owe(h.desk.waiting(0))
 	h.release() // what this does not reach, leaving will
+	if err := failpoint.Hit("shutdown.midDrain"); err != nil {
+		h.end(err)
+	}
 	late := time.NewTimer(h.p.cfg.Drain)
 	defer late.Stop()
 	for h.desk.busy() > 0 {

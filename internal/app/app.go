@@ -25,6 +25,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -46,6 +47,9 @@ type Options struct {
 
 // Run serves until ctx ends, drains, and returns when all is stopped.
 func Run(ctx context.Context, o Options) error {
+	if err := arm(); err != nil {
+		return err
+	}
 	r := &running{Options: o, log: o.Logger}
 	defer r.stop()
 	if err := r.start(ctx); err != nil {
@@ -58,6 +62,15 @@ func Run(ctx context.Context, o Options) error {
 	case err := <-r.failed:
 		return err
 	}
+}
+
+// arm sets the failpoints of a build that has them.
+func arm() error {
+	spec := os.Getenv(failpoint.Variable)
+	if err := failpoint.Arm(spec); err != nil {
+		return config.Mistakes{{Key: "failpoints", Value: spec, Want: err.Error(), From: "environment " + failpoint.Variable}}
+	}
+	return nil
 }
 
 // running is a process: what it has started, in order.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // claim is a worker's wish for executions.
@@ -192,6 +193,9 @@ func (m *matcher) lease(ctx context.Context) error {
 		}
 	}()
 	as, err := m.d.store.Lease(ctx, grants)
+	if err == nil {
+		err = failpoint.Hit("claim.afterCommitBeforeReply")
+	}
 	answered = true
 	if err != nil {
 		m.fail(grants, served, err)

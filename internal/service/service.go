@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // Errors on which callers decide, beside the store's.
@@ -134,7 +135,13 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 		c.Jobs = append(c.Jobs, j)
 	}
 	c.Idempotency = once.with(made, now)
+	if err := failpoint.Hit("api.beforeTx"); err != nil {
+		return nil, nil, err
+	}
 	out, err := s.gate.pass(ctx, c)
+	if err == nil {
+		err = failpoint.Hit("api.afterCommitBeforeReply")
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("create jobs: %w", err)
 	}
@@ -248,7 +255,13 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
 	e = j.Fire(job.ExecutionID(newID()), now, now)
 	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
+	if err := failpoint.Hit("api.beforeTx"); err != nil {
+		return e, nil, err
+	}
 	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))
+	if err == nil {
+		err = failpoint.Hit("api.afterCommitBeforeReply")
+	}
 	if err != nil {
 		return e, nil, fmt.Errorf("trigger: %w", err)
 	}

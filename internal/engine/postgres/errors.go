@@ -11,11 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // The SQLSTATEs on which this package decides.
@@ -69,6 +71,19 @@ func run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f fu
 		case <-time.After(time.Duration((1 + rand.Float64()) * float64(int(5*time.Millisecond)<<try))):
 		}
 	}
+}
+
+// hitting runs f, one statement that commits by itself, so that a failpoint is hit before its commit.
+func hitting(ctx context.Context, c *pgx.Conn, name string, f func() error) error {
+	if !failpoint.On {
+		return f()
+	}
+	return pgx.BeginFunc(ctx, c, func(pgx.Tx) error {
+		if err := f(); err != nil {
+			return err
+		}
+		return failpoint.Hit(name)
+	})
 }
 
 // dropped reports whether the connection ended, by the server's word or without one.

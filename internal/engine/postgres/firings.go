@@ -71,9 +71,11 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 	}
 	args := fireArgs(fs)
 	var out []job.Ready
-	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, fireSQL, args...))
-		return err
+	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) error {
+		return hitting(ctx, c.Conn(), "sched.afterInsertBeforeCommit", func() (err error) {
+			out, err = collectReady(c.Query(ctx, fireSQL, args...))
+			return err
+		})
 	})
 	return out, err
 }

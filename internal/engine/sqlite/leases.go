@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 const (
@@ -124,7 +125,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, er
 		if alive == 0 {
 			return engine.ErrSession
 		}
-		return nil
+		return failpoint.Hit("claim.beforeCommit")
 	})
 	if err != nil {
 		return nil, err
