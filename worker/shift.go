@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +31,8 @@ type shift struct {
 
 	giveBack chan struct{} // something is owed
 	mu       sync.Mutex
-	owed     []client.Held // guarded by mu: attempts that did not start and are to be handed back
+	owed     []client.Held            // guarded by mu: attempts that did not start and are to be handed back
+	untold   map[client.Held]struct{} // guarded by mu: attempts that have ended, which the server has not yet answered for
 
 	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
@@ -37,7 +40,7 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), untold: map[client.Held]struct{}{}}
 	h.drained = h.stopping
 	h.desk = newDesk(base, p.cfg.Slots, h.execute)
 	h.answered.Store(new(time.Now()))
@@ -219,7 +222,8 @@ func (h *shift) beat(ctx context.Context) {
 func (h *shift) held() []client.Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(h.desk.held(), h.owed...)
+	held := append(h.desk.held(), h.owed...)
+	return slices.AppendSeq(held, maps.Keys(h.untold))
 }
 
 // silent is how long ago the last answered beat was sent.
@@ -246,6 +250,9 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
 		return // the server has the execution back, or is about to be given it
 	}
+	h.mu.Lock()
+	h.untold[client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}] = struct{}{}
+	h.mu.Unlock()
 	h.results <- out
 }
 
@@ -298,6 +305,7 @@ func (h *shift) deliver(batch []client.Outcome) {
 		}
 		cancel()
 		if err == nil {
+			h.told(batch)
 			for _, v := range vs {
 				if v.Verdict == client.Refused {
 					h.p.log.Warn("a result was refused", "execution", v.ExecutionID, "reason", v.Reason)
@@ -319,6 +327,15 @@ func (h *shift) deliver(batch []client.Outcome) {
 		case <-t.C:
 		}
 		t.Stop()
+	}
+}
+
+// told notes that the server has answered for a batch.
+func (h *shift) told(batch []client.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range batch {
+		delete(h.untold, client.Held{ExecutionID: o.ExecutionID, FencingToken: o.FencingToken})
 	}
 }
 

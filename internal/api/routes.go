@@ -115,7 +115,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Keep the session alive, and hear what to stop",
-			detail: "Renews every lease of the session. Name what is held.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
+			detail: "Renews every lease of the session. Name all that is held, also what has ended until its report is answered: what is not named for lease_seconds is given to others.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,9 @@ const sweepEvery = time.Second
 // pass waits for something to do and does it once.
 func (m *matcher) pass(ctx context.Context) error {
 	m.wait(ctx)
+	if err := m.audit(ctx); err != nil {
+		return err
+	}
 	now := m.d.clock.Now()
 	m.win.ripen(now)
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return c.taken.Load() })
@@ -229,7 +233,8 @@ func (m *matcher) hand(as []job.Attempt, grants []engine.Grant, served []*claim)
 	for i, c := range served {
 		if s := m.d.known[c.worker.ID]; s != nil {
 			for _, a := range parts[i] {
-				s.held[a.Token]++
+				g := s.held[a.Token]
+				s.held[a.Token] = given{g.count + 1, time.Now()}
 			}
 		}
 	}
@@ -262,26 +267,76 @@ func (m *matcher) fail(grants []engine.Grant, served []*claim, err error) {
 
 // disown returns what sessions in this process hold without anybody knowing. What others hold is told by their beats.
 func (m *matcher) disown(ctx context.Context) error {
-	type suspect struct {
-		id   job.WorkerID
-		keep []job.Lease
-	}
-	var all []suspect
+	all := map[job.WorkerID][]job.Token{}
 	m.d.mu.Lock()
 	for id, s := range m.d.known {
 		if s.suspect && s.local {
-			x := suspect{id: id}
-			for t := range s.held {
-				x.keep = append(x.keep, job.Lease{Token: t})
-			}
-			all = append(all, x)
+			all[id] = slices.Collect(maps.Keys(s.held))
 		}
 	}
 	m.d.mu.Unlock()
-	for _, x := range all {
-		if err := m.d.disown(ctx, x.id, x.keep); err != nil {
+	for id, keep := range all {
+		if err := m.handBack(ctx, id, keep); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// audit returns what sessions elsewhere hold beyond what they have named. What they were given lately stays: the answer
+// may be on its way. It is the matcher's work, so that nothing is leased between the look and the deed.
+func (m *matcher) audit(ctx context.Context) error {
+	m.d.mu.Lock()
+	all := m.d.audits
+	m.d.audits = map[job.WorkerID][]job.Token{}
+	for id, keep := range all {
+		s := m.d.known[id]
+		if s == nil {
+			delete(all, id)
+			continue
+		}
+		for t, g := range s.held {
+			switch {
+			case time.Since(g.at) <= m.d.cfg.LeaseTTL:
+				keep = append(keep, t)
+			case !slices.Contains(keep, t):
+				delete(s.held, t)
+			}
+		}
+		all[id] = keep
+		s.suspect = true // until it is done
+	}
+	m.d.mu.Unlock()
+	for id, keep := range all {
+		if err := m.handBack(ctx, id, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handBack returns what a session holds but for what is to be kept. Where the store does not answer, the session stays
+// suspect, and so does one whose lease fails meanwhile.
+func (m *matcher) handBack(ctx context.Context, id job.WorkerID, keep []job.Token) error {
+	m.d.mark(id, false)
+	rs, err := m.d.store.Disown(ctx, id, keep)
+	if err != nil {
+		m.d.mark(id, true)
+		return err
+	}
+	if len(rs) > 0 {
+		m.d.log.Warn("executions that a worker was never told of are queued again", "worker", id, "executions", len(rs))
+	}
+	m.d.Offer(rs)
+	return nil
+}
+
+// mark notes whether a session may hold what nobody was told of.
+func (d *Dispatcher) mark(id job.WorkerID, suspect bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.known[id]; s != nil {
+		s.suspect = suspect
+		s.foreign = time.Time{}
+	}
 }

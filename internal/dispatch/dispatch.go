@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,26 +55,36 @@ type Dispatcher struct {
 	wake   chan struct{}    // something may be ready that no hint tells of
 	done   chan struct{}
 
-	mu    sync.Mutex
-	known map[job.WorkerID]*session // guarded by mu: the sessions that are served here
+	mu     sync.Mutex
+	known  map[job.WorkerID]*session    // guarded by mu: the sessions that are served here
+	audits map[job.WorkerID][]job.Token // guarded by mu: what sessions named that may hold more than they know
 }
 
 // session is what a dispatcher knows of a worker that it serves.
 type session struct {
 	worker    job.Worker
-	local     bool              // it claims here and nowhere else
-	held      map[job.Token]int // how many executions it was given here under each token
-	suspect   bool              // a lease for it was not answered: it may hold what nobody was told of
+	local     bool                // it claims here and nowhere else
+	held      map[job.Token]given // what it was given here under each token and has not settled
+	suspect   bool                // a lease for it was not answered: it may hold what nobody was told of
+	foreign   time.Time           // not zero: since when it is known here although it began elsewhere
 	completed int64
 	failed    int64
 }
+
+// given is how many executions, and since when.
+type given struct {
+	count int
+	at    time.Time
+}
+
+func newSession(w job.Worker) *session { return &session{worker: w, held: map[job.Token]given{}} }
 
 // New makes a dispatcher over a store whose clock is given.
 func New(store engine.Leases, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
 	return &Dispatcher{
 		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
 		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		known: map[job.WorkerID]*session{},
+		known: map[job.WorkerID]*session{}, audits: map[job.WorkerID][]job.Token{},
 	}
 }
 
@@ -114,7 +125,9 @@ func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) err
 	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
 		return err
 	}
-	d.remember(&session{worker: w, local: local, held: map[job.Token]int{}})
+	s := newSession(w)
+	s.local = local
+	d.remember(s)
 	return nil
 }
 
@@ -146,19 +159,20 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	case err != nil:
 		return job.Worker{}, err
 	}
-	d.remember(&session{worker: w, held: map[job.Token]int{}})
+	s = newSession(w)
+	s.foreign = time.Now()
+	d.remember(s)
 	return w, nil
 }
 
 // Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
-// engine.ErrSession if it has ended.
+// engine.ErrSession if it has ended. held is all that the worker has a lease for: what it does not name for a whole
+// lease is returned to the queue.
 func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease, draining bool) ([]job.Order, error) {
 	beat := job.Beat{Running: len(held), Draining: draining}
-	suspect := false
 	d.mu.Lock()
 	if s := d.known[w]; s != nil {
 		beat.Completed, beat.Failed = s.completed, s.failed
-		suspect = s.suspect && !s.local
 	}
 	d.mu.Unlock()
 	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat}}, d.cfg.LeaseTTL)
@@ -171,31 +185,37 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease,
 		d.mu.Unlock()
 		return nil, engine.ErrSession
 	}
-	if suspect {
-		if err := d.disown(ctx, w, held); err != nil {
-			return nil, err
-		}
-	}
+	d.doubt(w, held)
 	return got.Orders, nil
 }
 
-// disown returns what a session holds beyond what its worker has just said it holds.
-func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Lease) error {
-	keep := make([]job.Token, len(held))
+// doubt asks for an audit of a session elsewhere that may hold more than its beat has named: a lease for it was not
+// answered here, an answer did not reach it, or it was served by another server before.
+func (d *Dispatcher) doubt(w job.WorkerID, held []job.Lease) {
+	named := make([]job.Token, len(held))
 	for i, l := range held {
-		keep[i] = l.Token
-	}
-	rs, err := d.store.Disown(ctx, w, keep)
-	if err != nil {
-		return err
+		named[i] = l.Token
 	}
 	d.mu.Lock()
-	if s := d.known[w]; s != nil {
-		s.suspect = false
+	defer d.mu.Unlock()
+	s := d.known[w]
+	if s == nil || s.local {
+		return // of one in this process we know what it was given
 	}
-	d.mu.Unlock()
-	d.Offer(rs)
-	return nil
+	if s.suspect || !s.foreign.IsZero() && time.Since(s.foreign) > d.cfg.LeaseTTL || s.unnamed(named, d.cfg.LeaseTTL) {
+		d.audits[w] = named
+		d.Wake()
+	}
+}
+
+// unnamed reports whether the session was given something longer than a lease ago that is not among the named.
+func (s *session) unnamed(named []job.Token, lease time.Duration) bool {
+	for t, g := range s.held {
+		if time.Since(g.at) > lease && !slices.Contains(named, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // Leave ends a worker's session; what it held is offered to others at once.
@@ -286,7 +306,10 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 	}
 	s.completed, s.failed = s.completed+completed, s.failed+failed
 	for _, l := range ls {
-		if s.held[l.Token]--; s.held[l.Token] <= 0 {
+		if g := s.held[l.Token]; g.count > 1 {
+			g.count--
+			s.held[l.Token] = g
+		} else {
 			delete(s.held, l.Token)
 		}
 	}

@@ -397,6 +397,90 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 	})
 }
 
+// An answer that never reached the worker elsewhere is found by the beats that do not name it, a lease later; what is
+// named, or may still be on its way, stays.
+func TestAClaimWhoseAnswerWasLostIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{LeaseTTL: 30 * time.Second})
+		if err := d.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		claim := func(n int) job.Attempt {
+			f.add(ready(n, time.Now()))
+			d.Wake()
+			as, err := d.Claim(t.Context(), w1, 1)
+			if err != nil || len(as) != 1 {
+				t.Fatalf("got %v, %v", as, err)
+			}
+			return as[0]
+		}
+		running := claim(1)
+		claim(2) // and the answer is lost
+		for range 3 {
+			<-time.After(10 * time.Second)
+			if _, err := d.Beat(t.Context(), w1, []job.Lease{running.Lease}, false); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(f.held) != 2 {
+				t.Fatalf("%d are held before the lease is over", len(f.held))
+			}
+		}
+		late := claim(3)
+		<-time.After(time.Second)
+		if _, err := d.Beat(t.Context(), w1, []job.Lease{running.Lease}, false); err != nil { // sent before the answer with 3 came
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, ok := f.held[running.Lease]; !ok || len(f.held) != 2 {
+			t.Errorf("held: %v", f.held)
+		}
+		if _, ok := f.held[late.Lease]; !ok {
+			t.Error("what may be on its way was taken back")
+		}
+		if as, err := d.Claim(t.Context(), w1, 5); err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
+			t.Errorf("got %v, %v", as, err)
+		}
+	})
+}
+
+// A server that learns of a session which began elsewhere looks once, a lease later, for what the worker does not know of.
+func TestAForeignSessionIsAuditedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		first := running(t, f, Config{LeaseTTL: 30 * time.Second})
+		if err := first.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		if as, err := first.Claim(t.Context(), w1, 1); err != nil || len(as) != 1 { // and the server dies before it answers
+			t.Fatalf("got %v, %v", as, err)
+		}
+		second := running(t, f, Config{LeaseTTL: 30 * time.Second})
+		if _, err := second.Worker(t.Context(), w1); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			if _, err := second.Beat(t.Context(), w1, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(f.held) != 1 {
+				t.Fatalf("beat %d: %d are held", i, len(f.held))
+			}
+			<-time.After(10 * time.Second)
+		}
+		if _, err := second.Beat(t.Context(), w1, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(f.held) != 0 {
+			t.Errorf("%d are held", len(f.held))
+		}
+	})
+}
+
 // However a backlog is cut into lanes, offers and reads, it is picked in rank order.
 func TestWindowPicksInRankOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
