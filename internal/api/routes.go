@@ -135,7 +135,7 @@ func (s *Server) table() []route {
 			status: 200, answer: of[health](), handle: s.healthz,
 		},
 		{
-			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, are the migrations current?",
+			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, has it room, are the migrations current?",
 			status: 200, answer: of[health](), handle: s.readyz,
 		},
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
@@ -163,7 +163,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	defer cancel()
 	if err := s.cfg.Ready(ctx); err != nil {
 		s.log.Warn("not ready", "error", err)
-		return refuse(503, "not_ready", "The store is not reachable, or its migrations are not current.")
+		return refuse(503, "not_ready", "The store is not reachable, has no room left, or its migrations are not current.")
 	}
 	return reply(w, 200, health{"ready", s.cfg.Version})
 }

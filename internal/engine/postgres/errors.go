@@ -27,6 +27,7 @@ const (
 	uniqueViolation      = "23505"
 	checkViolation       = "23514" // also: no partition for the row
 	undefinedTable       = "42P01"
+	diskFull             = "53100"
 	lockNotAvailable     = "55P03"
 	adminShutdown        = "57P01"
 	crashShutdown        = "57P02"
@@ -36,7 +37,11 @@ const retries = 3
 
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
 func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.hot, false, doing, f)
+	err := run(ctx, s.hot, false, doing, f)
+	if isCode(err, diskFull) {
+		s.full.Store(true)
+	}
+	return err
 }
 
 // ask runs f, which only reads, on a connection of the hot path.
