@@ -141,7 +141,7 @@ func failWorker(in *installation, point, action, spec string) {
 	in.work("")
 	in.settle(history{stale: action == "stop" && point == "worker.beforeEffect"})
 	if action != "kill" {
-		w.signal(syscall.SIGTERM)
+		_ = w.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		w.ended()
 	}
 }
