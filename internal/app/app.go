@@ -43,6 +43,7 @@ type Options struct {
 	Demo   bool // add sample jobs and their target
 	Out    io.Writer
 	Logger *slog.Logger
+	Wrap   func(engine.Store) engine.Store // nil: none; tests put a store that misbehaves around the real one
 }
 
 // Run serves until ctx ends, drains, and returns when all is stopped.
@@ -149,6 +150,9 @@ func (r *running) start(ctx context.Context) error {
 	r.onStop("store", store.Close)
 	if err := store.Migrate(ctx); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	if r.Wrap != nil {
+		store = r.Wrap(store)
 	}
 	clk := clock.NewTracked(store.Now)
 	if err := clk.Refresh(ctx); err != nil {

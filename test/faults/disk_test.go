@@ -56,6 +56,7 @@ func TestTheDiskIsFull(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a small disk is made with tmpfs")
 	}
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		dir := smallDisk(t, "24m")

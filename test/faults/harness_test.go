@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,8 +60,9 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// stores runs a test on each store: where names the database of one installation.
+// stores runs a test on each store, beside all others: where names the database of one installation.
 func stores(t *testing.T, test func(t *testing.T, where string)) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db")) })
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgrestest.URL(t)) })
 }
@@ -106,13 +108,19 @@ func (o *output) String() string {
 // launch starts carillon and does not wait for anything. failpoints may be "".
 func launch(t *testing.T, failpoints string, args ...string) *process {
 	t.Helper()
+	return launchWith(t, nil, failpoints, args...)
+}
+
+// launchWith is launch with more settings.
+func launchWith(t *testing.T, env []string, failpoints string, args ...string) *process {
+	t.Helper()
 	p := &process{T: t, cmd: exec.Command(binary, args...), done: make(chan struct{})}
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "CARILLON_") {
 			p.cmd.Env = append(p.cmd.Env, e)
 		}
 	}
-	p.cmd.Env = append(append(p.cmd.Env, settings...), "CARILLON_FAILPOINTS="+failpoints)
+	p.cmd.Env = slices.Concat(p.cmd.Env, settings, env, []string{"CARILLON_FAILPOINTS=" + failpoints})
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.Dir = t.TempDir()
 	if err := p.cmd.Start(); err != nil {
@@ -226,5 +234,19 @@ func read[T any](t *testing.T, base, path string) T {
 		}
 		return true
 	})
+	return v
+}
+
+// want asks once for an answer of a status.
+func want[T any](t *testing.T, base string, status int, method, path, body string) T {
+	t.Helper()
+	var v T
+	code, _, answer, err := ask(base, method, path, body)
+	if err == nil && code == status {
+		err = json.Unmarshal(answer, &v)
+	}
+	if err != nil || code != status {
+		t.Fatalf("%s %s: %d %s, %v", method, path, code, answer, err)
+	}
 	return v
 }

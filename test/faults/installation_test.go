@@ -43,13 +43,13 @@ func (in *installation) now() *process {
 }
 
 // serve starts a server, at the address of the one before if there was one.
-func (in *installation) serve(failpoints string) *process {
+func (in *installation) serve(failpoints string, env ...string) *process {
 	in.Helper()
 	listen := "127.0.0.1:0"
 	if s := in.now(); s != nil && s.base != "" {
 		listen = strings.TrimPrefix(s.base, "http://")
 	}
-	p := launch(in.T, failpoints, "serve", "--database", in.where, "--roles", in.roles, "--listen", listen).greeted()
+	p := launchWith(in.T, env, failpoints, "serve", "--database", in.where, "--roles", in.roles, "--listen", listen).greeted()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.server = p
@@ -95,17 +95,23 @@ func (in *installation) settle(h history) {
 		}
 	}
 	h.arrivals = in.target.seen()
-	for _, j := range read[client.Jobs](in.T, base, "/api/v1/jobs?limit=1000").Jobs {
-		h.jobs = append(h.jobs, j.JobID)
-		for _, e := range read[client.Executions](in.T, base, "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
-			past := read[client.PastAttempts](in.T, base, "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
-			h.ended = append(h.ended, ended{e.ExecutionID, j.JobID, e.Status, past})
-		}
-	}
+	h.look(in.T, base)
 	for _, w := range check(h) {
 		in.Error(w)
 	}
 	in.countRows(len(h.creations))
+}
+
+// look reads what there is in the end, of the jobs that call the target.
+func (h *history) look(t *testing.T, base string) {
+	t.Helper()
+	for _, j := range read[client.Jobs](t, base, "/api/v1/jobs?name=call&limit=1000").Jobs {
+		h.jobs = append(h.jobs, j.JobID)
+		for _, e := range read[client.Executions](t, base, "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
+			past := read[client.PastAttempts](t, base, "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
+			h.ended = append(h.ended, ended{e.ExecutionID, j.JobID, e.Status, past})
+		}
+	}
 }
 
 // countRows stops the server and counts in the tables what the API counted.

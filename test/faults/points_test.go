@@ -31,6 +31,7 @@ var slice = []string{
 // TestPoints goes through every point and action on both stores: something fails there, whoever was killed comes
 // back, and the history is sound.
 func TestPoints(t *testing.T) {
+	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {
 			if a.name == "commitThenError" && !strings.HasSuffix(point, "eforeCommit") {
@@ -40,7 +41,6 @@ func TestPoints(t *testing.T) {
 				continue
 			}
 			t.Run(point+"/"+a.name, func(t *testing.T) {
-				t.Parallel()
 				stores(t, func(t *testing.T, where string) { failAt(t, where, point, a.name, point+"="+a.spec) })
 			})
 		}
