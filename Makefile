@@ -14,7 +14,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers and bench-cron.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers, bench-cron and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -53,6 +53,10 @@ bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: faults-all
+faults-all: need-go ## Run every failpoint and action on both stores (make test runs a slice)
+	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
 
 .PHONY: fmt
 fmt: need-go ## Format the Go code (gofumpt)

@@ -35,27 +35,28 @@ var table = map[string]rule{
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
 	"internal/clock":      {why: "a leaf"},
+	"internal/failpoint":  {why: "a leaf: every part may be made to fail"},
 	"internal/loop":       {why: "a leaf"},
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
 	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp"}, why: "the suite knows the port, never an engine"},
-	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
-	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
-	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
-	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/loop"}, why: "roles meet in the store, not in each other"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/upkeep":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
 
 	"client":            {why: "public: what travels, and nothing of how the server works"},
-	"worker":            {ours: []string{"client"}, why: "public: a worker runs in other people's processes"},
-	"internal/executor": {ours: []string{"client", "worker"}, why: "it runs attempts as any worker does"},
+	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
+	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},
 
 	"internal/api": {
 		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},

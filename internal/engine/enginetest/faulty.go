@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -27,6 +28,7 @@ type Faulty struct {
 	engine.Store
 	faults Faults
 
+	sound    atomic.Bool
 	mu       sync.Mutex
 	rng      *rand.Rand     // guarded by mu
 	injected map[string]int // guarded by mu: method and kind → how many
@@ -36,6 +38,9 @@ type Faulty struct {
 func NewFaulty(s engine.Store, f Faults) *Faulty {
 	return &Faulty{Store: s, faults: f, rng: rand.New(rand.NewPCG(f.Seed, 1)), injected: map[string]int{}}
 }
+
+// Disturb begins or ends the faults; a new store has them.
+func (f *Faulty) Disturb(on bool) { f.sound.Store(!on) }
 
 // Injected counts the faults so far, by method and kind ("Lease after").
 func (f *Faulty) Injected() map[string]int {
@@ -49,7 +54,7 @@ func (f *Faulty) Injected() map[string]int {
 }
 
 func (f *Faulty) roll(method string) (before, after, slow bool) {
-	if f.faults.Only != "" && f.faults.Only != method {
+	if f.sound.Load() || f.faults.Only != "" && f.faults.Only != method {
 		return false, false, false
 	}
 	f.mu.Lock()
