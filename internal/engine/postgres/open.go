@@ -40,6 +40,8 @@ type Store struct {
 	swept atomic.Int64
 	// walked is the execution up to which it has looked for what a deletion left behind.
 	walked atomic.Pointer[[16]byte]
+	// drawn is the bucket up to which it has looked for full ones.
+	drawn atomic.Pointer[string]
 }
 
 var _ engine.Store = (*Store)(nil)
