@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,8 @@ type shift struct {
 
 	giveBack chan struct{} // something is owed
 	mu       sync.Mutex
-	owed     []client.Held // guarded by mu: attempts that did not start and are to be handed back
+	owed     []client.Held          // guarded by mu: attempts that did not start and are to be handed back
+	ran      map[string]client.Held // guarded by mu: attempts whose outcome was not answered yet; by execution id
 
 	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
@@ -36,7 +38,7 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), stopping: make(chan struct{}), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), ran: map[string]client.Held{}}
 	h.drained = h.stopping
 	h.desk = newDesk(base, p.cfg.Slots, h.execute)
 	h.answered.Store(new(time.Now()))
@@ -209,9 +211,24 @@ func (h *shift) beat(ctx context.Context) {
 
 // held lists all that the shift has a lease for.
 func (h *shift) held() []client.Held {
+	all := h.desk.held()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(h.desk.held(), h.owed...)
+	for id, x := range h.ran {
+		if !slices.ContainsFunc(all, func(y client.Held) bool { return y.ExecutionID == id }) {
+			all = append(all, x)
+		}
+	}
+	return append(all, h.owed...)
+}
+
+// settle forgets attempts whose outcomes were answered, or no longer matter.
+func (h *shift) settle(batch []client.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range batch {
+		delete(h.ran, o.ExecutionID)
+	}
 }
 
 // silent is how long ago the last answered beat was sent.
@@ -238,6 +255,9 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
 		return // the server has the execution back, or is about to be given it
 	}
+	h.mu.Lock()
+	h.ran[out.ExecutionID] = client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}
+	h.mu.Unlock()
 	h.results <- out
 }
 
@@ -275,6 +295,7 @@ func (h *shift) report() {
 
 // deliver sends a batch until the server has answered it or the session has ended.
 func (h *shift) deliver(batch []client.Outcome) {
+	defer h.settle(batch)
 	for fails := 0; !h.ended(); {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		vs, err := h.p.src.Report(ctx, h.session, batch)

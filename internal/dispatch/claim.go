@@ -275,7 +275,7 @@ func (m *matcher) disown(ctx context.Context) error {
 	}
 	m.d.mu.Unlock()
 	for _, x := range all {
-		if err := m.d.disown(ctx, x.id, x.keep); err != nil {
+		if err := m.d.disown(ctx, x.id, x.keep, 0); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,7 @@ type session struct {
 	local     bool              // it claims here and nowhere else
 	held      map[job.Token]int // how many executions it was given here under each token
 	suspect   bool              // a lease for it was not answered: it may hold what nobody was told of
+	compared  time.Time         // when what it says it holds was last compared with what it was given
 	completed int64
 	failed    int64
 }
@@ -154,11 +155,16 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 // engine.ErrSession if it has ended.
 func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease, draining bool) ([]job.Order, error) {
 	beat := job.Beat{Running: len(held), Draining: draining}
-	suspect := false
+	suspect, compare := false, false
 	d.mu.Lock()
 	if s := d.known[w]; s != nil {
 		beat.Completed, beat.Failed = s.completed, s.failed
 		suspect = s.suspect && !s.local
+		// The answer to a claim may be lost after the lease, here or with the server that gave it, while the session lives
+		// on. What the worker does not name a whole lease later it was never told of.
+		if compare = !s.local && !suspect && time.Since(s.compared) >= d.cfg.LeaseTTL; compare {
+			s.compared = time.Now()
+		}
 	}
 	d.mu.Unlock()
 	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat}}, d.cfg.LeaseTTL)
@@ -171,26 +177,30 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, held []job.Lease,
 		d.mu.Unlock()
 		return nil, engine.ErrSession
 	}
-	if suspect {
-		if err := d.disown(ctx, w, held); err != nil {
-			return nil, err
-		}
+	switch {
+	case suspect:
+		err = d.disown(ctx, w, held, 0)
+	case compare:
+		err = d.disown(ctx, w, held, d.cfg.LeaseTTL)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return got.Orders, nil
 }
 
-// disown returns what a session holds beyond what its worker has just said it holds.
-func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Lease) error {
+// disown returns what a session was given at least age ago and holds beyond what its worker has just said it holds.
+func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Lease, age time.Duration) error {
 	keep := make([]job.Token, len(held))
 	for i, l := range held {
 		keep[i] = l.Token
 	}
-	rs, err := d.store.Disown(ctx, w, keep)
+	rs, err := d.store.Disown(ctx, w, keep, age)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
-	if s := d.known[w]; s != nil {
+	if s := d.known[w]; s != nil && age == 0 {
 		s.suspect = false
 	}
 	d.mu.Unlock()

@@ -397,6 +397,45 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 	})
 }
 
+// A worker elsewhere that never heard of its lease, though it was answered, does not keep it: a whole lease later its beat, at
+// any server, hands back what it does not name.
+func TestALostAnswerOfARemoteWorkerIsDisownedALeaseLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		first, second := running(t, f, Config{}), running(t, f, Config{})
+		if err := first.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		known, err := first.Claim(t.Context(), w1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(2, time.Now()))
+		if lost, err := first.Claim(t.Context(), w1, 1); err != nil || len(lost) != 1 {
+			t.Fatalf("got %v, %v", lost, err)
+		}
+		if _, err := second.Worker(t.Context(), w1); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := second.Beat(t.Context(), w1, []job.Lease{known[0].Lease}, false); err != nil {
+				t.Fatal(err)
+			}
+			if len(f.held) != 2 {
+				t.Fatalf("%d are held: the answer may still be on its way", len(f.held))
+			}
+			<-time.After(second.LeaseTTL() / 3)
+		}
+		if _, err := second.Beat(t.Context(), w1, []job.Lease{known[0].Lease}, false); err != nil {
+			t.Fatal(err)
+		}
+		if _, held := f.held[known[0].Lease]; len(f.held) != 1 || !held {
+			t.Errorf("%v are held, want what the worker named alone", f.held)
+		}
+	})
+}
+
 // However a backlog is cut into lanes, offers and reads, it is picked in rank order.
 func TestWindowPicksInRankOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -21,6 +21,7 @@ type fakeStore struct {
 	tries    map[job.ExecutionID]int
 	done     map[job.ExecutionID]int
 	token    job.Token
+	given    map[job.Token]time.Time
 	leases   int   // commits
 	reads    int   // Ready calls
 	failWith error // of the next Lease, after it has happened
@@ -30,7 +31,7 @@ type fakeStore struct {
 }
 
 func newFake(now func() time.Time) *fakeStore {
-	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}}
+	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}, given: map[job.Token]time.Time{}}
 }
 
 func (f *fakeStore) add(rs ...job.Ready) {
@@ -114,6 +115,7 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, 
 	var out []job.Attempt
 	for _, g := range gs {
 		f.token++
+		f.given[f.token] = f.now()
 		for _, id := range g.Executions {
 			r, ok := f.free[id]
 			if !ok || r.DueAt.After(f.now()) {
@@ -132,12 +134,12 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, 
 	return out, nil
 }
 
-func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, age time.Duration) ([]job.Ready, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []job.Ready
 	for l, r := range f.held {
-		if !slices.Contains(keep, l.Token) {
+		if !slices.Contains(keep, l.Token) && f.now().Sub(f.given[l.Token]) >= age {
 			delete(f.held, l)
 			f.free[r.ID] = r
 			out = append(out, r)
@@ -161,7 +163,7 @@ func (f *fakeStore) Release(_ context.Context, ls []job.Lease) ([]job.Ready, err
 }
 
 func (f *fakeStore) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
-	return f.Disown(ctx, w, nil)
+	return f.Disown(ctx, w, nil, 0)
 }
 
 func (f *fakeStore) Held(_ context.Context, ls []job.Lease) ([]job.Held, error) {

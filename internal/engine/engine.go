@@ -213,9 +213,9 @@ type Leases interface {
 	// Release returns executions to the queue, uncharged; stale leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
 	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
-	// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep:
+	// Disown returns to the queue, uncharged, what a session was given at least age ago and holds under other tokens than those to keep:
 	// the way out of a Lease whose answer was lost.
-	Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error)
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, age time.Duration) ([]job.Ready, error)
 	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.

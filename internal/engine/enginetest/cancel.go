@@ -144,7 +144,7 @@ func cancel(t *testing.T, h Harness) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
 			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
-			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, 0)) },
 			"reap":    func(w job.WorkerID, _ job.Attempt) { f.expire(w); must(f.Reap(f.ctx, 100, 3)) },
 			"retry":   func(_ job.WorkerID, a job.Attempt) { f.report(again(a, f.now(), 1)) }, // decided before the cancel was seen
 		} {

@@ -140,7 +140,7 @@ func oneRound(ctx context.Context, s engine.Store, w job.WorkerID) (ended int, e
 	}
 	as, err := s.Lease(ctx, []engine.Grant{g})
 	if err != nil {
-		_, err := persist(ctx, func() ([]job.Ready, error) { return s.Disown(ctx, w, nil) })
+		_, err := persist(ctx, func() ([]job.Ready, error) { return s.Disown(ctx, w, nil, 0) })
 		return 0, err
 	}
 	var fs []job.Finish

@@ -36,7 +36,7 @@ func handBack(t *testing.T, h Harness) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
 			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
-			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil)) },
+			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, 0)) },
 		} {
 			_, e := f.add("never ran: " + name)
 			w, as := f.take(e.ID)
@@ -77,7 +77,10 @@ func handBack(t *testing.T, h Harness) {
 		w := f.worker()
 		known := must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{a.ID}}}))
 		must(f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: []job.ExecutionID{b.ID}}}))
-		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}))
+		if rs := must(f.Disown(f.ctx, w, nil, time.Hour)); len(rs) != 0 {
+			t.Errorf("of what was given within the hour, got %+v", rs)
+		}
+		rs := must(f.Disown(f.ctx, w, []job.Token{known[0].Token}, 0))
 		if len(rs) != 1 || rs[0].ID != b.ID {
 			t.Errorf("got %+v", rs)
 		}
@@ -87,7 +90,7 @@ func handBack(t *testing.T, h Harness) {
 		if vs := f.report(succeed(known[0])); !vs[0].Accepted {
 			t.Error("what was known was disowned, too")
 		}
-		if rs := must(f.Disown(f.ctx, w, nil)); len(rs) != 0 {
+		if rs := must(f.Disown(f.ctx, w, nil, 0)); len(rs) != 0 {
 			t.Errorf("nothing is left, got %+v", rs)
 		}
 	})

@@ -26,7 +26,7 @@ func TestNothingComesBackThatIsBeingCancelled(t *testing.T) {
 			return err
 		},
 		"disown": func(t *testing.T, s *Store, w job.WorkerID, _ job.Attempt) error {
-			_, err := s.Disown(t.Context(), w, nil)
+			_, err := s.Disown(t.Context(), w, nil, 0)
 			return err
 		},
 		"reap": func(t *testing.T, s *Store, _ job.WorkerID, _ job.Attempt) error {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -9,11 +10,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// handBackSQL takes rows out of the directory and returns what still carries
-// their tokens to the queue, uncharged.
+// handBackSQL takes rows that are old enough out of the directory and returns what
+// still carries their tokens to the queue, uncharged.
 const handBackSQL = `
 	WITH d AS MATERIALIZED (
-		DELETE FROM leases WHERE worker = $1 AND lease <> ALL ($2::int8[]) RETURNING lease, ids
+		DELETE FROM leases WHERE worker = $1 AND lease <> ALL ($2::int8[]) AND ($4::int8 = 0 OR at <= now() - $4::int8 * interval '1 microsecond') RETURNING lease, ids
 	), asked AS MATERIALIZED (
 		SELECT v.id, v.tenant, v.job, d.lease AS token FROM d CROSS JOIN LATERAL unnest(d.ids) u(id)
 		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = u.id AND lease = d.lease OFFSET 0) v
@@ -27,7 +28,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 		return withDays(ctx, c, func() (err error) {
 			b := &pgx.Batch{}
 			b.Queue("UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
-			b.Queue(handBackSQL, [16]byte(w), bigints(0), jobDeleted)
+			b.Queue(handBackSQL, [16]byte(w), bigints(0), jobDeleted, int64(0))
 			r := c.SendBatch(ctx, b)
 			defer r.Close()
 			if _, err := r.Exec(); err != nil {
@@ -42,8 +43,8 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 	return out, err
 }
 
-// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+// Disown returns to the queue, uncharged, what a session was given at least age ago and holds under other tokens than those to keep.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, age time.Duration) ([]job.Ready, error) {
 	kept := bigints(len(keep))
 	for _, t := range keep {
 		kept.int8(int64(t))
@@ -51,7 +52,7 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([
 	var out []job.Ready
 	err := s.write(ctx, "disown leases", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted))
+			out, err = collectReady(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted, age.Microseconds()))
 			return err
 		})
 	})

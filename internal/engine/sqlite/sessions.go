@@ -33,11 +33,12 @@ func (g *grant) forget(c *conn) error {
 	return err
 }
 
-// handBack takes a session's grants, but for those to keep, out of the directory
-// and returns what still carries their tokens to the queue, uncharged.
-func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token) (out []job.Ready, err error) {
+// handBack takes a session's grants of at least that age, but for those to keep, out of
+// the directory and returns what still carries their tokens to the queue, uncharged.
+func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, age time.Duration) (out []job.Ready, err error) {
 	var gs []grant
-	err = c.prepare("SELECT lease, ids FROM leases WHERE worker = ?").id(w).each(func(r *row) error {
+	us := age.Microseconds()
+	err = c.prepare("SELECT lease, ids FROM leases WHERE worker = ? AND (? = 0 OR at <= ?)").id(w).int(us).int(now - us).each(func(r *row) error {
 		if g := (grant{token: job.Token(r.int64()), ids: r.bytes()}); !slices.Contains(keep, g.token) {
 			gs = append(gs, g)
 		}
@@ -70,7 +71,7 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 		if err != nil {
 			return err
 		}
-		out, err = handBack(c, now, w, nil)
+		out, err = handBack(c, now, w, nil, 0)
 		return err
 	})
 	if err != nil {
@@ -79,11 +80,11 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 	return out, nil
 }
 
-// Disown returns to the queue, uncharged, what a session holds under other tokens than those to keep.
-func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+// Disown returns to the queue, uncharged, what a session was given at least age ago and holds under other tokens than those to keep.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, age time.Duration) ([]job.Ready, error) {
 	var out []job.Ready
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
-		out, err = handBack(c, now, w, keep)
+		out, err = handBack(c, now, w, keep, age)
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+)
+
+var (
+	oneSeed = flag.Uint64("sim.seed", 0, "play this seed alone")
+	seeds   = flag.Int("sim.seeds", defaultSeeds, "how many seeds to play")
+	first   = flag.Uint64("sim.first", 1, "the first seed to play")
+	verbose = flag.Bool("sim.v", false, "print the whole history and the log of the product")
+)
+
+// template is an empty database with its schema, made once.
+var template = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "template.db")
+	ctx := context.Background()
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// memory is a folder in memory, where there is one: a disk that is waited for at every commit takes most of the time.
+func memory() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		return shm
+	}
+	return ""
+}
+
+// play plays a seed in a bubble, over a database of its own.
+func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store) (out Result) {
+	t.Helper()
+	empty, err := template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(memory(), "sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	o := Options{Path: filepath.Join(dir, "sim.db"), Mutant: mutant}
+	if err := os.WriteFile(o.Path, empty, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if *verbose {
+		o.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	finished := false
+	defer func() {
+		if !finished {
+			fmt.Fprintf(os.Stderr, "seed %d did not come to its end; again with: %s\n", seed, again(seed))
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		if out, err = Run(seed, o); err != nil {
+			t.Error(err)
+		}
+	})
+	finished = err == nil
+	return out
+}
+
+// again is the command that plays a seed again.
+func again(seed uint64) string {
+	return fmt.Sprintf("go test ./internal/sim -run TestSeeds -sim.seed=%d -sim.v -count=20 -failfast", seed)
+}
+
+// report fails the test with what was found.
+func report(t *testing.T, seed uint64, r Result) {
+	t.Helper()
+	if *verbose {
+		if err := r.History.Write(os.Stderr); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(r.Violations) == 0 {
+		return
+	}
+	var b strings.Builder
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "\n  %s", v)
+	}
+	t.Errorf("seed %d: %d violations; again with: %s%s", seed, len(r.Violations), again(seed), b.String())
+}
+
+// TestSeeds plays many seeds, on as many processors as there are.
+func TestSeeds(t *testing.T) {
+	if *oneSeed != 0 {
+		report(t, *oneSeed, play(t, *oneSeed, nil))
+		return
+	}
+	var next, executions, faults, longest atomic.Int64
+	begun := time.Now()
+	t.Run("play", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1); i <= int64(*seeds); i = next.Add(1) {
+					seed := *first + uint64(i) - 1
+					r := play(t, seed, nil)
+					if r.History == nil {
+						return
+					}
+					report(t, seed, r)
+					executions.Add(int64(r.Executions))
+					faults.Add(int64(r.Faults))
+					for was := longest.Load(); int64(r.Settled) > was && !longest.CompareAndSwap(was, int64(r.Settled)); was = longest.Load() {
+					}
+				}
+			})
+		}
+	})
+	t.Logf("%d seeds in %v: %d executions, %d faults of processes; the last one ended at most %v after the faults",
+		*seeds, time.Since(begun).Round(time.Millisecond), executions.Load(), faults.Load(), time.Duration(longest.Load()).Round(time.Second))
+}
