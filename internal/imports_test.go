@@ -57,7 +57,7 @@ var table = map[string]rule{
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
-	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, why: "it wires all parts, as app does, with faults between them"},
+	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/app":    {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/cli":    {ours: []string{"internal/app", "internal/config", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product"},

@@ -224,8 +224,8 @@ func (r *recorder) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, erro
 	})
 }
 
-func (r *recorder) Disown(ctx context.Context, w job.WorkerID, keep []job.Token) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Disown(ctx, w, keep) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, age time.Duration) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Disown(ctx, w, keep, age) }, func(ctx context.Context, _ []job.Ready) {
 		r.lookAt(ctx, "disowned", func(s *seen) bool { return s.held() && s.worker == w })
 	})
 }
@@ -243,7 +243,10 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt,
 			if s == nil {
 				continue
 			}
-			s.worker, s.token = owner[a.Execution], a.Token
+			s.token = a.Token
+			if w, asked := owner[a.Execution]; asked {
+				s.worker = w
+			}
 			r.add(check.Event{
 				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
 				Attempt: a.Number, Token: int64(a.Token),

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -21,27 +23,32 @@ type remote struct {
 	name string
 	ctx  context.Context // ends when it is killed
 	kill context.CancelFunc
+	stop context.CancelFunc // asks it to drain and leave
 
 	mu    sync.Mutex
 	rng   *rand.Rand    // guarded by mu
 	at    int           // guarded by mu: the server it turns to
 	moves chan struct{} // guarded by mu: closed while it does not stand still
+	heard chan struct{} // guarded by mu: closed while what it sends goes through
 }
 
 func (w *world) startRemote() {
-	r := &remote{w: w, name: w.name("w"), moves: make(chan struct{})}
+	r := &remote{w: w, name: w.name("w"), moves: make(chan struct{}), heard: make(chan struct{})}
 	close(r.moves)
+	close(r.heard)
 	r.rng = stream(w.seed, r.name)
 	r.ctx, r.kill = context.WithCancel(w.ctx)
 	pool := worker.New(r, &executor{w: w, proc: r.name, gone: r.ctx.Done(), still: r.still}, w.pool(r.name))
-	w.wg.Go(func() { pool.Run(r.ctx) })
+	serving, stop := context.WithCancel(r.ctx)
+	r.stop = stop
+	w.wg.Go(func() { pool.Run(serving) })
 	w.mu.Lock()
 	w.remotes = append(slices.Clone(w.remotes), r)
 	w.mu.Unlock()
 }
 
-// killRemote ends a worker at once: nobody hears of it again. After a time there is another one.
-func (w *world) killRemote(whom int, after time.Duration) {
+// killRemote ends a worker: killed, nobody hears of it again; stopped, it drains and leaves. After a time there is another one.
+func (w *world) killRemote(whom int, after time.Duration, how string) {
 	w.mu.Lock()
 	if len(w.remotes) == 0 {
 		w.mu.Unlock()
@@ -51,8 +58,11 @@ func (w *world) killRemote(whom int, after time.Duration) {
 	r := w.remotes[i]
 	w.remotes = slices.Delete(slices.Clone(w.remotes), i, i+1)
 	w.mu.Unlock()
-	w.fault("kill", r.name)
-	r.kill()
+	w.fault(how, r.name)
+	if how == "kill" {
+		r.kill()
+	}
+	r.stop()
 	r.resume()
 	w.wg.Go(func() {
 		if w.after(min(after, 2*lease)) {
@@ -61,8 +71,8 @@ func (w *world) killRemote(whom int, after time.Duration) {
 	})
 }
 
-// pauseRemote makes a worker stand still, for up to two leases: what it sends and what it runs waits.
-func (w *world) pauseRemote(whom int, last time.Duration) {
+// pauseRemote makes what a worker sends wait, for up to three leases, and, where it stands still, also what it runs.
+func (w *world) pauseRemote(whom int, last time.Duration, still bool) {
 	w.mu.Lock()
 	if len(w.remotes) == 0 {
 		w.mu.Unlock()
@@ -70,14 +80,15 @@ func (w *world) pauseRemote(whom int, last time.Duration) {
 	}
 	r := w.remotes[whom%len(w.remotes)]
 	w.mu.Unlock()
+	op := "cut"
 	r.mu.Lock()
-	select {
-	case <-r.moves:
-		r.moves = make(chan struct{})
-	default: // it stands still already
+	shut(&r.heard)
+	if still {
+		op = "pause"
+		shut(&r.moves)
 	}
 	r.mu.Unlock()
-	w.fault("pause", r.name)
+	w.fault(op, r.name)
 	w.wg.Go(func() {
 		w.after(last)
 		r.resume()
@@ -87,18 +98,36 @@ func (w *world) pauseRemote(whom int, last time.Duration) {
 func (r *remote) resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.moves:
-	default:
-		close(r.moves)
+	for _, gate := range []chan struct{}{r.moves, r.heard} {
+		select {
+		case <-gate:
+		default:
+			close(gate)
+		}
 	}
 }
 
-// still is closed when the worker moves.
+// shut makes a gate that is open wait to be closed.
+func shut(gate *chan struct{}) {
+	select {
+	case <-*gate:
+		*gate = make(chan struct{})
+	default:
+	}
+}
+
+// still is closed while the worker moves.
 func (r *remote) still() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.moves
+}
+
+// through is closed while what the worker sends goes through.
+func (r *remote) through() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heard
 }
 
 // fate is what happens to a call on its way.
@@ -121,7 +150,7 @@ func (r *remote) roll() fate {
 		f.repeated, f.again = true, upTo(r.rng, 2*lease)
 	}
 	if r.rng.Float64() < n.late {
-		f.late = upTo(r.rng, lease)
+		f.late = upTo(r.rng, 2*lease)
 	}
 	return f
 }
@@ -138,10 +167,10 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 		})
 	}
 	select {
-	case <-r.still():
+	case <-r.through():
 	case <-ctx.Done():
 		r.w.wg.Go(func() {
-			<-r.still()
+			<-r.through()
 			_, _ = deliver(r.w.ctx, r, f.at, call)
 		})
 		return zero, ctx.Err()
@@ -213,28 +242,45 @@ func (r *remote) Register(ctx context.Context, x client.Registration) (client.Se
 	})
 }
 
+// speak carries a call of a session, which the server looks up first, as the API does: so it learns of one that began elsewhere.
+func speak[T any](ctx context.Context, r *remote, x client.Session, call func(context.Context, *server) (T, error)) (T, error) {
+	return send(ctx, r, func(ctx context.Context, s *server) (T, error) {
+		id, err := job.ParseWorkerID(x.WorkerID)
+		if err == nil {
+			_, err = s.disp.Worker(ctx, id)
+		}
+		if errors.Is(err, engine.ErrSession) {
+			err = client.ErrSession
+		}
+		if err != nil {
+			return *new(T), err
+		}
+		return call(ctx, s)
+	})
+}
+
 func (r *remote) Claim(ctx context.Context, x client.Session, limit int) ([]client.Attempt, error) {
-	return send(ctx, r, func(ctx context.Context, s *server) ([]client.Attempt, error) { return s.door.Claim(ctx, x, limit) })
+	return speak(ctx, r, x, func(ctx context.Context, s *server) ([]client.Attempt, error) { return s.door.Claim(ctx, x, limit) })
 }
 
 func (r *remote) Beat(ctx context.Context, x client.Session, b client.Beat) (client.Orders, error) {
-	return send(ctx, r, func(ctx context.Context, s *server) (client.Orders, error) { return s.door.Beat(ctx, x, b) })
+	return speak(ctx, r, x, func(ctx context.Context, s *server) (client.Orders, error) { return s.door.Beat(ctx, x, b) })
 }
 
 func (r *remote) Report(ctx context.Context, x client.Session, os []client.Outcome) ([]client.Verdict, error) {
 	os = slices.Clone(os) // the caller uses its slice again, and this call may be repeated
-	return send(ctx, r, func(ctx context.Context, s *server) ([]client.Verdict, error) { return s.door.Report(ctx, x, os) })
+	return speak(ctx, r, x, func(ctx context.Context, s *server) ([]client.Verdict, error) { return s.door.Report(ctx, x, os) })
 }
 
 func (r *remote) Release(ctx context.Context, x client.Session, held []client.Held) error {
 	held = slices.Clone(held)
-	_, err := send(ctx, r, func(ctx context.Context, s *server) (struct{}, error) {
+	_, err := speak(ctx, r, x, func(ctx context.Context, s *server) (struct{}, error) {
 		return struct{}{}, s.door.Release(ctx, x, held)
 	})
 	return err
 }
 
 func (r *remote) Leave(ctx context.Context, x client.Session) error {
-	_, err := send(ctx, r, func(ctx context.Context, s *server) (struct{}, error) { return struct{}{}, s.door.Leave(ctx, x) })
+	_, err := speak(ctx, r, x, func(ctx context.Context, s *server) (struct{}, error) { return struct{}{}, s.door.Leave(ctx, x) })
 	return err
 }

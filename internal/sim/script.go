@@ -67,7 +67,9 @@ type faultKind int
 const (
 	killServer faultKind = iota
 	killWorker
-	pauseWorker
+	stopWorker  // it drains and leaves
+	pauseWorker // it stands still
+	cutWorker   // it goes on, and what it sends waits
 	slowStore
 	faultKinds
 )
@@ -94,8 +96,8 @@ func write(seed uint64) script {
 	for c := range 1 + r.IntN(3) {
 		s.clients = append(s.clients, wishes(stream(seed, fmt.Sprint("client ", c)), c))
 	}
-	for range r.IntN(7) {
-		s.faults = append(s.faults, fault{at: upTo(r, chaos), kind: faultKind(r.IntN(int(faultKinds))), whom: r.IntN(8), last: time.Second + upTo(r, 2*lease)})
+	for range r.IntN(9) {
+		s.faults = append(s.faults, fault{at: upTo(r, chaos), kind: faultKind(r.IntN(int(faultKinds))), whom: r.IntN(8), last: time.Second + upTo(r, 3*lease)})
 	}
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works

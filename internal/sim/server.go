@@ -74,7 +74,7 @@ func (w *world) startServer() {
 
 // pool is how workers are set up.
 func (w *world) pool(name string) worker.Config {
-	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: 2, MaxSlots: 4, Drain: time.Second, Logger: w.log}
+	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: 2, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
 // killServer ends a server at once, with the workers in it; after a time there is another one.

@@ -55,7 +55,7 @@ type world struct {
 func Run(seed uint64, o Options) (Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 2})
+	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1})
 	if err != nil {
 		return Result{}, err
 	}
@@ -125,9 +125,13 @@ func (w *world) breakThings() {
 		case killServer:
 			w.killServer(f.whom, f.last)
 		case killWorker:
-			w.killRemote(f.whom, f.last)
+			w.killRemote(f.whom, f.last, "kill")
+		case stopWorker:
+			w.killRemote(f.whom, f.last, "stop")
 		case pauseWorker:
-			w.pauseRemote(f.whom, f.last)
+			w.pauseRemote(f.whom, f.last, true)
+		case cutWorker:
+			w.pauseRemote(f.whom, f.last, false)
 		case slowStore:
 			w.slowStore(f.last)
 		}

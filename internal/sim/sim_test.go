@@ -5,9 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 )
@@ -121,6 +124,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var next, executions, faults, longest atomic.Int64
+	seen := tally{}
 	begun := time.Now()
 	t.Run("play", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {
@@ -133,6 +137,7 @@ func TestSeeds(t *testing.T) {
 						return
 					}
 					report(t, seed, r)
+					seen.add(r.History)
 					executions.Add(int64(r.Executions))
 					faults.Add(int64(r.Faults))
 					for was := longest.Load(); int64(r.Settled) > was && !longest.CompareAndSwap(was, int64(r.Settled)); was = longest.Load() {
@@ -141,6 +146,56 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
+	if *seeds >= 500 { // with fewer, what is rare may be missing
+		seen.complete(t)
+	}
 	t.Logf("%d seeds in %v: %d executions, %d faults of processes; the last one ended at most %v after the faults",
 		*seeds, time.Since(begun).Round(time.Millisecond), executions.Load(), faults.Load(), time.Duration(longest.Load()).Round(time.Second))
+	t.Logf("what happened: %s", &seen)
+}
+
+// tally counts what happened over many seeds.
+type tally struct {
+	mu sync.Mutex
+	of map[string]int // guarded by mu
+}
+
+func (c *tally) add(h *check.History) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	for _, e := range h.Events() {
+		switch {
+		case e.Op == check.Ended, e.Op == check.Became:
+			c.of[string(e.Op)+" "+e.Result]++
+		case e.Kind == check.Commit:
+			c.of[string(e.Op)]++
+		case e.Kind != check.Final:
+			c.of[string(e.Kind)+" "+string(e.Op)]++
+		}
+	}
+}
+
+// complete fails the test unless all that the simulation is for did happen.
+func (c *tally) complete(t *testing.T) {
+	for _, what := range []string{
+		"ended finished", "ended lost", "ended left", "ended disowned", "ended forced", "refused",
+		"became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
+		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete",
+		"fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
+	} {
+		if c.of[what] == 0 {
+			t.Errorf("%q never happened", what)
+		}
+	}
+}
+
+func (c *tally) String() string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(c.of)) {
+		all = append(all, fmt.Sprintf("%s %d", what, c.of[what]))
+	}
+	return strings.Join(all, ", ")
 }
