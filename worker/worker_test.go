@@ -34,6 +34,7 @@ type fakeServer struct {
 	more        chan struct{}
 	nudge       chan struct{}
 	draining    bool
+	named       []client.Held // by the last beat
 }
 
 func newServer(n int) *fakeServer {
@@ -95,6 +96,7 @@ func (s *fakeServer) Beat(_ context.Context, _ client.Session, b client.Beat) (c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
+	s.named = b.Executions
 	s.draining = s.draining || b.Draining
 	return s.orders, s.beatErr
 }
@@ -453,6 +455,29 @@ func TestReportsUntilAnswered(t *testing.T) {
 		if len(s.outcomes) != 20 {
 			t.Errorf("%d ended", len(s.outcomes))
 		}
+	})
+}
+
+// What ran is named by the beats until its outcome was answered: else the server would take it for unknown, and hand it to another.
+func TestBeatsNameWhatIsBeingReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1)
+		s.reportErrs = 100
+		stop := start(s, takes(time.Millisecond), Config{Slots: 1})
+		<-time.After(15 * time.Second)
+		s.mu.Lock()
+		if len(s.named) != 1 || s.named[0].FencingToken != 7 {
+			t.Errorf("while it is reported: the beat names %v", s.named)
+		}
+		s.reportErrs = 0
+		s.mu.Unlock()
+		<-time.After(10 * time.Second)
+		s.mu.Lock()
+		if len(s.named) != 0 {
+			t.Errorf("after the answer: the beat names %v", s.named)
+		}
+		s.mu.Unlock()
+		stop()
 	})
 }
 

@@ -3,4 +3,4 @@
 package sim
 
 // defaultSeeds is how many seeds a run plays unless it is told: fewer, since the race detector makes each ten times slower.
-const defaultSeeds = 150
+const defaultSeeds = 100
