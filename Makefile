@@ -4,6 +4,8 @@ SHELL := bash
 MODULE  := github.com/carillon-jobs/carillon
 VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 20s
+SEEDS   ?= 20000
+FIRST   ?= 1
 ARGS    ?=
 
 # The versions of the tools are part of what a run of them means, so they are fixed.
@@ -49,6 +51,9 @@ bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
+.PHONY: sim
+sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
+	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)

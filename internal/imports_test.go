@@ -62,6 +62,8 @@ var table = map[string]rule{
 		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
+	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
+	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
 		ours: []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},

@@ -50,7 +50,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	}
 	base0 := u.post(201, "/api/v1/jobs", `{"name": "by hand", "execution": {"target": "simulate", "work_kind": "noop"}}`).JobID
 
-	faulty.Disturb(true)
+	faulty.Set(f)
 	for range 60 {
 		c.create(fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 10, "max_delay_ms": 10}}`, target.URL))
 	}
@@ -65,7 +65,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	wg.Wait()
 	h := history{creations: c.told()}
 	u.settle(triggered[:], "SUCCEEDED")
-	faulty.Disturb(false)
+	faulty.Set(enginetest.Faults{})
 	u.settle(retried[:], "SUCCEEDED")
 	u.settle(redriven[:], "FAILED")
 	u.settle(long, "CANCELLED")
@@ -110,8 +110,7 @@ func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faul
 	cfg.Listen, cfg.Database, cfg.BootstrapKey, cfg.CallbacksAllow = "127.0.0.1:0", where, key, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	cfg.Workers.Lease, cfg.Workers.Drain, cfg.PoisonAfter = lease, time.Second, 20
 	o := app.Options{Config: cfg, Out: &out, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Wrap: func(s engine.Store) engine.Store {
-		faulty = enginetest.NewFaulty(s, f)
-		faulty.Disturb(false)
+		faulty = enginetest.NewFaulty(s, enginetest.Faults{Seed: f.Seed})
 		return faulty
 	}}
 	wg.Go(func() {
