@@ -77,9 +77,6 @@ var table = map[string]rule{
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
 		why: "it measures the parts, and beside them the bare drivers",
 	},
-		ours: []string{"internal/core/schedule"}, others: []string{"github.com/robfig/cron/v3"},
-		why: "a module of its own: the product does not depend on what its cron is compared with",
-	},
 }
 
 func TestImports(t *testing.T) {
