@@ -14,7 +14,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short and bench.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers and bench-cron.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -39,8 +39,16 @@ test-short: need-go ## Run the short tests, without the race detector; uses Post
 check: test ## Run exactly what CI runs: the same as test
 
 .PHONY: bench
-bench: need-go ## Run the benchmark against PostgreSQL
+bench: need-go ## Run the benchmark against bare SQL, on SQLite and PostgreSQL
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES go run ./test/bench $(ARGS)
+
+.PHONY: bench-peers
+bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
+	@bench/setup
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES go -C bench run . $(ARGS)
+.PHONY: bench-cron
+bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
+	@cd test/cronbench && go run . $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)

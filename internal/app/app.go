@@ -26,6 +26,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
 	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
@@ -66,6 +67,7 @@ type running struct {
 	log      *slog.Logger
 	stops    []stop
 	draining atomic.Bool
+	disp     atomic.Pointer[dispatch.Dispatcher]
 	failed   chan error
 	address  net.Addr
 	tls      *tls.Config // nil: plain HTTP
@@ -145,10 +147,11 @@ func (r *running) start(ctx context.Context) error {
 		loop.Run(ctx, r.log, "clock", nil, func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) })
 	})
 
-	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll})
+	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
+	r.disp.Store(disp)
 	door := api.NewDoor(disp, clk)
 	hint := r.hints(store, disp)
-	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge})
+	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh})
 	key, err := r.serve(ctx, ln, store, svc, disp, clk)
 	if err != nil {
 		return err
@@ -185,6 +188,28 @@ func (r *running) start(ctx context.Context) error {
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
 	})
 	return nil
+}
+
+// owner divides the partitions with the other servers, where there may be any; nil: it owns them all.
+func (r *running) owner(store engine.Store) dispatch.Owner {
+	shared, ok := store.(engine.Owners)
+	if !ok || !r.dispatches() {
+		return nil
+	}
+	k := ownership.New(shared, r.log, ownership.Config{Host: hostname(), TTL: r.Config.OwnershipTTL, Change: func() {
+		if d := r.disp.Load(); d != nil {
+			d.Wake()
+		}
+	}})
+	r.background("ownership", func(ctx context.Context) {
+		loop.Run(ctx, r.log, "ownership", nil, k.Tick)
+		last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := k.Retire(last); err != nil {
+			r.log.Warn("could not give up the partitions; others take them in a few seconds", "error", err)
+		}
+	})
+	return k
 }
 
 // operate does the work of operations until ctx ends, and gives back what is not done.
@@ -287,14 +312,18 @@ func (r *running) pool(src worker.Source, cfg worker.Config) *worker.Pool {
 		},
 	})
 	r.onStop("executor", func() error { exec.Close(); return nil })
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	cfg.Host, cfg.Version, cfg.Targets, cfg.Drain, cfg.Logger = host, Version, targets, r.Config.Workers.Drain, r.log
+	cfg.Host, cfg.Version, cfg.Targets, cfg.Drain, cfg.Logger = hostname(), Version, targets, r.Config.Workers.Drain, r.log
 	p := worker.New(src, exec, cfg)
 	r.background("workers", p.Run)
 	return p
+}
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
 }
 
 // loopback reports whether an address is only for this machine.

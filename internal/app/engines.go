@@ -2,7 +2,7 @@ package app
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -14,12 +14,12 @@ import (
 var engines = []struct {
 	scheme string
 	open   func(ctx context.Context, url string, o StoreOptions) (engine.Store, error)
+	// scratch makes an empty throwaway place beside what the URL names, which it leaves alone, and what removes it.
+	scratch func(ctx context.Context, url string) (place string, remove func(context.Context) error, err error)
 }{
-	{"sqlite:", func(ctx context.Context, url string, _ StoreOptions) (engine.Store, error) {
-		return sqlite.Open(ctx, sqlite.Config{Path: strings.TrimPrefix(url, "sqlite:")})
-	}},
-	{"postgres://", openPostgres},
-	{"postgresql://", openPostgres},
+	{"sqlite:", openSQLite, scratchSQLite},
+	{"postgres://", openPostgres, postgres.Scratch},
+	{"postgresql://", openPostgres, postgres.Scratch},
 }
 
 // StoreOptions is what an operator may ask of a store.
@@ -27,9 +27,16 @@ type StoreOptions struct {
 	AllowAsyncCommit bool
 }
 
+func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, error) {
+	return sqlite.Open(ctx, sqlite.Config{Path: strings.TrimPrefix(url, "sqlite:")})
+}
+
 func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
 	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit})
 }
+
+// errNoEngine says that a URL names no store that there is.
+var errNoEngine = errors.New("the database URL has no known scheme; want sqlite:PATH or postgres://…")
 
 // OpenStore opens the store that a URL names.
 func OpenStore(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
@@ -38,5 +45,5 @@ func OpenStore(ctx context.Context, url string, o StoreOptions) (engine.Store, e
 			return e.open(ctx, url, o)
 		}
 	}
-	return nil, fmt.Errorf("the database URL has no known scheme; want sqlite:PATH or postgres://…")
+	return nil, errNoEngine
 }

@@ -42,12 +42,16 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
-	err := root.ExecuteContext(context.Background())
+	return exit(root.ExecuteContext(context.Background()), stderr)
+}
+
+// exit tells what went wrong and returns the exit code.
+func exit(err error, stderr io.Writer) int {
 	if err == nil {
 		return done
 	}

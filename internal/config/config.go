@@ -36,6 +36,7 @@ type Config struct {
 	LogFormat        string
 	Workers          Workers
 	LookAhead        time.Duration
+	OwnershipTTL     time.Duration
 	PoisonAfter      int
 }
 
@@ -56,7 +57,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
-		LookAhead: 5 * time.Second, PoisonAfter: 3,
+		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 	}
 }
 
@@ -94,6 +95,7 @@ var Keys = []Key{
 	{"workers.scale_interval_ms", "how often the number of slots is looked at", "a whole number from 10 to 600000", func(c *Config, v string) bool { return span(v, 10, 600_000, time.Millisecond, &c.Workers.Scale) }},
 	{"workers.drain_timeout_seconds", "how long a stop waits for what runs", "a whole number from 1 to 3600", func(c *Config, v string) bool { return span(v, 1, 3600, time.Second, &c.Workers.Drain) }},
 	{"workers.poison_after", "how many workers an execution may lose within an hour before it ends as POISON", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.PoisonAfter) }},
+	{"scheduler.ownership_ttl_seconds", "how long a server that no longer answers keeps its partitions", "a whole number from 2 to 60", func(c *Config, v string) bool { return span(v, 2, 60, time.Second, &c.OwnershipTTL) }},
 	{"scheduler.look_ahead_seconds", "how early executions are staged; they never run early", "a whole number from 1 to 300", func(c *Config, v string) bool { return span(v, 1, 300, time.Second, &c.LookAhead) }},
 }
 

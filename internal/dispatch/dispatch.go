@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type Config struct {
 	Poll     time.Duration // how often waiting claims look into the store when no hint came
 	Window   int           // executions held in memory
 	PerLane  int           // executions read from a lane at once
+	Owner    Owner         // nil: this server shares its store with no other
 }
 
 func (c Config) withDefaults() Config {
@@ -42,9 +44,29 @@ func (c Config) withDefaults() Config {
 // ErrStopped says that the dispatcher no longer takes claims.
 var ErrStopped = errors.New("the dispatcher has stopped")
 
+// Store is the part of a store that a dispatcher asks.
+type Store interface {
+	engine.Leases
+	engine.Limits
+}
+
+// Owner says which partitions this server owns, of those that it shares with others.
+type Owner interface {
+	// Holding is what is owned now.
+	Holding() engine.Holding
+	// Feed says whether workers wait here for executions.
+	Feed(hungry bool)
+	// Want asks the owners of partitions for them.
+	Want(ps []job.Partition)
+	// Unfit names those of its own in which executions wait that only their owner may lease and nobody here serves.
+	Unfit(ps map[job.Partition]bool)
+	// Borrow asks for shares of limits; see engine.Owners.
+	Borrow(ctx context.Context, bs []engine.Share) ([]int, error)
+}
+
 // Dispatcher hands executions to workers and takes their results.
 type Dispatcher struct {
-	store  engine.Leases
+	store  Store
 	clock  clock.Clock // the store's
 	log    *slog.Logger
 	cfg    Config
@@ -52,10 +74,17 @@ type Dispatcher struct {
 	offers chan []job.Ready // full: dropped, and the sweep finds them
 	missed atomic.Bool      // a hint was dropped
 	wake   chan struct{}    // something may be ready that no hint tells of
+	freed  chan struct{}    // leases that count have ended
+	anew   atomic.Bool      // limits or tenants have changed
 	done   chan struct{}
 
-	mu    sync.Mutex
-	known map[job.WorkerID]*session // guarded by mu: the sessions that are served here
+	reports *batch[report, []job.Verdict]
+	beats   *batch[engine.Renewal, Orders]
+
+	counts atomic.Bool // leases count against limits
+	mu     sync.Mutex
+	known  map[job.WorkerID]*session // guarded by mu: the sessions that are served here
+	ended  []job.Lease               // guarded by mu: leases that have ended and may count
 }
 
 // session is what a dispatcher knows of a worker that it serves.
@@ -63,18 +92,32 @@ type session struct {
 	worker    job.Worker
 	local     bool              // it claims here and nowhere else
 	held      map[job.Token]int // how many executions it was given here under each token
-	suspect   bool              // a lease for it was not answered: it may hold what nobody was told of
+	suspect   bool              // local, and a lease for it was not answered: it may hold what nobody was told of
+	compared  time.Time         // when what it says it holds was last compared with what it was given, by the store's clock
 	completed int64
 	failed    int64
 }
 
+func newSession(w job.Worker, local bool) *session {
+	return &session{worker: w, local: local, held: map[job.Token]int{}}
+}
+
 // New makes a dispatcher over a store whose clock is given.
-func New(store engine.Leases, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
-	return &Dispatcher{
+func New(store Store, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher {
+	d := &Dispatcher{
 		store: store, clock: clk, log: log, cfg: cfg.withDefaults(),
-		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		claims: make(chan *claim), offers: make(chan []job.Ready, 1024), wake: make(chan struct{}, 1), freed: make(chan struct{}, 1), done: make(chan struct{}),
 		known: map[job.WorkerID]*session{},
 	}
+	d.reports = &batch[report, []job.Verdict]{max: 100, do: d.finish}
+	d.beats = &batch[engine.Renewal, Orders]{max: 1000, do: d.renew}
+	return d
+}
+
+// Refresh says that limits or tenants have changed; it never blocks. Without it the change is seen a second or two later.
+func (d *Dispatcher) Refresh() {
+	d.anew.Store(true)
+	d.Wake()
 }
 
 // LeaseTTL is how long a session lives without a beat.
@@ -114,7 +157,7 @@ func (d *Dispatcher) register(ctx context.Context, w job.Worker, local bool) err
 	if err := d.store.Register(ctx, w, d.cfg.LeaseTTL); err != nil {
 		return err
 	}
-	d.remember(&session{worker: w, local: local, held: map[job.Token]int{}})
+	d.remember(newSession(w, local))
 	return nil
 }
 
@@ -128,6 +171,18 @@ func (d *Dispatcher) remember(s *session) {
 		maps.DeleteFunc(d.known, func(_ job.WorkerID, s *session) bool { return !s.local })
 	}
 	d.known[s.worker.ID] = s
+}
+
+// anyServes reports whether a worker that is known here serves a class.
+func (d *Dispatcher) anyServes(c job.Class) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.known {
+		if s.worker.Serves(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // Worker finds the worker of a session, also of one that began at another server. engine.ErrSession if there is none,
@@ -146,68 +201,102 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	case err != nil:
 		return job.Worker{}, err
 	}
-	d.remember(&session{worker: w, held: map[job.Token]int{}})
+	d.remember(newSession(w, false))
 	return w, nil
 }
 
 // Sign is a worker's sign of life.
 type Sign struct {
-	Held     []job.Lease
+	Held     []job.Lease // all that it holds
 	Advances []job.Advance
 	Draining bool
 }
 
-// Orders is what it learns by it.
+// Orders is what a worker learns from its beat.
 type Orders struct {
 	Orders []job.Order
 	Drain  bool
+	ended  bool
 }
 
 // Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
 // engine.ErrSession if it has ended.
 func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, error) {
-	held := s.Held
-	beat := job.Beat{Running: len(held), Draining: s.Draining}
-	suspect := false
+	beat := job.Beat{Running: len(s.Held), Draining: s.Draining}
 	d.mu.Lock()
-	if s := d.known[w]; s != nil {
-		beat.Completed, beat.Failed = s.completed, s.failed
-		suspect = s.suspect && !s.local
+	if k := d.known[w]; k != nil {
+		beat.Completed, beat.Failed = k.completed, k.failed
 	}
 	d.mu.Unlock()
-	got, err := d.store.Renew(ctx, []engine.Renewal{{Worker: w, Beat: beat, Advances: s.Advances}}, d.cfg.LeaseTTL)
+	got, err := d.beats.call(ctx, engine.Renewal{Worker: w, Beat: beat, Advances: s.Advances})
 	if err != nil {
 		return Orders{}, err
 	}
-	if len(got.Ended) > 0 {
+	if got.ended {
 		d.mu.Lock()
 		delete(d.known, w)
 		d.mu.Unlock()
 		return Orders{}, engine.ErrSession
 	}
-	if suspect {
-		if err := d.disown(ctx, w, held); err != nil {
+	if keep, before, ok := d.unheard(w, s.Held); ok {
+		if err := d.disown(ctx, w, keep, before); err != nil {
 			return Orders{}, err
 		}
 	}
-	return Orders{got.Orders, len(got.Drain) > 0}, nil
+	return got, nil
 }
 
-// disown returns what a session holds beyond what its worker has just said it holds.
-func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, held []job.Lease) error {
-	keep := make([]job.Token, len(held))
-	for i, l := range held {
-		keep[i] = l.Token
+// renew keeps several sessions alive at once.
+func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, error) {
+	got, err := d.store.Renew(ctx, rs, d.cfg.LeaseTTL)
+	if err != nil {
+		return nil, err
 	}
-	rs, err := d.store.Disown(ctx, w, keep, time.Time{})
+	out := make([]Orders, len(rs))
+	for i, r := range rs {
+		out[i].ended = slices.Contains(got.Ended, r.Worker)
+		out[i].Drain = slices.Contains(got.Drain, r.Worker)
+		for _, o := range got.Orders {
+			if o.Worker == r.Worker {
+				out[i].Orders = append(out[i].Orders, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// unheard says whether it is to be found out what a worker outside this process holds without knowing, which tokens it
+// named, and before when it was given what it must have named: the answer to a claim may be lost after the lease, here or
+// with the server that gave it, while the session lives on.
+func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Token, before time.Time, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.known[w]
+	now := d.clock.Now()
+	if s == nil || s.local || now.Sub(s.compared) < d.cfg.LeaseTTL {
+		return nil, before, false
+	}
+	s.compared, before = now, now.Add(-d.cfg.LeaseTTL)
+	for _, l := range named {
+		keep = append(keep, l.Token)
+	}
+	return keep, before, true
+}
+
+// disown returns what a session holds beyond what is known of, of what it was given before an instant; zero: at any time.
+func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) error {
+	rs, err := d.store.Disown(ctx, w, keep, before)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
-	if s := d.known[w]; s != nil {
+	if s := d.known[w]; s != nil && before.IsZero() {
 		s.suspect = false
 	}
 	d.mu.Unlock()
+	if len(rs) > 0 {
+		d.log.Warn("executions that their worker never heard of are queued again", "worker", w, "executions", len(rs))
+	}
 	d.Offer(rs)
 	return nil
 }
@@ -236,64 +325,113 @@ func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease
 	return nil
 }
 
-// Report takes the outcomes of attempts and answers in their order.
+// report is the outcomes that one worker reports.
+type report struct {
+	worker   job.WorkerID
+	outcomes []job.Outcome
+}
+
+// Report takes the outcomes of attempts and answers in their order. Reports that come at the same time share a commit.
 func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
-	failed := make([]job.Lease, 0)
-	for _, o := range outcomes {
-		if o.Status == job.OutcomeFailed || o.Status == job.OutcomeSnoozed {
-			failed = append(failed, o.Lease)
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	return d.reports.call(ctx, report{w, outcomes})
+}
+
+// finish decides what follows the outcomes, and has the store apply it.
+func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, error) {
+	fs, held, err := d.decide(ctx, rs)
+	if err != nil {
+		return nil, err
+	}
+	vs, err := d.store.Finish(ctx, fs)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]job.Verdict, len(rs))
+	var retry []job.Ready
+	for i, r := range rs {
+		n := len(r.outcomes)
+		out[i] = vs[:n]
+		var completed, unsuccessful int64
+		ls := make([]job.Lease, n)
+		for k, v := range vs[:n] {
+			o := &r.outcomes[k]
+			ls[k] = o.Lease
+			if !v.Accepted {
+				d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(o.Token), "worker", r.worker, "reason", v.Reason)
+				continue
+			}
+			if o.Status == job.OutcomeSucceeded {
+				completed++
+			} else {
+				unsuccessful++
+			}
+			if h, ok := held[o.Lease]; ok && !fs[k].Then.Status.Final() {
+				x := h.Ready()
+				x.DueAt = fs[k].Then.DueAt
+				retry = append(retry, x)
+			}
+		}
+		d.settle(r.worker, ls, completed, unsuccessful)
+		vs, fs = vs[n:], fs[n:]
+	}
+	d.Offer(retry)
+	return out, nil
+}
+
+// decide says what follows each outcome; what that needs to know is read first.
+func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map[job.Lease]job.Held, error) {
+	var failed []job.Lease
+	n := 0
+	for _, r := range rs {
+		n += len(r.outcomes)
+		for i := range r.outcomes {
+			if s := r.outcomes[i].Status; s == job.OutcomeFailed || s == job.OutcomeSnoozed {
+				failed = append(failed, r.outcomes[i].Lease)
+			}
 		}
 	}
 	held := map[job.Lease]job.Held{}
 	if len(failed) > 0 {
 		hs, err := d.store.Held(ctx, failed)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, h := range hs {
 			held[job.Lease{Execution: h.ID, Token: h.Token}] = h
 		}
 	}
 	now := d.clock.Now()
-	fs := make([]job.Finish, len(outcomes))
-	for i, o := range outcomes {
-		h, ok := held[o.Lease]
-		if !ok {
-			h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
-		}
-		fs[i] = job.Finish{Outcome: o, Then: job.Decide(h, o, now), Worker: w}
-	}
-	vs, err := d.store.Finish(ctx, fs)
-	if err != nil {
-		return nil, err
-	}
-	var retry []job.Ready
-	var completed, unsuccessful int64
-	ls := make([]job.Lease, len(outcomes))
-	for i, v := range vs {
-		ls[i] = outcomes[i].Lease
-		if !v.Accepted {
-			d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(ls[i].Token), "worker", w, "reason", v.Reason)
-			continue
-		}
-		if outcomes[i].Status == job.OutcomeSucceeded {
-			completed++
-		} else {
-			unsuccessful++
-		}
-		if h, ok := held[ls[i]]; ok && !fs[i].Then.Status.Final() {
-			retry = append(retry, job.Ready{ID: h.ID, Tenant: h.Tenant, Partition: h.Partition, Class: h.Class, Group: h.Group, Priority: h.Priority, DueAt: fs[i].Then.DueAt})
+	fs := make([]job.Finish, 0, n)
+	for _, r := range rs {
+		for _, o := range r.outcomes {
+			h, ok := held[o.Lease]
+			if !ok {
+				h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
+			}
+			then := job.Decide(h, o, now)
+			if then.Move == job.Late && o.Error == nil {
+				o.Error = &job.Error{Type: job.TimeoutError, Message: "the execution ran out of its total time"}
+			}
+			fs = append(fs, job.Finish{Outcome: o, Then: then, Worker: r.worker})
 		}
 	}
-	d.settle(w, ls, completed, unsuccessful)
-	d.Offer(retry)
-	return vs, nil
+	return fs, held, nil
 }
 
 // settle forgets leases that have ended, and counts how.
 func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.counts.Load() {
+		d.ended = append(d.ended, ls...)
+		select {
+		case d.freed <- struct{}{}:
+		default:
+		}
+	}
 	s, ok := d.known[w]
 	if !ok {
 		return // the session has left, or another server began it
@@ -309,9 +447,11 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 // Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
-	m := &matcher{d: d, win: newWindow(d.cfg.Window)}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true}
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)
 	}
 }
+
+func isUnavailable(err error) bool { return errors.Is(err, engine.ErrUnavailable) }

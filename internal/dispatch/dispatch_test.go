@@ -25,9 +25,11 @@ func ready(n int, at time.Time) job.Ready {
 	return job.Ready{ID: job.ExecutionID{14: byte(n >> 8), 15: byte(n)}, Tenant: "default", Partition: job.Partition(n % 4), Priority: 5, DueAt: at}
 }
 
+func clockOf(*fakeStore) clock.Clock { return clock.System{} }
+
 // running starts a dispatcher over a fake store inside a bubble of fake time.
 func running(t *testing.T, f *fakeStore, cfg Config) *Dispatcher {
-	d := New(f, clock.System{}, quiet, cfg)
+	d := New(f, clockOf(f), quiet, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { d.Run(ctx) })
@@ -249,11 +251,11 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%d came back, %v", len(back), err)
 		}
 		f.orders = []job.Order{{Worker: w1, Kind: job.OrderCancel}}
-		if got, err := d.Beat(t.Context(), w1, make([]job.Lease, 1), true); err != nil || len(got) != 1 {
+		if got, err := d.Beat(t.Context(), w1, Sign{Held: make([]job.Lease, 1), Draining: true}); err != nil || len(got.Orders) != 1 {
 			t.Errorf("beat: %v, %v", got, err)
 		}
 		f.ended = true
-		if _, err := d.Beat(t.Context(), w1, nil, false); !errors.Is(err, engine.ErrSession) {
+		if _, err := d.Beat(t.Context(), w1, Sign{}); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("beat: got %v, want ErrSession", err)
 		}
 		f.add(ready(3, time.Now()))
@@ -279,10 +281,10 @@ func TestBeatsTellHowAWorkerDoes(t *testing.T) {
 		if _, err := d.Report(t.Context(), w1, outcomes); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Beat(t.Context(), w1, make([]job.Lease, 1), false); err != nil {
+		if _, err := d.Beat(t.Context(), w1, Sign{Held: make([]job.Lease, 1)}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := f.beats[0], (engine.Renewal{Worker: w1, Beat: job.Beat{Running: 1, Completed: 1, Failed: 1}}); got != want {
+		if got, want := f.beats[0].Beat, (job.Beat{Running: 1, Completed: 1, Failed: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
@@ -319,8 +321,6 @@ func TestStop(t *testing.T) {
 		}
 	})
 }
-
-func all(job.Class) bool { return true }
 
 // A worker is given what it serves, in order, and what it does not serve stays for others.
 func TestClaimsByClass(t *testing.T) {
@@ -384,8 +384,11 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := d.Beat(t.Context(), w1, []job.Lease{known[0].Lease}, false); err != nil {
-			t.Fatal(err)
+		for range 8 { // what it does not name a whole lease later it was never told of
+			if _, err := d.Beat(t.Context(), w1, Sign{Held: []job.Lease{known[0].Lease}}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Second)
 		}
 		as, err := d.Claim(t.Context(), w1, 5)
 		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
@@ -396,6 +399,10 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 		}
 	})
 }
+
+func all(job.Class) bool { return true }
+
+func everyLane(job.Lane) bool { return true }
 
 // However a backlog is cut into lanes, offers and reads, it is picked in rank order.
 func TestWindowPicksInRankOrder(t *testing.T) {
@@ -408,32 +415,39 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 				ID: job.ExecutionID{15: byte(i)}, Tenant: "t", Partition: job.Partition(rapid.IntRange(0, 2).Draw(t, "part")),
 				Class:    rapid.SampledFrom([]job.Class{"http", "worker\x1fx"}).Draw(t, "class"),
 				Priority: rapid.IntRange(1, 3).Draw(t, "priority"), DueAt: now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second),
+				Group: job.Group{Key: job.GroupKey(rapid.IntRange(0, 2).Draw(t, "group"))},
 			}
 			backlog = append(backlog, r)
 			f.add(r)
 		}
 		w := newWindow(1000)
 		per := rapid.IntRange(1, 10).Draw(t, "per lane")
-		lanes, _ := f.Lanes(t.Context())
-		w.sweep(lanes)
+		lanes, _ := f.Lanes(t.Context(), nil, 1000)
+		w.sweep(lanes, nil, true)
+		var after *job.Lane
 		var got []job.Ready
 		for {
-			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), all); len(cs) > 0 {
+			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), everyLane); len(cs) > 0 {
 				rs, _ := f.Ready(t.Context(), cs, per)
 				w.refill(cs, rs, per)
 				continue
 			}
-			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"), all)
+			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"), all, now)
 			if len(picked) == 0 {
 				break
 			}
 			for _, r := range picked {
 				delete(f.free, r.ID)
+				got = append(got, *r)
 			}
-			got = append(got, picked...)
 			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
-				lanes, _ := f.Lanes(t.Context())
-				w.sweep(lanes)
+				n := rapid.IntRange(1, 20).Draw(t, "lanes")
+				lanes, _ := f.Lanes(t.Context(), after, n)
+				w.sweep(lanes, after, len(lanes) < n)
+				after = nil
+				if len(lanes) == n {
+					after = &lanes[n-1]
+				}
 			}
 		}
 		slices.SortFunc(backlog, func(a, b job.Ready) int {
@@ -467,7 +481,7 @@ func TestWindowIsBounded(t *testing.T) {
 		t.Errorf("it holds %d", len(w.known))
 	}
 	w.ripen(now.Add(time.Hour))
-	if got := len(w.pick(1000, all)); got != 100 {
+	if got := len(w.pick(1000, all, now.Add(time.Hour))); got != 100 {
 		t.Errorf("picked %d", got)
 	}
 }

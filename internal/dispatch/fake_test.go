@@ -7,13 +7,22 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
+
+// others are methods of the port that no dispatcher calls.
+type others interface {
+	CreateTenant(ctx context.Context, t tenant.Tenant) error
+	UpdateTenant(ctx context.Context, t tenant.Tenant) error
+	SetLimit(ctx context.Context, l job.Limit) error
+}
 
 // fakeStore is a queue in memory, with one lock in place of a database.
 type fakeStore struct {
 	engine.Leases // what a test does not expect panics
-	now           func() time.Time
+	others
+	now func() time.Time
 
 	mu       sync.Mutex
 	free     map[job.ExecutionID]job.Ready
@@ -26,11 +35,18 @@ type fakeStore struct {
 	failWith error // of the next Lease, after it has happened
 	ended    bool
 	beats    []engine.Renewal
+	limits   []job.Limit
+	tenants  []tenant.Tenant
+	buckets  map[string]time.Time // when each is full
+	draws    int
+	given    map[job.Lease]time.Time
+	disowned []time.Time // what Disown was told
+	drain    bool
 	orders   []job.Order
 }
 
 func newFake(now func() time.Time) *fakeStore {
-	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}}
+	return &fakeStore{now: now, free: map[job.ExecutionID]job.Ready{}, held: map[job.Lease]job.Ready{}, tries: map[job.ExecutionID]int{}, done: map[job.ExecutionID]int{}, buckets: map[string]time.Time{}, given: map[job.Lease]time.Time{}}
 }
 
 func (f *fakeStore) add(rs ...job.Ready) {
@@ -62,10 +78,14 @@ func (f *fakeStore) Renew(_ context.Context, rs []engine.Renewal, _ time.Duratio
 	if f.ended {
 		return engine.Orders{Ended: []job.WorkerID{rs[0].Worker}}, nil
 	}
-	return engine.Orders{Orders: f.orders}, nil
+	out := engine.Orders{Orders: f.orders}
+	if f.drain {
+		out.Drain = []job.WorkerID{rs[0].Worker}
+	}
+	return out, nil
 }
 
-func (f *fakeStore) Lanes(context.Context) ([]job.Lane, error) {
+func (f *fakeStore) Lanes(_ context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	seen := map[job.Lane]bool{}
@@ -75,6 +95,47 @@ func (f *fakeStore) Lanes(context.Context) ([]job.Lane, error) {
 			seen[r.Lane()] = true
 			out = append(out, r.Lane())
 		}
+	}
+	slices.SortFunc(out, job.Lane.Compare)
+	if after != nil {
+		out = slices.DeleteFunc(out, func(l job.Lane) bool { return l.Compare(*after) <= 0 })
+	}
+	return out[:min(limit, len(out))], nil
+}
+
+func (f *fakeStore) Tenants(context.Context) ([]tenant.Tenant, error) { return f.tenants, nil }
+
+func (f *fakeStore) Limits(context.Context, tenant.ID) ([]job.Limit, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limits, nil
+}
+
+func (f *fakeStore) Draw(_ context.Context, ds []engine.Draw) ([]engine.Drawn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.draws++
+	out := make([]engine.Drawn, len(ds))
+	for i, d := range ds {
+		now, step := f.now(), d.Rate.Interval()
+		full := f.buckets[d.Bucket]
+		if full.Before(now) {
+			full = now
+		}
+		n := min(d.N, int(now.Add(time.Duration(d.Rate.Burst)*step).Sub(full)/step))
+		full = full.Add(time.Duration(n) * step)
+		f.buckets[d.Bucket] = full
+		out[i] = engine.Drawn{N: n, Wait: max(0, full.Sub(now)-time.Duration(d.Rate.Burst-1)*step)}
+	}
+	return out, nil
+}
+
+func (f *fakeStore) Running(context.Context, []job.Partition) ([]engine.Running, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []engine.Running
+	for l, r := range f.held {
+		out = append(out, engine.Running{Ready: r, Token: l.Token})
 	}
 	return out, nil
 }
@@ -104,7 +165,7 @@ func (f *fakeStore) Ready(_ context.Context, cs []engine.LaneCursor, perLane int
 	return out, nil
 }
 
-func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, error) {
+func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant, _ engine.Fence) ([]job.Attempt, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ended {
@@ -121,8 +182,8 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, 
 			}
 			delete(f.free, id)
 			l := job.Lease{Execution: id, Token: f.token}
-			f.held[l] = r
-			out = append(out, job.Attempt{Lease: l})
+			f.held[l], f.given[l] = r, f.now()
+			out = append(out, job.Attempt{Lease: l, LeasedAt: f.now()})
 		}
 	}
 	if err := f.failWith; err != nil {
@@ -132,12 +193,13 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant) ([]job.Attempt, 
 	return out, nil
 }
 
-func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token) ([]job.Ready, error) {
+func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.disowned = append(f.disowned, before)
 	var out []job.Ready
 	for l, r := range f.held {
-		if !slices.Contains(keep, l.Token) {
+		if !slices.Contains(keep, l.Token) && (before.IsZero() || f.given[l].Before(before)) {
 			delete(f.held, l)
 			f.free[r.ID] = r
 			out = append(out, r)
@@ -161,7 +223,7 @@ func (f *fakeStore) Release(_ context.Context, ls []job.Lease) ([]job.Ready, err
 }
 
 func (f *fakeStore) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
-	return f.Disown(ctx, w, nil)
+	return f.Disown(ctx, w, nil, time.Time{})
 }
 
 func (f *fakeStore) Held(_ context.Context, ls []job.Lease) ([]job.Held, error) {
@@ -171,7 +233,7 @@ func (f *fakeStore) Held(_ context.Context, ls []job.Lease) ([]job.Held, error) 
 	for _, l := range ls {
 		if r, ok := f.held[l]; ok {
 			out = append(out, job.Held{
-				Execution: job.Execution{ID: l.Execution, Token: l.Token, Status: job.Running, Tries: f.tries[l.Execution], MaxAttempts: 3, Partition: r.Partition, Class: r.Class, Priority: r.Priority, Tenant: r.Tenant},
+				Execution: job.Execution{ID: l.Execution, Token: l.Token, Status: job.Running, Tries: f.tries[l.Execution], MaxAttempts: 3, Partition: r.Partition, Class: r.Class, Group: r.Group, Priority: r.Priority, Tenant: r.Tenant},
 				Retry:     job.RetryPolicy{MaxRetries: 2, Backoff: job.Fixed, InitialDelay: time.Second, MaxDelay: time.Second}, JobState: job.Active,
 			})
 		}

@@ -5,16 +5,19 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// window holds the executions that may be leased next. One goroutine owns it.
+// window holds the executions that may be leased next: those that are due in a picker, those that soon are apart. One
+// goroutine owns it.
 type window struct {
-	size  int // how many executions it holds at the most
-	ready map[job.Class]*byRank
-	later byDue
-	known map[job.ExecutionID]bool // what is in ready or later
-	lanes map[job.Lane]*lane
+	size   int // how many executions it holds at the most, beside the heads of lanes
+	picker *pick.Picker
+	later  byDue
+	known  map[job.ExecutionID]bool // what is in the picker or later
+	lanes  map[job.Lane]*lane
+	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 }
 
 // lane is how far a lane of the store has been read into the window.
@@ -22,11 +25,19 @@ type lane struct {
 	dueAt  time.Time // the cursor: behind this execution
 	after  job.ExecutionID
 	more   bool // the store may hold more behind the cursor
-	loaded int  // how many of its executions are in ready
+	loaded int  // how many of its executions are in the picker
 }
 
 func newWindow(size int) *window {
-	return &window{size: size, ready: map[job.Class]*byRank{}, known: map[job.ExecutionID]bool{}, lanes: map[job.Lane]*lane{}}
+	w := &window{size: size, picker: pick.New()}
+	w.reset()
+	return w
+}
+
+// reset forgets all candidates, and how far lanes were read.
+func (w *window) reset() {
+	w.picker.Clear()
+	w.later, w.known, w.lanes, w.empty = nil, map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
 }
 
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep.
@@ -45,13 +56,25 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 }
 
 func (w *window) admit(r job.Ready) {
-	h := w.ready[r.Class]
-	if h == nil {
-		h = &byRank{}
-		w.ready[r.Class] = h
+	w.picker.Add(&r)
+	w.load(r.Lane(), 1)
+}
+
+// load changes how many executions of a lane are in the picker.
+func (w *window) load(k job.Lane, n int) *lane {
+	l := w.lane(k)
+	l.loaded += n
+	w.mark(k, l)
+	return l
+}
+
+// mark keeps the lanes apart that must be read.
+func (w *window) mark(k job.Lane, l *lane) {
+	if l.more && l.loaded == 0 {
+		w.empty[k] = l
+	} else if len(w.empty) > 0 {
+		delete(w.empty, k)
 	}
-	heap.Push(h, r)
-	w.lane(r.Lane()).loaded++
 }
 
 func (w *window) lane(k job.Lane) *lane {
@@ -70,60 +93,77 @@ func (w *window) ripen(now time.Time) {
 	}
 }
 
-// nextDue is when the next execution in the window becomes due.
-func (w *window) nextDue() (time.Time, bool) {
-	if len(w.later) == 0 {
-		return time.Time{}, false
+// next is when something in the window becomes due, or a rate gives way that holds something back.
+func (w *window) next() (at time.Time, ok bool) {
+	if len(w.later) > 0 {
+		at, ok = w.later[0].DueAt, true
 	}
-	return w.later[0].DueAt, true
+	if t := w.picker.Next(); !t.IsZero() && (!ok || t.Before(at)) {
+		at, ok = t, true
+	}
+	return at, ok
 }
 
-// sweep begins every lane anew from its start and forgets lanes that are gone.
-func (w *window) sweep(lanes []job.Lane) {
+// sweep begins the lanes that the store lists anew from their start, and forgets those that are gone, of the lanes
+// behind one (nil: the first) up to the last that is listed or, where the list is whole, to the end.
+func (w *window) sweep(lanes []job.Lane, after *job.Lane, whole bool) {
 	seen := make(map[job.Lane]bool, len(lanes))
 	for _, k := range lanes {
 		seen[k] = true
 		l := w.lane(k)
 		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
+		w.mark(k, l)
 	}
-	for c, h := range w.ready {
-		if len(*h) == 0 {
-			delete(w.ready, c)
-		}
+	inRange := func(k job.Lane) bool {
+		return (after == nil || k.Compare(*after) > 0) && (whole || len(lanes) > 0 && k.Compare(lanes[len(lanes)-1]) <= 0)
 	}
 	for k, l := range w.lanes {
-		if !seen[k] && l.loaded == 0 {
+		if seen[k] || !inRange(k) {
+			continue
+		}
+		l.more = false
+		w.mark(k, l)
+		if l.loaded == 0 {
 			delete(w.lanes, k)
-		} else if !seen[k] {
-			l.more = false
 		}
 	}
 }
 
-// dry lists the lanes of the served classes that must be read before the window
-// can tell what comes first: those with nothing loaded although the store may
-// hold more. Where there is one, lanes that run low are read along with it.
-func (w *window) dry(low int, serves func(job.Class) bool) []engine.LaneCursor {
+// atOnce is how many lanes are read at once.
+const atOnce = 1000
+
+// dry lists the lanes that must be read before the window can tell what comes first, of those that want says: those with
+// nothing loaded although the store may hold more. Where there is one, lanes that run low are read along with it.
+func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	var cs []engine.LaneCursor
-	must := false
-	for k, l := range w.lanes {
-		if l.more && l.loaded <= low && serves(k.Class) {
+	for k, l := range w.empty {
+		if len(cs) < atOnce && want(k) {
 			cs = append(cs, engine.LaneCursor{Lane: k, DueAt: l.dueAt, After: l.after})
-			must = must || l.loaded == 0
 		}
 	}
-	if !must {
-		return nil
+	if len(cs) == 0 || low == 0 {
+		return cs
+	}
+	for k, l := range w.lanes {
+		if len(cs) < atOnce && l.more && l.loaded > 0 && l.loaded <= low && want(k) {
+			cs = append(cs, engine.LaneCursor{Lane: k, DueAt: l.dueAt, After: l.after})
+		}
 	}
 	return cs
+}
+
+// perLane is how many executions of a lane are read at once: fewer, the more lanes there are.
+func (w *window) perLane(most, lanes int) int {
+	return max(1, min(most, w.size/max(1, lanes), 10*w.size/max(1, len(w.lanes))))
 }
 
 // refill takes in what the store answered for the cursors, perLane at the most for each.
 func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 	read := make(map[job.Lane]int, len(cs))
 	for _, r := range rs {
-		l := w.lane(r.Lane())
-		read[r.Lane()]++
+		k := r.Lane()
+		l := w.lane(k)
+		read[k]++
 		l.dueAt, l.after = r.DueAt, r.ID
 		if !w.known[r.ID] {
 			w.known[r.ID] = true
@@ -131,59 +171,24 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 		}
 	}
 	for _, c := range cs {
-		w.lane(c.Lane).more = read[c.Lane] == perLane
+		l := w.lane(c.Lane)
+		l.more = read[c.Lane] == perLane
+		w.mark(c.Lane, l)
 	}
 }
 
-// holds reports whether there is anything to pick of the served classes.
-func (w *window) holds(serves func(job.Class) bool) bool {
-	for c, h := range w.ready {
-		if len(*h) > 0 && serves(c) {
-			return true
-		}
-	}
-	return false
-}
-
-// pick takes out up to n executions of the served classes in rank order. It stops short where a
+// pick takes out up to n executions of the served classes, in the order in which they are to start. It stops short where a
 // lane has run out that the store may hold more of, since that might come first.
-func (w *window) pick(n int, serves func(job.Class) bool) []job.Ready {
-	var heaps []*byRank
-	for c, h := range w.ready {
-		if len(*h) > 0 && serves(c) {
-			heaps = append(heaps, h)
-		}
-	}
-	var picked []job.Ready
-	for len(picked) < n {
-		var best *byRank
-		for _, h := range heaps {
-			if len(*h) > 0 && (best == nil || (*h)[0].Before((*best)[0])) {
-				best = h
-			}
-		}
-		if best == nil {
-			break
-		}
-		r := heap.Pop(best).(job.Ready)
+func (w *window) pick(n int, serves func(job.Class) bool, now time.Time) []*job.Ready {
+	return w.picker.Pick(n, serves, now, func(r *job.Ready) bool {
 		delete(w.known, r.ID)
-		picked = append(picked, r)
-		l := w.lanes[r.Lane()]
-		l.loaded--
-		if l.loaded == 0 && l.more {
-			break
-		}
-	}
-	return picked
+		l := w.load(r.Lane(), -1)
+		return l.loaded > 0 || !l.more
+	})
 }
 
-type byRank []job.Ready
-
-func (h byRank) Len() int           { return len(h) }
-func (h byRank) Less(i, j int) bool { return h[i].Before(h[j]) }
-func (h byRank) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byRank) Push(x any)        { *h = append(*h, x.(job.Ready)) }
-func (h *byRank) Pop() any          { return pop((*[]job.Ready)(h)) }
+// drop takes back what was picked and not leased.
+func (w *window) drop(r *job.Ready) { w.picker.Dropped(r) }
 
 type byDue []job.Ready
 
@@ -191,9 +196,7 @@ func (h byDue) Len() int           { return len(h) }
 func (h byDue) Less(i, j int) bool { return h[i].DueAt.Before(h[j].DueAt) }
 func (h byDue) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *byDue) Push(x any)        { *h = append(*h, x.(job.Ready)) }
-func (h *byDue) Pop() any          { return pop((*[]job.Ready)(h)) }
-
-func pop(h *[]job.Ready) job.Ready {
+func (h *byDue) Pop() any {
 	old := *h
 	r := old[len(old)-1]
 	*h = old[:len(old)-1]

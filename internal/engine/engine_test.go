@@ -14,7 +14,7 @@ import (
 func TestStoredFormsKeepEveryField(t *testing.T) {
 	target := job.Target{
 		Kind: job.HTTP, Timeout: time.Minute, URL: "u", Method: "M", Headers: map[string]string{"a": "b"}, ExpectStatus: []int{200}, ExpectBody: "x",
-		FollowRedirects: true, Handler: "h", WorkKind: "w", Duration: time.Second, FailAttempts: 3,
+		FollowRedirects: true, Handler: "h", WorkKind: "w", Duration: time.Second, FailAttempts: 3, Stall: time.Minute, Total: time.Hour,
 	}
 	filled(t, target)
 	if got, err := DecodeTarget(EncodeTarget(target)); err != nil || !reflect.DeepEqual(got, target) {
@@ -22,12 +22,24 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 	}
 	spec := job.Definition{
 		Description: "d", Owner: "o", Runbook: "r", Queue: "q", Labels: []string{"l"}, Schedule: job.Schedule{At: time.Date(2026, 1, 1, 0, 0, 0, 1000, time.UTC)},
-		Retry: job.RetryPolicy{MaxRetries: 1, Backoff: job.Linear, InitialDelay: 2, MaxDelay: 3},
+		Retry:         job.RetryPolicy{MaxRetries: 1, Backoff: job.Linear, InitialDelay: 2, MaxDelay: 3},
+		MaxConcurrent: 3, ConcurrencyKey: "k", Rate: job.Rate{Count: 1, Per: 2, Burst: 3}, UniqueKey: "u", ExpiresAfter: 4, AutoRedriveAfter: 5,
 	}
 	filled(t, spec.Retry)
-	var got job.Definition
-	if err := DecodeSpec(EncodeSpec(spec), &got); err != nil || !reflect.DeepEqual(got, spec) {
+	filled(t, spec.Rate)
+	j := job.Job{Definition: spec, Group: job.Group{Key: 9, Max: spec.MaxConcurrent, Rate: spec.Rate}}
+	j.Target.Total = time.Hour
+	var got job.Job
+	if err := DecodeSpec(EncodeSpec(j), &got); err != nil || !reflect.DeepEqual(got, j) {
 		t.Errorf("spec: %+v, %v", got, err)
+	}
+	var held job.Held
+	if err := DecodeHeld(EncodeSpec(j), &held); err != nil || held.Retry != j.Retry || held.Total != time.Hour || held.AutoRedrive != j.AutoRedriveAfter {
+		t.Errorf("held: %+v, %v", held, err)
+	}
+	at := time.Unix(5, 0)
+	if p, err := DecodeProgress(EncodeProgress(7, "m"), at); err != nil || *p != (job.Progress{Percent: 7, Message: "m", At: at}) {
+		t.Errorf("progress: %+v, %v", p, err)
 	}
 	e, r := &job.Error{Type: job.HTTPError, Message: "m", HTTPStatus: 503}, &job.Response{HTTPStatus: 503, BodyPreview: "b"}
 	filled(t, *e)

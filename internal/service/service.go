@@ -47,6 +47,7 @@ type Config struct {
 	LookAhead time.Duration     // a job due within it gets its execution when it is created
 	Hint      func([]job.Ready) // told of executions that may be leased
 	Nudge     func()            // told that there are orders for workers
+	Refresh   func()            // told that limits or tenants have changed
 }
 
 // Service answers users.
@@ -69,6 +70,9 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	if cfg.Nudge == nil {
 		cfg.Nudge = func() {}
+	}
+	if cfg.Refresh == nil {
+		cfg.Refresh = func() {}
 	}
 	return &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),

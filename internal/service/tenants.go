@@ -39,7 +39,11 @@ func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit)
 		return err
 	}
 	l.Tenant = p.Tenant
-	return s.store.SetLimit(ctx, l)
+	if err := s.store.SetLimit(ctx, l); err != nil {
+		return err
+	}
+	s.cfg.Refresh()
+	return nil
 }
 
 // Tenants lists all tenants in order of their ids.
@@ -116,7 +120,11 @@ func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenan
 	if err := checkTenant(t); err != nil {
 		return t, err
 	}
-	return t, s.store.UpdateTenant(ctx, t)
+	if err := s.store.UpdateTenant(ctx, t); err != nil {
+		return t, err
+	}
+	s.cfg.Refresh()
+	return t, nil
 }
 
 func checkTenant(t tenant.Tenant) error {

@@ -55,8 +55,8 @@ type probe interface {
 	life(ctx context.Context, s settings) (float64, error)
 }
 
-// bench is one store with its two probes.
-type bench struct {
+// contest is one store with its two probes.
+type contest struct {
 	name         string
 	product, raw probe
 	close        func() error
@@ -81,17 +81,17 @@ func run(ctx context.Context, s settings, out, progress io.Writer) error {
 	return slow
 }
 
-func open(ctx context.Context, name string, s settings) (bench, error) {
+func open(ctx context.Context, name string, s settings) (contest, error) {
 	switch name {
 	case "sqlite":
 		return openSQLite(ctx)
 	case "postgres":
 		if s.postgres == "" {
-			return bench{}, errors.New("CARILLON_BENCH_POSTGRES names no server; 'make bench' starts one")
+			return contest{}, errors.New("CARILLON_BENCH_POSTGRES names no server; 'make bench' starts one")
 		}
 		return openPostgres(ctx, s.postgres)
 	}
-	return bench{}, errors.New("no such store; want sqlite or postgres")
+	return contest{}, errors.New("no such store; want sqlite or postgres")
 }
 
 // tooSlow is a ratio below the least.
@@ -104,7 +104,7 @@ func (t tooSlow) Error() string {
 	return fmt.Sprintf("%s: the whole life reaches %.0f %% of the raw probe, want %.0f %%", t.name, 100*t.ratio, 100*t.want)
 }
 
-func measure(ctx context.Context, b bench, s settings, out, progress io.Writer) error {
+func measure(ctx context.Context, b contest, s settings, out, progress io.Writer) error {
 	say := func(what string) { fmt.Fprintf(progress, "%s: %s …\n", b.name, what) }
 	say("raw probe, phase by phase")
 	raw, err := b.raw.phases(ctx, s)

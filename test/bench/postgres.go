@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,67 +13,53 @@ import (
 )
 
 // openPostgres makes two fresh databases with the same tables, one for each probe.
-func openPostgres(ctx context.Context, server string) (bench, error) {
+func openPostgres(ctx context.Context, server string) (contest, error) {
 	admin, err := pgx.Connect(ctx, server)
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	var version string
-	if err := admin.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
-		return bench{}, err
+	err = errors.Join(admin.QueryRow(ctx, "SHOW server_version").Scan(&version), admin.Close(ctx))
+	if err != nil {
+		return contest{}, err
 	}
-	id := uuid.NewString()[:8]
-	var urls, names []string
-	for _, kind := range []string{"product", "raw"} {
-		name := fmt.Sprintf("carillon_bench_%s_%s", kind, id)
-		if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-			return bench{}, err
-		}
-		u, err := url.Parse(server)
+	var urls []string
+	var removes []func(context.Context) error
+	for range 2 {
+		place, remove, err := postgres.Scratch(ctx, server)
 		if err != nil {
-			return bench{}, err
+			return contest{}, err
 		}
-		u.Path = "/" + name
-		urls, names = append(urls, u.String()), append(names, name)
-		store, err := postgres.Open(ctx, postgres.Config{URL: u.String()})
+		urls, removes = append(urls, place), append(removes, remove)
+		store, err := postgres.Open(ctx, postgres.Config{URL: place})
 		if err != nil {
-			return bench{}, err
+			return contest{}, err
 		}
-		if err := store.Migrate(ctx); err != nil {
-			return bench{}, err
-		}
-		if err := store.Close(); err != nil {
-			return bench{}, err
+		if err := errors.Join(store.Migrate(ctx), store.Close()); err != nil {
+			return contest{}, err
 		}
 	}
 	store, err := postgres.Open(ctx, postgres.Config{URL: urls[0]})
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
-	count, err := pgx.Connect(ctx, urls[0])
+	beside, err := pgx.Connect(ctx, urls[0])
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
-	return bench{
+	return contest{
 		name: "PostgreSQL " + version,
 		product: &product{
 			store: store,
-			count: func(ctx context.Context) (rows, distinct int64, err error) {
-				err = count.QueryRow(ctx, "SELECT count(*), count(DISTINCT id) FROM executions").Scan(&rows, &distinct)
-				return rows, distinct, err
-			},
-			empty: func(ctx context.Context) error { return forget(ctx, count) },
+			empty: func(ctx context.Context) error { return forget(ctx, beside) },
 		},
 		raw: &rawPostgres{url: urls[1]},
 		close: func() error {
-			store.Close()
-			count.Close(ctx)
-			for _, n := range names {
-				if _, err := admin.Exec(ctx, "DROP DATABASE "+n+" WITH (FORCE)"); err != nil {
-					return err
-				}
+			err := errors.Join(store.Close(), beside.Close(ctx))
+			for _, remove := range removes {
+				err = errors.Join(err, remove(ctx))
 			}
-			return admin.Close(ctx)
+			return err
 		},
 	}, nil
 }

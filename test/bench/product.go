@@ -2,111 +2,87 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/api"
-	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/bench"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/executor"
-	"github.com/carillon-jobs/carillon/internal/service"
-	"github.com/carillon-jobs/carillon/worker"
 )
 
 // payload is 256 bytes of JSON.
-var payload = []byte(`{"text":"` + strings.Repeat("x", 256-11) + `"}`)
-
-func definition() job.Definition {
-	return job.Definition{
-		Name: "bench", Priority: job.DefaultPriority, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Payload: payload,
-		Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
-	}
-}
+var payload = bench.Payload(256)
 
 // product measures Carillon as it is wired in a server: service, dispatcher, worker pool, store.
 type product struct {
 	store engine.Store
-	// count says how many executions history holds, and how many of these are distinct.
-	count func(ctx context.Context) (rows, distinct int64, err error)
 	// empty forgets everything, so that each measurement begins alike.
 	empty func(ctx context.Context) error
 }
 
-// parts is a wired product.
-type parts struct {
-	service  *service.Service
-	dispatch *dispatch.Dispatcher
-	clock    *clock.Tracked
-	stop     func()
-}
-
-func (p *product) wire(ctx context.Context) (parts, error) {
+func (p *product) rig(ctx context.Context, s settings) (*bench.Rig, error) {
 	if err := p.empty(ctx); err != nil {
-		return parts{}, err
+		return nil, err
 	}
-	clk := clock.NewTracked(p.store.Now)
-	if err := clk.Refresh(ctx); err != nil {
-		return parts{}, err
-	}
-	d := dispatch.New(p.store, clk, quiet, dispatch.Config{})
-	running, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { d.Run(running) })
-	return parts{
-		service:  service.New(p.store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer}),
-		dispatch: d, clock: clk, stop: func() { cancel(); wg.Wait() },
-	}, nil
-}
-
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-
-func (x parts) insert(ctx context.Context, s settings) error {
-	for done := 0; done < s.jobs; done += s.batch {
-		defs := make([]job.Definition, min(s.batch, s.jobs-done))
-		for i := range defs {
-			defs[i] = definition()
-		}
-		if _, _, err := x.service.CreateJobs(ctx, tenant.Local(), defs, service.Once[[]service.NewJob]{}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return bench.NewRig(ctx, p.store, bench.Load{Batch: s.batch, Payload: len(payload), Slots: 8})
 }
 
 func (p *product) phases(ctx context.Context, s settings) (r rates, err error) {
-	x, err := p.wire(ctx)
+	x, err := p.rig(ctx, s)
 	if err != nil {
 		return r, err
 	}
-	defer x.stop()
+	defer x.Close()
 	began := time.Now()
-	if err := x.insert(ctx, s); err != nil {
+	if err := x.Insert(ctx, tenant.Local(), s.jobs); err != nil {
 		return r, err
 	}
 	r.insert = perSecond(s.jobs, began)
 
-	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "bench", Targets: []string{"simulate"}, StartedAt: x.clock.Now()}
-	if err := x.dispatch.RegisterLocal(ctx, w); err != nil {
+	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "bench", Targets: []string{"simulate"}, StartedAt: x.Clock.Now()}
+	if err := x.Dispatch.RegisterLocal(ctx, w); err != nil {
 		return r, err
 	}
-	began = time.Now()
+	live := make(chan error, 1)
+	beating, stop := context.WithCancel(ctx)
+	go func() { live <- beat(beating, x, w.ID) }()
+	err = p.claimAndFinish(ctx, x, w.ID, s, &r)
+	stop()
+	if err := errors.Join(err, <-live); err != nil {
+		return r, err
+	}
+	return r, verify(ctx, x)
+}
+
+// beat keeps a session alive, as a worker does, until ctx ends.
+func beat(ctx context.Context, x *bench.Rig, w job.WorkerID) error {
+	tick := time.NewTicker(x.Dispatch.LeaseTTL() / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if _, err := x.Dispatch.Beat(ctx, w, nil, false); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// claimAndFinish claims everything, and only then finishes it.
+func (p *product) claimAndFinish(ctx context.Context, x *bench.Rig, w job.WorkerID, s settings, r *rates) error {
+	began := time.Now()
 	var attempts []job.Attempt
 	for len(attempts) < s.jobs {
-		as, err := x.dispatch.Claim(ctx, w.ID, s.batch)
+		as, err := x.Dispatch.Claim(ctx, w, s.batch)
 		if err != nil {
-			return r, err
+			return err
 		}
 		attempts = append(attempts, as...)
 	}
@@ -118,85 +94,45 @@ func (p *product) phases(ctx context.Context, s settings) (r rates, err error) {
 		for i, a := range part {
 			outcomes[i] = job.Outcome{Lease: a.Lease, Status: job.OutcomeSucceeded}
 		}
-		vs, err := x.dispatch.Report(ctx, w.ID, outcomes)
+		vs, err := x.Dispatch.Report(ctx, w, outcomes)
 		if err != nil {
-			return r, err
+			return err
 		}
 		for _, v := range vs {
 			if !v.Accepted {
-				return r, fmt.Errorf("a result was refused: %s", v.Reason)
+				return fmt.Errorf("a result was refused: %s", v.Reason)
 			}
 		}
 	}
 	r.finish = perSecond(s.jobs, began)
-	return r, p.verify(ctx, s)
-}
-
-// counted is a source that counts the results the server has taken.
-type counted struct {
-	worker.Source
-	left    *atomic.Int64
-	done    chan struct{}
-	refused *atomic.Int64
-}
-
-func (c counted) Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error) {
-	vs, err := c.Source.Report(ctx, s, outcomes)
-	for _, v := range vs {
-		if v.Verdict != client.Accepted {
-			c.refused.Add(1)
-		}
-	}
-	if err == nil && c.left.Add(-int64(len(outcomes))) == 0 {
-		close(c.done)
-	}
-	return vs, err
+	return nil
 }
 
 func (p *product) life(ctx context.Context, s settings) (float64, error) {
-	x, err := p.wire(ctx)
+	x, err := p.rig(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	defer x.stop()
-	var left, refused atomic.Int64
-	left.Store(int64(s.jobs))
-	exec := executor.New(executor.Config{Version: "bench"})
-	defer exec.Close()
-	src := counted{api.NewDoor(x.dispatch, x.clock), &left, make(chan struct{}), &refused}
-	pool := worker.New(src, exec, worker.Config{Host: "bench", Targets: []string{"simulate"}, Slots: 8, Logger: quiet})
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() { pool.Run(running) })
+	defer x.Close()
+	defer x.Work()()
 	began := time.Now()
-	if err := x.insert(ctx, s); err != nil {
+	if err := x.Insert(ctx, tenant.Local(), s.jobs); err != nil {
 		return 0, err
 	}
-	select {
-	case <-src.done:
-	case <-time.After(10 * time.Minute):
-		return 0, fmt.Errorf("%d jobs have not ended", left.Load())
+	if _, err := x.Wait(ctx); err != nil {
+		return 0, err
 	}
 	rate := perSecond(s.jobs, began)
-	cancel()
-	wg.Wait()
-	if n := refused.Load(); n > 0 {
-		return 0, fmt.Errorf("%d results were refused", n)
-	}
-	return rate, p.verify(ctx, s)
+	return rate, verify(ctx, x)
 }
 
-// verify counts: each job is in history exactly once.
-func (p *product) verify(ctx context.Context, s settings) error {
-	rows, distinct, err := p.count(ctx)
-	if err != nil {
-		return err
+// verify checks that each job has succeeded exactly once.
+func verify(ctx context.Context, x *bench.Rig) error {
+	t, err := x.Check(ctx)
+	if err == nil && (t.Lost > 0 || t.Doubled > 0) {
+		err = bench.Wrong{Tally: t}
 	}
-	if rows != int64(s.jobs) || distinct != rows {
-		return fmt.Errorf("history holds %d executions, %d of them distinct; want %d: lost %d, doubled %d", rows, distinct, s.jobs, int64(s.jobs)-distinct, rows-distinct)
-	}
-	return nil
+	return err
 }
 
 func median(xs []float64) float64 {

@@ -16,46 +16,42 @@ import (
 )
 
 // openSQLite makes two fresh files with the same tables, one for each probe.
-func openSQLite(ctx context.Context) (bench, error) {
+func openSQLite(ctx context.Context) (contest, error) {
 	dir, err := os.MkdirTemp("", "carillon-bench-")
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	path := func(kind string) string { return filepath.Join(dir, kind+".db") }
 	raw, err := sqlite.Open(ctx, sqlite.Config{Path: path("raw")}) // for its tables only
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	if err := errors.Join(raw.Migrate(ctx), raw.Close()); err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	store, err := sqlite.Open(ctx, sqlite.Config{Path: path("product")})
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	if err := store.Migrate(ctx); err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	beside, err := connectSQLite(path("product"))
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	bare, err := connectSQLite(path("raw"))
 	if err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
 	var version string
 	if err := one(bare, "SELECT sqlite_version()", func(s *zsqlite.Stmt) { version = s.ColumnText(0) }); err != nil {
-		return bench{}, err
+		return contest{}, err
 	}
-	return bench{
+	return contest{
 		name: "SQLite " + version,
 		product: &product{
 			store: store,
-			count: func(context.Context) (rows, distinct int64, err error) {
-				err = one(beside, "SELECT count(*), count(DISTINCT id) FROM executions", func(s *zsqlite.Stmt) { rows, distinct = s.ColumnInt64(0), s.ColumnInt64(1) })
-				return rows, distinct, err
-			},
 			empty: func(context.Context) error { return forgetSQLite(beside) },
 		},
 		raw:   &rawSQLite{bare},

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -281,4 +282,10 @@ type Advance struct {
 	Lease
 	Percent int
 	Message string
+}
+
+// Compare orders lanes as stores list them.
+func (l Lane) Compare(o Lane) int {
+	return cmp.Or(cmp.Compare(l.Partition, o.Partition), cmp.Compare(l.Tenant, o.Tenant), cmp.Compare(l.Class, o.Class),
+		cmp.Compare(l.Group, o.Group), cmp.Compare(l.Priority, o.Priority))
 }

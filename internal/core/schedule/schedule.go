@@ -1,7 +1,14 @@
-// Package schedule says when jobs fire. It is pure: instants in, instants out.
+// Package schedule says when jobs fire. It is pure: instants in, instants out; zones are loaded by a function that
+// the caller gives.
 //
-// A schedule of one instant has a first and nothing after it; recurring
-// schedules will compile here to something with a Next.
+// A cron expression is compiled once (Parse, or Cache.Cron, which shares what it compiled), and then answers Next.
+// A Plan adds what stands around an expression or an interval: anchor, start, end and a Calendar of exclusions. Its Next,
+// Preview and Lint work on nominal instants; Jitter says how long after one the job fires.
+//
+// The flow of Next: the zone's table gives the offset and how long it holds; masks give the next local second that
+// matches; only when that second lies beyond the offset's end are the rules for gaps and overlaps asked.
+//
+// A schedule of one instant (First and Next of a job.Schedule) has a first and nothing after it.
 package schedule
 
 import (

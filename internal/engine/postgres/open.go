@@ -52,8 +52,7 @@ const (
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	base, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
-		// The driver's message quotes the text, and with it perhaps a password.
-		return nil, errors.New("the address of PostgreSQL is not valid; want postgres://user:password@host:5432/database?sslmode=verify-full (what was given is not shown, since it may hold a password)")
+		return nil, errBadURL
 	}
 	cc := base.ConnConfig
 	if cfg.ApplicationName != "" {

@@ -74,10 +74,10 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 			return out, engine.ErrConflict
 		}
 	}
-	q = c.prepare(insertLiveSQL)
+	into := inserting(c, "")
 	for n := range x.Executions {
 		e := &x.Executions[n]
-		if _, err := insertLive(q, x.Tenant, e.Job, e, x.fires[e.Job]); err != nil {
+		if _, err := into.insert(x.Tenant, e.Job, e, x.fires[e.Job]); err != nil {
 			return out, err
 		}
 	}

@@ -8,6 +8,8 @@
 // job's own fire, which Stats reads from executions; a failure is a row of
 // dead_letters, too. What a session is to do with what it holds waits in orders
 // for its next beat, and Force finds there what was asked to stop (cancel.go).
+// What neither an execution's row nor its attempts tell is kept in events
+// (events.go). What runs is found through the directory, too (overrun.go).
 // Rows are written one by one with prepared statements, all of a call in one
 // transaction.
 //

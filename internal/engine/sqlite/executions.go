@@ -21,7 +21,7 @@ const (
 	liveColumns = commonColumns + ", " + liveStatus + `, abs(v.lease), v.cancel_at, v.class, NULL, NULL, NULL,
 		CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END, v.progress_at, v.progress, v.expires_at, v.unique_key, v.timeout_ms, v.stall_ms, ` + groupColumns
 	pastColumns = commonColumns + `, v.status, v.token, NULL, NULL, v.finished_at, v.result, v.ending,
-		coalesce(v.leased_at, v.started_at), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL`
+		coalesce(v.leased_at, v.started_at), NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL`
 )
 
 // readExecution reads all of an execution but its job's name.

@@ -12,6 +12,7 @@ const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
 		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
 	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
+	oneFire = " ON CONFLICT (job, scheduled_at, nonce) DO NOTHING"
 )
 
 // Due lists jobs whose next instant is at or before until, the earliest first.
@@ -38,7 +39,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 	}
 	var out []job.Ready
 	err := s.write(ctx, "fire", func(c *conn, now int64) error {
-		move, h := c.prepare(moveSQL), newHistory(c, now)
+		move, into, h := c.prepare(moveSQL), inserting(c, oneFire), newHistory(c, now)
 		for i := range fs {
 			f := &fs[i]
 			var fires time.Time
@@ -54,7 +55,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 			}
 			for n := range f.Executions {
 				e := &f.Executions[n]
-				stored, err := h.fire(f, e, fires)
+				stored, err := h.fire(into, f, e, fires)
 				if err != nil {
 					return err
 				}
@@ -75,21 +76,20 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 
 // fire stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
 // another holds its unique key it ends as SKIPPED.
-func (h *history) fire(f *engine.Firing, e *job.Execution, fires time.Time) (stored bool, err error) {
-	insert := h.prepare(insertLiveSQL + " ON CONFLICT (job, scheduled_at, nonce) DO NOTHING")
+func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, fires time.Time) (stored bool, err error) {
 	if e.UniqueKey == "" {
-		return insertLive(insert, f.Tenant, f.Job, e, fires)
+		return into.insert(f.Tenant, f.Job, e, fires)
 	}
 	_, taken, err := holder(h.conn, f.Tenant, e.UniqueKey)
 	if err != nil {
 		return false, err
 	}
 	if !taken {
-		return insertLive(insert, f.Tenant, f.Job, e, fires)
+		return into.insert(f.Tenant, f.Job, e, fires)
 	}
 	keyless := *e
 	keyless.UniqueKey = ""
-	if stored, err = insertLive(insert, f.Tenant, f.Job, &keyless, fires); err != nil || !stored {
+	if stored, err = into.insert(f.Tenant, f.Job, &keyless, fires); err != nil || !stored {
 		return false, err
 	}
 	_, err = h.endAlone(f.Tenant, e.ID, job.Skipped, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))

@@ -15,9 +15,11 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload,
-			timeout_ms, stall_ms, expires_at, unique_key, group_key, group_max, rate_count, rate_us, rate_burst)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload, timeout_ms,
+			stall_ms, expires_at, unique_key, group_key, group_limits)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` // and what few executions have
+	limited              = "?, ?, ?, ?, ?)"
+	unlimited            = "NULL, NULL, NULL, 0, NULL)"
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
@@ -61,23 +63,33 @@ func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
 	return n > 0, err
 }
 
-// insertLive stores an execution of a job, whose own fire is at an instant if it
-// is a one-off, and reports whether the statement let it in.
-func insertLive(q *stmt, t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
+// inserter stores executions.
+type inserter struct{ plain, rich *stmt }
+
+// inserting prepares to store executions, with a clause for conflicts.
+func inserting(c *conn, conflict string) inserter {
+	return inserter{plain: c.prepare(insertLiveSQL + unlimited + conflict), rich: c.prepare(insertLiveSQL + limited + conflict)}
+}
+
+// insert stores an execution of a job, whose own fire is at an instant if it
+// is a one-off, and reports whether the clause for conflicts let it in.
+func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
 	tally := int64(1)
 	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
 		tally = 0
 	}
-	q = q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
-		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).
-		int(ms(e.Timeout)).intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey)
-	n, err := q.group(&e.Group).exec()
+	q := i.plain // as most are; what need not be bound is saved
+	rich := e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
+	if rich {
+		q = i.rich
+	}
+	q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
+		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
+	if rich {
+		q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
+	}
+	n, err := q.exec()
 	return n > 0, err
-}
-
-// group binds a group, what it does not set as NULL.
-func (q *stmt) group(g *job.Group) *stmt {
-	return q.int(int64(g.Key)).intOrNull(int64(g.Max)).intOrNull(int64(g.Rate.Count)).intOrNull(g.Rate.Per.Microseconds()).intOrNull(int64(g.Rate.Burst))
 }
 
 func hold(e *job.Execution) int64 {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ const (
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
-	groupColumns = "group_key, group_max, rate_count, rate_us, rate_burst"
+	groupColumns = "group_key, group_limits"
 )
 
 func readReady(r *row) job.Ready {
@@ -34,12 +35,27 @@ func readReady(r *row) job.Ready {
 func readGroup(r *row) job.Group {
 	g := job.Group{Key: job.GroupKey(r.int64())}
 	if g.Key == 0 { // as of most
-		r.n += 4
+		r.n++
 		return g
 	}
-	g.Max = r.int()
-	g.Rate = job.Rate{Count: r.int(), Per: time.Duration(r.int64()) * time.Microsecond, Burst: r.int()}
+	var n [32]byte
+	copy(n[:], r.bytes())
+	limit := func(i int) int64 { return int64(binary.BigEndian.Uint64(n[8*i:])) }
+	g.Max = int(limit(0))
+	g.Rate = job.Rate{Count: int(limit(1)), Per: time.Duration(limit(2)) * time.Microsecond, Burst: int(limit(3))}
 	return g
+}
+
+// group binds a group, or none.
+func (q *stmt) group(g *job.Group) *stmt {
+	if g.Key == 0 {
+		return q.int(0).null()
+	}
+	var n []byte
+	for _, limit := range []int64{int64(g.Max), int64(g.Rate.Count), g.Rate.Per.Microseconds(), int64(g.Rate.Burst)} {
+		n = binary.BigEndian.AppendUint64(n, uint64(limit))
+	}
+	return q.int(int64(g.Key)).bytes(n)
 }
 
 // lane binds a lane.

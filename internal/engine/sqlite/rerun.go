@@ -69,7 +69,7 @@ func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (ad
 			return false, err
 		}
 	}
-	added, err = insertLive(c.prepare(insertLiveSQL), t, e.Job, e, time.Time{})
+	added, err = inserting(c, "").insert(t, e.Job, e, time.Time{})
 	if err != nil {
 		return false, err
 	}

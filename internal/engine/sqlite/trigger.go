@@ -42,7 +42,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		if err := remember(c, t, &i); err != nil || past {
 			return err
 		}
-		_, err = insertLive(c.prepare(insertLiveSQL+" ON CONFLICT (id) DO NOTHING"), t, e.Job, &e, time.Time{})
+		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, e.Job, &e, time.Time{})
 		return err
 	})
 	return out, err

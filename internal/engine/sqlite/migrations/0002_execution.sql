@@ -4,8 +4,8 @@ ALTER TABLE tenants ADD COLUMN tier TEXT NOT NULL DEFAULT 'free';
 UPDATE tenants SET name = id, tier = 'enterprise';
 
 -- Executions that have not finished, as before, and now what limits, times and
--- names them. group_key, group_max and the rate are what limits one beside its
--- tenant and queue; 0 and NULL: nothing. A group has a lane of its own, so that
+-- names them. group_key and group_limits are what limits one beside its tenant
+-- and queue; 0 and NULL: nothing. A group has a lane of its own, so that
 -- what waits for it stands in nobody's way. The table is made anew to keep the
 -- payload last: it may be long, and what lies behind it is slow to read.
 CREATE TABLE live_next (
@@ -33,10 +33,7 @@ CREATE TABLE live_next (
 	cancel_at     INTEGER, -- when it was asked to stop, of what is leased
 	cancel_reason TEXT,
 	group_key     INTEGER NOT NULL DEFAULT 0,
-	group_max     INTEGER,
-	rate_count    INTEGER,
-	rate_us       INTEGER,
-	rate_burst    INTEGER,
+	group_limits  BLOB, -- the greatest number at once, and the rate's count, microseconds and burst, of 8 bytes each
 	timeout_ms    INTEGER NOT NULL DEFAULT 0, -- of an attempt; 0: nobody looks
 	stall_ms      INTEGER,
 	expires_at    INTEGER, -- not started by then, it expires

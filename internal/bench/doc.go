@@ -1,0 +1,15 @@
+// Package bench measures Carillon on a user's own machine and database.
+//
+// A Rig is the product as a server wires it (service, dispatcher, worker pool,
+// upkeep) over one store, with a handler that does nothing. Phases are a table:
+// each gets a rig over a fresh, throwaway store, puts a load on it and notes
+// what came of it in the report. To add one, write a function and a row.
+//
+// Speed without truth is worth nothing, so every phase ends with a check: what
+// was accepted must have succeeded in the store exactly once, and no handler
+// may have been given an execution twice, unless the store has noted that a
+// lease was lost between. The ledger keeps what the check needs.
+//
+// It never opens a store that it did not make: where a phase lives is the
+// business of the Open that it is given.
+package bench

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// ledger keeps what was accepted, what handlers were given and what ended, to be held against the store.
+type ledger struct {
+	shards [64]shard
+	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged
+	news   chan struct{} // ended may have grown
+
+	mu       sync.Mutex
+	accepted map[tenant.ID][]made // guarded by mu
+	count    atomic.Int64         // of accepted
+	checked  atomic.Int64         // of those
+}
+
+// made is an accepted job and its execution.
+type made struct {
+	job       job.ID
+	execution job.ExecutionID
+}
+
+// shard is a part of the records, so that slots do not wait for each other.
+type shard struct {
+	mu      sync.Mutex
+	records map[job.ExecutionID]record // guarded by mu
+}
+
+// record is what became of an execution, as seen from the worker.
+type record struct {
+	began time.Time // when its handler first began
+	runs  int       // how often it did
+	ends  int       // how often its success was acknowledged
+}
+
+func newLedger() *ledger {
+	l := &ledger{news: make(chan struct{}, 1), accepted: map[tenant.ID][]made{}}
+	for i := range l.shards {
+		l.shards[i].records = map[job.ExecutionID]record{}
+	}
+	return l
+}
+
+func (l *ledger) shard(id job.ExecutionID) *shard { return &l.shards[id[len(id)-1]%64] }
+
+// accept notes what the service has accepted.
+func (l *ledger) accept(t tenant.ID, all ...service.NewJob) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range all {
+		l.accepted[t] = append(l.accepted[t], made{n.Job.ID, n.Execution})
+	}
+	l.count.Add(int64(len(all)))
+}
+
+// begin notes that a handler was given an execution.
+func (l *ledger) begin(id job.ExecutionID, at time.Time) {
+	s := l.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.records[id]
+	if r.runs++; r.runs == 1 {
+		r.began = at
+	}
+	s.records[id] = r
+}
+
+// end notes that the success of an execution was acknowledged.
+func (l *ledger) end(id job.ExecutionID) {
+	s := l.shard(id)
+	s.mu.Lock()
+	r := s.records[id]
+	r.ends++
+	s.records[id] = r
+	s.mu.Unlock()
+	if r.ends == 1 {
+		l.ended.Add(1)
+	}
+}
+
+// tell wakes whoever waits for ends.
+func (l *ledger) tell() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+func (l *ledger) record(id job.ExecutionID) record {
+	s := l.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[id]
+}
+
+// wait returns when all that was accepted has ended, or, with all false, nothing has for as long as patience.
+func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, err error) {
+	stalled := time.NewTimer(patience)
+	defer stalled.Stop()
+	for before := l.ended.Load(); before < l.count.Load(); {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-l.news:
+			if now := l.ended.Load(); now != before {
+				before = now
+				stalled.Reset(patience)
+			}
+		case <-stalled.C:
+			return false, nil // the check says what is lost
+		}
+	}
+	return true, nil
+}
+
+// Tally is what a check found.
+type Tally struct {
+	Accepted int // executions
+	Lost     int // of these, those that did not succeed
+	Doubled  int // those that were run or ended more than once for no reason that the store knows, or that nobody asked for
+}
+
+// checkBatch is how many jobs are looked up at once.
+const checkBatch = 1000
+
+// check holds the ledger against the store.
+func (l *ledger) check(ctx context.Context, store engine.Store) (t Tally, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := 0
+	for id, all := range l.accepted {
+		t.Accepted += len(all)
+		for part := range slices.Chunk(all, checkBatch) {
+			ids := make([]job.ID, len(part))
+			for i, m := range part {
+				ids[i] = m.job
+			}
+			stats, err := store.Stats(ctx, id, ids)
+			if err != nil {
+				return t, fmt.Errorf("check that nothing was lost: %w", err)
+			}
+			for i, m := range part {
+				r := l.record(m.execution)
+				if r != (record{}) {
+					seen++
+				}
+				if stats[i].Succeeded == 0 {
+					t.Lost++
+				}
+				doubled := stats[i].Total > 1 || r.ends > 1
+				if !doubled && r.runs > 1 {
+					if doubled, err = unjustified(ctx, store, id, m.execution, r.runs); err != nil {
+						return t, err
+					}
+				}
+				if doubled {
+					t.Doubled++
+				}
+			}
+			l.checked.Add(int64(len(part)))
+		}
+	}
+	t.Doubled += l.size() - seen
+	return t, nil
+}
+
+// unjustified reports whether an execution was run more often than the leases that the store has noted as lost account for.
+func unjustified(ctx context.Context, store engine.Store, t tenant.ID, id job.ExecutionID, runs int) (bool, error) {
+	e, err := store.Execution(ctx, t, id)
+	if err != nil {
+		return false, fmt.Errorf("check that nothing was doubled: %w", err)
+	}
+	return runs > 1+e.Lost, nil
+}
+
+// size is how many executions there are records of.
+func (l *ledger) size() int {
+	n := 0
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		n += len(s.records)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
+type phase struct {
+	names []string // of its measurements; any of them asks for it
+	skip  func(o Options) bool
+	run   func(ctx context.Context, r *Rig, o Options, rep *Report) error
+}
+
+var phases = []phase{
+	{names: []string{"insert", "work"}, run: backlog},
+	{names: []string{"both"}, run: both},
+	{names: []string{"single"}, run: single},
+	{names: []string{"idle"}, run: idle},
+	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},
+}
+
+// everybody is who creates the jobs where there is one tenant only.
+var everybody = tenant.Local()
+
+func perSecond(n int, since time.Time) float64 {
+	return round(float64(n)/time.Since(since).Seconds(), 1)
+}
+
+// backlog creates all jobs, and only then works them off.
+func backlog(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	end := watch(o, "insert", o.Jobs, r.Accepted)
+	began := time.Now()
+	err := r.Insert(ctx, everybody, o.Jobs)
+	end()
+	if err != nil {
+		return err
+	}
+	rep.InsertPerS = perSecond(o.Jobs, began)
+	rep.WorkPerS, err = workOff(ctx, r, o, "work")
+	return err
+}
+
+// workOff runs what waits until nothing does, and answers executions a second.
+func workOff(ctx context.Context, r *Rig, o Options, name string) (float64, error) {
+	defer watch(o, name, r.Accepted(), r.Ended)()
+	defer r.Work()()
+	began := time.Now()
+	_, err := r.Wait(ctx)
+	return perSecond(r.Ended(), began), err
+}
+
+// both creates jobs while they are worked off.
+func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	defer watch(o, "both", o.Jobs, r.Ended)()
+	defer r.Work()()
+	began := time.Now()
+	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
+		return err
+	}
+	if _, err := r.Wait(ctx); err != nil {
+		return err
+	}
+	rep.BothPerS = perSecond(r.Ended(), began)
+	return nil
+}
+
+// single has many callers create one job at a time; then all is worked off, to be checked.
+func single(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	end := watch(o, "single", o.Singles, r.Accepted)
+	took := make([]time.Duration, o.Singles)
+	began := time.Now()
+	err := each(ctx, o.Callers, o.Singles, func(ctx context.Context, i int) error {
+		called := time.Now()
+		_, err := r.Create(ctx, everybody)
+		took[i] = time.Since(called)
+		return err
+	})
+	end()
+	if err != nil {
+		return err
+	}
+	rep.SinglePerS = perSecond(o.Singles, began)
+	rep.SingleMS = quantiles(took)
+	_, err = workOff(ctx, r, o, "work off")
+	return err
+}
+
+// warmUp is how many samples of the idle pickup are not counted: connections open and statements are prepared.
+const warmUp = 10
+
+// idle creates one job at a time on a system that has nothing else to do.
+func idle(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	defer watch(o, "idle", warmUp+o.Samples, r.Ended)()
+	defer r.Work()()
+	took := make([]time.Duration, 0, o.Samples)
+	for i := range warmUp + o.Samples {
+		called := time.Now()
+		id, err := r.Create(ctx, everybody)
+		if err != nil {
+			return err
+		}
+		all, err := r.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		if !all {
+			break // one is lost: waiting for the others would take as long
+		}
+		if began := r.Began(id); i >= warmUp && !began.IsZero() {
+			took = append(took, began.Sub(called))
+		}
+	}
+	rep.IdlePickupMS = quantiles(took)
+	return nil
+}
+
+// maxCallers bounds the callers of the phase rate, well below what the service turns away.
+const maxCallers = 5000
+
+// steady creates jobs at a given rate while they are worked off. Latency counts from the instant at which a job should have been
+// created, so that a store that falls behind cannot hide it.
+func steady(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	n := max(1, int(float64(o.Rate)*o.RateFor.Seconds()))
+	defer watch(o, "rate", n, r.Ended)()
+	defer r.Work()()
+	ids := make([]job.ExecutionID, n)
+	began := time.Now()
+	due := func(i int) time.Time { return began.Add(time.Duration(i) * time.Second / time.Duration(o.Rate)) }
+	err := each(ctx, min(o.Rate, maxCallers), n, func(ctx context.Context, i int) (err error) {
+		if err := until(ctx, due(i)); err != nil {
+			return err
+		}
+		ids[i], err = r.Create(ctx, everybody)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.Wait(ctx); err != nil {
+		return err
+	}
+	reached := perSecond(r.Ended(), began)
+	var took []time.Duration
+	for i, id := range ids {
+		if at := r.Began(id); !at.IsZero() {
+			took = append(took, at.Sub(due(i)))
+		}
+	}
+	q := quantiles(took)
+	rep.AtRate = &AtRate{Rate: o.Rate, ReachedPerS: reached, P50: q.P50, P99: q.P99, P999: q.P999}
+	return nil
+}
+
+// until waits for an instant.
+func until(ctx context.Context, at time.Time) error {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// each makes n calls by some callers, of whom each takes the next as soon as it is free; the first error stops them all.
+func each(ctx context.Context, callers, n int, call func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(callers, n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := call(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

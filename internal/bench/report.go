@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what a run came to, as it is printed for programs. What was not measured is left out.
+type Report struct {
+	Engine   string `json:"engine"`
+	Version  string `json:"version"`
+	Platform string `json:"platform"`
+	Cores    int    `json:"cores"`
+
+	InsertPerS   float64    `json:"insert_per_s,omitempty"`
+	WorkPerS     float64    `json:"work_per_s,omitempty"`
+	BothPerS     float64    `json:"both_per_s,omitempty"`
+	SinglePerS   float64    `json:"single_per_s,omitempty"`
+	SingleMS     *Quantiles `json:"single_ms,omitempty"`
+	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
+	AtRate       *AtRate    `json:"at_rate,omitempty"`
+	RSSMB        float64    `json:"rss_mb"`
+	Seconds      float64    `json:"seconds"`
+
+	Accepted int    `json:"accepted"`
+	Lost     int    `json:"lost"`
+	Doubled  int    `json:"doubled"`
+	Config   Config `json:"config"`
+}
+
+// Config is what a run was told, as it is shown: nothing of it is secret.
+type Config struct {
+	Database string `json:"database"` // its kind only
+	Jobs     int    `json:"jobs"`
+	Singles  int    `json:"singles"`
+	Batch    int    `json:"batch"`
+	Payload  int    `json:"payload"`
+	Slots    int    `json:"slots"`
+	Callers  int    `json:"callers"`
+	Samples  int    `json:"samples"`
+	Rate     int    `json:"rate"`
+}
+
+// Quantiles are of a latency, in milliseconds.
+type Quantiles struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+}
+
+// AtRate is how long executions waited at a given rate.
+type AtRate struct {
+	Rate        int     `json:"rate"`
+	ReachedPerS float64 `json:"reached_per_s"`
+	P50         float64 `json:"p50_ms"`
+	P99         float64 `json:"p99_ms"`
+	P999        float64 `json:"p999_ms"`
+}
+
+// quantiles sorts what it is given.
+func quantiles(all []time.Duration) *Quantiles {
+	slices.Sort(all)
+	return &Quantiles{P50: rank(all, 0.5), P99: rank(all, 0.99), P999: rank(all, 0.999)}
+}
+
+// rank is the least of the sorted values that a share of them does not exceed, in milliseconds.
+func rank(sorted []time.Duration, share float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(share*float64(len(sorted)))) - 1
+	return round(float64(sorted[max(i, 0)])/float64(time.Millisecond), 3)
+}
+
+func round(x float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Round(x*p) / p
+}
+
+// WriteTable prints the report for people.
+func (r Report) WriteTable(w io.Writer, colour bool) error {
+	c := r.Config
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nCarillon %s on %s, %s, %s\n", r.Version, r.Engine, plural(r.Cores, "core"), r.Platform)
+	fmt.Fprintf(&b, "%s jobs of %s bytes in batches of %s, %s; every commit durable\n\n", thousands(c.Jobs), thousands(c.Payload), thousands(c.Batch), plural(c.Slots, "slot"))
+	row := func(name string, rate float64, latency string) {
+		text := ""
+		if rate > 0 {
+			text = thousands(int(math.Round(rate))) + " jobs/s"
+		}
+		b.WriteString(strings.TrimRight(fmt.Sprintf("  %-22s %16s   %s", name, text, latency), " ") + "\n")
+	}
+	for _, x := range []struct {
+		name string
+		rate float64
+	}{{"insert", r.InsertPerS}, {"work", r.WorkPerS}, {"insert and work", r.BothPerS}} {
+		if x.rate > 0 {
+			row(x.name, x.rate, "")
+		}
+	}
+	if q := r.SingleMS; q != nil {
+		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))
+	}
+	if q := r.IdlePickupMS; q != nil {
+		row("pickup when idle", 0, latency(*q)+"   "+plural(c.Samples, "sample"))
+	}
+	if a := r.AtRate; a != nil {
+		row("pickup at "+thousands(a.Rate)+"/s", a.ReachedPerS, latency(Quantiles{P50: a.P50, P99: a.P99, P999: a.P999}))
+	}
+	fmt.Fprintf(&b, "  %-22s %9.0f MB       of this process, at the most\n", "memory", r.RSSMB)
+	fmt.Fprintf(&b, "\n  %s\n\n", r.verdict(colour))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) verdict(colour bool) string {
+	text, code := fmt.Sprintf("lost 0, doubled 0: all %s executions succeeded exactly once", thousands(r.Accepted)), "32"
+	if r.Lost > 0 || r.Doubled > 0 {
+		text, code = fmt.Sprintf("LOST %s, DOUBLED %s of %s executions", thousands(r.Lost), thousands(r.Doubled), thousands(r.Accepted)), "31"
+	}
+	if !colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func latency(q Quantiles) string {
+	return fmt.Sprintf("p50 %s   p99 %s   p99.9 %s", milliseconds(q.P50), milliseconds(q.P99), milliseconds(q.P999))
+}
+
+// milliseconds shows three digits that matter.
+func milliseconds(ms float64) string {
+	digits := 0
+	switch {
+	case ms < 10:
+		digits = 2
+	case ms < 100:
+		digits = 1
+	}
+	return fmt.Sprintf("%7s ms", strconv.FormatFloat(ms, 'f', digits, 64))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return thousands(n) + " " + what + "s"
+}
+
+// thousands groups the digits of a number, which is not negative, by spaces.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}

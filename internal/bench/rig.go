@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// Load is what a rig puts on a store.
+type Load struct {
+	Batch     int           // jobs created at once
+	Inserters int           // who create batches at the same time; 0: one
+	Payload   int           // bytes of each job's payload
+	Slots     int           // executions run at once
+	Patience  time.Duration // how long nothing may end before what is left counts as lost; 0: a minute
+}
+
+// Rig is the product over one store, as a server wires it, with a handler that does nothing.
+type Rig struct {
+	Service  *service.Service
+	Dispatch *dispatch.Dispatcher
+	Clock    clock.Clock
+
+	store  engine.Store
+	load   Load
+	def    job.Definition
+	ledger *ledger
+	stop   func()
+}
+
+// NewRig starts everything but the workers. The store must be migrated, and stays the caller's to close.
+func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
+	if load.Patience == 0 {
+		load.Patience = time.Minute
+	}
+	clk := clock.NewTracked(store.Now)
+	if err := clk.Refresh(ctx); err != nil {
+		return nil, fmt.Errorf("read the store's clock: %w", err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	d := dispatch.New(store, clk, quiet, dispatch.Config{})
+	reaper := &upkeep.Reaper{Store: store, Hint: d.Offer, Log: quiet, Poison: 3}
+	running, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { d.Run(running) })
+	for name, tick := range map[string]loop.Tick{
+		"reaper": reaper.Tick,
+		"tidier": (&upkeep.Tidier{Store: store}).Tick,
+		"clock":  func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
+	} {
+		wg.Go(func() { loop.Run(running, quiet, name, nil, tick) })
+	}
+	return &Rig{
+		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer}),
+		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(),
+		stop: func() { cancel(); wg.Wait() },
+	}, nil
+}
+
+// Close stops what NewRig has started.
+func (r *Rig) Close() { r.stop() }
+
+func definition(payload int) job.Definition {
+	return job.Definition{
+		Name: "bench", Priority: job.DefaultPriority, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry, Payload: Payload(payload),
+		Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
+	}
+}
+
+// Payload is so many bytes of JSON; nil for none.
+func Payload(n int) []byte {
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return []byte("1")
+	}
+	return slices.Concat([]byte(`"`), bytes.Repeat([]byte("x"), n-2), []byte(`"`))
+}
+
+// Insert creates n jobs in batches.
+func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
+	batch := r.load.Batch
+	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, i int) error {
+		defs := slices.Repeat([]job.Definition{r.def}, min(batch, n-i*batch))
+		all, _, err := r.Service.CreateJobs(ctx, p, defs, service.Once[[]service.NewJob]{})
+		if err == nil {
+			r.ledger.accept(p.Tenant, all...)
+		}
+		return err
+	})
+}
+
+// Create creates one job.
+func (r *Rig) Create(ctx context.Context, p tenant.Principal) (job.ExecutionID, error) {
+	n, _, err := r.Service.CreateJob(ctx, p, r.def, service.Once[[]service.NewJob]{})
+	if err != nil {
+		return job.ExecutionID{}, err
+	}
+	r.ledger.accept(p.Tenant, n)
+	return n.Execution, nil
+}
+
+// Accepted is how many executions were accepted so far.
+func (r *Rig) Accepted() int { return int(r.ledger.count.Load()) }
+
+// Ended is how many executions have ended so far.
+func (r *Rig) Ended() int { return int(r.ledger.ended.Load()) }
+
+// Checked is how many of the accepted Check has looked at.
+func (r *Rig) Checked() int { return int(r.ledger.checked.Load()) }
+
+// Began is when an execution's handler first began; zero: it did not.
+func (r *Rig) Began(id job.ExecutionID) time.Time { return r.ledger.record(id).began }
+
+// Work starts the workers; stop returns when they have stopped.
+func (r *Rig) Work() (stop func()) {
+	pool := worker.New(source{api.NewDoor(r.Dispatch, r.Clock), r.ledger}, handler{r.ledger}, worker.Config{
+		Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { pool.Run(ctx) })
+	return sync.OnceFunc(func() { cancel(); wg.Wait() })
+}
+
+// Wait returns when all that was accepted has ended, or, with all false, nothing has for too long: then Check tells what is lost.
+func (r *Rig) Wait(ctx context.Context) (all bool, err error) {
+	return r.ledger.wait(ctx, r.load.Patience)
+}
+
+// Check compares what was accepted and run with what the store says.
+func (r *Rig) Check(ctx context.Context) (Tally, error) { return r.ledger.check(ctx, r.store) }
+
+// handler does nothing, and notes that it was asked to.
+type handler struct{ ledger *ledger }
+
+// Execute succeeds at once.
+func (h handler) Execute(_ context.Context, a client.Attempt) client.Outcome {
+	at := time.Now()
+	id, err := job.ParseExecutionID(a.ExecutionID)
+	if err != nil {
+		return client.Outcome{Status: client.Failed, Error: &client.Error{Type: "UNKNOWN", Message: err.Error()}}
+	}
+	h.ledger.begin(id, at)
+	return client.Outcome{Status: client.Succeeded}
+}
+
+// source is a server that the worker asks, and a note of the results it has taken.
+type source struct {
+	worker.Source
+	ledger *ledger
+}
+
+// Report passes outcomes on.
+func (s source) Report(ctx context.Context, w client.Session, outcomes []client.Outcome) ([]client.Verdict, error) {
+	vs, err := s.Source.Report(ctx, w, outcomes)
+	for i, v := range vs {
+		if v.Verdict != client.Accepted || outcomes[i].Status != client.Succeeded {
+			continue
+		}
+		if id, err := job.ParseExecutionID(v.ExecutionID); err == nil {
+			s.ledger.end(id)
+		}
+	}
+	s.ledger.tell()
+	return vs, err
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/internal/app"
+	"github.com/carillon-jobs/carillon/internal/bench"
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// opener makes a throwaway store beside the one that a URL names.
+type opener func(ctx context.Context, url string) (engine.Store, func(context.Context) error, error)
+
+// benchFlags is what the command bench is told.
+type benchFlags struct {
+	bench.Options
+	database string
+	output   string
+}
+
+func benchCommand(open opener) *cobra.Command {
+	// Four who insert are enough that one batch is made while another is written.
+	f := benchFlags{Options: bench.Options{RateFor: 5 * time.Second, Load: bench.Load{Inserters: 4}}}
+	c := &cobra.Command{
+		Use: "bench", Short: "Measure throughput and latency on this machine",
+		Long: `Measure how many jobs a second this machine and database insert, work off, and do both of; how soon a job is picked up when
+idle and at a given rate; and check after each measurement that nothing was lost or doubled (else the exit code is 1).
+
+It works in throwaway places that it removes at the end, also after Ctrl-C: a database (or schema) of its own on the PostgreSQL
+server, a folder beside the SQLite file. What the URL names is never opened, but its server is kept busy.`,
+		Args: cobra.NoArgs, Example: "  carillon bench\n  carillon bench --database postgres://carillon@db.internal/carillon --jobs 500000\n  carillon bench --only idle,rate --rate 5000 -o json",
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.database, "database", "", "where to measure: sqlite:PATH or postgres://… (default SQLite in the working folder)")
+	fs.IntVar(&f.Jobs, "jobs", 100_000, "jobs in each measurement of throughput")
+	fs.IntVar(&f.Batch, "batch", 1000, "jobs created at once")
+	fs.IntVar(&f.Payload, "payload", 256, "bytes of each job's payload")
+	fs.IntVar(&f.Slots, "slots", 8, "executions run at once")
+	fs.IntVar(&f.Callers, "callers", 200, "callers at once who create one job at a time")
+	fs.IntVar(&f.Samples, "samples", 200, "samples of the pickup when idle")
+	fs.IntVar(&f.Rate, "rate", 1000, "jobs a second in the measurement rate; 0 leaves it out")
+	fs.StringSliceVar(&f.Only, "only", nil, "measurements, parted by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
+	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer cancel()
+		context.AfterFunc(ctx, cancel) // being told twice ends it at once
+		return runBench(ctx, f, open, c.OutOrStdout(), c.ErrOrStderr())
+	}
+	return c
+}
+
+// check says everything that is wrong with the flags.
+func (f *benchFlags) check() error {
+	var wrong config.Mistakes
+	number := func(flag string, v, least, most int) {
+		if v < least || v > most {
+			wrong = append(wrong, config.Mistake{Key: flag, Value: strconv.Itoa(v), Want: fmt.Sprintf("a whole number from %d to %d", least, most), From: "flag"})
+		}
+	}
+	if path, ok := strings.CutPrefix(f.database, "sqlite:"); f.database != "" && !(ok && path != "") && !strings.HasPrefix(f.database, "postgres://") && !strings.HasPrefix(f.database, "postgresql://") {
+		wrong = append(wrong, config.Mistake{Key: "database", Value: "(not shown)", Want: "sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "flag"})
+	}
+	number("jobs", f.Jobs, 1, 100_000_000)
+	number("batch", f.Batch, 1, 10_000)
+	number("payload", f.Payload, 0, 1<<20)
+	number("slots", f.Slots, 1, 10_000)
+	number("callers", f.Callers, 1, 5000)
+	number("samples", f.Samples, 1, 1_000_000)
+	number("rate", f.Rate, 0, 1_000_000)
+	for _, name := range f.Only {
+		if !slices.Contains(bench.Names(), name) {
+			wrong = append(wrong, config.Mistake{Key: "only", Value: name, Want: "one or more of " + strings.Join(bench.Names(), ", "), From: "flag"})
+		}
+	}
+	if f.Rate == 0 && slices.Equal(f.Only, []string{"rate"}) {
+		wrong = append(wrong, config.Mistake{Key: "rate", Value: "0", Want: "a rate of 1 or more, since nothing else is to be measured", From: "flag"})
+	}
+	if f.output != "table" && f.output != "json" {
+		wrong = append(wrong, config.Mistake{Key: "output", Value: f.output, Want: "table or json", From: "flag"})
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return nil
+}
+
+func runBench(ctx context.Context, f benchFlags, open opener, stdout, stderr io.Writer) error {
+	url := f.database
+	if url == "" {
+		url = "sqlite:./carillon.db"
+	}
+	f.Singles = max(f.Jobs/5, 1)
+	f.Open = func(ctx context.Context) (engine.Store, func(context.Context) error, error) { return open(ctx, url) }
+	switch {
+	case drawable(stderr):
+		f.Watch = &bench.Bar{Out: stderr, Colour: coloured(stderr)}
+	case f.output == "table":
+		f.Watch = bench.Lines{Out: stderr}
+	}
+	rep, err := bench.Run(ctx, f.Options)
+	if wrong := (bench.Wrong{}); err != nil && !errors.As(err, &wrong) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped before the end: %w", err)
+		}
+		return err
+	}
+	kind, _, _ := strings.Cut(url, ":")
+	rep.Version = app.Version
+	rep.Config = bench.Config{
+		Database: kind, Jobs: f.Jobs, Singles: f.Singles, Batch: f.Batch, Payload: f.Payload, Slots: f.Slots, Callers: f.Callers, Samples: f.Samples, Rate: f.Rate,
+	}
+	return errors.Join(err, f.print(rep, stdout))
+}
+
+func (f benchFlags) print(rep bench.Report, w io.Writer) error {
+	if f.output == "table" {
+		return rep.WriteTable(w, coloured(w))
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(rep)
+}
+
+// drawable reports whether lines on w can be drawn anew.
+func drawable(w io.Writer) bool { return terminal(w) && os.Getenv("TERM") != "dumb" }
+
+// coloured reports whether w shows colours that its reader wants.
+func coloured(w io.Writer) bool { return drawable(w) && os.Getenv("NO_COLOR") == "" }
+
+// terminal reports whether w is a device for characters other than the one that swallows all.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	is, err := f.Stat()
+	if err != nil || is.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(is, null)
+}

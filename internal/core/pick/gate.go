@@ -1,0 +1,400 @@
+package pick
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// scope is what a limit is over: a tenant, or one of its queues.
+type scope struct {
+	tenant tenant.ID
+	queue  string // empty: the whole tenant
+}
+
+// gate is a limit and how far it is used.
+type gate struct {
+	whole  int // the limit on what runs at once; 0: none
+	share  int // what of it may be used here
+	count  int // what runs
+	rate   job.Rate
+	tokens int       // starts that were paid for
+	until  time.Time // the tokens are good until then; without tokens: there are none before
+	short  bool      // something waits for tokens, and they may be asked for
+	timed  int       // its place in Picker.timed; -1: not there
+
+	scope scope // of a tenant or a queue
+
+	// of a group
+	key  job.GroupKey
+	bins map[*shelf]*bin
+	held bool // its bins stand aside
+}
+
+// tokenLife is how long tokens that were drawn and not used are good for.
+const tokenLife = time.Second
+
+// Limit sets the limits over tenants and queues. It reports whether what runs must be counted anew: there is a limit on
+// it where there was none.
+func (p *Picker) Limit(ls []job.Limit) (recount bool) {
+	was := p.gates
+	p.gates = make(map[scope]*gate, len(ls))
+	for _, l := range ls {
+		k := scope{l.Tenant, l.Queue}
+		g := was[k]
+		if g == nil {
+			g = &gate{scope: k, timed: -1}
+		}
+		if l.Max > 0 && g.whole == 0 {
+			recount = true
+			g.share = 0
+		}
+		if g.rate != l.Rate {
+			g.rate, g.tokens, g.until = l.Rate, 0, time.Time{}
+		}
+		g.whole, g.share = l.Max, min(g.share, l.Max)
+		p.gates[k] = g
+	}
+	return recount
+}
+
+// Limits reports whether a candidate counts against any limit.
+func (p *Picker) Limits(r *job.Ready) bool {
+	if r.Group.Key != 0 {
+		return true
+	}
+	return len(p.gates) > 0 && (p.gates[scope{tenant: r.Tenant}] != nil || p.gates[scope{r.Tenant, p.queue(r.Class)}] != nil)
+}
+
+// queue is the queue of a class.
+func (p *Picker) queue(c job.Class) string {
+	q, ok := p.queues[c]
+	if !ok {
+		q = c.Needs().Queue
+		p.queues[c] = q
+	}
+	return q
+}
+
+// group finds, or makes, the gate of a group.
+func (p *Picker) group(k job.GroupKey) *gate {
+	g := p.groups[k]
+	if g == nil {
+		g = &gate{key: k, bins: map[*shelf]*bin{}, timed: -1}
+		p.groups[k] = g
+	}
+	return g
+}
+
+// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing.
+func (p *Picker) forgetGroup(k job.GroupKey, g *gate) {
+	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 {
+		delete(p.groups, k)
+	}
+}
+
+// shut reports whether the limits over a scope let nothing start now, and notes what it would need.
+func (p *Picker) shut(k scope, now time.Time) bool {
+	if len(p.gates) == 0 {
+		return false
+	}
+	g := p.gates[k]
+	if g == nil {
+		return false
+	}
+	if g.whole > 0 && g.count >= g.share {
+		p.narrow = p.narrow || g.share < g.whole
+		return true
+	}
+	return p.dry(g, g.rate, now)
+}
+
+// dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
+func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
+	if r.IsZero() {
+		return false
+	}
+	if g.tokens > 0 && now.After(g.until) {
+		g.tokens, g.until = 0, time.Time{}
+	}
+	if g.tokens > 0 {
+		return false
+	}
+	g.rate = r
+	if !g.short && !now.Before(g.until) {
+		g.short = true
+		p.short = append(p.short, g)
+	}
+	return true
+}
+
+// admits reports whether the head of a bin may start, as far as its group goes; if not, its group is held back.
+func (p *Picker) admits(b *bin, now time.Time) bool {
+	if b.group == 0 {
+		return true
+	}
+	g, head := p.group(b.group), b.items[0].r.Group
+	if head.Max > 0 && g.count >= head.Max {
+		g.held = true
+		return false
+	}
+	if p.dry(g, head.Rate, now) {
+		g.held = true
+		return false
+	}
+	return true
+}
+
+// enter counts a candidate that was picked.
+func (p *Picker) enter(r *job.Ready) {
+	p.each(r, func(g *gate) {
+		g.count++
+		if g.tokens > 0 {
+			if g.tokens--; g.tokens == 0 {
+				g.until = time.Time{} // the next may be asked for at once
+			}
+		}
+	})
+}
+
+// each calls f with the gates that a candidate goes through.
+func (p *Picker) each(r *job.Ready, f func(*gate)) {
+	if len(p.gates) > 0 {
+		if g := p.gates[scope{tenant: r.Tenant}]; g != nil {
+			f(g)
+		}
+		if g := p.gates[scope{r.Tenant, p.queue(r.Class)}]; g != nil {
+			f(g)
+		}
+	}
+	if r.Group.Key != 0 {
+		f(p.group(r.Group.Key))
+	}
+}
+
+// Started says that what was picked now runs under a lease.
+func (p *Picker) Started(l job.Lease, r *job.Ready) {
+	if p.Limits(r) {
+		p.running[l] = *r
+	}
+}
+
+// Dropped says that what was picked does not run after all.
+func (p *Picker) Dropped(r *job.Ready) { p.leave(r) }
+
+// Ended says that a lease has ended; one that does not count is passed over.
+func (p *Picker) Ended(l job.Lease) {
+	if len(p.running) == 0 {
+		return
+	}
+	if r, ok := p.running[l]; ok {
+		delete(p.running, l)
+		p.leave(&r)
+	}
+}
+
+func (p *Picker) leave(r *job.Ready) {
+	p.each(r, func(g *gate) {
+		g.count = max(0, g.count-1)
+		if g.key != 0 {
+			p.release(g)
+			p.forgetGroup(g.key, g)
+		}
+	})
+}
+
+// release brings the bins of a group forward again.
+func (p *Picker) release(g *gate) {
+	if !g.held {
+		return
+	}
+	g.held = false
+	for s, b := range g.bins {
+		if b.place < 0 && len(b.items) > 0 {
+			heap.Push(&s.open, b)
+		}
+	}
+}
+
+// Counts reports whether any lease counts against limits.
+func (p *Picker) Counts() bool { return len(p.running) > 0 }
+
+// Count lists the leases that count against limits.
+func (p *Picker) Count() []job.Lease {
+	out := make([]job.Lease, 0, len(p.running))
+	for l := range p.running {
+		out = append(out, l)
+	}
+	return out
+}
+
+// Recount sets what runs and counts against limits, in place of what was known.
+func (p *Picker) Recount(running map[job.Lease]job.Ready) {
+	clear(p.running)
+	for _, g := range p.gates {
+		g.count = 0
+	}
+	for _, g := range p.groups {
+		g.count = 0
+	}
+	for l, r := range running {
+		if p.Limits(&r) {
+			p.running[l] = r
+			p.each(&r, func(g *gate) { g.count++ })
+		}
+	}
+	for k, g := range p.groups {
+		p.release(g)
+		p.forgetGroup(k, g)
+	}
+}
+
+// reopen brings forward the groups that may ask for tokens again.
+func (p *Picker) reopen(now time.Time) {
+	for len(p.timed) > 0 && !now.Before(p.timed[0].until) {
+		p.release(heap.Pop(&p.timed).(*gate))
+	}
+}
+
+// Next is when a rate may give way that holds something back; zero: none does.
+func (p *Picker) Next() time.Time {
+	if len(p.timed) == 0 {
+		return time.Time{}
+	}
+	return p.timed[0].until
+}
+
+// Need is what a rate must pay for before more can be picked.
+type Need struct {
+	Bucket string
+	Rate   job.Rate
+	N      int
+	gate   *gate
+}
+
+// Short reports whether there are needs.
+func (p *Picker) Short() bool { return len(p.short) > 0 }
+
+// Needs lists what rates must be asked for, and forgets that it was wanted.
+func (p *Picker) Needs() []Need {
+	var out []Need
+	for _, g := range p.short {
+		g.short = false
+		n := p.size
+		if t := p.tenants[g.scope.tenant]; t != nil {
+			n = t.waiting
+		}
+		if g.key != 0 {
+			n = 0
+			for _, b := range g.bins {
+				n += len(b.items)
+			}
+		}
+		out = append(out, Need{g.bucket(), g.rate, max(1, min(g.rate.Burst, n)), g})
+	}
+	p.short = p.short[:0]
+	slices.SortFunc(out, func(a, b Need) int { return cmp.Compare(a.Bucket, b.Bucket) })
+	return out
+}
+
+// bucket names what the gate's rate is drawn from.
+func (g *gate) bucket() string {
+	if g.key != 0 {
+		return fmt.Sprintf("group/%016x", uint64(g.key))
+	}
+	return fmt.Sprintf("queue/%s/%s", g.scope.tenant, g.scope.queue)
+}
+
+// Pour says what a need was given: starts that are paid for, or none before a wait is over.
+func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
+	g := n.gate
+	if tokens > 0 {
+		g.tokens, g.until = g.tokens+tokens, now.Add(tokenLife)
+		p.release(g)
+		return
+	}
+	g.until = now.Add(max(wait, time.Millisecond))
+	if g.timed < 0 {
+		heap.Push(&p.timed, g)
+	} else {
+		heap.Fix(&p.timed, g.timed)
+	}
+}
+
+// Share is how much of a limit may be used here, and how much would be.
+type Share struct {
+	Tenant tenant.ID
+	Queue  string
+	Whole  int
+	Want   int
+	gate   *gate
+}
+
+// Shares lists, of every limit on what runs at once, what would be used of it here: what runs and what waits. It forgets
+// that one was too narrow.
+func (p *Picker) Shares() []Share {
+	p.narrow = false
+	var out []Share
+	for k, g := range p.gates {
+		if g.whole == 0 {
+			continue
+		}
+		want := g.count
+		if t := p.tenants[k.tenant]; t != nil && t.waiting > 0 {
+			want = g.count + t.waiting
+		}
+		out = append(out, Share{k.tenant, k.queue, g.whole, min(want, g.whole), g})
+	}
+	slices.SortFunc(out, func(a, b Share) int { return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue)) })
+	return out
+}
+
+// Narrow reports whether something waits only because too little of a limit may be used here.
+func (p *Picker) Narrow() bool { return p.narrow }
+
+// Full reports whether something may be waiting for what runs to end.
+func (p *Picker) Full() bool {
+	for _, g := range p.gates {
+		if g.whole > 0 && g.count >= g.share && g.count > 0 {
+			return true
+		}
+	}
+	for _, g := range p.groups {
+		if g.held && g.count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Allow says how much of a limit may be used here.
+func (p *Picker) Allow(s Share, n int) { s.gate.share = min(n, s.gate.whole) }
+
+// byUntil orders gates by when they may ask again.
+type byUntil []*gate
+
+func (h byUntil) Len() int           { return len(h) }
+func (h byUntil) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
+func (h byUntil) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].timed, h[j].timed = i, j
+}
+
+func (h *byUntil) Push(x any) {
+	g := x.(*gate)
+	g.timed = len(*h)
+	*h = append(*h, g)
+}
+
+func (h *byUntil) Pop() any {
+	old := *h
+	g := old[len(old)-1]
+	g.timed = -1
+	*h = old[:len(old)-1]
+	return g
+}

@@ -1,0 +1,34 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// Error says what is wrong with an expression, a zone or another part of a schedule, and where.
+type Error struct {
+	Field    string // "day-of-week", "expression", "timezone", "day", "every", …
+	Value    string // the item that is wrong, ready to be shown
+	Position int    // of the item in the expression, counted in bytes from 1; 0 where there is none
+	Want     string // what would be right
+	Hint     string // what was probably meant; may be empty
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %q", e.Field, e.Value)
+	if e.Position > 0 {
+		fmt.Fprintf(&b, " at position %d", e.Position)
+	}
+	fmt.Fprintf(&b, " is not valid; want %s", e.Want)
+	if e.Hint != "" {
+		fmt.Fprintf(&b, " (%s)", e.Hint)
+	}
+	return b.String()
+}
+
+func wrong(field, value string, position int, want, hint string) *Error {
+	return &Error{Field: field, Value: job.Show(value), Position: position, Want: want, Hint: hint}
+}

@@ -1,0 +1,148 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Plan is a recurring schedule with everything around its expression.
+// Its instants are nominal: jitter is added to one when it fires, and never moves the series.
+type Plan struct {
+	Cron     *Cron         // the expression, or
+	Every    time.Duration // the interval; whole seconds
+	Anchor   time.Time     // of an interval; where zero it is Start, else the instant that Next is asked about
+	Start    time.Time     // included; zero for none
+	End      time.Time     // excluded; zero for none
+	Calendar *Calendar     // what is left out; nil for nothing
+	Jitter   time.Duration // for Lint only
+	Zone     *Zone         // of an interval, for Preview and Calendar; a Cron brings its own
+}
+
+// Next is the first instant after the given one that the plan's bounds and calendar let through.
+// False means exhausted: there is none before the end, or none within 41 years that the calendar leaves.
+func (p Plan) Next(after time.Time) (time.Time, bool) {
+	limit := after.AddDate(searchYear, 0, 0)
+	for {
+		t, ok := p.nominal(after)
+		if !ok || p.Calendar == nil {
+			return t, ok
+		}
+		free := p.Calendar.free(t.Unix(), limit.Unix(), p.zone())
+		if free == t.Unix() {
+			return t, true
+		}
+		if free >= limit.Unix() {
+			return time.Time{}, false
+		}
+		after = time.Unix(free-1, 0)
+	}
+}
+
+// nominal is the first instant after the given one between start and end, whether it is excluded or not.
+func (p Plan) nominal(after time.Time) (time.Time, bool) {
+	if before := p.Start.Add(-1); !p.Start.IsZero() && after.Before(before) {
+		after = before // the second of before is the one that precedes the start, or holds it
+	}
+	t, ok := p.series(after)
+	if !ok || !p.End.IsZero() && !t.Before(p.End) {
+		return time.Time{}, false
+	}
+	return t, true
+}
+
+// series is the bare series of the expression or interval.
+func (p Plan) series(after time.Time) (time.Time, bool) {
+	every := int64(p.Every / time.Second)
+	if p.Cron != nil {
+		if every = p.Cron.every; every == 0 {
+			return p.Cron.Next(after)
+		}
+	}
+	if every <= 0 {
+		return time.Time{}, false
+	}
+	from := max(after.Unix(), minInstant)
+	anchor := from
+	if a := cmp.Or(p.Anchor, p.Start); !a.IsZero() {
+		anchor = max(a.Unix(), minInstant)
+	}
+	if anchor > maxInstant || from > maxInstant {
+		return time.Time{}, false
+	}
+	k := int64(1)
+	if from > anchor {
+		k += (from - anchor) / every
+	}
+	if sec := anchor + k*every; sec <= maxInstant {
+		return time.Unix(sec, 0).UTC(), true
+	}
+	return time.Time{}, false
+}
+
+func (p Plan) zone() *Zone {
+	switch {
+	case p.Cron != nil:
+		return p.Cron.zone
+	case p.Zone != nil:
+		return p.Zone
+	}
+	return UTC
+}
+
+// Flag says what is special about a previewed instant.
+type Flag string
+
+// The flags. Most instants have none.
+const (
+	Gap         Flag = "gap"           // fires for local times that the clocks skipped
+	FirstOfTwo  Flag = "first-of-two"  // its local time comes again
+	SecondOfTwo Flag = "second-of-two" // its local time was there before
+	Excluded    Flag = "excluded"      // the calendar leaves it out
+)
+
+// Instant is one line of a preview.
+type Instant struct {
+	UTC   time.Time
+	Local time.Time // the same instant, in the schedule's zone
+	Flag  Flag
+}
+
+// MaxPreview is the most instants that one preview holds.
+const MaxPreview = 1000
+
+// Preview lists the next n nominal instants after from, the excluded ones too. There are fewer when the plan ends.
+func (p Plan) Preview(from time.Time, n int) ([]Instant, error) {
+	if n < 1 || n > MaxPreview {
+		return nil, wrong("n", fmt.Sprint(n), 0, fmt.Sprintf("1 to %d", MaxPreview), "")
+	}
+	p.Anchor = cmp.Or(p.Anchor, p.Start, from)
+	z := p.zone()
+	out := make([]Instant, 0, n)
+	for at := from; len(out) < n; {
+		t, ok := p.nominal(at)
+		if !ok {
+			break
+		}
+		out = append(out, Instant{UTC: t, Local: t.In(z.loc), Flag: p.flag(t.Unix(), z)})
+		at = t
+	}
+	return out, nil
+}
+
+func (p Plan) flag(t int64, z *Zone) Flag {
+	s := z.at(t)
+	if p.Calendar != nil && p.Calendar.free(t, t+1, z) != t {
+		return Excluded
+	}
+	if t == s.lo && p.Cron != nil && p.Cron.every == 0 && p.Cron.madeUp(s) {
+		return Gap
+	}
+	if t < s.lo+s.prev-s.off {
+		return SecondOfTwo
+	}
+	if s.hi < farFuture && t >= s.hi+z.at(s.hi).off-s.off {
+		return FirstOfTwo
+	}
+	return ""
+}

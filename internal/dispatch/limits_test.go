@@ -1,0 +1,437 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// claimAll claims until nothing more comes for a second.
+func claimAll(t *testing.T, d *Dispatcher, w job.WorkerID) []job.Attempt {
+	var got []job.Attempt
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		as, err := d.Claim(ctx, w, 100)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(as) == 0 {
+			return got
+		}
+		got = append(got, as...)
+	}
+}
+
+func done(as ...job.Attempt) []job.Outcome {
+	var out []job.Outcome
+	for _, a := range as {
+		out = append(out, job.Outcome{Lease: a.Lease, Status: job.OutcomeSucceeded})
+	}
+	return out
+}
+
+func TestAGroupRunsAtMostItsNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		for i := range 20 {
+			r := ready(i, time.Now())
+			r.Group = job.Group{Key: 7, Max: 2}
+			f.add(r)
+		}
+		f.add(ready(50, time.Now()))
+		d := running(t, f, Config{})
+		first := claimAll(t, d, w1)
+		if len(first) != 3 {
+			t.Fatalf("%d run, want two of the group and the one in none", len(first))
+		}
+		runs := slices.DeleteFunc(first, func(a job.Attempt) bool { return f.held[a.Lease].Group.Key == 0 })
+		for range 18 {
+			if _, err := d.Report(t.Context(), w1, done(runs[0])); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			as, err := d.Claim(t.Context(), w1, 5)
+			if err != nil || len(as) != 1 || time.Since(began) > 0 {
+				t.Fatalf("after one ended %d came, %v, in %v", len(as), err, time.Since(began))
+			}
+			runs = append(runs[1:], as...)
+			if n := len(f.held); n != 3 {
+				t.Fatalf("%d run", n)
+			}
+		}
+	})
+}
+
+func TestWhatEndedElsewhereIsFoundOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		for i := range 2 {
+			r := ready(i, time.Now())
+			r.Group = job.Group{Key: 7, Max: 1}
+			f.add(r)
+		}
+		d := running(t, f, Config{})
+		as := claimAll(t, d, w1)
+		if len(as) != 1 {
+			t.Fatalf("%d run", len(as))
+		}
+		f.mu.Lock()
+		delete(f.held, as[0].Lease) // another server has taken its result, or a reaper its lease
+		f.mu.Unlock()
+		began := time.Now()
+		if as, err := d.Claim(t.Context(), w1, 5); err != nil || len(as) != 1 || time.Since(began) > 2*time.Second {
+			t.Errorf("%d came, %v, after %v", len(as), err, time.Since(began))
+		}
+	})
+}
+
+func TestWhatRunsIsCountedAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 3}}
+		for i := range 2 {
+			r := ready(100+i, time.Now())
+			f.held[job.Lease{Execution: r.ID, Token: 1}] = r
+		}
+		for i := range 5 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{})
+		if as := claimAll(t, d, w1); len(as) != 1 {
+			t.Errorf("%d were given although two of three run", len(as))
+		}
+	})
+}
+
+func TestALimitThatIsSetHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		for i := range 4 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{})
+		if as := claimAll(t, d, w1); len(as) != 4 {
+			t.Fatalf("%d run", len(as))
+		}
+		f.mu.Lock()
+		f.limits = []job.Limit{{Tenant: "default", Max: 5}}
+		f.mu.Unlock()
+		d.Refresh()
+		for i := range 4 {
+			f.add(ready(10+i, time.Now()))
+		}
+		if as := claimAll(t, d, w1); len(as) != 1 {
+			t.Errorf("%d were given although four of five run", len(as))
+		}
+		f.mu.Lock()
+		f.limits = nil
+		f.mu.Unlock()
+		d.Refresh()
+		if as := claimAll(t, d, w1); len(as) != 3 {
+			t.Errorf("%d were given after the limit was gone", len(as))
+		}
+	})
+}
+
+func TestRatesSpreadStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Rate: job.Rate{Count: 10, Per: time.Second, Burst: 1}}}
+		for i := range 31 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{})
+		began := time.Now()
+		n := 0
+		for n < 31 {
+			as, err := d.Claim(t.Context(), w1, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(as)
+			if most := 1 + int(time.Since(began)/(100*time.Millisecond)); n > most {
+				t.Fatalf("%d have started after %v", n, time.Since(began))
+			}
+		}
+		if took := time.Since(began); took > 3100*time.Millisecond {
+			t.Errorf("it took %v, at ten a second", took)
+		}
+		if f.draws > 100 {
+			t.Errorf("%d draws for 31 starts: it spins", f.draws)
+		}
+	})
+}
+
+func TestTenantsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.tenants = []tenant.Tenant{{ID: "big", Tier: tenant.Enterprise}, {ID: "small", Tier: tenant.Free}}
+		for i := range 2000 {
+			r := ready(i, time.Now().Add(-time.Hour))
+			r.Tenant = "big"
+			r.Partition = 0
+			f.add(r)
+		}
+		for i := range 200 {
+			r := ready(5000+i, time.Now())
+			r.Tenant = "small"
+			r.Partition = 0
+			f.add(r)
+		}
+		d := running(t, f, Config{PerLane: 1000})
+		by := map[tenant.ID]int{}
+		for range 22 {
+			as, err := d.Claim(t.Context(), w1, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range as {
+				by[f.held[a.Lease].Tenant]++
+			}
+		}
+		if by["small"] < 15 || by["small"] > 25 {
+			t.Errorf("of 220: %v; one in eleven is the small one's share", by)
+		}
+	})
+}
+
+func TestReportsShareCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		slow := &slowFinish{fakeStore: f}
+		for i := range 100 {
+			f.add(ready(i, time.Now()))
+		}
+		d := New(slow, clockOf(f), quiet, Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { d.Run(ctx) })
+		as := claimAll(t, d, w1)
+		var callers sync.WaitGroup
+		for i, a := range as {
+			callers.Go(func() {
+				vs, err := d.Report(t.Context(), job.WorkerID{byte(i)}, done(a))
+				if err != nil || len(vs) != 1 || vs[0].Execution != a.Execution || !vs[0].Accepted {
+					t.Errorf("%+v, %v", vs, err)
+				}
+			})
+		}
+		callers.Wait()
+		if slow.calls > 3 || len(f.done) != 100 {
+			t.Errorf("%d commits for %d reports at once", slow.calls, len(f.done))
+		}
+		slow.poison = as[1].Execution
+		for i := range 3 {
+			f.held[job.Lease{Execution: job.ExecutionID{byte(i)}, Token: 77}] = ready(i, time.Now())
+		}
+		bad := job.Attempt{Lease: as[1].Lease}
+		for i := range 3 {
+			callers.Go(func() {
+				a := job.Attempt{Lease: job.Lease{Execution: job.ExecutionID{byte(i)}, Token: 77}}
+				if vs, err := d.Report(t.Context(), w1, done(a)); err != nil || !vs[0].Accepted {
+					t.Errorf("one that nothing is wrong with: %+v, %v", vs, err)
+				}
+			})
+		}
+		callers.Go(func() {
+			if _, err := d.Report(t.Context(), w1, done(bad)); !errors.Is(err, errPoison) {
+				t.Errorf("got %v", err)
+			}
+		})
+		callers.Wait()
+		cancel()
+		wg.Wait()
+	})
+}
+
+var errPoison = errors.New("cannot be stored")
+
+// slowFinish takes its time to finish.
+type slowFinish struct {
+	*fakeStore
+	calls  int
+	poison job.ExecutionID
+}
+
+func (s *slowFinish) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	s.calls++
+	<-time.After(10 * time.Millisecond)
+	if slices.ContainsFunc(fs, func(f job.Finish) bool { return !s.poison.IsZero() && f.Outcome.Execution == s.poison }) {
+		return nil, fmt.Errorf("finish: %w", errPoison)
+	}
+	return s.fakeStore.Finish(ctx, fs)
+}
+
+func TestAClaimWhoseAnswerWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.add(ready(1, time.Now()))
+		d := running(t, f, Config{LeaseTTL: 30 * time.Second})
+		as, err := d.Claim(t.Context(), w1, 1) // the worker never hears of it
+		if err != nil || len(as) != 1 {
+			t.Fatalf("%d, %v", len(as), err)
+		}
+		beat := func(held ...job.Lease) {
+			if _, err := d.Beat(t.Context(), w1, Sign{Held: held}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			beat()
+			<-time.After(10 * time.Second)
+		}
+		if len(f.held) != 1 || len(f.disowned) != 1 || time.Since(f.disowned[0]) < 60*time.Second {
+			t.Fatalf("%d are held, compared %v", len(f.held), f.disowned)
+		}
+		<-time.After(time.Second)
+		beat()
+		if len(f.disowned) != 2 || len(f.held) != 0 {
+			t.Fatalf("compared %v, %d are held", f.disowned, len(f.held))
+		}
+		if age := time.Since(f.disowned[1]); age != 30*time.Second {
+			t.Errorf("what was given less than %v ago is spared", age)
+		}
+		as, err = d.Claim(t.Context(), w1, 1)
+		if err != nil || len(as) != 1 {
+			t.Fatalf("%d, %v", len(as), err)
+		}
+		for range 10 {
+			beat(as[0].Lease) // a long run is spared
+			<-time.After(10 * time.Second)
+		}
+		if len(f.held) != 1 || len(f.disowned) > 6 {
+			t.Errorf("%d are held, compared %d times", len(f.held), len(f.disowned))
+		}
+	})
+}
+
+func TestDrainIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.drain = true
+		d := running(t, f, Config{})
+		if got, err := d.Beat(t.Context(), w1, Sign{Advances: []job.Advance{{Percent: 5}}}); err != nil || !got.Drain {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if len(f.beats[0].Advances) != 1 {
+			t.Errorf("advances: %+v", f.beats[0].Advances)
+		}
+	})
+}
+
+// fakeOwner owns what it is told.
+type fakeOwner struct {
+	mu     sync.Mutex
+	held   engine.Holding
+	wanted []job.Partition
+	share  int
+}
+
+func (o *fakeOwner) Holding() engine.Holding {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.held
+}
+
+func (o *fakeOwner) Feed(bool) {}
+
+func (o *fakeOwner) Unfit(map[job.Partition]bool) {}
+
+func (o *fakeOwner) Want(ps []job.Partition) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.wanted = append(o.wanted, ps...)
+}
+
+func (o *fakeOwner) Borrow(_ context.Context, bs []engine.Share) ([]int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]int, len(bs))
+	for i, b := range bs {
+		out[i] = min(b.Want, o.share)
+	}
+	return out, nil
+}
+
+func owning(ps ...job.Partition) engine.Holding {
+	h := engine.Holding{Fence: engine.Fence{Epochs: map[job.Partition]int64{}}, Version: int64(len(ps))}
+	for _, p := range ps {
+		h.Fence.Epochs[p] = 1
+	}
+	return h
+}
+
+func TestOwnPartitionsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		o := &fakeOwner{held: owning(0)}
+		for i := range 40 { // partitions 0 to 3
+			f.add(ready(i, time.Now()))
+		}
+		grouped := ready(101, time.Now()) // partition 1
+		grouped.Group = job.Group{Key: 5, Max: 1}
+		f.add(grouped)
+		d := running(t, f, Config{Owner: o})
+		as, err := d.Claim(t.Context(), w1, 10)
+		if err != nil || len(as) != 10 {
+			t.Fatalf("%d, %v", len(as), err)
+		}
+		for _, a := range as {
+			if f.held[a.Lease].Partition != 0 {
+				t.Fatal("one of another's partition came before its own")
+			}
+		}
+		rest := claimAll(t, d, w1) // with nothing of its own left it helps out
+		if len(rest) != 30 {
+			t.Errorf("%d more were given", len(rest))
+		}
+		for _, a := range rest {
+			if f.held[a.Lease].Group.Key != 0 {
+				t.Error("what is limited was taken from another's partition")
+			}
+		}
+		for range 5 {
+			claimAll(t, d, w1)
+		}
+		if len(o.wanted) == 0 || o.wanted[0] != 1 {
+			t.Errorf("wanted %v", o.wanted)
+		}
+		o.mu.Lock()
+		o.held = owning(0, 1)
+		o.mu.Unlock()
+		if got := claimAll(t, d, w1); len(got) != 1 {
+			t.Errorf("after the partition came %d were given", len(got))
+		}
+	})
+}
+
+func TestAShareOfALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 10}}
+		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 4}
+		for i := range 20 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{Owner: o})
+		if as := claimAll(t, d, w1); len(as) != 4 {
+			t.Errorf("%d were given under a share of 4", len(as))
+		}
+		o.mu.Lock()
+		o.share = 10
+		o.mu.Unlock()
+		if as := claimAll(t, d, w1); len(as) != 6 {
+			t.Errorf("%d more were given under a share of 10", len(as))
+		}
+	})
+}

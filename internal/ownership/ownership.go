@@ -1,0 +1,301 @@
+// Package ownership divides the partitions of a shared store among its servers.
+//
+// A Keeper attends: each second it says that its server lives, reads who else
+// does and who owns what, takes what nobody owns, and hands on what others
+// should have. Servers at which workers wait share the partitions evenly; one
+// at which none does owns nothing while another has some. What the dispatcher
+// learns from it, Holding, saves servers from picking the same executions and
+// lets one of them count each limit; no row depends on it but by the fence that
+// goes with a lease.
+//
+// The package decides who should own what (Plan, a pure function) and never
+// what may be leased: the store's epochs do.
+package ownership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Config is what a keeper may be told.
+type Config struct {
+	Host   string
+	TTL    time.Duration // how long a server that does not attend is still counted in
+	Change func()        // told that what the server owns has changed
+}
+
+const (
+	attendEvery = time.Second
+	stayHungry  = 30 * time.Second // a server counts as one with waiting workers for so long after the last one waited
+)
+
+// Keeper keeps what a server owns.
+type Keeper struct {
+	store engine.Owners
+	log   *slog.Logger
+	cfg   Config
+
+	mu      sync.Mutex
+	id      engine.ServerID        // guarded by mu, as all below
+	started time.Time              // of its attendance
+	held    engine.Holding         //
+	until   time.Time              // what is held is good until then, on this machine's monotonic clock
+	fed     time.Time              // when a worker last waited here
+	wants   []job.Partition        // asked for since the last tick
+	unfit   map[job.Partition]bool // nobody here serves what waits there
+}
+
+// New makes a keeper for a new server.
+func New(store engine.Owners, log *slog.Logger, cfg Config) *Keeper {
+	if cfg.TTL == 0 {
+		cfg.TTL = 5 * time.Second
+	}
+	if cfg.Change == nil {
+		cfg.Change = func() {}
+	}
+	k := &Keeper{store: store, log: log, cfg: cfg}
+	k.join()
+	return k
+}
+
+// join begins anew, as a server that nobody knows yet. mu is held, or nobody else has the keeper.
+func (k *Keeper) join() {
+	k.id, k.started = engine.ServerID(uuid.Must(uuid.NewV7())), time.Now().UTC().Truncate(time.Microsecond)
+	k.hold(nil)
+}
+
+// hold sets what is owned. mu is held.
+func (k *Keeper) hold(epochs map[job.Partition]int64) (changed bool) {
+	changed = !maps.Equal(epochs, k.held.Fence.Epochs) || k.held.Fence.Server != k.id
+	if changed {
+		k.held.Fence, k.held.Version = engine.Fence{Server: k.id, Epochs: epochs}, k.held.Version+1
+	}
+	return changed
+}
+
+// Holding is what the server owns now: nothing, if it could not attend in time.
+func (k *Keeper) Holding() engine.Holding {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Now().After(k.until) {
+		k.hold(nil)
+	}
+	return k.held
+}
+
+// Feed says whether workers wait here for executions.
+func (k *Keeper) Feed(hungry bool) {
+	if !hungry {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fed = time.Now()
+}
+
+// Want asks the owners of partitions for them, with the next tick.
+func (k *Keeper) Want(ps []job.Partition) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wants = ps
+}
+
+// Unfit names the partitions in which executions wait that only their owner may lease and nobody here serves.
+func (k *Keeper) Unfit(ps map[job.Partition]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unfit = ps
+}
+
+// Borrow asks for shares of limits.
+func (k *Keeper) Borrow(ctx context.Context, bs []engine.Share) ([]int, error) {
+	k.mu.Lock()
+	id := k.id
+	k.mu.Unlock()
+	return k.store.Borrow(ctx, id, bs)
+}
+
+// Tick attends once, and takes or hands on what the plan says.
+func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	k.mu.Lock()
+	s := engine.Server{ID: k.id, Host: k.cfg.Host, StartedAt: k.started, Hungry: time.Since(k.fed) < stayHungry && !k.fed.IsZero()}
+	wants, unfit := k.wants, k.unfit
+	k.wants = nil
+	k.mu.Unlock()
+	r, err := k.store.Attend(ctx, s, k.cfg.TTL)
+	if errors.Is(err, engine.ErrSession) {
+		k.log.Warn("this server missed its time; what it owned is others' now")
+		k.mu.Lock()
+		k.join()
+		k.mu.Unlock()
+		k.cfg.Change()
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	k.learn(r, began)
+	p := Plan(s.ID, r, unfit)
+	if len(p.Take) > 0 {
+		err = errors.Join(err, k.store.Take(ctx, s.ID, p.Take))
+	}
+	for to, ps := range p.Give {
+		err = errors.Join(err, k.store.Give(ctx, s.ID, to, ps))
+	}
+	if len(wants) > 0 {
+		err = errors.Join(err, k.store.Want(ctx, s.ID, wants))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(p.Take) > 0 || len(p.Give) > 0 {
+		if r, err = k.store.Attend(ctx, s, k.cfg.TTL); err != nil {
+			return 0, err
+		}
+		k.learn(r, began)
+	}
+	return attendEvery, nil
+}
+
+// learn takes in what an attendance that began at an instant said.
+func (k *Keeper) learn(r engine.Roster, began time.Time) {
+	hungry := map[engine.ServerID]bool{}
+	for _, s := range r.Servers {
+		hungry[s.ID] = s.Hungry
+	}
+	epochs, quiet := map[job.Partition]int64{}, map[job.Partition]bool{}
+	k.mu.Lock()
+	for _, p := range r.Partitions {
+		if p.Owner == k.id {
+			epochs[p.Part] = p.Epoch
+		} else if !hungry[p.Owner] {
+			quiet[p.Part] = true
+		}
+	}
+	changed := k.hold(epochs)
+	k.held.Quiet = quiet
+	k.until = began.Add(k.cfg.TTL - k.cfg.TTL/5)
+	n := len(epochs)
+	k.mu.Unlock()
+	if changed {
+		k.log.Info("partitions", "owned", n, "servers", len(r.Servers))
+		k.cfg.Change()
+	}
+}
+
+// Retire gives up all that the server owns.
+func (k *Keeper) Retire(ctx context.Context) error {
+	k.mu.Lock()
+	id := k.id
+	k.hold(nil)
+	k.until = time.Time{}
+	k.mu.Unlock()
+	return k.store.Retire(ctx, id)
+}
+
+// Moves is what a server is to do about partitions.
+type Moves struct {
+	Take []job.Partition
+	Give map[engine.ServerID][]job.Partition
+}
+
+// Plan says what a server is to do: all who plan over the same roster come to moves that agree. unfit are partitions of
+// its own that it cannot serve whole.
+func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool) Moves {
+	all := eligible(r.Servers)
+	rank := slices.Index(all, me)
+	owned := map[engine.ServerID][]job.Partition{}
+	var m Moves
+	free := 0
+	for _, p := range r.Partitions {
+		if p.Owner != (engine.ServerID{}) {
+			owned[p.Owner] = append(owned[p.Owner], p.Part)
+			continue
+		}
+		if rank >= 0 && free%len(all) == rank {
+			m.Take = append(m.Take, p.Part)
+		}
+		free++
+	}
+	give := func(to engine.ServerID, p job.Partition) {
+		if m.Give == nil {
+			m.Give = map[engine.ServerID][]job.Partition{}
+		}
+		m.Give[to] = append(m.Give[to], p)
+	}
+	mine := owned[me]
+	for _, p := range r.Partitions {
+		if p.Owner == me && p.Wanted != me && slices.Contains(all, p.Wanted) && (unfit[p.Part] || rank < 0) {
+			give(p.Wanted, p.Part)
+			mine = slices.DeleteFunc(slices.Clone(mine), func(x job.Partition) bool { return x == p.Part })
+		}
+	}
+	if free > 0 || len(all) == 0 || most(owned, all, me) != me {
+		return m // first what nobody owns; then one server at a time hands on what it has too much of
+	}
+	least := func() engine.ServerID {
+		to := all[0]
+		for _, s := range all {
+			if len(owned[s]) < len(owned[to]) {
+				to = s
+			}
+		}
+		return to
+	}
+	fair := len(r.Partitions) / len(all)
+	full := (len(r.Partitions) + len(all) - 1) / len(all) // where they do not divide evenly some have one more
+	for left := len(mine); left > 0; left-- {
+		to := least()
+		n := len(owned[to])
+		if to == me || rank >= 0 && !(left > fair && n < fair || left > full && n < full) {
+			break
+		}
+		give(to, mine[left-1])
+		owned[to] = append(owned[to], mine[left-1])
+	}
+	return m
+}
+
+// eligible are the servers that are to own partitions: those at which workers wait, or all.
+func eligible(all []engine.Server) []engine.ServerID {
+	var hungry, any []engine.ServerID
+	for _, s := range all {
+		any = append(any, s.ID)
+		if s.Hungry {
+			hungry = append(hungry, s.ID)
+		}
+	}
+	if len(hungry) == 0 {
+		hungry = any
+	}
+	slices.SortFunc(hungry, func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
+	return hungry
+}
+
+// most is the server that is to hand partitions on first: one that should own none, else the one that owns the most.
+func most(owned map[engine.ServerID][]job.Partition, all []engine.ServerID, me engine.ServerID) engine.ServerID {
+	best := me
+	for s, ps := range owned {
+		a, b := !slices.Contains(all, s), !slices.Contains(all, best)
+		switch {
+		case a != b:
+			if a {
+				best = s
+			}
+		case len(ps) > len(owned[best]) || len(ps) == len(owned[best]) && slices.Compare(s[:], best[:]) < 0:
+			best = s
+		}
+	}
+	return best
+}

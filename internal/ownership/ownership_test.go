@@ -1,0 +1,314 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// board is a store's part in ownership, in memory.
+type board struct {
+	mu      sync.Mutex
+	servers map[engine.ServerID]engine.Server
+	expires map[engine.ServerID]time.Time
+	gone    map[engine.ServerID]bool
+	parts   []engine.Partition
+	away    map[engine.ServerID]bool // cut off
+	moves   int
+}
+
+func newBoard() *board {
+	b := &board{servers: map[engine.ServerID]engine.Server{}, expires: map[engine.ServerID]time.Time{}, gone: map[engine.ServerID]bool{}, away: map[engine.ServerID]bool{}}
+	for p := range job.Partitions {
+		b.parts = append(b.parts, engine.Partition{Part: job.Partition(p)})
+	}
+	return b
+}
+
+var errAway = errors.New("away")
+
+func (b *board) alive(s engine.ServerID) bool { return !b.gone[s] && time.Now().Before(b.expires[s]) }
+
+func (b *board) Attend(_ context.Context, s engine.Server, ttl time.Duration) (engine.Roster, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away[s.ID] {
+		return engine.Roster{}, errAway
+	}
+	if _, known := b.servers[s.ID]; known && !b.alive(s.ID) {
+		b.gone[s.ID] = true
+		return engine.Roster{}, engine.ErrSession
+	}
+	b.servers[s.ID], b.expires[s.ID] = s, time.Now().Add(ttl)
+	var r engine.Roster
+	for id, x := range b.servers {
+		if b.alive(id) {
+			r.Servers = append(r.Servers, x)
+		}
+	}
+	slices.SortFunc(r.Servers, func(a, c engine.Server) int { return slices.Compare(a.ID[:], c.ID[:]) })
+	for _, p := range b.parts {
+		if !b.alive(p.Owner) {
+			p.Owner = engine.ServerID{}
+		}
+		r.Partitions = append(r.Partitions, p)
+	}
+	return r, nil
+}
+
+func (b *board) move(ps []job.Partition, to engine.ServerID, ok func(engine.Partition) bool) {
+	for _, p := range ps {
+		if x := &b.parts[p]; ok(*x) {
+			x.Owner, x.Wanted = to, engine.ServerID{}
+			x.Epoch++
+			b.moves++
+		}
+	}
+}
+
+func (b *board) Take(_ context.Context, s engine.ServerID, ps []job.Partition) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.move(ps, s, func(p engine.Partition) bool { return !b.alive(p.Owner) })
+	return nil
+}
+
+func (b *board) Give(_ context.Context, from, to engine.ServerID, ps []job.Partition) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.move(ps, to, func(p engine.Partition) bool { return p.Owner == from && b.alive(to) })
+	return nil
+}
+
+func (b *board) Want(_ context.Context, s engine.ServerID, ps []job.Partition) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range ps {
+		b.parts[p].Wanted = s
+	}
+	return nil
+}
+
+func (b *board) Retire(_ context.Context, s engine.ServerID) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone[s] = true
+	return nil
+}
+
+func (b *board) Borrow(context.Context, engine.ServerID, []engine.Share) ([]int, error) {
+	return nil, nil
+}
+
+// counts is how many partitions each server owns.
+func (b *board) counts() map[engine.ServerID]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[engine.ServerID]int{}
+	for _, p := range b.parts {
+		out[p.Owner]++
+	}
+	return out
+}
+
+func keeper(b *board) *Keeper { return New(b, slog.New(slog.DiscardHandler), Config{Host: "h"}) }
+
+func tick(t *testing.T, ks ...*Keeper) {
+	t.Helper()
+	for _, k := range ks {
+		if _, err := k.Tick(t.Context()); err != nil && !errors.Is(err, errAway) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rounds(t *testing.T, n int, ks ...*Keeper) {
+	t.Helper()
+	for range n {
+		tick(t, ks...)
+		<-time.After(attendEvery)
+	}
+}
+
+func TestAloneItOwnsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		k := keeper(b)
+		if h := k.Holding(); len(h.Fence.Epochs) != 0 {
+			t.Errorf("before it attends it owns %d", len(h.Fence.Epochs))
+		}
+		tick(t, k)
+		if h := k.Holding(); len(h.Fence.Epochs) != job.Partitions || h.Fence.Server != k.id {
+			t.Errorf("it owns %d", len(h.Fence.Epochs))
+		}
+	})
+}
+
+func TestServersShareEvenlyAndMoveLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		ks := []*Keeper{keeper(b)}
+		rounds(t, 2, ks...)
+		for n := 2; n <= 5; n++ {
+			ks = append(ks, keeper(b))
+			before := b.moves
+			rounds(t, 6, ks...)
+			for id, c := range b.counts() {
+				if c < job.Partitions/n || c > job.Partitions/n+1 {
+					t.Errorf("of %d servers %x owns %d", n, id[12:], c)
+				}
+			}
+			if moved := b.moves - before; moved > job.Partitions/n+n {
+				t.Errorf("%d moved when server %d came", moved, n)
+			}
+			before = b.moves
+			rounds(t, 5, ks...)
+			if b.moves != before {
+				t.Errorf("%d moved although nothing had changed", b.moves-before)
+			}
+		}
+	})
+}
+
+func TestADeadServersPartitionsMoveInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		x, y, z := keeper(b), keeper(b), keeper(b)
+		rounds(t, 5, x, y, z)
+		b.away[z.id] = true
+		began := time.Now()
+		for {
+			tick(t, x, y)
+			if c := b.counts(); c[z.id] == 0 && c[x.id]+c[y.id] == job.Partitions {
+				break
+			}
+			<-time.After(attendEvery)
+		}
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if h := z.Holding(); len(h.Fence.Epochs) != 0 {
+			t.Error("cut off, it still believes to own something")
+		}
+		b.away[z.id] = false
+		old := z.id
+		rounds(t, 5, x, y, z)
+		if z.id == old || len(z.Holding().Fence.Epochs) < 21 {
+			t.Errorf("back, it owns %d", len(z.Holding().Fence.Epochs))
+		}
+	})
+}
+
+func TestWhereWorkersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		x, y := keeper(b), keeper(b)
+		rounds(t, 4, x, y)
+		for range 10 {
+			y.Feed(true)
+			x.Feed(false)
+			rounds(t, 1, x, y)
+		}
+		if c := b.counts(); c[y.id] != job.Partitions {
+			t.Errorf("with workers at one server only it owns %d", c[y.id])
+		}
+		if h := x.Holding(); len(h.Quiet) != 0 {
+			t.Error("the other server's partitions are said to be quiet")
+		}
+		if h := y.Holding(); len(h.Quiet) != 0 {
+			t.Error("its own partitions are said to be quiet")
+		}
+		for range 10 {
+			x.Feed(true)
+			y.Feed(true)
+			rounds(t, 1, x, y)
+		}
+		if c := b.counts(); c[y.id] != job.Partitions/2 {
+			t.Errorf("with workers at both one owns %d", c[y.id])
+		}
+		x.Want([]job.Partition{b.parts[0].Part})
+		p := slices.IndexFunc(b.parts, func(p engine.Partition) bool { return p.Owner == y.id })
+		x.Want([]job.Partition{job.Partition(p)})
+		rounds(t, 2, x, y)
+		if b.parts[p].Owner != y.id {
+			t.Error("it gave away what it serves")
+		}
+		y.Unfit(map[job.Partition]bool{job.Partition(p): true})
+		x.Want([]job.Partition{job.Partition(p)})
+		rounds(t, 2, x, y)
+		if b.parts[p].Owner != x.id {
+			t.Error("it kept what it does not serve")
+		}
+	})
+}
+
+func TestRetiring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		x, y := keeper(b), keeper(b)
+		rounds(t, 4, x, y)
+		if err := x.Retire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h := x.Holding(); len(h.Fence.Epochs) != 0 {
+			t.Error("retired, it owns something")
+		}
+		tick(t, y)
+		if c := b.counts(); c[y.id] != job.Partitions {
+			t.Errorf("the other owns %d", c[y.id])
+		}
+	})
+}
+
+// Whatever the roster, what servers plan agrees: nothing is taken twice, and only what one owns is given.
+func TestPlansAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 6).Draw(t, "servers")
+		var r engine.Roster
+		for i := range n {
+			r.Servers = append(r.Servers, engine.Server{ID: engine.ServerID{byte(i + 1)}, Hungry: rapid.Bool().Draw(t, "hungry")})
+		}
+		for p := range job.Partitions {
+			owner := engine.ServerID{byte(rapid.IntRange(0, n).Draw(t, "owner"))}
+			wanted := engine.ServerID{byte(rapid.IntRange(0, n).Draw(t, "wanted"))}
+			r.Partitions = append(r.Partitions, engine.Partition{Part: job.Partition(p), Owner: owner, Wanted: wanted})
+		}
+		taken := map[job.Partition]bool{}
+		free := 0
+		for _, p := range r.Partitions {
+			if p.Owner == (engine.ServerID{}) {
+				free++
+			}
+		}
+		for _, s := range r.Servers {
+			unfit := map[job.Partition]bool{job.Partition(rapid.IntRange(0, 63).Draw(t, "unfit")): true}
+			m := Plan(s.ID, r, unfit)
+			for _, p := range m.Take {
+				if taken[p] || r.Partitions[p].Owner != (engine.ServerID{}) {
+					t.Fatalf("partition %d is taken twice, or from its owner", p)
+				}
+				taken[p] = true
+			}
+			for to, ps := range m.Give {
+				for _, p := range ps {
+					if r.Partitions[p].Owner != s.ID || to == s.ID {
+						t.Fatalf("partition %d is not its own to give, or stays", p)
+					}
+				}
+			}
+		}
+		if len(taken) != free {
+			t.Fatalf("%d of %d free partitions are taken", len(taken), free)
+		}
+	})
+}
