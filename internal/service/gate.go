@@ -18,12 +18,14 @@ type gate struct {
 
 	mu      sync.Mutex
 	waiting []*passage // guarded by mu
+	jobs    int        // guarded by mu: that those who wait carry
 	going   int        // guarded by mu: commits on their way
 }
 
 // passage is one creation on its way through the gate.
 type passage struct {
 	creation engine.Creation
+	since    time.Time
 	done     chan answer // of one
 }
 
@@ -32,22 +34,28 @@ type answer struct {
 	err     error
 }
 
+// What waits is bounded in number, in jobs and in time: where the store is slow, more is turned away at once, so that
+// results and beats, which share the store with at most two commits of a bounded size, are not held up.
 const (
-	maxShared  = 1000             // creations in a commit
-	maxWaiting = 10_000           // creations that wait; more are turned away, so that results and beats are not
-	maxGoing   = 2                // one is written while the next is made
-	patience   = 25 * time.Second // of a commit, which may carry ten thousand jobs
+	maxShared      = 1000             // creations in a commit …
+	maxSharedJobs  = MaxBatch         // … and jobs
+	maxWaiting     = 10_000           // creations that wait …
+	maxWaitingJobs = 5 * MaxBatch     // … the jobs they carry …
+	maxSince       = 5 * time.Second  // … and how long the first of them has
+	maxGoing       = 2                // one is written while the next is made
+	patience       = 25 * time.Second // of a commit, which may carry ten thousand jobs
 )
 
 // pass stores one creation. When ctx ends first, it may be stored or not.
 func (g *gate) pass(ctx context.Context, c engine.Creation) (engine.Created, error) {
-	p := &passage{creation: c, done: make(chan answer, 1)}
+	p := &passage{creation: c, since: time.Now(), done: make(chan answer, 1)}
 	g.mu.Lock()
-	if len(g.waiting) >= maxWaiting {
+	if n := len(g.waiting); n >= maxWaiting || n > 0 && (g.jobs+len(c.Jobs) > maxWaitingJobs || time.Since(g.waiting[0].since) > maxSince) {
 		g.mu.Unlock()
-		return engine.Created{}, fmt.Errorf("%d creations wait already: %w", maxWaiting, engine.ErrUnavailable)
+		return engine.Created{}, fmt.Errorf("%d creations wait already, the store is slow: %w", n, engine.ErrUnavailable)
 	}
 	g.waiting = append(g.waiting, p)
+	g.jobs += len(c.Jobs)
 	if g.going < maxGoing {
 		g.going++
 		go g.run()
@@ -65,7 +73,15 @@ func (g *gate) pass(ctx context.Context, c engine.Creation) (engine.Created, err
 func (g *gate) run() {
 	for {
 		g.mu.Lock()
-		n := min(len(g.waiting), maxShared)
+		n, jobs := 0, 0
+		for n < min(len(g.waiting), maxShared) {
+			more := len(g.waiting[n].creation.Jobs)
+			if n > 0 && jobs+more > maxSharedJobs {
+				break
+			}
+			n, jobs = n+1, jobs+more
+		}
+		g.jobs -= jobs
 		if n == 0 {
 			g.waiting = nil
 			g.going--
