@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
@@ -20,6 +21,7 @@ type phase struct {
 var phases = []phase{
 	{names: []string{"insert", "work"}, run: backlog},
 	{names: []string{"both"}, run: both},
+	{names: []string{"limits"}, run: limited},
 	{names: []string{"single"}, run: single},
 	{names: []string{"idle"}, run: idle},
 	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},
@@ -67,6 +69,47 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		return err
 	}
 	rep.BothPerS = perSecond(r.Ended(), began)
+	return nil
+}
+
+// customers is how many values the concurrency key of the phase limits takes.
+const customers = 1000
+
+// limited creates jobs of three tenants while they are worked off, all under limits that cost and do not bind: a concurrency
+// key with a thousand values, a rate and a number at once for each tenant.
+func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	system := everybody
+	all := []tenant.ID{system.Tenant}
+	for _, t := range []tenant.Tier{tenant.Pro, tenant.Free} {
+		made, _, err := r.Service.CreateTenant(ctx, system, "bench "+t.String(), t, service.Once[tenant.Tenant]{})
+		if err != nil {
+			return err
+		}
+		all = append(all, made.ID)
+	}
+	for _, t := range all {
+		l := job.Limit{Max: 1_000_000, Rate: job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}}
+		if err := r.Service.SetLimit(ctx, tenant.Principal{Tenant: t, Role: tenant.System}, l); err != nil {
+			return err
+		}
+	}
+	defer watch(o, "limits", o.Jobs, r.Ended)()
+	defer r.Work()()
+	began := time.Now()
+	err := each(ctx, len(all), len(all), func(ctx context.Context, i int) error {
+		n := o.Jobs / len(all)
+		if i == 0 {
+			n = o.Jobs - n*(len(all)-1)
+		}
+		return r.InsertEach(ctx, tenant.Principal{Tenant: all[i], Role: tenant.System}, n, func(k int) job.Definition { return keyed(o.Payload, k%customers) })
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := r.Wait(ctx); err != nil {
+		return err
+	}
+	rep.LimitsPerS = perSecond(r.Ended(), began)
 	return nil
 }
 

@@ -20,6 +20,7 @@ type Report struct {
 	InsertPerS   float64    `json:"insert_per_s,omitempty"`
 	WorkPerS     float64    `json:"work_per_s,omitempty"`
 	BothPerS     float64    `json:"both_per_s,omitempty"`
+	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
 	SinglePerS   float64    `json:"single_per_s,omitempty"`
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
@@ -102,6 +103,13 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 		if x.rate > 0 {
 			row(x.name, x.rate, "")
 		}
+	}
+	if r.LimitsPerS > 0 {
+		share := ""
+		if r.BothPerS > 0 {
+			share = fmt.Sprintf("%.0f %% of that without", 100*r.LimitsPerS/r.BothPerS)
+		}
+		row("the same under limits", r.LimitsPerS, share)
 	}
 	if q := r.SingleMS; q != nil {
 		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))

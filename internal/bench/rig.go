@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 	"github.com/carillon-jobs/carillon/worker"
@@ -54,20 +56,30 @@ func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
 		return nil, fmt.Errorf("read the store's clock: %w", err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	d := dispatch.New(store, clk, quiet, dispatch.Config{})
+	cfg := dispatch.Config{}
+	ticks := map[string]loop.Tick{}
+	shared, ok := store.(engine.Owners)
+	if ok {
+		k := ownership.New(shared, quiet, ownership.Config{Host: "bench"})
+		if _, err := k.Tick(ctx); err != nil {
+			return nil, fmt.Errorf("take the partitions: %w", err)
+		}
+		cfg.Owner, ticks["ownership"] = k, k.Tick
+	}
+	d := dispatch.New(store, clk, quiet, cfg)
 	reaper := &upkeep.Reaper{Store: store, Hint: d.Offer, Log: quiet, Poison: 3}
 	running, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { d.Run(running) })
-	for name, tick := range map[string]loop.Tick{
-		"reaper": reaper.Tick,
-		"tidier": (&upkeep.Tidier{Store: store}).Tick,
-		"clock":  func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
-	} {
+	ticks["reaper"], ticks["tidier"] = reaper.Tick, (&upkeep.Tidier{Store: store}).Tick
+	ticks["watchdog"] = (&upkeep.Watchdog{Store: store, Clock: clk, Hint: d.Offer, Log: quiet}).Tick
+	ticks["expirer"] = (&upkeep.Expirer{Store: store, Log: quiet}).Tick
+	ticks["clock"] = func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) }
+	for name, tick := range ticks {
 		wg.Go(func() { loop.Run(running, quiet, name, nil, tick) })
 	}
 	return &Rig{
-		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer}),
+		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
 		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(),
 		stop: func() { cancel(); wg.Wait() },
 	}, nil
@@ -83,6 +95,15 @@ func definition(payload int) job.Definition {
 	}
 }
 
+// keyed is the definition of a job that is one of a customer's, who has at most some run at once.
+func keyed(payload, customer int) job.Definition {
+	d := definition(payload)
+	head := fmt.Sprintf(`{"customer": %d, "text": "`, customer)
+	d.Payload = []byte(head + strings.Repeat("x", max(0, payload-len(head)-2)) + `"}`)
+	d.ConcurrencyKey, d.MaxConcurrent = "payload.customer", 100
+	return d
+}
+
 // Payload is so many bytes of JSON; nil for none.
 func Payload(n int) []byte {
 	switch n {
@@ -96,9 +117,17 @@ func Payload(n int) []byte {
 
 // Insert creates n jobs in batches.
 func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
+	return r.InsertEach(ctx, p, n, func(int) job.Definition { return r.def })
+}
+
+// InsertEach creates n jobs in batches, the i-th as it is defined.
+func (r *Rig) InsertEach(ctx context.Context, p tenant.Principal, n int, def func(i int) job.Definition) error {
 	batch := r.load.Batch
 	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, i int) error {
-		defs := slices.Repeat([]job.Definition{r.def}, min(batch, n-i*batch))
+		defs := make([]job.Definition, min(batch, n-i*batch))
+		for k := range defs {
+			defs[k] = def(i*batch + k)
+		}
 		all, _, err := r.Service.CreateJobs(ctx, p, defs, service.Once[[]service.NewJob]{})
 		if err == nil {
 			r.ledger.accept(p.Tenant, all...)
