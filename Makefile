@@ -4,6 +4,8 @@ SHELL := bash
 MODULE  := github.com/carillon-jobs/carillon
 VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 20s
+SEEDS   ?= 20000
+FIRST   ?= 1
 ARGS    ?=
 
 # The versions of the tools are part of what a run of them means, so they are fixed.
@@ -14,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers and bench-cron.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers, bench-cron and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -49,10 +51,17 @@ bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
+.PHONY: sim
+sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
+	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: faults-all
+faults-all: need-go ## Run every failpoint and action on both stores (make test runs a slice)
+	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
 
 .PHONY: fmt
 fmt: need-go ## Format the Go code (gofumpt)

@@ -35,32 +35,35 @@ var table = map[string]rule{
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
 	"internal/clock":      {why: "a leaf"},
+	"internal/failpoint":  {why: "a leaf: every part may be made to fail"},
 	"internal/loop":       {why: "a leaf"},
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
 	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp"}, why: "the suite knows the port, never an engine"},
-	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
-	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
-	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
-	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/loop"}, why: "roles meet in the store, not in each other"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/upkeep":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
 
 	"client":            {why: "public: what travels, and nothing of how the server works"},
-	"worker":            {ours: []string{"client"}, why: "public: a worker runs in other people's processes"},
-	"internal/executor": {ours: []string{"client", "worker"}, why: "it runs attempts as any worker does"},
+	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
+	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},
 
 	"internal/api": {
 		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
+	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
+	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
 		ours: []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
@@ -73,10 +76,6 @@ var table = map[string]rule{
 	"test/bench": {
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
 		why: "it measures the parts, and beside them the bare drivers",
-	},
-	"test/cronbench": {
-		ours: []string{"internal/core/schedule"}, others: []string{"github.com/robfig/cron/v3"},
-		why: "a module of its own: the product does not depend on what its cron is compared with",
 	},
 }
 

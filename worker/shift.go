@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // shift is the life of one session.
@@ -28,7 +31,8 @@ type shift struct {
 
 	giveBack chan struct{} // something is owed
 	mu       sync.Mutex
-	owed     []client.Held // guarded by mu: attempts that did not start and are to be handed back
+	owed     []client.Held            // guarded by mu: attempts that did not start and are to be handed back
+	untold   map[client.Held]struct{} // guarded by mu: attempts that have ended, which the server has not yet answered for
 
 	answered atomic.Pointer[time.Time] // when the last beat that was answered was sent, on the monotonic clock
 }
@@ -36,7 +40,7 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead)}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
 	if p.drained.Load() {
 		h.retire()
@@ -144,6 +148,9 @@ func (h *shift) claim(ctx context.Context) {
 			continue
 		}
 		as, err := h.p.src.Claim(ctx, h.session, n)
+		if len(as) > 0 && err == nil {
+			err = failpoint.Hit("worker.afterClaim")
+		}
 		switch {
 		case errors.Is(err, ErrSession):
 			h.end(err)
@@ -227,7 +234,11 @@ func (h *shift) beat(ctx context.Context) {
 		soon, last = nil, asked
 		call, cancel := context.WithTimeout(ctx, every)
 		held, told := h.held()
-		orders, err := h.p.src.Beat(call, h.session, client.Beat{Executions: held, Draining: h.draining.Load()})
+		err := failpoint.Hit("worker.beforeHeartbeat")
+		var orders client.Orders
+		if err == nil {
+			orders, err = h.p.src.Beat(call, h.session, client.Beat{Executions: held, Draining: h.draining.Load()})
+		}
 		cancel()
 		switch {
 		case errors.Is(err, ErrSession):
@@ -263,7 +274,8 @@ func (h *shift) held() (held []client.Held, told func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held, told = h.desk.held()
-	return append(held, h.owed...), told
+	held = append(held, h.owed...)
+	return slices.AppendSeq(held, maps.Keys(h.untold)), told
 }
 
 // silent is how long ago the last answered beat was sent.
@@ -290,6 +302,9 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
 		return // the server has the execution back, or is about to be given it
 	}
+	h.mu.Lock()
+	h.untold[client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}] = struct{}{}
+	h.mu.Unlock()
 	h.results <- out
 }
 
@@ -301,7 +316,14 @@ func (h *shift) protect(ctx context.Context, a client.Attempt) (out client.Outco
 			out = client.Outcome{Status: client.Failed, Retryable: true, Error: &client.Error{Type: "PANIC", Message: fmt.Sprint(p)}}
 		}
 	}()
-	return h.p.exec.Execute(ctx, a)
+	if err := failpoint.Hit("worker.beforeEffect"); err != nil {
+		panic(err)
+	}
+	out = h.p.exec.Execute(ctx, a)
+	if err := failpoint.Hit("worker.afterEffectBeforeComplete"); err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // report passes outcomes on in batches until there are no more: whatever ended while one batch was on its way is the next.
@@ -330,8 +352,12 @@ func (h *shift) deliver(batch []client.Outcome) {
 	for fails := 0; !h.ended(); {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		vs, err := h.p.src.Report(ctx, h.session, batch)
+		if err == nil {
+			err = failpoint.Hit("worker.afterCompleteBeforeAck")
+		}
 		cancel()
 		if err == nil {
+			h.told(batch)
 			for _, v := range vs {
 				if v.Verdict == client.Refused {
 					h.p.log.Warn("a result was refused", "execution", v.ExecutionID, "reason", v.Reason)
@@ -353,6 +379,15 @@ func (h *shift) deliver(batch []client.Outcome) {
 		case <-t.C:
 		}
 		t.Stop()
+	}
+}
+
+// told notes that the server has answered for a batch.
+func (h *shift) told(batch []client.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range batch {
+		delete(h.untold, client.Held{ExecutionID: o.ExecutionID, FencingToken: o.FencingToken})
 	}
 }
 
@@ -393,6 +428,9 @@ func (h *shift) release() {
 func (h *shift) finish() {
 	h.owe(h.desk.waiting(0))
 	h.release() // what this does not reach, leaving will
+	if err := failpoint.Hit("shutdown.midDrain"); err != nil {
+		h.end(err)
+	}
 	late := time.NewTimer(h.p.cfg.Drain)
 	defer late.Stop()
 	for h.desk.busy() > 0 {

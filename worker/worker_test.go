@@ -36,6 +36,7 @@ type fakeServer struct {
 	draining    bool
 	progress    []client.Progress // as told in beats
 	beatTimes   []time.Time
+	named       []client.Held // by the last beat
 }
 
 func newServer(n int) *fakeServer {
@@ -97,6 +98,7 @@ func (s *fakeServer) Beat(_ context.Context, _ client.Session, b client.Beat) (c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
+	s.named = b.Executions
 	s.draining = s.draining || b.Draining
 	s.beatTimes = append(s.beatTimes, time.Now())
 	for _, h := range b.Executions {
@@ -460,6 +462,28 @@ func TestReportsUntilAnswered(t *testing.T) {
 		stop()
 		if len(s.outcomes) != 20 {
 			t.Errorf("%d ended", len(s.outcomes))
+		}
+	})
+}
+
+// What has ended is named by the beats until the server has answered for it: it would be given to another otherwise.
+func TestBeatsNameWhatIsNotYetReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(5)
+		s.reportErrs = 15 // of two seconds each, most of them
+		stop := start(s, takes(time.Millisecond), Config{Slots: 5})
+		defer stop()
+		<-time.After(11 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.named) != 5 || len(s.outcomes) != 0 {
+			t.Errorf("%d are named, %d reported", len(s.named), len(s.outcomes))
+		}
+		s.mu.Unlock()
+		<-time.After(30 * time.Second)
+		s.mu.Lock()
+		if len(s.named) != 0 || len(s.outcomes) != 5 {
+			t.Errorf("later %d are named, %d reported", len(s.named), len(s.outcomes))
 		}
 	})
 }

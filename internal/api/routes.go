@@ -176,7 +176,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Keep the session alive, and hear what to stop",
-			detail: "Renews every lease of the session. Name what is held, with the progress that is new. drain: claim no more, finish what is held, go on beating.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
+			detail: "Renews every lease of the session. Name all that is held, with the progress that is new, also what has ended until its report is answered: what is not named for lease_seconds is given to others. drain: claim no more, finish what is held, go on beating.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",
@@ -196,7 +196,7 @@ func (s *Server) table() []route {
 			status: 200, answer: of[health](), handle: s.healthz,
 		},
 		{
-			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, are the migrations current?",
+			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, has it room, are the migrations current?",
 			status: 200, answer: of[health](), handle: s.readyz,
 		},
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
@@ -224,7 +224,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	defer cancel()
 	if err := s.cfg.Ready(ctx); err != nil {
 		s.log.Warn("not ready", "error", err)
-		return refuse(503, "not_ready", "The store is not reachable, or its migrations are not current.")
+		return refuse(503, "not_ready", "The store is not reachable, has no room left, or its migrations are not current.")
 	}
 	return reply(w, 200, health{"ready", s.cfg.Version})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
@@ -43,10 +44,14 @@ type Options struct {
 	Demo   bool // add sample jobs and their target
 	Out    io.Writer
 	Logger *slog.Logger
+	Wrap   func(engine.Store) engine.Store // nil: none; tests put a store that misbehaves around the real one
 }
 
 // Run serves until ctx ends, drains, and returns when all is stopped.
 func Run(ctx context.Context, o Options) error {
+	if err := arm(); err != nil {
+		return err
+	}
 	r := &running{Options: o, log: o.Logger}
 	defer r.stop()
 	if err := r.start(ctx); err != nil {
@@ -59,6 +64,15 @@ func Run(ctx context.Context, o Options) error {
 	case err := <-r.failed:
 		return err
 	}
+}
+
+// arm sets the failpoints of a build that has them.
+func arm() error {
+	spec := os.Getenv(failpoint.Variable)
+	if err := failpoint.Arm(spec); err != nil {
+		return config.Mistakes{{Key: "failpoints", Value: spec, Want: err.Error(), From: "environment " + failpoint.Variable}}
+	}
+	return nil
 }
 
 // running is a process: what it has started, in order.
@@ -138,6 +152,9 @@ func (r *running) start(ctx context.Context) error {
 	r.onStop("store", store.Close)
 	if err := store.Migrate(ctx); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	if r.Wrap != nil {
+		store = r.Wrap(store)
 	}
 	clk := clock.NewTracked(store.Now)
 	if err := clk.Refresh(ctx); err != nil {

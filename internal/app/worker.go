@@ -27,6 +27,9 @@ type WorkerOptions struct {
 
 // RunWorker works for servers elsewhere until ctx ends, drains, and returns when all is stopped.
 func RunWorker(ctx context.Context, o WorkerOptions) error {
+	if err := arm(); err != nil {
+		return err
+	}
 	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1)}
 	defer r.stop()
 	ln, err := net.Listen("tcp", o.Config.Listen)

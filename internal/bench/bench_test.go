@@ -108,8 +108,8 @@ func (b broken) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return vs, nil
 }
 
-func (b broken) Lease(ctx context.Context, gs []engine.Grant) ([]job.Attempt, error) {
-	as, err := b.Store.Lease(ctx, gs)
+func (b broken) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	as, err := b.Store.Lease(ctx, gs, f)
 	if err == nil && b.lease != nil {
 		as = b.lease(as)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // matcher brings claims and executions together. One goroutine runs it.
@@ -296,6 +297,9 @@ func (m *matcher) lease(ctx context.Context) error {
 		}
 	}()
 	as, err := m.d.store.Lease(ctx, grants(gs), m.fence(gs))
+	if err == nil {
+		err = failpoint.Hit("claim.afterCommitBeforeReply")
+	}
 	answered = true
 	if err != nil {
 		m.fail(gs, err)

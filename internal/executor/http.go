@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 const (
@@ -47,6 +48,9 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 			return failed(typeInternal, false, err.Error())
 		}
 		resp, err := e.transport.RoundTrip(req)
+		if err == nil {
+			err = failpoint.Hit("worker.duringEffect")
+		}
 		if err != nil {
 			return c.unanswered(ctx, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // Config is what a scheduler may be told.
@@ -68,6 +69,9 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	ready, err := s.store.Fire(ctx, fs)
+	if err == nil {
+		err = failpoint.Hit("sched.afterCommitBeforeNotify")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("fire %d jobs: %w", len(fs), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/expression"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // NewJob is a created job and, where it fires at once, its execution.
@@ -111,7 +112,13 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 			return made, nil, nil
 		}
 		c.Idempotency = once.with(made, d.at)
+		if err := failpoint.Hit("api.beforeTx"); err != nil {
+			return nil, nil, err
+		}
 		out, err := s.gate.pass(ctx, c)
+		if err == nil {
+			err = failpoint.Hit("api.afterCommitBeforeReply")
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("create jobs: %w", err)
 		}
@@ -236,7 +243,13 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 		return t, nil, err
 	}
 	defer leave()
+	if err := failpoint.Hit("api.beforeTx"); err != nil {
+		return t, nil, err
+	}
 	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))
+	if err == nil {
+		err = failpoint.Hit("api.afterCommitBeforeReply")
+	}
 	if err != nil {
 		return t, nil, fmt.Errorf("trigger: %w", err)
 	}

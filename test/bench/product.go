@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/bench"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -68,7 +69,7 @@ func beat(ctx context.Context, x *bench.Rig, w job.WorkerID) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if _, err := x.Dispatch.Beat(ctx, w, nil, false); err != nil && ctx.Err() == nil {
+			if _, err := x.Dispatch.Beat(ctx, w, dispatch.Sign{}); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

@@ -25,9 +25,9 @@ type Faults struct {
 // Faulty is a store that misbehaves. Migrate, Describe and Close are left alone.
 type Faulty struct {
 	engine.Store
-	faults Faults
 
 	mu       sync.Mutex
+	faults   Faults         // guarded by mu
 	rng      *rand.Rand     // guarded by mu
 	injected map[string]int // guarded by mu: method and kind → how many
 }
@@ -48,31 +48,41 @@ func (f *Faulty) Injected() map[string]int {
 	return out
 }
 
-func (f *Faulty) roll(method string) (before, after, slow bool) {
-	if f.faults.Only != "" && f.faults.Only != method {
-		return false, false, false
-	}
+// Set changes how the store misbehaves from now on; the seed stays.
+func (f *Faulty) Set(x Faults) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.faults = x
+}
+
+func (f *Faulty) roll(method string) (before, after bool, delay time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faults.Only != "" && f.faults.Only != method {
+		return false, false, 0
+	}
 	before = f.rng.Float64() < f.faults.Before
 	after = !before && f.rng.Float64() < f.faults.After
-	slow = f.rng.Float64() < f.faults.Slow
+	slow := f.rng.Float64() < f.faults.Slow
+	if slow {
+		delay = f.faults.Delay
+	}
 	for kind, hit := range map[string]bool{"before": before, "after": after, "slow": slow} {
 		if hit {
 			f.injected[method+" "+kind]++
 		}
 	}
-	return before, after, slow
+	return before, after, delay
 }
 
 func disturb[T any](ctx context.Context, f *Faulty, method string, call func() (T, error)) (T, error) {
 	var zero T
-	before, after, slow := f.roll(method)
-	if slow {
+	before, after, delay := f.roll(method)
+	if delay > 0 {
 		select {
 		case <-ctx.Done():
 			return zero, ctx.Err()
-		case <-time.After(f.faults.Delay):
+		case <-time.After(delay):
 		}
 	}
 	if before {

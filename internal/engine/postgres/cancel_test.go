@@ -48,7 +48,7 @@ func TestNothingComesBackThatIsBeingCancelled(t *testing.T) {
 				exec(t, mine, "UPDATE sessions SET deposed = true")
 			}
 			exec(t, mine, "BEGIN")
-			exec(t, mine, askSQL, [16]byte(a.Execution), stopped)
+			exec(t, mine, askSQL, [16]byte(a.Execution), stopped, "stopped")
 			got := make(chan error)
 			go func() { got <- end(t, s, w, a) }()
 			untilOneWaits(t, direct(t, s))

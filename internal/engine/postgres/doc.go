@@ -10,6 +10,12 @@
 // fire of a one-off job, which statistics find in executions; one that fails for
 // good becomes a dead letter there. A cancel of what runs marks its row, for
 // whoever ends the lease, and leaves an order, which the worker's next beat finds.
+// What neither the row nor the attempts of an execution tell is a row of events,
+// written by the statement that makes it happen.
+//
+// A unique key is guarded by an index over live (unique.go). Servers that share
+// the database divide its partitions (owners.go); a lease that names a fence locks
+// their rows, and only then anything depends on them.
 //
 // There are two pools of connections: the hot one, for everything between
 // creating a job and finishing it, whose plans do not depend on statistics

@@ -11,11 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // The SQLSTATEs on which this package decides.
@@ -25,6 +27,7 @@ const (
 	uniqueViolation      = "23505"
 	checkViolation       = "23514" // also: no partition for the row
 	undefinedTable       = "42P01"
+	diskFull             = "53100"
 	lockNotAvailable     = "55P03"
 	adminShutdown        = "57P01"
 	crashShutdown        = "57P02"
@@ -34,7 +37,11 @@ const retries = 3
 
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
 func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.hot, false, doing, f)
+	err := run(ctx, s.hot, false, doing, f)
+	if isCode(err, diskFull) {
+		s.full.Store(true)
+	}
+	return err
 }
 
 // ask runs f, which only reads, on a connection of the hot path.
@@ -69,6 +76,19 @@ func run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f fu
 		case <-time.After(time.Duration((1 + rand.Float64()) * float64(int(5*time.Millisecond)<<try))):
 		}
 	}
+}
+
+// hitting runs f, one statement that commits by itself, so that a failpoint is hit before its commit.
+func hitting(ctx context.Context, c *pgx.Conn, name string, f func() error) error {
+	if !failpoint.On {
+		return f()
+	}
+	return pgx.BeginFunc(ctx, c, func(pgx.Tx) error {
+		if err := f(); err != nil {
+			return err
+		}
+		return failpoint.Hit(name)
+	})
 }
 
 // dropped reports whether the connection ended, by the server's word or without one.

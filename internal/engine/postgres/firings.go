@@ -126,13 +126,15 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 	sql, args := fireArgs(fs)
 	var out []job.Ready
 	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() (err error) {
-			for range races {
-				if out, err = collectReady(c.Query(ctx, sql, args...)); !isHeld(err) {
-					return err
+		return hitting(ctx, c.Conn(), "sched.afterInsertBeforeCommit", func() error {
+			return withDays(ctx, c, func() (err error) {
+				for range races {
+					if out, err = collectReady(c.Query(ctx, sql, args...)); !isHeld(err) {
+						return err
+					}
 				}
-			}
-			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
+				return fmt.Errorf("%w: %w", engine.ErrConflict, err)
+			})
 		})
 	})
 	return out, err

@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // insert stores the chosen creations and fails if anything of them exists.
@@ -35,13 +36,19 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		}
 		js.queue(q)
 		es.queue(q)
-		return send(ctx, c, q)
+		if tx != nil {
+			return send(ctx, c, q)
+		}
+		return hitting(ctx, c, "api.beforeCommit", func() error { return send(ctx, c, q) })
 	case tx == nil:
 		return pgx.BeginFunc(ctx, c, func(pgx.Tx) error {
 			if err := send(ctx, c, q); err != nil {
 				return err
 			}
-			return b.copy(ctx, c)
+			if err := b.copy(ctx, c); err != nil {
+				return err
+			}
+			return failpoint.Hit("api.beforeCommit")
 		})
 	}
 	return b.copy(ctx, c)

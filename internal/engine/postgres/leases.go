@@ -190,11 +190,15 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 	}
 	var out []job.Attempt
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, sql, args...)
-		if err != nil {
+		err := hitting(ctx, c.Conn(), "claim.beforeCommit", func() error {
+			rows, err := c.Query(ctx, sql, args...)
+			if err != nil {
+				return err
+			}
+			out, err = collectAttempts(rows, len(wishes), places)
 			return err
-		}
-		if out, err = collectAttempts(rows, len(wishes), places); err != nil || len(out) > 0 {
+		})
+		if err != nil || len(out) > 0 {
 			return err
 		}
 		var alive bool

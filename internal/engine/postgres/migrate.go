@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 //go:embed migrations/*.sql
@@ -100,6 +101,9 @@ func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		// A step is many statements, which only the simple protocol takes at once.
 		if _, err := c.PgConn().Exec(ctx, m.SQL).ReadAll(); err != nil {
+			return err
+		}
+		if err := failpoint.Hit("migrate.midStep"); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum) VALUES ($1, $2, $3)", m.Version, m.Name, m.Sum)

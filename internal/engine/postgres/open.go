@@ -34,11 +34,14 @@ type Store struct {
 	about     string
 	name      string      // what it signs its notifications with
 	ready     atomic.Bool // the schema was found to be this version's
+	full      atomic.Bool // a write found no room on the disk, and none has since
 	// swept is the token up to which Tidy has looked at the directory: leases that
 	// are held for long must not keep it from those behind them.
 	swept atomic.Int64
 	// walked is the execution up to which it has looked for what a deletion left behind.
 	walked atomic.Pointer[[16]byte]
+	// drawn is the bucket up to which it has looked for full ones.
+	drawn atomic.Pointer[string]
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -167,8 +170,15 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// Ping reports whether the server answers and the schema is this version's.
+// Ping reports whether the server answers and the schema is this version's, and, after a write that found no room on
+// the disk, whether there is room again.
 func (s *Store) Ping(ctx context.Context) error {
+	if s.full.Load() {
+		if err := s.write(ctx, "ping", room); err != nil {
+			return err
+		}
+		s.full.Store(false)
+	}
 	return s.ask(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
 		if s.ready.Load() {
 			_, err := c.Exec(ctx, "SELECT 1")
@@ -188,6 +198,17 @@ func (s *Store) Ping(ctx context.Context) error {
 		s.ready.Store(true)
 		return nil
 	})
+}
+
+// room fails if there is no room for a megabyte. It leaves nothing behind.
+func room(ctx context.Context, c *pgxpool.Conn) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx))
+	_, err = tx.Exec(ctx, "CREATE TEMP TABLE carillon_room AS SELECT gen_random_uuid() FROM generate_series(1, 25000)")
+	return err
 }
 
 // Close ends all connections, after what they are doing.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 const (
@@ -71,6 +72,9 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 				leases, endings, err := dead(ctx, tx, limit)
 				if err != nil || len(leases.cells) == 0 {
+					return err
+				}
+				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 					return err
 				}
 				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}

@@ -396,3 +396,18 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 		}
 	}
 }
+
+// After a write that found no room, a ping looks for some, and leaves nothing behind.
+func TestPingLooksForRoom(t *testing.T) {
+	s := fresh(t)
+	s.full.Store(true)
+	for range 2 {
+		if err := s.Ping(t.Context()); err != nil || s.full.Load() {
+			t.Errorf("got %v, full: %v", err, s.full.Load())
+		}
+	}
+	err := s.write(t.Context(), "write", func(context.Context, *pgxpool.Conn) error { return &pgconn.PgError{Code: diskFull} })
+	if !errors.Is(err, engine.ErrUnavailable) || !s.full.Load() {
+		t.Errorf("got %v, full: %v", err, s.full.Load())
+	}
+}

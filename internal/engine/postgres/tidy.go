@@ -13,6 +13,8 @@ const (
 	tidiedOrders   = 5_000
 	tidiedLeases   = 100 // each of up to a thousand executions or so
 	tidiedLive     = 2_000
+	tidiedBuckets  = 2_000
+	tidiedOps      = 1_000
 )
 
 const (
@@ -64,9 +66,21 @@ const (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
 		SELECT count(*), (SELECT id FROM seen ORDER BY id DESC LIMIT 1) FROM seen`
+	// A bucket that is full is like one that is not there. A minute, so that who draws by an earlier clock finds it full, too.
+	tidyBucketsSQL = `
+		WITH seen AS MATERIALIZED (
+			SELECT bucket, full_us FROM buckets WHERE bucket > $1 ORDER BY bucket LIMIT $2
+		), full_again AS (
+			DELETE FROM buckets b USING seen s WHERE b.bucket = ANY (ARRAY[s.bucket]) AND s.full_us < ` + longAgo + ` AND b.full_us < ` + longAgo + `
+		)
+		SELECT count(*), max(bucket) FROM seen`
+	longAgo           = `(extract(epoch FROM now() - interval '1 minute') * 1000000)::int8`
+	tidyOperationsSQL = `
+		DELETE FROM operations WHERE id = ANY (ARRAY(
+			SELECT id FROM operations WHERE finished_at IS NOT NULL AND finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Tidy drops expired idempotency keys, ended sessions, orders that are over and finished leases, ends
+// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations and full buckets, ends
 // what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -98,6 +112,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err := s.tidyLive(ctx, c); err != nil {
 			return err
 		}
+		if err := s.tidyBuckets(ctx, c); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, tidyOperationsSQL, tidiedOps); err != nil {
+			return err
+		}
 		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
 		return nil
 	})
@@ -118,5 +138,23 @@ func (s *Store) tidyLive(ctx context.Context, c *pgxpool.Conn) error {
 		last = [16]byte{} // from the start, next time
 	}
 	s.walked.Store(&last)
+	return nil
+}
+
+// tidyBuckets looks at a part of the buckets, and at the next one the next time.
+func (s *Store) tidyBuckets(ctx context.Context, c *pgxpool.Conn) error {
+	var from string
+	if p := s.drawn.Load(); p != nil {
+		from = *p
+	}
+	var seen int
+	var last text
+	if err := c.QueryRow(ctx, tidyBucketsSQL, from, tidiedBuckets).Scan(&seen, &last); err != nil {
+		return err
+	}
+	if seen < tidiedBuckets {
+		last = "" // from the start, next time
+	}
+	s.drawn.Store((*string)(&last))
 	return nil
 }

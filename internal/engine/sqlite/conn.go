@@ -92,7 +92,11 @@ func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration
 		return translate(ctx, doing, err)
 	}
 	defer func() { pool <- c }() // which has room: c came from it
-	return translate(ctx, doing, c.transact(ctx, begin, f))
+	err = c.transact(ctx, begin, f)
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull {
+		s.full.Store(true)
+	}
+	return translate(ctx, doing, err)
 }
 
 // take waits for a connection.

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // CreateJobs stores each creation whole or not at all, and answers in their order.
@@ -25,7 +26,7 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 				return err
 			}
 		}
-		return nil
+		return failpoint.Hit("api.beforeCommit")
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 const (
@@ -66,7 +67,10 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 				}
 			}
 		}
-		return h.tally()
+		if err := h.tally(); err != nil {
+			return err
+		}
+		return failpoint.Hit("sched.afterInsertBeforeCommit")
 	})
 	if err != nil {
 		return nil, err

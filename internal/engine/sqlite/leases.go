@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 const (
@@ -164,7 +165,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, _ engine.Fence) ([
 		if alive == 0 {
 			return engine.ErrSession
 		}
-		return nil
+		return failpoint.Hit("claim.beforeCommit")
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 //go:embed migrations/*.sql
@@ -72,7 +73,10 @@ func (s *Store) apply(c *conn, m engine.Migration) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	return sqlitex.ExecuteScript(c.Conn, m.SQL, nil)
+	if err := sqlitex.ExecuteScript(c.Conn, m.SQL, nil); err != nil {
+		return err
+	}
+	return failpoint.Hit("migrate.midStep")
 }
 
 // schemaVersion is how many steps the file has had, and how many there are.

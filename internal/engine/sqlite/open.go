@@ -38,6 +38,7 @@ type Store struct {
 	writer  chan *conn // holds the connection that writes, while nobody does
 	readers chan *conn
 	ready   atomic.Bool // the schema is this version's
+	full    atomic.Bool // a write found no room on the disk, and none has since
 
 	closing sync.Once
 	closed  chan struct{}
@@ -226,8 +227,15 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Ping reports whether the file is where it was opened, answers and has this version's schema.
+// Ping reports whether the file is where it was opened, answers and has this version's schema, and, after a write
+// that found no room on the disk, whether there is room again.
 func (s *Store) Ping(ctx context.Context) error {
+	if s.full.Load() {
+		if err := room(s.path); err != nil {
+			return fmt.Errorf("ping: %w: the disk is full: %w", engine.ErrUnavailable, err)
+		}
+		s.full.Store(false)
+	}
 	return s.run(ctx, s.readers, readPatience, "ping", "BEGIN", func(c *conn) error {
 		if err := s.watch.check(); err != nil {
 			return err
@@ -242,6 +250,16 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: it has %d migrations of %d; start this version of carillon once; it brings the schema up to date", engine.ErrSchema, has, want)
 	})
+}
+
+// room fails if there is no room beside the file for what an ordinary write takes.
+func room(path string) error {
+	path += ".room" // one name, so that a crash leaves one file at the most
+	err := os.WriteFile(path, make([]byte, 256<<10), 0o600)
+	if gone := os.Remove(path); err == nil && !errors.Is(gone, fs.ErrNotExist) { // two may look at once
+		err = gone
+	}
+	return err
 }
 
 // Close waits for what is being done, folds the log into the file and lets go of

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // grant is a row of the directory: what a session was given under a token.
@@ -118,6 +119,12 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+		if len(dead) == 0 {
+			return nil
+		}
+		if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 			return err
 		}
 		h := newHistory(c, now)

@@ -265,10 +265,16 @@ func TestFullDisk(t *testing.T) {
 	if _, err := s.CreateJobs(t.Context(), []engine.Creation{c}); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "the disk is full") {
 		t.Fatalf("got %v, want ErrUnavailable and why", err)
 	}
+	if !s.full.Load() {
+		t.Error("a ping would not look for room")
+	}
 	if p, err := s.FindJobs(t.Context(), engine.JobFilter{Tenant: tenant.Default}, engine.Page{Limit: 1}); err != nil || p.Total.Count != 0 {
 		t.Errorf("%+v are stored, %v; want none", p.Total, err)
 	}
 	limit("1000000")
+	if err := s.Ping(t.Context()); err != nil || s.full.Load() {
+		t.Errorf("with room again: %v", err)
+	}
 	store(t, s, c)
 }
 

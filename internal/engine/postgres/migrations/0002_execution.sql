@@ -64,6 +64,7 @@ CREATE TABLE operations (
 );
 CREATE INDEX operations_tenant ON operations (tenant, created_at, id);
 CREATE INDEX operations_running ON operations (updated_at) WHERE finished_at IS NULL;
+CREATE INDEX operations_finished ON operations (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Limits over a tenant (queue '') and its queues.
 CREATE TABLE limits (
@@ -77,12 +78,11 @@ CREATE TABLE limits (
 );
 
 -- Buckets that rates are drawn from: full_us is when, in microseconds since 1970,
--- the bucket would be full again.
+-- the bucket would be full again. It changes with each draw, and no index may name it.
 CREATE TABLE buckets (
 	full_us bigint NOT NULL,
 	bucket  text COLLATE "C" PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX buckets_age ON buckets (full_us);
 
 -- Servers over this database, and which of them owns which partition. expires_at
 -- is written each second; the rows of partitions only when one moves, since leases
@@ -103,7 +103,8 @@ CREATE TABLE partitions (
 ) WITH (fillfactor = 50);
 INSERT INTO partitions (part) SELECT generate_series(0, 63);
 
--- How much of a limit on what runs at once each server has for itself.
+-- How much of a limit on what runs at once each server has for itself. The row of
+-- server 0 is what all who borrow of it lock.
 CREATE TABLE limit_shares (
 	share  int NOT NULL,
 	server uuid NOT NULL,

@@ -1,0 +1,91 @@
+//go:build failpoint && unix
+
+package failpoint
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// On says whether this build has failpoints.
+const On = true
+
+var (
+	mu    sync.Mutex
+	rules map[string]rule // guarded by mu
+	hits  map[string]int  // guarded by mu
+	owed  map[string]int  // guarded by mu: errors that places after a commit are still to fail with
+)
+
+// Arm takes a specification; what an earlier one said is forgotten.
+func Arm(spec string) error {
+	rs, err := parse(spec)
+	if err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	rules, hits, owed = rs, map[string]int{}, map[string]int{}
+	return nil
+}
+
+// Hit does what was asked for at the place.
+func Hit(name string) error {
+	r, n, ok := due(name)
+	if !ok {
+		return nil
+	}
+	// For the test that waits for it; before the action, which may be the last.
+	fmt.Fprintf(os.Stderr, "failpoint %s: %s (hit %d)\n", name, r.action, n)
+	switch r.action {
+	case kill:
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // until the signal arrives
+	case stop:
+		pause(r.length)
+	case sleep:
+		time.Sleep(r.length)
+	case fail:
+		return fmt.Errorf("%s: %w", name, ErrInjected)
+	}
+	return nil
+}
+
+// due counts the hit and says what happens at it.
+func due(name string) (r rule, n int, ok bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	if owed[name] > 0 {
+		owed[name]--
+		return rule{action: fail}, hits[name] + 1, true
+	}
+	r, ok = rules[name]
+	if !ok {
+		return r, 0, false
+	}
+	hits[name]++
+	n = hits[name]
+	if n < r.first || n > r.last {
+		return r, n, false
+	}
+	if r.action == commitThenError {
+		owed[commits[name]]++
+	}
+	return r, n, true
+}
+
+// pause stops the whole process. A stopped process cannot wake itself, so a child does.
+func pause(d time.Duration) {
+	pid := os.Getpid()
+	waker := exec.Command("/bin/sh", "-c", fmt.Sprintf("sleep %.3f; kill -CONT %d", d.Seconds(), pid))
+	if err := waker.Start(); err != nil {
+		fmt.Fprintf(os.Stderr, "failpoint: not stopping, since nothing would wake this process: %v\n", err)
+		return
+	}
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	_ = waker.Wait()
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// caller is a client: it wants one thing after the other, and asks again, with the same key, where it was not answered.
+type caller struct {
+	w          *world
+	name       string
+	rng        *rand.Rand
+	jobs       []made // what it asked for, whether or not it knows that it is there
+	executions []made
+}
+
+// made is what a client knows of something it asked for; a zero id: nothing.
+type made struct {
+	job       string
+	id        job.ID
+	execution job.ExecutionID
+}
+
+func (w *world) client(n int, wishes []wish) {
+	c := &caller{w: w, name: fmt.Sprint("c", n)}
+	c.rng = stream(w.seed, c.name)
+	begun := time.Now()
+	for i, x := range wishes {
+		if !w.after(x.at - time.Since(begun)) {
+			return
+		}
+		tag := fmt.Sprintf("%s-%d", c.name, i)
+		switch x.kind {
+		case wishCreate:
+			c.create(x)
+		case wishTrigger:
+			c.trigger(x, c.jobs[x.of], tag)
+		case wishCancel:
+			c.cancel(x, c.executions[x.of])
+		case wishRerun:
+			c.rerun(x, c.executions[x.of], tag)
+		case wishDelete:
+			c.delete(x, c.jobs[x.of])
+		}
+	}
+}
+
+// ask asks, again where it is not answered, and writes down what came of it.
+func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.Service, *check.Event) error) bool {
+	e.Proc, e.Kind = c.name, check.Invoke
+	c.w.store.add(e)
+	e.Kind = check.Unknown
+	for n := range x.try {
+		if n > 0 && !c.w.after(x.gap) {
+			break
+		}
+		s := c.w.aServer(c.rng.IntN(8))
+		if s == nil {
+			continue
+		}
+		e.Result = ""
+		err := c.once(s, &e, call)
+		if err == nil {
+			e.Kind = check.OK
+			break
+		}
+		e.Result = err.Error()
+		if definite(err) {
+			e.Kind = check.Fail
+			break
+		}
+	}
+	c.w.store.add(e)
+	return e.Kind == check.OK
+}
+
+func (c *caller) once(s *server, e *check.Event, call func(context.Context, *service.Service, *check.Event) error) error {
+	ctx, cancel := context.WithTimeout(c.w.ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	err := call(ctx, s.svc, e)
+	if !s.alive() {
+		return errAway
+	}
+	return err
+}
+
+// definite reports whether an error says that nothing was done.
+func definite(err error) bool {
+	var taken *service.KeyTaken
+	var notDone *service.NotDone
+	var invalid job.Invalids
+	return errors.Is(err, engine.ErrNotFound) || errors.As(err, &taken) || errors.As(err, &notDone) || errors.As(err, &invalid)
+}
+
+// once makes a request that may be repeated.
+func once[T any](key string, encode func(T) []byte) service.Once[T] {
+	return service.Once[T]{Key: key, Hash: sha256.Sum256([]byte(key)), Encode: encode}
+}
+
+func (c *caller) create(x wish) {
+	d := x.def
+	e := check.Event{Op: check.Create, Job: d.Name, Tag: d.Name}
+	if d.Schedule.Type == job.OneTime {
+		d.Schedule.At = time.Now().Add(upTo(c.rng, 20*time.Second)).UTC().Truncate(time.Microsecond)
+		e.SchedAt = d.Schedule.At
+	}
+	m := made{job: d.Name}
+	type answer struct {
+		ID        job.ID
+		Execution job.ExecutionID
+	}
+	key := once(d.Name, func(all []service.NewJob) []byte {
+		b, _ := json.Marshal(answer{all[0].Job.ID, all[0].Execution}) // of bytes, which always have a form
+		return b
+	})
+	c.ask(x, e, func(ctx context.Context, s *service.Service, _ *check.Event) error {
+		got, replay, err := s.CreateJob(ctx, tenant.Local(), d, key)
+		a := answer{got.Job.ID, got.Execution}
+		if err == nil && replay != nil {
+			err = json.Unmarshal(replay, &a)
+		}
+		if err == nil {
+			m.id, m.execution = a.ID, a.Execution
+		}
+		return err
+	})
+	c.jobs, c.executions = append(c.jobs, m), append(c.executions, m)
+}
+
+func (c *caller) trigger(x wish, m made, tag string) {
+	out := made{job: m.job}
+	if !m.id.IsZero() {
+		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
+			got, replay, err := s.Trigger(ctx, tenant.Local(), engine.Ref{ID: m.id}, quoted(tag), once(tag, executionID))
+			out.execution = c.answered(e, got.Execution, replay, err)
+			return err
+		})
+	}
+	c.executions = append(c.executions, out)
+}
+
+func (c *caller) rerun(x wish, m made, tag string) {
+	out := made{job: m.job}
+	if !m.execution.IsZero() {
+		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
+			got, replay, err := s.Retry(ctx, tenant.Local(), m.execution, quoted(tag), once(tag, executionID))
+			out.execution = c.answered(e, got, replay, err)
+			return err
+		})
+	}
+	c.executions = append(c.executions, out)
+}
+
+func executionID(e job.Execution) []byte { return e.ID[:] }
+
+func quoted(tag string) []byte { return []byte(`"` + tag + `"`) }
+
+// answered is the execution that a call was answered with.
+func (c *caller) answered(e *check.Event, got job.Execution, replay []byte, err error) (id job.ExecutionID) {
+	if err != nil {
+		return id
+	}
+	id = got.ID
+	if replay != nil {
+		copy(id[:], replay)
+	}
+	e.Execution = c.w.store.name(id)
+	return id
+}
+
+func (c *caller) cancel(x wish, m made) {
+	if m.execution.IsZero() {
+		return
+	}
+	c.ask(x, check.Event{Op: check.Cancel, Job: m.job, Execution: c.w.store.name(m.execution)}, func(ctx context.Context, s *service.Service, e *check.Event) error {
+		got, err := s.Cancel(ctx, tenant.Local(), m.execution, "")
+		if err == nil {
+			e.Result = got.Status.String()
+		}
+		return err
+	})
+}
+
+func (c *caller) delete(x wish, m made) {
+	if m.id.IsZero() {
+		return
+	}
+	c.ask(x, check.Event{Op: check.Delete, Job: m.job}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
+		_, err := s.DeleteJob(ctx, tenant.Local(), engine.Ref{ID: m.id})
+		return err
+	})
+}

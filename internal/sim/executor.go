@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// executor is the target of all jobs: it behaves as the script says, and writes down what reaches it.
+type executor struct {
+	w     *world
+	proc  string
+	gone  <-chan struct{}        // closed when its process is dead: nothing it does is seen any more
+	still func() <-chan struct{} // closed when its process moves; nil: it never stands still
+}
+
+func (x *executor) dead() bool {
+	select {
+	case <-x.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits while the process stands still.
+func (x *executor) pause() {
+	if x.still != nil {
+		<-x.still()
+	}
+}
+
+// Execute runs one attempt.
+func (x *executor) Execute(ctx context.Context, a client.Attempt) client.Outcome {
+	e := check.Event{Proc: x.proc, Op: check.Execute, Job: a.JobName, Execution: a.ExecutionID, Attempt: a.AttemptNumber, Token: a.FencingToken}
+	if id, err := job.ParseExecutionID(a.ExecutionID); err == nil {
+		e.Execution = x.w.store.name(id)
+	}
+	if x.pause(); x.dead() {
+		return client.Outcome{Status: client.Failed}
+	}
+	e.Kind = check.Arrive
+	x.w.store.add(e)
+	c := conductOf(x.w.seed, a.JobName, a.AttemptNumber)
+	out := x.act(ctx, c)
+	if x.pause(); x.dead() {
+		return client.Outcome{Status: client.Failed}
+	}
+	e.Kind, e.Result = check.Reply, out.Status
+	if c.deed == panics {
+		e.Result = "panic"
+	}
+	x.w.store.add(e)
+	if c.deed == panics {
+		panic("as the script says")
+	}
+	return out
+}
+
+func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
+	t := time.NewTimer(c.took)
+	defer t.Stop()
+	stop := ctx.Done()
+	if c.deed == turnDeaf {
+		stop = nil
+	}
+	ends := t.C
+	if c.deed == hang {
+		ends = nil
+	}
+	select {
+	case <-x.gone:
+		return client.Outcome{Status: client.Failed}
+	case <-stop:
+		return stopped(ctx)
+	case <-ends:
+	}
+	switch c.deed {
+	case fail:
+		return failed("HANDLER_ERROR", true)
+	case failForGood:
+		return failed("HANDLER_ERROR", false)
+	}
+	return client.Outcome{Status: client.Succeeded}
+}
+
+// stopped is the outcome of what was told to stop.
+func stopped(ctx context.Context) client.Outcome {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, worker.ErrCancelled):
+		return client.Outcome{Status: client.Cancelled, Error: &client.Error{Type: "CANCELLED", Message: "stopped as asked"}}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return failed("TIMEOUT", true)
+	default:
+		return failed("LEASE_LOST", true)
+	}
+}
+
+func failed(kind string, again bool) client.Outcome {
+	return client.Outcome{Status: client.Failed, Retryable: again, Error: &client.Error{Type: kind, Message: "as the script says"}}
+}

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// everything is more than a run makes.
+var everything = engine.Page{Limit: 10_000}
+
+// read writes down what is there in the end, and judges what no history shows: that statistics and dead letters agree
+// with the executions, and that a job whose execution has ended is over.
+func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, error) {
+	var out []check.Violation
+	ended := map[job.ExecutionID]job.Execution{}
+	rerun := map[job.ExecutionID]bool{}
+	for _, state := range []job.State{0, job.Deleted} {
+		page, err := s.FindJobs(ctx, engine.JobFilter{Tenant: tenant.Default, State: state}, everything)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range page.Jobs {
+			e := w.final(check.Event{Op: check.Job, Job: j.Name, Tag: j.Name, Result: j.State.String()})
+			xs, err := s.FindExecutions(ctx, engine.ExecutionFilter{Tenant: tenant.Default, Job: j.ID}, everything)
+			if err != nil {
+				return nil, err
+			}
+			var want job.Stats
+			for _, x := range xs.Executions {
+				w.final(check.Event{Op: check.Execution, Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Result: x.Status.String()})
+				ended[x.ID] = x
+				rerun[x.RetryOf] = true
+				want.Total++
+				if x.Status == job.Succeeded {
+					want.Succeeded++
+				}
+			}
+			got, err := s.Stats(ctx, tenant.Default, []job.ID{j.ID})
+			if err != nil {
+				return nil, err
+			}
+			if got[0].Total != want.Total || got[0].Succeeded != want.Succeeded {
+				out = append(out, check.Violation{Check: "statistics", Slice: []check.Event{e}, What: fmt.Sprintf(
+					"of %s %d executions ended, %d of them with success; the statistics have %d and %d", j.Name, want.Total, want.Succeeded, got[0].Total, got[0].Succeeded)})
+			}
+			if j.State != job.Deleted && j.State != job.Completed {
+				out = append(out, check.Violation{Check: "completion", Slice: []check.Event{e}, What: fmt.Sprintf("%s has run, and is %s", j.Name, j.State)})
+			}
+		}
+	}
+	dead, err := s.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, everything)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, w.deadLetters(dead.DeadLetters, ended, rerun)...), nil
+}
+
+// deadLetters compares the dead letters with the executions that ended badly and were not run again.
+func (w *world) deadLetters(dead []job.DeadLetter, ended map[job.ExecutionID]job.Execution, rerun map[job.ExecutionID]bool) []check.Violation {
+	var out []check.Violation
+	is := map[job.ExecutionID]bool{}
+	for _, d := range dead {
+		is[d.ID] = true
+	}
+	for id, x := range ended {
+		want := (x.Status == job.Failed || x.Status == job.TimedOut) && !rerun[id]
+		if is[id] != want {
+			out = append(out, check.Violation{Check: "dead letters", What: fmt.Sprintf("%s is %s, run again: %v, a dead letter: %v", w.store.name(id), x.Status, rerun[id], is[id])})
+		}
+		delete(is, id)
+	}
+	for id := range is {
+		out = append(out, check.Violation{Check: "dead letters", What: fmt.Sprintf("%s is a dead letter of no execution", id)})
+	}
+	return out
+}
+
+func (w *world) final(e check.Event) check.Event {
+	e.Proc, e.Kind = "reader", check.Final
+	e.At, e.Tenant = time.Since(w.store.begun), string(tenant.Default)
+	w.history.Add(e)
+	return e
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// mutantSeeds is within how many seeds a mutant must be found.
+const mutantSeeds = 100
+
+// Each mutant is a store that breaks one promise. A simulation that does not notice would prove nothing.
+func TestMutantsAreFound(t *testing.T) {
+	for _, m := range []struct {
+		name   string
+		mutant func(engine.Store) engine.Store
+		checks []string // one of them must say so
+	}{
+		{"a finish does not look at its token", func(s engine.Store) engine.Store {
+			return &tokenBlind{Store: s, newest: map[job.ExecutionID]job.Token{}}
+		}, []string{"fencing"}},
+		{"an execution is given to two workers", func(s engine.Store) engine.Store { return &generous{Store: s} }, []string{"exclusion", "fencing"}},
+		{"one creation in twenty is acknowledged and not stored", func(s engine.Store) engine.Store { return &forgetful{Store: s} }, []string{"durability"}},
+		{"one result in twenty is acknowledged and not stored", func(s engine.Store) engine.Store { return &deafFinish{Store: s} }, []string{"answers", "liveness"}},
+		{"what is reaped is dropped", func(s engine.Store) engine.Store { return &dropping{Store: s} }, []string{"liveness"}},
+		{"an instant fires twice", func(s engine.Store) engine.Store { return &eager{Store: s} }, []string{"uniqueness"}},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(mutantSeeds) {
+				for _, v := range play(t, seed+1, m.mutant).Violations {
+					if slices.Contains(m.checks, v.Check) {
+						t.Logf("found with seed %d: %s", seed+1, v)
+						return
+					}
+				}
+			}
+			t.Errorf("not found within %d seeds", mutantSeeds)
+		})
+	}
+}
+
+// tokenBlind accepts every result as if it came under the newest token.
+type tokenBlind struct {
+	engine.Store
+	mu     sync.Mutex
+	newest map[job.ExecutionID]job.Token // guarded by mu
+}
+
+func (s *tokenBlind) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	as, err := s.Store.Lease(ctx, gs, f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range as {
+		s.newest[a.Execution] = a.Token
+	}
+	return as, err
+}
+
+func (s *tokenBlind) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	s.mu.Lock()
+	fs = slices.Clone(fs)
+	for i := range fs {
+		fs[i].Outcome.Token = s.newest[fs[i].Outcome.Execution]
+	}
+	s.mu.Unlock()
+	return s.Store.Finish(ctx, fs)
+}
+
+// generous gives every fourth time also what another was given last.
+type generous struct {
+	engine.Store
+	mu    sync.Mutex
+	calls int           // guarded by mu
+	last  []job.Attempt // guarded by mu
+}
+
+func (s *generous) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	as, err := s.Store.Lease(ctx, gs, f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || len(as) == 0 {
+		return as, err
+	}
+	s.calls++
+	more := s.last
+	s.last = as
+	if s.calls%4 == 0 {
+		return append(slices.Clone(as), more...), nil
+	}
+	return as, nil
+}
+
+// forgetful acknowledges one creation in twenty without storing it.
+type forgetful struct {
+	engine.Store
+	mu    sync.Mutex
+	calls int // guarded by mu
+}
+
+func (s *forgetful) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	s.mu.Lock()
+	s.calls++
+	forget := s.calls%20 == 7
+	s.mu.Unlock()
+	if forget {
+		return make([]engine.Created, len(cs)), nil
+	}
+	return s.Store.CreateJobs(ctx, cs)
+}
+
+// deafFinish acknowledges one report in twenty without storing it.
+type deafFinish struct {
+	engine.Store
+	mu    sync.Mutex
+	calls int // guarded by mu
+}
+
+func (s *deafFinish) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	s.mu.Lock()
+	s.calls++
+	deaf := s.calls%20 == 3
+	s.mu.Unlock()
+	if !deaf {
+		return s.Store.Finish(ctx, fs)
+	}
+	vs := make([]job.Verdict, len(fs))
+	for i, f := range fs {
+		vs[i] = job.Verdict{Execution: f.Outcome.Execution, Accepted: true}
+	}
+	return vs, nil
+}
+
+// dropping never gives out again what was reaped.
+type dropping struct {
+	engine.Store
+	mu      sync.Mutex
+	dropped []job.ExecutionID // guarded by mu
+}
+
+func (s *dropping) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	rs, err := s.Store.Reap(ctx, limit, poison)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rs {
+		s.dropped = append(s.dropped, r.ID)
+	}
+	return nil, err
+}
+
+func (s *dropping) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	s.mu.Lock()
+	gs = slices.Clone(gs)
+	for i := range gs {
+		gs[i].Executions = slices.DeleteFunc(slices.Clone(gs[i].Executions), func(id job.ExecutionID) bool { return slices.Contains(s.dropped, id) })
+	}
+	s.mu.Unlock()
+	return s.Store.Lease(ctx, gs, f)
+}
+
+// eager fires every third instant twice.
+type eager struct {
+	engine.Store
+	mu    sync.Mutex
+	calls int // guarded by mu
+}
+
+func (s *eager) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+	rs, err := s.Store.Fire(ctx, fs)
+	s.mu.Lock()
+	s.calls++
+	twice := s.calls%3 == 0
+	s.mu.Unlock()
+	if err != nil || !twice || len(rs) == 0 {
+		return rs, err
+	}
+	e := fs[0].Executions[0]
+	e.ID, e.Trigger = job.ExecutionID(uuid.Must(uuid.NewV7())), job.ByHand // else the store would refuse it
+	if _, err := s.Store.Trigger(ctx, tenant.Default, e, engine.Idempotency{}); err != nil {
+		return rs, nil // its job was deleted meanwhile
+	}
+	return append(rs, e.Ready()), nil
+}

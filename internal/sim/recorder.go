@@ -1,0 +1,318 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// recorder is a store that writes down what is committed, in the order of the commits. It looks at what a call may have
+// changed after each one, so that no state is passed over.
+type recorder struct {
+	engine.Store
+	history *check.History
+	begun   time.Time
+
+	mu       sync.Mutex                // held while something is committed and written down
+	known    map[job.ExecutionID]*seen // guarded by mu
+	jobs     map[job.ID]string         // guarded by mu: their names
+	planned  map[job.ID]bool           // guarded by mu: jobs that are to fire later
+	sessions map[job.WorkerID]*session // guarded by mu
+}
+
+// seen is an execution as it was seen last.
+type seen struct {
+	id     job.ExecutionID
+	name   string // for people
+	job    job.ID
+	tenant tenant.ID
+	status job.Status
+	token  job.Token
+	worker job.WorkerID
+}
+
+func (s *seen) held() bool { return s.status == job.Running || s.status == job.Cancelling }
+
+// session is a worker's session by the account of what was answered.
+type session struct {
+	name    string
+	expires time.Time
+}
+
+func newRecorder(s engine.Store, h *check.History) *recorder {
+	return &recorder{
+		Store: s, history: h, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]string{}, planned: map[job.ID]bool{},
+		sessions: map[job.WorkerID]*session{},
+	}
+}
+
+// add writes an event down.
+func (r *recorder) add(e check.Event) {
+	e.At, e.Tenant = time.Since(r.begun), string(tenant.Default)
+	r.history.Add(e)
+}
+
+// name is what people call an execution.
+func (r *recorder) name(id job.ExecutionID) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.known[id]; s != nil {
+		return s.name
+	}
+	return id.String()
+}
+
+// open is how many executions have not ended, and how many jobs are still to fire.
+func (r *recorder) open() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.planned)
+	for _, s := range r.known {
+		if !s.status.Final() {
+			n++
+		}
+	}
+	return n
+}
+
+// commit runs a call that changes something. It is not given up half way: a caller that goes is one who is not told.
+func commit[T any](ctx context.Context, r *recorder, call func(context.Context) (T, error), note func(context.Context, T)) (T, error) {
+	ctx = context.WithoutCancel(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, err := call(ctx)
+	if err == nil {
+		note(ctx, out)
+	}
+	return out, err
+}
+
+// tagOf is the tag of an execution that a client asked for; "" where a schedule did.
+func tagOf(e job.Execution) (tag string) {
+	if e.Trigger != job.BySchedule {
+		_ = json.Unmarshal(e.Payload, &tag) // what is no text is nobody's tag
+	}
+	return tag
+}
+
+// added writes down that there is a new execution. mu is held.
+func (r *recorder) added(e job.Execution) {
+	s := &seen{id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, len(r.known)), job: e.Job, tenant: e.Tenant, status: job.Pending}
+	r.known[e.ID] = s
+	r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Added, Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: tagOf(e), Result: s.status.String()})
+}
+
+// look writes down what became of an execution; how says by which call. mu is held.
+func (r *recorder) look(ctx context.Context, s *seen, how string) {
+	e, err := r.Store.Execution(ctx, s.tenant, s.id)
+	if err != nil {
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Job: r.jobs[s.job], Execution: s.name, Result: err.Error()})
+		return
+	}
+	holds := e.Status == job.Running || e.Status == job.Cancelling
+	if s.held() && (!holds || e.Token != s.token) {
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Ended, Job: e.JobName, Execution: s.name, Token: int64(s.token), Result: how})
+	}
+	if e.Status != s.status {
+		s.status = e.Status
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Job: e.JobName, Execution: s.name, Attempt: e.Attempt, Result: e.Status.String()})
+	}
+}
+
+// lookAt looks at those executions that f wants. mu is held.
+func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
+	var some []*seen
+	for _, s := range r.known {
+		if !s.status.Final() && f(s) {
+			some = append(some, s)
+		}
+	}
+	slices.SortFunc(some, func(a, b *seen) int { return slices.Compare(a.id[:], b.id[:]) })
+	for _, s := range some {
+		r.look(ctx, s, how)
+	}
+}
+
+func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]engine.Created, error) { return r.Store.CreateJobs(ctx, cs) }, func(_ context.Context, out []engine.Created) {
+		for i, c := range cs {
+			if out[i].Replay != nil || out[i].Reused || out[i].Taken != "" {
+				continue
+			}
+			for _, j := range c.Jobs {
+				r.jobs[j.ID] = j.Name
+				if !j.NextRunAt.IsZero() {
+					r.planned[j.ID] = true
+				}
+			}
+			for _, e := range c.Executions {
+				r.added(e)
+			}
+		}
+	})
+}
+
+func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
+	return commit(ctx, r, func(ctx context.Context) (job.Job, error) { return r.Store.DeleteJob(ctx, t, id, asOf) }, func(ctx context.Context, _ job.Job) {
+		delete(r.planned, id)
+		r.lookAt(ctx, "deleted", func(s *seen) bool { return s.job == id })
+	})
+}
+
+func (r *recorder) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Created, error) { return r.Store.Trigger(ctx, t, e, i) }, func(_ context.Context, out engine.Created) {
+		if out.Replay == nil && !out.Reused {
+			r.added(e)
+		}
+	})
+}
+
+func (r *recorder) Rerun(ctx context.Context, t tenant.ID, x engine.Rerun) (engine.Rerunning, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Rerunning, error) { return r.Store.Rerun(ctx, t, x) }, func(_ context.Context, out engine.Rerunning) {
+		if out.Replay != nil {
+			return
+		}
+		for _, e := range x.Executions {
+			if slices.Contains(out.Added, e.ID) {
+				r.added(e)
+			}
+		}
+	})
+}
+
+func (r *recorder) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs) }, func(_ context.Context, out []job.Ready) {
+		for _, f := range fs {
+			for _, e := range f.Executions {
+				if slices.ContainsFunc(out, func(x job.Ready) bool { return x.ID == e.ID }) {
+					delete(r.planned, f.Job)
+					r.added(e)
+				}
+			}
+		}
+	})
+}
+
+func (r *recorder) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	_, err := commit(ctx, r, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Store.Register(ctx, w, ttl) }, func(context.Context, struct{}) {
+		r.sessions[w.ID] = &session{name: w.Host, expires: time.Now().Add(ttl)}
+	})
+	return err
+}
+
+func (r *recorder) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duration) (engine.Orders, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Orders, error) { return r.Store.Renew(ctx, rs, ttl) }, func(_ context.Context, out engine.Orders) {
+		for _, x := range rs {
+			if s := r.sessions[x.Worker]; s != nil && !slices.Contains(out.Ended, x.Worker) {
+				s.expires = time.Now().Add(ttl)
+			}
+		}
+	})
+}
+
+func (r *recorder) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Leave(ctx, w) }, func(ctx context.Context, _ []job.Ready) {
+		r.lookAt(ctx, "left", func(s *seen) bool { return s.held() && s.worker == w })
+	})
+}
+
+func (r *recorder) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Disown(ctx, w, keep, before) }, func(ctx context.Context, _ []job.Ready) {
+		r.lookAt(ctx, "disowned", func(s *seen) bool { return s.held() && s.worker == w })
+	})
+}
+
+func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Attempt, error) { return r.Store.Lease(ctx, gs, f) }, func(ctx context.Context, out []job.Attempt) {
+		owner := map[job.ExecutionID]job.WorkerID{}
+		for _, g := range gs {
+			for _, id := range g.Executions {
+				owner[id] = g.Worker
+			}
+		}
+		for _, a := range out {
+			s := r.known[a.Execution]
+			if s == nil {
+				continue
+			}
+			s.token = a.Token
+			if w, asked := owner[a.Execution]; asked {
+				s.worker = w
+			}
+			r.add(check.Event{
+				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
+				Attempt: a.Number, Token: int64(a.Token),
+			})
+			r.look(ctx, s, "")
+		}
+	})
+}
+
+// worker names the worker of a session. mu is held.
+func (r *recorder) worker(id job.WorkerID) string {
+	if s := r.sessions[id]; s != nil {
+		return s.name
+	}
+	return id.String()
+}
+
+var outcomes = map[job.OutcomeStatus]string{job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED"}
+
+func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Verdict, error) { return r.Store.Finish(ctx, fs) }, func(ctx context.Context, out []job.Verdict) {
+		for i, f := range fs {
+			s := r.known[f.Outcome.Execution]
+			if s == nil {
+				continue
+			}
+			e := check.Event{
+				Proc: "store", Kind: check.Commit, Op: check.Finished, Job: r.jobs[s.job], Execution: s.name, Token: int64(f.Outcome.Token), Result: outcomes[f.Outcome.Status],
+			}
+			if !out[i].Accepted {
+				e.Op = check.Refused
+			}
+			r.add(e)
+			r.look(ctx, s, "finished")
+		}
+	})
+}
+
+func (r *recorder) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Release(ctx, ls) }, func(ctx context.Context, _ []job.Ready) {
+		r.lookAt(ctx, "released", func(s *seen) bool {
+			return slices.ContainsFunc(ls, func(l job.Lease) bool { return l.Execution == s.id })
+		})
+	})
+}
+
+func (r *recorder) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Reap(ctx, limit, poison) }, func(ctx context.Context, _ []job.Ready) {
+		now := time.Now()
+		r.lookAt(ctx, "lost", func(s *seen) bool {
+			x := r.sessions[s.worker]
+			return s.held() && x != nil && !x.expires.After(now)
+		})
+	})
+}
+
+func (r *recorder) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	return commit(ctx, r, func(ctx context.Context) (job.Status, error) { return r.Store.Cancel(ctx, t, id, reason) }, func(ctx context.Context, _ job.Status) {
+		r.lookAt(ctx, "cancelled", func(s *seen) bool { return s.id == id })
+	})
+}
+
+func (r *recorder) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
+	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.Force(ctx, grace, limit) }, func(ctx context.Context, n int) {
+		if n > 0 {
+			r.lookAt(ctx, "forced", func(s *seen) bool { return s.status == job.Cancelling })
+		}
+	})
+}

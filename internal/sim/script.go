@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+)
+
+// The times of a run.
+const (
+	chaos    = 25 * time.Second       // how long there are faults
+	within   = 3 * time.Minute        // after them, all must have ended
+	lease    = 6 * time.Second        // of a worker's session
+	grace    = 4 * time.Second        // of a cancel
+	ahead    = 3 * time.Second        // how early executions are staged
+	poll     = 700 * time.Millisecond // of a dispatcher
+	poison   = 4                      // workers that an execution may lose
+	patience = 3 * time.Second        // of a client's call
+)
+
+// script is all that a seed decides beforehand.
+type script struct {
+	seed    uint64
+	servers int
+	remotes int // workers outside the servers
+	clients [][]wish
+	faults  []fault
+	store   enginetest.Faults
+	net     netFaults
+}
+
+// wish is what a client wants at an instant.
+type wish struct {
+	at   time.Duration
+	kind wishKind
+	def  job.Definition // of a job to be made
+	of   int            // which of the client's earlier jobs, or executions, it is about
+	gap  time.Duration  // between its tries
+	try  int            // how often it tries
+}
+
+type wishKind int
+
+const (
+	wishCreate wishKind = iota
+	wishTrigger
+	wishCancel
+	wishRerun
+	wishDelete
+)
+
+// fault is something that breaks at an instant, for a time.
+type fault struct {
+	at   time.Duration
+	kind faultKind
+	whom int
+	last time.Duration
+}
+
+type faultKind int
+
+const (
+	killServer faultKind = iota
+	killWorker
+	stopWorker  // it drains and leaves
+	pauseWorker // it stands still
+	cutWorker   // it goes on, and what it sends waits
+	slowStore
+	faultKinds
+)
+
+// netFaults says how often a call between a worker and a server goes wrong, as shares from 0 to 1.
+type netFaults struct {
+	lostRequest, lostAnswer, repeated, late float64
+}
+
+// stream is the random source of one actor: what one does leaves the others alone.
+func stream(seed uint64, actor string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(actor))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// upTo is a duration below d.
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
+
+// write makes up the script of a seed.
+func write(seed uint64) script {
+	r := stream(seed, "script")
+	s := script{seed: seed, servers: 1 + r.IntN(3), remotes: 1 + r.IntN(3)}
+	for c := range 1 + r.IntN(3) {
+		s.clients = append(s.clients, wishes(stream(seed, fmt.Sprint("client ", c)), c))
+	}
+	for range r.IntN(9) {
+		s.faults = append(s.faults, fault{at: upTo(r, chaos), kind: faultKind(r.IntN(int(faultKinds))), whom: r.IntN(8), last: time.Second + upTo(r, 3*lease)})
+	}
+	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
+	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
+		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
+	}
+	if r.IntN(5) > 0 {
+		s.net = netFaults{lostRequest: 0.05 * r.Float64(), lostAnswer: 0.05 * r.Float64(), repeated: 0.05 * r.Float64(), late: 0.1 * r.Float64()}
+	}
+	return s
+}
+
+// wishes makes up what a client wants.
+func wishes(r *rand.Rand, client int) []wish {
+	var out []wish
+	jobs, executions := 0, 0
+	for n := range 4 + r.IntN(12) {
+		w := wish{at: upTo(r, chaos), gap: 100*time.Millisecond + upTo(r, time.Second), try: 1 + r.IntN(4)}
+		k := r.IntN(20)
+		switch {
+		case jobs == 0 || k < 9:
+			w.kind, w.def = wishCreate, definition(r, fmt.Sprintf("c%d-j%d", client, n))
+			jobs++
+			executions++
+		case k < 13:
+			w.kind, w.of = wishTrigger, r.IntN(jobs)
+			executions++
+		case k < 16:
+			w.kind, w.of = wishCancel, r.IntN(executions)
+		case k < 18:
+			w.kind, w.of = wishRerun, r.IntN(executions)
+			executions++
+		default:
+			w.kind, w.of = wishDelete, r.IntN(jobs)
+		}
+		out = append(out, w)
+	}
+	// They come in the order in which they were made up, so that what they are about may exist.
+	ats := make([]time.Duration, len(out))
+	for i, w := range out {
+		ats[i] = w.at
+	}
+	slices.Sort(ats)
+	for i := range out {
+		out[i].at = ats[i]
+	}
+	return out
+}
+
+func definition(r *rand.Rand, name string) job.Definition {
+	d := job.Definition{
+		Name: name, Schedule: job.Schedule{Type: job.Immediate}, Priority: 1 + r.IntN(10), Queue: "default",
+		Target: job.Target{Kind: job.Handler, Handler: kind, Timeout: time.Duration(1+r.IntN(6)) * time.Second},
+		Retry: job.RetryPolicy{
+			MaxRetries: r.IntN(4), Backoff: []job.Backoff{job.Fixed, job.Linear, job.Exponential}[r.IntN(3)],
+			InitialDelay: time.Duration(r.IntN(2000)) * time.Millisecond, MaxDelay: 5 * time.Second,
+		},
+	}
+	if r.IntN(2) == 0 {
+		d.Schedule = job.Schedule{Type: job.OneTime} // the instant is chosen when it is sent
+	}
+	switch r.IntN(10) {
+	case 0:
+		d.Key = fmt.Sprint("key-", r.IntN(3)) // several want the same
+	case 1:
+		d.Priority = 99 // which is refused
+	}
+	return d
+}
+
+// kind is the handler that all jobs name and all workers have.
+const kind = "sim"
+
+// conduct is how an attempt behaves.
+type conduct struct {
+	deed deed
+	took time.Duration
+}
+
+type deed int
+
+const (
+	succeed deed = iota
+	fail
+	failForGood
+	panics
+	hang     // until it is told to stop
+	beSlow   // and stop when told
+	turnDeaf // and stop for nobody
+)
+
+// conductOf says how the n-th attempt of an execution of a job behaves.
+func conductOf(seed uint64, jobName string, n int) conduct {
+	r := stream(seed, fmt.Sprint(jobName, " attempt ", n))
+	quick, slow := upTo(r, 2*time.Second), 2*time.Second+upTo(r, 8*time.Second)
+	switch k := r.IntN(100); {
+	case k < 50:
+		return conduct{succeed, quick}
+	case k < 68:
+		return conduct{fail, quick}
+	case k < 73:
+		return conduct{failForGood, quick}
+	case k < 78:
+		return conduct{panics, quick}
+	case k < 84:
+		return conduct{hang, 0}
+	case k < 92:
+		return conduct{beSlow, slow}
+	default:
+		return conduct{turnDeaf, slow}
+	}
+}

@@ -1,0 +1,154 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/scheduler"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/upkeep"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// server is a process with all roles, as app wires them.
+type server struct {
+	name  string
+	ctx   context.Context // ends when it is killed
+	kill  context.CancelFunc
+	store *enginetest.Faulty
+	disp  *dispatch.Dispatcher
+	door  *api.Door
+	svc   *service.Service
+}
+
+func (s *server) alive() bool { return s.ctx.Err() == nil }
+
+// name makes up the name of a process.
+func (w *world) name(prefix string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started++
+	return fmt.Sprint(prefix, w.started)
+}
+
+func (w *world) startServer() {
+	s := &server{name: w.name("s")}
+	s.ctx, s.kill = context.WithCancel(w.ctx)
+	faults := w.script.store
+	if !w.broken.Load() {
+		faults = enginetest.Faults{}
+	}
+	faults.Seed = stream(w.seed, s.name).Uint64()
+	s.store = enginetest.NewFaulty(w.store, faults)
+	clk := clock.NewTracked(s.store.Now)
+	s.disp = dispatch.New(s.store, clk, w.log, dispatch.Config{LeaseTTL: lease, Poll: poll})
+	s.door = api.NewDoor(s.disp, clk)
+	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge})
+	ticks := map[string]loop.Tick{
+		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
+		"scheduler": scheduler.New(s.store, clk, scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer}).Tick,
+		"reaper":    (&upkeep.Reaper{Store: s.store, Hint: s.disp.Offer, Log: w.log, Poison: poison}).Tick,
+		"canceller": (&upkeep.Canceller{Store: s.store, Grace: grace, Log: w.log}).Tick,
+		"tidier":    (&upkeep.Tidier{Store: s.store}).Tick,
+	}
+	for name, tick := range ticks {
+		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
+	}
+	w.wg.Go(func() { s.disp.Run(s.ctx) })
+	exec := &executor{w: w, proc: s.name + "w", gone: s.ctx.Done()}
+	pool := worker.New(&inside{s.door, s}, exec, w.pool(exec.proc))
+	w.wg.Go(func() { pool.Run(s.ctx) })
+	w.mu.Lock()
+	w.servers = append(slices.Clone(w.servers), s)
+	w.mu.Unlock()
+}
+
+// pool is how workers are set up.
+func (w *world) pool(name string) worker.Config {
+	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: 2, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
+}
+
+// killServer ends a server at once, with the workers in it; after a time there is another one.
+func (w *world) killServer(whom int, after time.Duration) {
+	w.mu.Lock()
+	if len(w.servers) == 0 {
+		w.mu.Unlock()
+		return
+	}
+	i := whom % len(w.servers)
+	s := w.servers[i]
+	w.servers = slices.Delete(slices.Clone(w.servers), i, i+1)
+	w.mu.Unlock()
+	w.fault("kill", s.name)
+	s.store.Set(enginetest.Faults{Before: 1})
+	s.kill()
+	w.wg.Go(func() {
+		if w.after(min(after, 2*lease)) {
+			w.startServer()
+		}
+	})
+}
+
+// aServer is the n-th of the servers that run, or nil.
+func (w *world) aServer(n int) *server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.servers) == 0 {
+		return nil
+	}
+	return w.servers[n%len(w.servers)]
+}
+
+var errAway = errors.New("the connection was lost")
+
+// inside is the door of a server for the workers in its process, which die with it.
+type inside struct {
+	*api.Door
+	s *server
+}
+
+func living[T any](i *inside, v T, err error) (T, error) {
+	if !i.s.alive() {
+		return *new(T), client.ErrSession // so that what is left of the pool ends
+	}
+	return v, err
+}
+
+func (i *inside) Register(ctx context.Context, r client.Registration) (client.Session, error) {
+	s, err := i.Door.Register(ctx, r)
+	return living(i, s, err)
+}
+
+func (i *inside) Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error) {
+	as, err := i.Door.Claim(ctx, s, limit)
+	return living(i, as, err)
+}
+
+func (i *inside) Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error) {
+	o, err := i.Door.Beat(ctx, s, b)
+	return living(i, o, err)
+}
+
+func (i *inside) Report(ctx context.Context, s client.Session, os []client.Outcome) ([]client.Verdict, error) {
+	vs, err := i.Door.Report(ctx, s, os)
+	return living(i, vs, err)
+}
+
+func (i *inside) Release(ctx context.Context, s client.Session, held []client.Held) error {
+	_, err := living(i, struct{}{}, i.Door.Release(ctx, s, held))
+	return err
+}
+
+func (i *inside) Leave(ctx context.Context, s client.Session) error {
+	_, err := living(i, struct{}{}, i.Door.Leave(ctx, s))
+	return err
+}

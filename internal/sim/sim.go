@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+)
+
+// Options is what a run may be told beside its seed.
+type Options struct {
+	Path   string                          // of a database file with its schema, and nothing in it
+	Logger *slog.Logger                    // of the product; nil: none
+	Mutant func(engine.Store) engine.Store // breaks the store, to see that it is noticed; nil: none
+}
+
+// Result is what came of a run.
+type Result struct {
+	History    *check.History
+	Violations []check.Violation
+	Executions int
+	Faults     int           // that were injected
+	Settled    time.Duration // from the end of the faults until all had ended
+}
+
+// world is one run.
+type world struct {
+	script
+	history *check.History
+	log     *slog.Logger
+	store   *recorder
+	ctx     context.Context
+	wg      sync.WaitGroup // of everything that runs
+	broken  atomic.Bool    // there are faults
+	count   atomic.Int64   // of faults
+
+	mu      sync.Mutex
+	servers []*server // guarded by mu: those that run
+	remotes []*remote // guarded by mu
+	started int       // guarded by mu: servers and workers so far, for their names
+}
+
+// Run plays the script of a seed and judges what happened. It must be called in a bubble of testing/synctest.
+func Run(seed uint64, o Options) (Result, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1})
+	if err != nil {
+		return Result{}, err
+	}
+	defer sound.Close()
+	if err := sound.Migrate(ctx); err != nil {
+		return Result{}, err
+	}
+	var store engine.Store = sound
+	if o.Mutant != nil {
+		store = o.Mutant(store)
+	}
+	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, ctx: ctx}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	w.store = newRecorder(store, w.history)
+	w.broken.Store(true)
+	for range w.script.servers {
+		w.startServer()
+	}
+	for range w.script.remotes {
+		w.startRemote()
+	}
+	for c, ws := range w.clients {
+		w.wg.Go(func() { w.client(c, ws) })
+	}
+	w.breakThings()
+	settled := w.settle()
+	stop()
+	if err := w.wait(); err != nil {
+		return Result{}, err
+	}
+	extra, err := w.read(context.Background(), sound)
+	if err != nil {
+		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
+	}
+	return Result{
+		History: w.history, Violations: append(check.All(w.history, within), extra...),
+		Executions: len(w.store.known), Faults: int(w.count.Load()), Settled: settled,
+	}, nil
+}
+
+// after waits, and reports whether the run goes on.
+func (w *world) after(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// fault writes a fault down.
+func (w *world) fault(op, whom string) {
+	w.count.Add(1)
+	w.store.add(check.Event{Proc: whom, Kind: check.Fault, Op: check.Op(op)})
+}
+
+// breakThings brings the faults of the script, and mends everything in the end.
+func (w *world) breakThings() {
+	begun := time.Now()
+	for _, f := range w.faults {
+		w.after(f.at - time.Since(begun))
+		switch f.kind {
+		case killServer:
+			w.killServer(f.whom, f.last)
+		case killWorker:
+			w.killRemote(f.whom, f.last, "kill")
+		case stopWorker:
+			w.killRemote(f.whom, f.last, "stop")
+		case pauseWorker:
+			w.pauseRemote(f.whom, f.last, true)
+		case cutWorker:
+			w.pauseRemote(f.whom, f.last, false)
+		case slowStore:
+			w.slowStore(f.last)
+		}
+	}
+	w.after(chaos - time.Since(begun))
+	w.broken.Store(false)
+	w.mu.Lock()
+	servers, remotes := w.servers, w.remotes
+	w.mu.Unlock()
+	for _, s := range servers {
+		s.store.Set(enginetest.Faults{})
+	}
+	for _, r := range remotes {
+		r.resume()
+	}
+}
+
+// slowStore makes the store slow for all servers, for a time.
+func (w *world) slowStore(last time.Duration) {
+	w.fault("slow", "store")
+	w.mu.Lock()
+	servers := w.servers
+	w.mu.Unlock()
+	for _, s := range servers {
+		s.store.Set(enginetest.Faults{Before: w.script.store.Before, After: w.script.store.After, Slow: 0.5, Delay: 4 * time.Second})
+	}
+	w.wg.Go(func() {
+		if w.after(min(last, lease)); !w.broken.Load() {
+			return
+		}
+		for _, s := range servers {
+			if s.alive() {
+				s.store.Set(w.script.store)
+			}
+		}
+	})
+}
+
+// settle waits until everything has ended, or should have.
+func (w *world) settle() time.Duration {
+	// What was killed last comes back, and calls that are late are over, before the clock begins to run.
+	w.after(2 * lease)
+	w.store.add(check.Event{Proc: "nemesis", Kind: check.Fault, Op: check.Quiet})
+	begun := time.Now()
+	for w.store.open() > 0 && time.Since(begun) < within {
+		w.after(time.Second)
+	}
+	return time.Since(begun)
+}
+
+// stuck is how long everything may take to stop.
+const stuck = 10 * time.Minute
+
+// wait waits until everything has stopped.
+func (w *world) wait() error {
+	done := make(chan struct{})
+	go func() { w.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(stuck):
+		return fmt.Errorf("not everything stopped within %v:\n%s", stuck, stacks())
+	}
+}
+
+var bubble = regexp.MustCompile(`synctest bubble \d+`)
+
+// stacks are those of the goroutines in this bubble.
+func stacks() string {
+	b := make([]byte, 4<<20)
+	all := strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n")
+	mine := bubble.FindString(all[0])
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return bubble.FindString(s) != mine }), "\n\n")
+}

@@ -1,0 +1,267 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// arrival is one call of the target.
+type arrival struct {
+	at             time.Time
+	execution, job string
+	attempt        int
+	token          int64
+	key            string // what the target would tell repetitions by
+}
+
+// target is what jobs call: it remembers who called.
+type target struct {
+	*httptest.Server
+	mu       sync.Mutex
+	arrivals []arrival           // guarded by mu
+	hold     func(arrival) error // guarded by mu: called before it answers; an error becomes a 500
+}
+
+func newTarget(t *testing.T) *target {
+	s := &target{}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func (s *target) serve(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	attempt, _ := strconv.Atoi(r.Header.Get("X-Attempt-Number"))
+	token, _ := strconv.ParseInt(r.Header.Get("X-Fencing-Token"), 10, 64)
+	a := arrival{
+		at: time.Now(), execution: r.Header.Get("X-Execution-ID"), job: r.Header.Get("X-Job-ID"),
+		attempt: attempt, token: token, key: r.Header.Get("X-Idempotency-Key"),
+	}
+	s.mu.Lock()
+	s.arrivals = append(s.arrivals, a)
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil && hold(a) != nil {
+		w.WriteHeader(500)
+	}
+}
+
+func (s *target) onArrival(f func(arrival) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = f
+}
+
+func (s *target) seen() []arrival {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]arrival(nil), s.arrivals...)
+}
+
+// creation is a request to create a job, with all that was heard of it.
+type creation struct {
+	key     string
+	unknown int    // times it was sent without an answer that tells
+	refused int    // times it was refused with 503
+	job     string // of the first answer that did tell
+}
+
+// clients create jobs and send each request again, under its key, until they are told what became of it.
+type clients struct {
+	t    *testing.T
+	base func() string
+	mu   sync.Mutex
+	made []*creation // guarded by mu
+	wg   sync.WaitGroup
+}
+
+// create begins to create a job of the body.
+func (c *clients) create(body string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := &creation{key: fmt.Sprintf("%s-%d", c.t.Name(), len(c.made))}
+	c.made = append(c.made, x)
+	c.wg.Go(func() { c.persist(x, body) })
+}
+
+// patience is how long a client goes on; whatever fails is over by then.
+const patience = 60 * time.Second
+
+func (c *clients) persist(x *creation, body string) {
+	late := time.After(patience)
+	for {
+		code, header, answer, err := ask(c.base(), "POST", "/api/v1/jobs", body, "X-Idempotency-Key", x.key)
+		c.mu.Lock()
+		switch {
+		case err == nil && code == 201:
+			var j client.Job
+			if err := json.Unmarshal(answer, &j); err != nil || j.JobID == "" {
+				c.t.Errorf("create: 201 with %s: %v", answer, err)
+			}
+			x.job = j.JobID
+			c.mu.Unlock()
+			return
+		case err == nil && code == 503:
+			x.refused++
+			if header.Get("Retry-After") == "" {
+				c.t.Error("a 503 without Retry-After")
+			}
+		case err == nil && code < 500:
+			c.t.Errorf("create: %d %s", code, answer)
+			c.mu.Unlock()
+			return
+		default:
+			x.unknown++
+		}
+		c.mu.Unlock()
+		select {
+		case <-late:
+			c.t.Errorf("create %s: no answer that tells within %v; the last: %d %s %v", x.key, patience, code, answer, err)
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// told waits until every request was answered.
+func (c *clients) told() []*creation {
+	c.wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made
+}
+
+// ended is an execution as it stands in the end.
+type ended struct {
+	id, job, status string
+	past            []client.PastAttempt
+}
+
+// history is all that is known of a run.
+type history struct {
+	creations []*creation
+	arrivals  []arrival
+	jobs      []string
+	ended     []ended
+	// stale: a process was stopped between its last look at the clock and the call, which nothing but the
+	// target can tell from a call in time. Then calls under older tokens may come late.
+	stale bool
+	// drained: a worker gave up what it ran when told to stop; that is handed back uncharged.
+	drained bool
+}
+
+// check says what is wrong with a history, by the invariants of docs/faults.md.
+func check(h history) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	jobs := map[string]int{}
+	for _, id := range h.jobs {
+		jobs[id]++
+	}
+	for _, c := range h.creations {
+		switch n := jobs[c.job]; {
+		case c.job == "":
+			say("I1: nobody knows what became of %s", c.key)
+		case n == 0:
+			say("I1: job %s was accepted (%s) and is gone", c.job, c.key)
+		case n > 1:
+			say("I1: job %s is there %d times", c.job, n)
+		}
+		delete(jobs, c.job)
+	}
+	for id := range jobs {
+		say("I1: job %s is there, and no request was answered with it", id)
+	}
+	runs := map[string]int{}
+	known := map[string]ended{}
+	for _, e := range h.ended {
+		runs[e.job]++
+		if _, twice := known[e.id]; twice {
+			say("I3: execution %s is there twice", e.id)
+		}
+		known[e.id] = e
+		if e.status != "SUCCEEDED" {
+			say("I12: execution %s is %s", e.id, e.status)
+		}
+	}
+	for _, id := range h.jobs {
+		switch n := runs[id]; {
+		case n == 0:
+			say("I2: job %s has no execution", id)
+		case n > 1:
+			say("I3: job %s was fired %d times", id, n)
+		}
+	}
+	calls := map[string][]arrival{}
+	for _, a := range h.arrivals {
+		calls[a.execution] = append(calls[a.execution], a)
+		if _, ok := known[a.execution]; !ok {
+			say("I2: the target saw execution %s, which is not there", a.execution)
+		}
+	}
+	for id, e := range known {
+		for _, w := range checkCalls(e, calls[id], h) {
+			say("%s (execution %s, calls %s)", w, id, show(calls[id]))
+		}
+	}
+	return wrong
+}
+
+// checkCalls looks at what the target saw of one execution.
+func checkCalls(e ended, calls []arrival, h history) (wrong []string) {
+	if len(calls) == 0 {
+		return []string{"I2: it never arrived"}
+	}
+	excused := map[int64]bool{}
+	var last int64
+	for _, p := range e.past {
+		if p.FencingToken <= last {
+			wrong = append(wrong, fmt.Sprintf("I5: the attempt under token %d came after that under %d", p.FencingToken, last))
+		}
+		last = p.FencingToken
+		excused[last] = true
+	}
+	seen := map[int64]bool{}
+	winner := int64(0)
+	unexcused := 0
+	for i, a := range calls {
+		if seen[a.token] {
+			wrong = append(wrong, fmt.Sprintf("I7: token %d arrived twice", a.token))
+		}
+		seen[a.token] = true
+		if a.key != calls[0].key || a.key == "" {
+			wrong = append(wrong, fmt.Sprintf("I7: the keys differ: %q and %q", calls[0].key, a.key))
+		}
+		if i > 0 && a.token < calls[i-1].token && !h.stale {
+			wrong = append(wrong, fmt.Sprintf("I5: token %d arrived after %d", a.token, calls[i-1].token))
+		}
+		if !excused[a.token] {
+			unexcused++
+			winner = max(winner, a.token)
+		}
+	}
+	switch {
+	case unexcused == 0:
+		wrong = append(wrong, "I4: it succeeded, and every attempt that arrived is recorded as failed or lost")
+	case unexcused > 1 && !h.drained:
+		wrong = append(wrong, fmt.Sprintf("I7: %d arrivals have no recorded reason", unexcused))
+	case winner < last:
+		wrong = append(wrong, fmt.Sprintf("I4: token %d won although %d was given later", winner, last))
+	}
+	return wrong
+}
+
+func show(calls []arrival) (s string) {
+	for _, a := range calls {
+		s += fmt.Sprintf("[%d: token %d]", a.attempt, a.token)
+	}
+	return s
+}

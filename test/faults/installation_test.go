@@ -1,0 +1,165 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// installation is a server, perhaps workers, the clients and the target of one test.
+type installation struct {
+	*testing.T
+	where  string
+	roles  string
+	target *target
+	clients
+
+	mu     sync.Mutex
+	server *process // guarded by mu: the one that answers now
+}
+
+func install(t *testing.T, where, roles string) *installation {
+	in := &installation{T: t, where: where, roles: roles, target: newTarget(t)}
+	in.clients = clients{t: t, base: in.base}
+	return in
+}
+
+func (in *installation) base() string { return in.now().base }
+
+func (in *installation) now() *process {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.server
+}
+
+// serve starts a server, at the address of the one before if there was one.
+func (in *installation) serve(failpoints string, env ...string) *process {
+	in.Helper()
+	listen := "127.0.0.1:0"
+	if s := in.now(); s != nil && s.base != "" {
+		listen = strings.TrimPrefix(s.base, "http://")
+	}
+	p := launchWith(in.T, env, failpoints, "serve", "--database", in.where, "--roles", in.roles, "--listen", listen).greeted()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.server = p
+	return p
+}
+
+// work starts a worker process.
+func (in *installation) work(failpoints string) *process {
+	in.Helper()
+	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", "4", "--listen", "127.0.0.1:0").greeted()
+}
+
+// body is a job that calls the target, with more fields.
+func (in *installation) body(more string) string {
+	return fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 10, "max_delay_ms": 10}%s}`, in.target.URL, more)
+}
+
+// load begins to create n jobs: every other one for a little later, so that it goes through the scheduler.
+func (in *installation) load(n int) {
+	for i := range n {
+		more := ""
+		if i%2 == 1 {
+			more = fmt.Sprintf(`, "schedule": {"type": "ONE_TIME", "scheduled_time": %q}`, time.Now().Add(1500*time.Millisecond).UTC().Format(time.RFC3339Nano))
+		}
+		in.create(in.body(more))
+	}
+}
+
+// settle waits until all that was created has ended, and compares everything.
+func (in *installation) settle(h history) {
+	in.Helper()
+	h.creations = in.told()
+	base := in.base()
+	late := time.After(patience)
+	for _, c := range h.creations {
+		for c.job != "" && read[client.Job](in.T, base, "/api/v1/jobs/"+c.job).Status != "COMPLETED" {
+			select {
+			case <-late:
+				in.Errorf("I12: job %s has not ended %v after the last fault", c.job, patience)
+				c.job = ""
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	h.arrivals = in.target.seen()
+	h.look(in.T, base)
+	for _, w := range check(h) {
+		in.Error(w)
+	}
+	in.countRows(len(h.creations))
+}
+
+// look reads what there is in the end, of the jobs that call the target.
+func (h *history) look(t *testing.T, base string) {
+	t.Helper()
+	for _, j := range read[client.Jobs](t, base, "/api/v1/jobs?name=call&limit=1000").Jobs {
+		h.jobs = append(h.jobs, j.JobID)
+		for _, e := range read[client.Executions](t, base, "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
+			past := read[client.PastAttempts](t, base, "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
+			h.ended = append(h.ended, ended{e.ExecutionID, j.JobID, e.Status, past})
+		}
+	}
+}
+
+// countRows stops the server and counts in the tables what the API counted.
+func (in *installation) countRows(want int) {
+	in.Helper()
+	s := in.now()
+	s.signal(syscall.SIGTERM)
+	if code := s.ended(); code != 0 {
+		in.Errorf("the server ended with exit code %d", code)
+	}
+	for _, q := range []struct {
+		sql  string
+		want int
+	}{
+		{"SELECT count(*) FROM jobs", want},
+		{"SELECT count(*) FROM live", 0},
+		{"SELECT count(*) FROM executions", want},
+		{"SELECT count(DISTINCT id) FROM executions", want},
+	} {
+		if got := in.count(q.sql); got != q.want {
+			in.Errorf("%s: %d, want %d", q.sql, got, q.want)
+		}
+	}
+}
+
+func (in *installation) count(sql string) (n int) {
+	in.Helper()
+	if path, ok := strings.CutPrefix(in.where, "sqlite:"); ok {
+		c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+		if err != nil {
+			in.Fatal(err)
+		}
+		defer c.Close()
+		err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error { n = s.ColumnInt(0); return nil }})
+		if err != nil {
+			in.Fatal(err)
+		}
+		return n
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, in.where)
+	if err != nil {
+		in.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := c.QueryRow(ctx, sql).Scan(&n); err != nil {
+		in.Fatal(err)
+	}
+	return n
+}
