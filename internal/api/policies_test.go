@@ -472,3 +472,29 @@ func TestRolesOfTenants(t *testing.T) {
 		want[client.Problem](f, 401, "GET", path, "")
 	}
 }
+
+func TestGoldenPolicies(t *testing.T) {
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", policied(1, `, "max_concurrent": 3, "rate_limit": {"count": 100, "per": "1m"}, "unique_key": "u", "expires_after": "1h30m", "auto_redrive_after": "36h"`))
+	limited := f.ask("GET", "/api/v1/jobs/"+j.JobID, "").Body.String()
+	f.fails(j.ExecutionID)
+	path := "/api/v1/executions/" + j.ExecutionID
+	begun := f.ask("POST", "/api/v1/dead-letters:redrive", `{"filter": {"reason": "NOT_RETRYABLE"}, "rate_per_s": 10}`).Body.String()
+	id := strings.Split(begun, `"`)[3]
+	goldens(t, map[string]string{
+		"job_limited.json":       limited,
+		"execution_failed.json":  f.ask("GET", path, "").Body.String(),
+		"events.json":            f.ask("GET", path+"/events", "").Body.String(),
+		"report.json":            f.ask("GET", path+"/report", "").Body.String(),
+		"operation_begun.json":   begun,
+		"operation.json":         f.ask("GET", "/api/v1/operations/"+id, "").Body.String(),
+		"operations.json":        f.ask("GET", "/api/v1/operations", "").Body.String(),
+		"operation_dry_run.json": f.ask("POST", "/api/v1/dead-letters:redrive", `{"filter": {}, "dry_run": true}`).Body.String(),
+		"limit.json":             f.ask("PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2, "rate_limit": {"count": 5, "per": "1s", "burst": 3}}`).Body.String(),
+		"limits.json":            f.ask("GET", "/api/v1/limits", "").Body.String(),
+		"tenant.json":            f.ask("POST", "/api/v1/tenants", `{"name": "Acme", "tier": "pro"}`).Body.String(),
+		"tenants.json":           f.ask("GET", "/api/v1/tenants", "").Body.String(),
+		"problem_key.json":       f.ask("POST", "/api/v1/jobs", job(`"concurrency_key": "payload.a +"`), "X-Request-ID", "r1").Body.String(),
+		"problem_retry.json":     f.ask("POST", "/api/v1/dead-letters/"+want[client.Job](f, 201, "POST", "/api/v1/jobs", noop).ExecutionID+"/redrive", "", "X-Request-ID", "r1").Body.String(),
+	})
+}
