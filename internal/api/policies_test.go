@@ -408,6 +408,36 @@ func TestDrainOverHTTP(t *testing.T) {
 	want[client.Problem](f, 404, "POST", path+"/drain", "")
 }
 
+// A worker that was given an execution again is not told that it lost the older lease of it.
+func TestAnOlderLeaseIsNotSaidToBeLost(t *testing.T) {
+	f := newFace(t)
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"]}`)
+	path := "/api/v1/workers/" + s.WorkerID
+	mine := []string{"X-Worker-Session", s.Session}
+	want[client.Job](f, 201, "POST", "/api/v1/jobs", emailJob)
+	claim := func() client.Attempt {
+		return want[client.Claimed](f, 200, "POST", path+"/claim", `{"wait_seconds": 5}`, mine...).Attempts[0]
+	}
+	lost := func(a client.Attempt) int {
+		t.Helper()
+		return len(want[client.Orders](f, 200, "POST", path+"/beat", fmt.Sprintf(`{"executions": [{"execution_id": %q, "fencing_token": %d}]}`, a.ExecutionID, a.FencingToken), mine...).Lost)
+	}
+	first := claim()
+	x, _ := core.ParseExecutionID(first.ExecutionID)
+	if _, err := f.store.Finish(f.Context(), []core.Finish{{
+		Outcome: core.Outcome{Lease: core.Lease{Execution: x, Token: core.Token(first.FencingToken)}, Status: core.OutcomeFailed, Error: &core.Error{Type: core.Stalled}},
+		Then:    core.Transition{Move: core.Again, Status: core.Retrying, Tries: 1, DueAt: time.Now().UTC().Truncate(time.Microsecond)}, Expel: true,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := lost(first); n != 1 {
+		t.Errorf("%d lost", n)
+	}
+	if n := lost(claim()); n != 0 {
+		t.Errorf("%d lost under the newer lease", n)
+	}
+}
+
 func TestSnoozeAndProgressOverHTTP(t *testing.T) {
 	f := newFace(t)
 	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"]}`)

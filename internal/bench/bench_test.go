@@ -90,7 +90,7 @@ func TestOnlyWhatIsAskedFor(t *testing.T) {
 type broken struct {
 	engine.Store
 	finish func([]job.Finish) []job.Finish
-	lease  func([]job.Attempt) []job.Attempt
+	free   func([]job.Attempt) []job.Lease // leases that it gives and does not keep
 	create func([]engine.Creation) []engine.Creation
 }
 
@@ -110,8 +110,8 @@ func (b broken) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 
 func (b broken) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	as, err := b.Store.Lease(ctx, gs, f)
-	if err == nil && b.lease != nil {
-		as = b.lease(as)
+	if err == nil && b.free != nil {
+		_, err = b.Store.Release(ctx, b.free(as))
 	}
 	return as, err
 }
@@ -145,11 +145,11 @@ func TestTheCheckFindsWhatIsWrong(t *testing.T) {
 		}, lost: 1},
 		"an execution is handed out twice": {wrap: func() broken {
 			once := first()
-			return broken{lease: func(as []job.Attempt) []job.Attempt {
+			return broken{free: func(as []job.Attempt) []job.Lease {
 				if len(as) > 0 && once() {
-					return append(as, as[0])
+					return []job.Lease{as[0].Lease}
 				}
-				return as
+				return nil
 			}}
 		}, doubled: 1},
 		"an execution is not stored": {wrap: func() broken {
