@@ -248,6 +248,20 @@ func TestAStalledWorker(t *testing.T) {
 	})
 }
 
+// The same pool is given the execution again while the attempt that hangs still has its slot.
+func TestAStallInThePool(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		p := serve(t, where)
+		j := p.create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "stall_timeout_seconds": 1}, "retry_policy": {"max_retries": 2, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
+		e := p.ends(j.ExecutionID, "FAILED")
+		if e.Error == nil || e.Error.Type != "STALLED" || e.AttemptNumber != 3 || e.LostAttempts != 0 {
+			t.Errorf("got %+v, %+v", e, e.Error)
+		}
+		next := p.create(`{"name": "after it", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		p.ends(next.ExecutionID, "SUCCEEDED")
+	})
+}
+
 func TestASnooze(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		h := newHand(serve(t, where), "wait")
