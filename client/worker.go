@@ -117,7 +117,7 @@ type Session struct {
 // Orders is what a worker learns from its beat.
 type Orders struct {
 	Cancel []string `json:"cancel"`
-	Lost   []string `json:"lost"`
+	Lost   []string `json:"lost" doc:"Let go of these: the leases that the beat named are gone. Of an execution that is held under a newer token nothing is said."`
 	Drain  bool     `json:"drain" doc:"Claim no more; finish what is held and go on beating."`
 }
 

@@ -14,6 +14,7 @@ type desk struct {
 	mu      sync.Mutex
 	queue   []queued                              // guarded by mu
 	running map[string]*running                   // guarded by mu; by execution id
+	lost    map[*running]struct{}                 // guarded by mu: still in their slots, though a newer attempt of the execution came
 	slots   int                                   // guarded by mu: how many may run at once
 	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}                         // a slot became free, or the queue shorter
@@ -43,7 +44,7 @@ const (
 )
 
 func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt), hurry func()) *desk {
-	return &desk{running: map[string]*running{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
+	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
 // room is how many attempts to claim now. It waits until half of what was claimed ahead has
@@ -51,7 +52,7 @@ func newDesk(base context.Context, slots int, start func(context.Context, client
 func (d *desk) room() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	free := d.slots - len(d.running) - len(d.queue)
+	free := d.slots - d.taken() - len(d.queue)
 	if d.pace > 0 {
 		extra := int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
 		if extra > 0 && len(d.queue) > extra/2 {
@@ -68,14 +69,33 @@ func (d *desk) add(as []client.Attempt) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	for _, a := range as {
+		if a.AttemptNumber > 1 { // a first attempt supersedes none
+			d.supersede(a.ExecutionID)
+		}
 		d.queue = append(d.queue, queued{a, now})
 	}
 	d.fill()
 }
 
+// supersede lets go of an older attempt of an execution that was given out again: its lease is gone, whether the server
+// has said so yet or not. mu is held.
+func (d *desk) supersede(id string) {
+	if old, ok := d.running[id]; ok {
+		old.stop(ErrLeaseLost)
+		delete(d.running, id)
+		d.lost[old] = struct{}{}
+	}
+	if i := slices.IndexFunc(d.queue, func(q queued) bool { return q.attempt.ExecutionID == id }); i >= 0 {
+		d.queue = slices.Delete(d.queue, i, i+1)
+	}
+}
+
+// taken is how many slots are in use. mu is held.
+func (d *desk) taken() int { return len(d.running) + len(d.lost) }
+
 // fill starts queued attempts while slots are free. mu is held.
 func (d *desk) fill() {
-	for len(d.queue) > 0 && len(d.running) < d.slots {
+	for len(d.queue) > 0 && d.taken() < d.slots {
 		r := d.next()
 		go d.slot(r)
 	}
@@ -99,14 +119,17 @@ func (d *desk) slot(r *running) {
 		took := time.Since(began)
 		r.stop(nil)
 		d.mu.Lock()
-		delete(d.running, r.attempt.ExecutionID)
+		if d.running[r.attempt.ExecutionID] == r {
+			delete(d.running, r.attempt.ExecutionID)
+		}
+		delete(d.lost, r)
 		if d.pace == 0 {
 			d.pace = max(took, 1)
 		} else {
 			d.pace = max(d.pace+(took-d.pace)/16, 1)
 		}
 		r = nil
-		if len(d.queue) > 0 && len(d.running) < d.slots {
+		if len(d.queue) > 0 && d.taken() < d.slots {
 			r = d.next()
 		}
 		d.mu.Unlock()
@@ -178,22 +201,29 @@ func (d *desk) held() (out []client.Held, told func()) {
 func (d *desk) busy() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.running)
+	return d.taken()
 }
 
-// stop ends the named executions that run, and takes those out that wait for a slot, so that they never start.
-func (d *desk) stop(cause error, ids []string) (waited []client.Held) {
+// stop ends the named executions that run, and takes those out that wait for a slot, so that they never start. It is about
+// the leases that the beat named which brought the order: an attempt that came since is not meant.
+func (d *desk) stop(cause error, ids []string, named []client.Held) (waited []client.Held) {
+	meant := make(map[client.Held]bool, len(ids))
+	for _, h := range named {
+		if slices.Contains(ids, h.ExecutionID) {
+			meant[client.Held{ExecutionID: h.ExecutionID, FencingToken: h.FencingToken}] = true
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, id := range ids {
-		if r, ok := d.running[id]; ok {
+	for h := range meant {
+		if r, ok := d.running[h.ExecutionID]; ok && r.attempt.FencingToken == h.FencingToken {
 			r.stop(cause)
 		}
 	}
 	keep := d.queue[:0:0]
 	for _, q := range d.queue {
-		if slices.Contains(ids, q.attempt.ExecutionID) {
-			waited = append(waited, client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken})
+		if h := (client.Held{ExecutionID: q.attempt.ExecutionID, FencingToken: q.attempt.FencingToken}); meant[h] {
+			waited = append(waited, h)
 		} else {
 			keep = append(keep, q)
 		}

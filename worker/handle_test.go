@@ -136,6 +136,52 @@ func TestADrainHandsBackWhatHasNotStarted(t *testing.T) {
 	})
 }
 
+// The server ended an attempt and gives the execution to the same worker again, before that has heard of it.
+func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0)
+		s.nudge = make(chan struct{}, 1)
+		causes := map[int64]error{}
+		h := newShift(New(s, executorFunc(func(ctx context.Context, a client.Attempt) client.Outcome {
+			select {
+			case <-ctx.Done():
+				<-time.After(time.Second) // it is slow to stop
+			case <-time.After(10 * time.Second):
+			}
+			s.mu.Lock()
+			causes[a.FencingToken] = context.Cause(ctx)
+			s.mu.Unlock()
+			return client.Outcome{Status: client.Succeeded}
+		}), Config{Slots: 3}), client.Session{LeaseSeconds: 30, BeatSeconds: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { h.run(ctx); close(ended) }()
+		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 1, AttemptNumber: 1}})
+		<-time.After(time.Second)
+		s.mu.Lock()
+		s.held["x"] = client.Attempt{}
+		s.mu.Unlock()
+		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 7, AttemptNumber: 2}})
+		if held, _ := h.held(); len(held) != 1 || held[0].FencingToken != 7 || h.desk.busy() != 2 {
+			t.Errorf("held: %+v, %d busy", held, h.desk.busy())
+		}
+		h.desk.stop(ErrLeaseLost, []string{"x"}, []client.Held{{ExecutionID: "x", FencingToken: 1}}) // the order comes late
+		<-time.After(20 * time.Second)
+		s.mu.Lock()
+		if !errors.Is(causes[1], ErrLeaseLost) || causes[7] != nil || len(s.outcomes) != 1 || s.outcomes["x"].FencingToken != 7 || h.desk.busy() != 0 {
+			t.Errorf("causes %v, outcomes %+v", causes, s.outcomes)
+		}
+		s.mu.Unlock()
+		h.desk.slots = 1
+		h.desk.add([]client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}})
+		if held, _ := h.desk.held(); len(held) != 2 {
+			t.Errorf("held: %+v", held)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestOutcomeOfErrors(t *testing.T) {
 	plain := errors.New("smtp is away")
 	for _, c := range []struct {

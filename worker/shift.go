@@ -257,10 +257,10 @@ func (h *shift) beat(ctx context.Context) {
 				h.retire()
 			}
 			if len(orders.Cancel) > 0 {
-				h.owe(h.desk.stop(ErrCancelled, orders.Cancel)) // handed back, it ends as cancelled
+				h.owe(h.desk.stop(ErrCancelled, orders.Cancel, held)) // handed back, it ends as cancelled
 			}
 			if len(orders.Lost) > 0 {
-				h.desk.stop(ErrLeaseLost, orders.Lost)
+				h.desk.stop(ErrLeaseLost, orders.Lost, held)
 			}
 		}
 	}

@@ -124,9 +124,14 @@ func (s *Server) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 		}
 		return reply(w, 200, client.Begun{Count: n})
 	case atOnce:
-		n, err := s.service.Discard(r.Context(), p, sel.IDs)
+		n, replay, err := s.service.Discard(r.Context(), p, sel.IDs, service.Once[int]{
+			Key: o.key, Hash: o.hash, Encode: func(n int) []byte { return encoded(client.Discarded{Discarded: n}) },
+		})
 		if err != nil {
 			return err
+		}
+		if replay != nil {
+			return again(w, 200, replay)
 		}
 		return reply(w, 200, client.Discarded{Discarded: n})
 	}

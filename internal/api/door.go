@@ -85,7 +85,7 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, session(err)
 	}
-	return wireOrders(orders), nil
+	return wireOrders(orders, sign.Held), nil
 }
 
 // Report passes outcomes on.

@@ -408,6 +408,36 @@ func TestDrainOverHTTP(t *testing.T) {
 	want[client.Problem](f, 404, "POST", path+"/drain", "")
 }
 
+// A worker that was given an execution again is not told that it lost the older lease of it.
+func TestAnOlderLeaseIsNotSaidToBeLost(t *testing.T) {
+	f := newFace(t)
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"]}`)
+	path := "/api/v1/workers/" + s.WorkerID
+	mine := []string{"X-Worker-Session", s.Session}
+	want[client.Job](f, 201, "POST", "/api/v1/jobs", emailJob)
+	claim := func() client.Attempt {
+		return want[client.Claimed](f, 200, "POST", path+"/claim", `{"wait_seconds": 5}`, mine...).Attempts[0]
+	}
+	lost := func(a client.Attempt) int {
+		t.Helper()
+		return len(want[client.Orders](f, 200, "POST", path+"/beat", fmt.Sprintf(`{"executions": [{"execution_id": %q, "fencing_token": %d}]}`, a.ExecutionID, a.FencingToken), mine...).Lost)
+	}
+	first := claim()
+	x, _ := core.ParseExecutionID(first.ExecutionID)
+	if _, err := f.store.Finish(f.Context(), []core.Finish{{
+		Outcome: core.Outcome{Lease: core.Lease{Execution: x, Token: core.Token(first.FencingToken)}, Status: core.OutcomeFailed, Error: &core.Error{Type: core.Stalled}},
+		Then:    core.Transition{Move: core.Again, Status: core.Retrying, Tries: 1, DueAt: time.Now().UTC().Truncate(time.Microsecond)}, Expel: true,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := lost(first); n != 1 {
+		t.Errorf("%d lost", n)
+	}
+	if n := lost(claim()); n != 0 {
+		t.Errorf("%d lost under the newer lease", n)
+	}
+}
+
 func TestSnoozeAndProgressOverHTTP(t *testing.T) {
 	f := newFace(t)
 	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"]}`)
@@ -471,4 +501,30 @@ func TestRolesOfTenants(t *testing.T) {
 	for _, path := range []string{"/api/v1/tenants", "/api/v1/limits", "/api/v1/operations"} {
 		want[client.Problem](f, 401, "GET", path, "")
 	}
+}
+
+func TestGoldenPolicies(t *testing.T) {
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", policied(1, `, "max_concurrent": 3, "rate_limit": {"count": 100, "per": "1m"}, "unique_key": "u", "expires_after": "1h30m", "auto_redrive_after": "36h"`))
+	limited := f.ask("GET", "/api/v1/jobs/"+j.JobID, "").Body.String()
+	f.fails(j.ExecutionID)
+	path := "/api/v1/executions/" + j.ExecutionID
+	begun := f.ask("POST", "/api/v1/dead-letters:redrive", `{"filter": {"reason": "NOT_RETRYABLE"}, "rate_per_s": 10}`).Body.String()
+	id := strings.Split(begun, `"`)[3]
+	goldens(t, map[string]string{
+		"job_limited.json":       limited,
+		"execution_failed.json":  f.ask("GET", path, "").Body.String(),
+		"events.json":            f.ask("GET", path+"/events", "").Body.String(),
+		"report.json":            f.ask("GET", path+"/report", "").Body.String(),
+		"operation_begun.json":   begun,
+		"operation.json":         f.ask("GET", "/api/v1/operations/"+id, "").Body.String(),
+		"operations.json":        f.ask("GET", "/api/v1/operations", "").Body.String(),
+		"operation_dry_run.json": f.ask("POST", "/api/v1/dead-letters:redrive", `{"filter": {}, "dry_run": true}`).Body.String(),
+		"limit.json":             f.ask("PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2, "rate_limit": {"count": 5, "per": "1s", "burst": 3}}`).Body.String(),
+		"limits.json":            f.ask("GET", "/api/v1/limits", "").Body.String(),
+		"tenant.json":            f.ask("POST", "/api/v1/tenants", `{"name": "Acme", "tier": "pro"}`).Body.String(),
+		"tenants.json":           f.ask("GET", "/api/v1/tenants", "").Body.String(),
+		"problem_key.json":       f.ask("POST", "/api/v1/jobs", job(`"concurrency_key": "payload.a +"`), "X-Request-ID", "r1").Body.String(),
+		"problem_retry.json":     f.ask("POST", "/api/v1/dead-letters/"+want[client.Job](f, 201, "POST", "/api/v1/jobs", noop).ExecutionID+"/redrive", "", "X-Request-ID", "r1").Body.String(),
+	})
 }

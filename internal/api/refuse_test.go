@@ -257,7 +257,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 
 // Whatever is sent, the answer is never a 5xx.
 func FuzzCreateJob(f *testing.F) {
-	for _, s := range []string{noop, `{}`, `[]`, job(`"tags": ["a"]`), execution(`"callback_url": "http://h", "headers": {"A": "b"}`), job(`"schedule": {"type": "ONE_TIME", "scheduled_time": "2030-01-01T00:00:00Z"}`)} {
+	for _, s := range []string{noop, `{}`, `[]`, job(`"tags": ["a"]`), execution(`"callback_url": "http://h", "headers": {"A": "b"}`), job(`"schedule": {"type": "ONE_TIME", "scheduled_time": "2030-01-01T00:00:00Z"}`), policied(1, `, "rate_limit": {"count": 1, "per": "1s"}, "unique_key": "u", "expires_after": "1h"`)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

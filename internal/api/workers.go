@@ -155,7 +155,7 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireOrders(orders))
+	return reply(w, 200, wireOrders(orders, sign.Held))
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -277,12 +277,17 @@ func under(err error, prefix string) error {
 	return err
 }
 
-func wireOrders(orders dispatch.Orders) client.Orders {
+// wireOrders is what a worker is told. The wire names executions, not leases, so what is lost is left out where the
+// worker holds a newer lease of the same execution: it would let go of the wrong one.
+func wireOrders(orders dispatch.Orders, held []job.Lease) client.Orders {
 	out := client.Orders{Cancel: []string{}, Lost: []string{}, Drain: orders.Drain}
 	for _, o := range orders.Orders {
-		if o.Kind == job.OrderCancel {
+		newer := slices.ContainsFunc(held, func(l job.Lease) bool { return l.Execution == o.Execution && l.Token > o.Token })
+		switch {
+		case newer:
+		case o.Kind == job.OrderCancel:
 			out.Cancel = append(out.Cancel, o.Execution.String())
-		} else {
+		default:
 			out.Lost = append(out.Lost, o.Execution.String())
 		}
 	}

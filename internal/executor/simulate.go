@@ -57,9 +57,9 @@ func simulate(ctx context.Context, a client.Attempt) client.Outcome {
 	return outcome
 }
 
-// sleep pauses, and tells how far it has come, about each second.
+// sleep pauses, and tells how far it has come: twenty times, or each second if that is less.
 func sleep(ctx context.Context, d time.Duration) bool {
-	step := max(time.Second, d/100)
+	step := max(time.Second, d/20)
 	for done := time.Duration(0); done < d; done += step {
 		if done > 0 {
 			worker.Progress(ctx, int(100*done/d), "sleeping")

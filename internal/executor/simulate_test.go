@@ -121,3 +121,14 @@ func TestRandomDependsOnThePayloadOnly(t *testing.T) {
 		}
 	})
 }
+
+func TestSleepEndsOnTimeWhateverItReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, d := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, time.Hour} {
+			began := time.Now()
+			if !sleep(t.Context(), d) || time.Since(began) != d {
+				t.Errorf("%v took %v", d, time.Since(began))
+			}
+		}
+	})
+}

@@ -132,7 +132,7 @@ func plain(v any) any {
 		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
 			return int(i)
 		}
-		if f, err := v.Float64(); err == nil && (strings.ContainsAny(v.String(), ".eE")) {
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
 			return f
 		}
 		return v

@@ -216,11 +216,15 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 }
 
 // Discard forgets dead letters and answers with how many there were.
-func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID) (int, error) {
+func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID, once Once[int]) (n int, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return s.store.Discard(ctx, p.Tenant, ids)
+	if n, err = s.store.Discard(ctx, p.Tenant, ids); err != nil {
+		return 0, nil, err
+	}
+	replay, err = keep(ctx, s, p, n, once) // the same request again finds nothing more to discard
+	return n, replay, err
 }
 
 // Drain asks a worker to take nothing more and to finish what it has. Those that serve every tenant are for who runs the
