@@ -92,6 +92,27 @@ func TestMaxConcurrentOfAKeyOverSeveralServers(t *testing.T) {
 	checkCrowd(t, s, c, []*process{wide(t, where), wide(t, where)}, 6, 8, 2)
 }
 
+func TestLimitsOfAQueueAndATenant(t *testing.T) {
+	stores(t, func(t *testing.T, where string) {
+		s, c := newSink(t), newCrowd()
+		s.set(c.each(100*time.Millisecond, customer))
+		p := wide(t, where)
+		want[client.Limit](p, 200, "PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2}`)
+		want[client.Limit](p, 200, "PUT", "/api/v1/limits/tenant", `{"max_concurrent": 5}`)
+		<-time.After(2 * time.Second) // other servers would have heard of it by now
+		slow := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 1, 12, `, "queue": "slow"`))
+		fast := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=fast"))
+		for _, j := range append(slow.Jobs, fast.Jobs...) {
+			p.ends(j.ExecutionID, "SUCCEEDED")
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.most["0"] > 2 || c.most["fast"] > 5 || c.most["0"]+c.most["fast"] < 4 {
+			t.Errorf("at once: %v", c.most)
+		}
+	})
+}
+
 func TestRateLimitOfAJob(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		s := newSink(t)
