@@ -79,6 +79,9 @@ func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
 		UniqueKey: j.UniqueKey, Timeout: j.Target.Timeout, Stall: j.Target.Stall,
 	}
 	e.Join(j.Group)
+	if j.Target.Total > 0 {
+		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt is longer than all of them
+	}
 	if j.ExpiresAfter > 0 {
 		e.ExpiresAt = due.Add(j.ExpiresAfter)
 	}
