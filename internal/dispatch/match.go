@@ -347,7 +347,15 @@ func (m *matcher) fence(gs []grant) engine.Fence {
 
 // pick takes out of the window what a claim is to be given, and has its rates paid for.
 func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Ready, error) {
-	mine := func(x job.Class) bool { return c.worker.Serves(x) }
+	known := map[job.Class]bool{} // taking a class apart for every execution would cost more than picking it
+	mine := func(x job.Class) bool {
+		ok, seen := known[x]
+		if !seen {
+			ok = c.worker.Serves(x)
+			known[x] = ok
+		}
+		return ok
+	}
 	rs := m.win.pick(c.max, mine, now)
 	for range 3 { // a rate that is paid may show that another is to be paid
 		if len(rs) == c.max || !m.win.picker.Short() {
