@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -37,14 +35,13 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 // prepared is a creation and the stored forms of its jobs, made before the connection that writes is taken.
 type prepared struct {
 	*engine.Creation
-	jobs  []encoded
-	fires map[job.ID]time.Time
+	jobs []encoded
 }
 
 func prepare(c *engine.Creation) prepared {
-	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs)), fires: ownFires(c)}
+	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs))}
 	for n := range c.Jobs {
-		p.jobs[n] = encode(&c.Jobs[n], p.fires[c.Jobs[n].ID])
+		p.jobs[n] = encode(&c.Jobs[n])
 	}
 	return p
 }
@@ -78,7 +75,7 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	into := inserting(c, "")
 	for n := range x.Executions {
 		e := &x.Executions[n]
-		if _, err := into.insert(x.Tenant, e.Job, e, x.fires[e.Job]); err != nil {
+		if _, err := into.insert(x.Tenant, e.Job, e); err != nil {
 			return out, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	held    = " WHERE id = ? AND lease = ? AND lease > 0"
 	freed   = " WHERE id = ? AND lease = -?" // no longer held, under no token since
-	waiting = " WHERE job = ? AND tenant = ? AND lease <= 0"
+	waiting = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
 	alone   = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
@@ -28,9 +28,9 @@ const (
 			part, priority, trigger, worker, retry_of, tenant, payload, ?4, ?5,
 			CASE WHEN leased_at <> started_at THEN leased_at END FROM live`
 	dropSQL = "DELETE FROM live"
-	quietly = " AND tally = 0" // there is nothing to tally
+	quietly = " AND id = job" // a one-off job's own fire, which is not tallied
 	// dropped is what tallying needs of a row that moved into history.
-	dropped = " RETURNING tally, tenant, job, started_at"
+	dropped = " RETURNING id <> job, tenant, job, started_at"
 
 	addStatsSQL = `
 		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -84,6 +84,9 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 
 // cancelWaiting ends what nobody holds of a deleted job.
 func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
+	if _, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted); err != nil { // its own fire
+		return err
+	}
 	_, err := h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).exec()
 	if err != nil {
 		return err

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"time"
-
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -10,14 +8,14 @@ import (
 
 const (
 	insertJobSQL = `
-		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, fires_at, created_at, updated_at, tags, spec, target,
+		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target,
 			payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload, timeout_ms,
+		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms,
 			stall_ms, expires_at, unique_key, group_key, group_limits)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` // and what few executions have
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` // and what few executions have
 	limited              = "?, ?, ?, ?, ?)"
 	unlimited            = "NULL, NULL, NULL, 0, NULL)"
 	insertIdempotencySQL = `
@@ -31,35 +29,17 @@ type encoded struct {
 	*job.Job
 	spec, target []byte
 	tags         string
-	fires        time.Time // a one-off job's own fire
 }
 
-func encode(j *job.Job, fires time.Time) encoded {
-	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags), fires: fires}
-}
-
-// ownFires are the instants at which the one-off jobs of a creation fire: now, or as planned.
-func ownFires(c *engine.Creation) map[job.ID]time.Time {
-	out := make(map[job.ID]time.Time, len(c.Jobs))
-	for i := range c.Jobs {
-		if j := &c.Jobs[i]; j.Schedule.Type.OneOff() {
-			out[j.ID] = j.NextRunAt
-		}
-	}
-	for i := range c.Executions {
-		e := &c.Executions[i]
-		if at, oneOff := out[e.Job]; oneOff && at.IsZero() && e.Trigger == job.BySchedule {
-			out[e.Job] = e.ScheduledAt
-		}
-	}
-	return out
+func encode(j *job.Job) encoded {
+	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags)}
 }
 
 // insertJob stores a job and reports whether it was not there.
 func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
 	n, err := q.text(string(t)).id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
 		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
-		at(j.NextRunAt).at(j.fires).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
+		at(j.NextRunAt).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
 	return n > 0, err
 }
 
@@ -71,20 +51,15 @@ func inserting(c *conn, conflict string) inserter {
 	return inserter{plain: c.prepare(insertLiveSQL + unlimited + conflict), rich: c.prepare(insertLiveSQL + limited + conflict)}
 }
 
-// insert stores an execution of a job, whose own fire is at an instant if it
-// is a one-off, and reports whether the clause for conflicts let it in.
-func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
-	tally := int64(1)
-	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
-		tally = 0
-	}
+// insert stores an execution of a job, and reports whether the clause for conflicts let it in.
+func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution) (bool, error) {
 	q := i.plain // as most are; what need not be bound is saved
 	rich := e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
 	if rich {
 		q = i.rich
 	}
 	q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
-		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
+		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
 	if rich {
 		q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
 	}

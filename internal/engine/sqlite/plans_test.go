@@ -35,6 +35,15 @@ func TestPlans(t *testing.T) {
 		sqls = append(sqls, list+latestFirst, list+" ORDER BY d.at LIMIT 1",
 			deadLettersSQL+from+withExecution+w.String()+" AND (d.at, d.execution) < (?, ?)"+latestFirst+" LIMIT 10")
 	}
+	for _, b := range branches(nil) {
+		w := &where{}
+		w.and("v.job = ?1")
+		condition, _ := b.where(w)
+		sqls = append(sqls, "SELECT v.scheduled_at FROM "+b.from+" WHERE "+condition)
+		if !b.own { // of which there is one at most
+			sqls = append(sqls, "SELECT v.scheduled_at FROM "+b.from+" WHERE "+condition+" ORDER BY v.scheduled_at DESC")
+		}
+	}
 	for _, sql := range sqls {
 		err := s.look(t.Context(), "explain", func(c *conn) error {
 			return c.prepare("EXPLAIN QUERY PLAN " + sql).each(func(r *row) error {
