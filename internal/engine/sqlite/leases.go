@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -119,18 +120,24 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 }
 
 const (
-	aliveSQL = "SELECT coalesce(tenant, '') FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"
-	tokenSQL = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
-	// freeSQL reads what an attempt needs, of an execution that may be leased.
-	freeSQL = `
-		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target, coalesce(v.payload, j.payload)
-		FROM live v CROSS JOIN jobs j
-		WHERE v.id = ?1 AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ?2 AND (v.expires_at IS NULL OR v.expires_at > ?2 OR v.started_at IS NOT NULL)
-			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
-	leaseSQL = `
-		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
-		WHERE id = ?4 AND lease <= 0 AND lease > -?1 AND hold = 0 AND due_at <= ?3`
+	aliveSQL     = "SELECT coalesce(tenant, '') FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"
+	tokenSQL     = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
 	directorySQL = "INSERT INTO leases (lease, worker, at, ids) VALUES (?, ?, ?, ?)"
+)
+
+var (
+	// freeSQL reads what attempts need, of the executions that may be leased, in the order of the ids.
+	freeSQL = inSizes(`
+		SELECT v.id, v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target,
+			coalesce(v.payload, j.payload)
+		FROM (VALUES `, "(?)", `) f CROSS JOIN live v CROSS JOIN jobs j
+		WHERE v.id = f.column1 AND v.lease <= 0 AND v.lease > -(SELECT next FROM tokens) AND v.hold = 0 AND v.due_at <= ?
+			AND (v.expires_at IS NULL OR v.expires_at > ? OR v.started_at IS NOT NULL)
+			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`)
+	// leaseSQL leases what freeSQL has found.
+	leaseSQL = inSizes(`
+		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
+		WHERE id IN (`, "?", ")")
 )
 
 // Lease gives each session the executions it asks for, in one commit and in the order asked for. The fence lets everything
@@ -183,16 +190,14 @@ type leaser struct {
 // grant leases what one session asks for, under one token, and writes it into the directory.
 func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]job.Attempt, error) {
 	var token job.Token
-	var ids []byte
-	free, lease := l.prepare(freeSQL), l.prepare(leaseSQL)
-	at := time.UnixMicro(l.now).UTC()
-	for _, id := range g.Executions {
-		a := job.Attempt{Lease: job.Lease{Execution: id}, LeasedAt: at, StartedAt: at}
-		found, err := free.id(id).int(l.now).first(func(r *row) error { return l.read(r, &a) })
-		if err != nil {
+	before := len(out)
+	for ids := range slices.Chunk(g.Executions, bulk) {
+		from := len(out)
+		var err error
+		if out, err = l.find(out, ids, serves); err != nil {
 			return out, err
 		}
-		if !found || serves != "" && serves != a.Tenant {
+		if len(out) == from {
 			continue
 		}
 		if token == 0 { // drawn late: a call that finds nothing writes nothing
@@ -200,22 +205,54 @@ func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]
 				return out, err
 			}
 		}
-		n, err := lease.int(int64(token)).id(g.Worker).int(l.now).id(id).exec()
-		if err != nil {
+		if err := l.lease(out[from:], token, g.Worker); err != nil {
 			return out, err
 		}
-		if n == 0 {
-			continue
-		}
-		a.Token = token
-		out = append(out, a)
-		ids = append(ids, id[:]...)
 	}
-	if len(ids) == 0 {
+	if len(out) == before {
 		return out, nil
+	}
+	ids := make([]byte, 0, 16*(len(out)-before))
+	for i := range out[before:] {
+		ids = append(ids, out[before+i].Execution[:]...)
 	}
 	_, err := l.prepare(directorySQL).int(int64(token)).id(g.Worker).int(l.now).bytes(ids).exec()
 	return out, err
+}
+
+// find adds those of the executions that may be leased, each once.
+func (l *leaser) find(out []job.Attempt, ids []job.ExecutionID, serves tenant.ID) ([]job.Attempt, error) {
+	from, at := len(out), time.UnixMicro(l.now).UTC()
+	q := l.prepare(freeSQL.of(len(ids)))
+	for _, id := range ids {
+		q.id(id)
+	}
+	err := q.nulls(size(len(ids)) - len(ids)).int(l.now).int(l.now).each(func(r *row) error {
+		a := job.Attempt{Lease: job.Lease{Execution: r.id()}, LeasedAt: at, StartedAt: at}
+		if err := l.read(r, &a); err != nil {
+			return err
+		}
+		twice := slices.ContainsFunc(out[from:], func(b job.Attempt) bool { return b.Execution == a.Execution })
+		if !twice && (serves == "" || serves == a.Tenant) {
+			out = append(out, a)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// lease leases what find has found.
+func (l *leaser) lease(as []job.Attempt, token job.Token, w job.WorkerID) error {
+	q := l.prepare(leaseSQL.of(len(as))).int(int64(token)).id(w).int(l.now)
+	for i := range as {
+		as[i].Token = token
+		q.id(as[i].Execution)
+	}
+	n, err := q.nulls(size(len(as)) - len(as)).exec()
+	if err == nil && n != len(as) {
+		err = fmt.Errorf("%d executions of %d could be leased", n, len(as))
+	}
+	return err
 }
 
 func (l *leaser) draw() (token job.Token, err error) {
