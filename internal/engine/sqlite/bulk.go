@@ -41,6 +41,17 @@ func (s *sized) of(n int) string {
 	return s.bulk
 }
 
+// upTo is the largest statement for n rows or fewer that has no room for more, and how many it takes; one takes one.
+func (s *sized) upTo(n int, one string) (sql string, takes int) {
+	switch {
+	case n >= bulk:
+		return s.bulk, bulk
+	case n >= few:
+		return s.few, few
+	}
+	return one, 1
+}
+
 // nulls binds n NULLs.
 func (q *stmt) nulls(n int) *stmt {
 	for range n {

@@ -59,25 +59,20 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	if out.Unique, err = holders(c, x); err != nil || out.Unique != nil {
 		return out, err
 	}
-	q := c.prepare(insertJobSQL)
-	for n := range x.jobs {
-		stored, err := insertJob(q, x.Tenant, &x.jobs[n])
-		if err != nil {
-			return out, err
+	if len(x.jobs) > 0 {
+		stored, err := insertJob(c, x.Tenant, &x.jobs[0])
+		if err != nil || !stored {
+			return out, err // not stored: this very call has been here before, and its answer was lost
 		}
-		if !stored && n == 0 {
-			return out, nil // this very call has been here before, and its answer was lost
+		if stored, err = insertJobs(c, x.Tenant, x.jobs[1:]); err != nil {
+			return out, err
 		}
 		if !stored {
 			return out, engine.ErrConflict
 		}
 	}
-	into := inserting(c, "")
-	for n := range x.Executions {
-		e := &x.Executions[n]
-		if _, err := into.insert(x.Tenant, e.Job, e); err != nil {
-			return out, err
-		}
+	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
+		return out, err
 	}
 	return out, remember(c, x.Tenant, &x.Idempotency)
 }

@@ -78,18 +78,18 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 // another holds its unique key it ends as SKIPPED.
 func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution) (stored bool, err error) {
 	if e.UniqueKey == "" {
-		return into.insert(f.Tenant, f.Job, e)
+		return into.insert(f.Tenant, e)
 	}
 	_, taken, err := holder(h.conn, f.Tenant, e.UniqueKey)
 	if err != nil {
 		return false, err
 	}
 	if !taken {
-		return into.insert(f.Tenant, f.Job, e)
+		return into.insert(f.Tenant, e)
 	}
 	keyless := *e
 	keyless.UniqueKey = ""
-	if stored, err = into.insert(f.Tenant, f.Job, &keyless); err != nil || !stored {
+	if stored, err = into.insert(f.Tenant, &keyless); err != nil || !stored {
 		return false, err
 	}
 	_, err = h.endAlone(f.Tenant, e.ID, job.Skipped, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))

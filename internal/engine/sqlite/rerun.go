@@ -68,7 +68,7 @@ func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (ad
 			return false, err
 		}
 	}
-	added, err = inserting(c, "").insert(t, e.Job, e)
+	added, err = inserting(c, "").insert(t, e)
 	if err != nil {
 		return false, err
 	}

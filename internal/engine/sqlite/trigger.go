@@ -41,7 +41,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		if err := remember(c, t, &i); err != nil || past {
 			return err
 		}
-		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, e.Job, &e)
+		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, &e)
 		return err
 	})
 	return out, err
