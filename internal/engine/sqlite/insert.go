@@ -8,20 +8,20 @@ import (
 
 const (
 	intoJobs = `
-		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
+		INSERT OR ROLLBACK INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
 		VALUES `
 	jobValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	ifMissing    = " ON CONFLICT (tenant, id) DO NOTHING"
 	insertJobSQL = intoJobs + jobValues + ifMissing
 
 	intoLive = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms)
+		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms)
 		VALUES `
 	liveValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertLiveSQL = intoLive + liveValues
 	// insertRichSQL has what few executions have, too.
 	insertRichSQL = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms,
+		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms,
 			stall_ms, expires_at, unique_key, group_key, group_limits)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertIdempotencySQL = `

@@ -136,7 +136,7 @@ var (
 			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`)
 	// leaseSQL leases what freeSQL has found.
 	leaseSQL = inSizes(`
-		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
+		UPDATE OR ROLLBACK live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
 		WHERE id IN (`, "?", ")")
 )
 
