@@ -11,24 +11,28 @@ import (
 
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
-		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
+		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at` // no LIMIT ?, as in readySQL
 	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1"
 	oneFire = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
 )
 
 // Due lists jobs whose next instant is at or before until, the earliest first.
 func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
 	var out []engine.Due
 	err := s.look(ctx, "find what is due", func(c *conn) error {
-		return c.prepare(dueSQL).int(until.UnixMicro()).int(int64(limit)).each(func(r *row) error {
+		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
 			j, err := readDefinition(r)
 			if err != nil {
-				return err
+				return false, err
 			}
 			j.Target, err = engine.DecodeTarget(r.bytes())
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
-			return err
+			return len(out) >= limit, err
 		})
+		return err
 	})
 	return out, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -15,10 +16,6 @@ import (
 )
 
 const (
-	laneSQL = `
-		SELECT part, tenant, class, group_key, priority FROM live INDEXED BY live_lane
-		WHERE (part, tenant, class, group_key, priority) > (?, ?, ?, ?, ?)
-		ORDER BY part, tenant, class, group_key, priority LIMIT 1`
 	readySQL = "SELECT " + readyColumns + ` FROM live INDEXED BY live_lane
 		WHERE part = ? AND tenant = ? AND class = ? AND group_key = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
 			AND ` + inTime + `
@@ -27,6 +24,21 @@ const (
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
 )
+
+// nextLaneSQLs find the lane behind one, each where the one before finds none. One comparison of all columns would walk
+// through the lane: SQLite seeks by the first of them only.
+var nextLaneSQLs = func() (sqls []string) {
+	const columns = "part, tenant, class, group_key, priority"
+	names := strings.Split(columns, ", ")
+	for n := len(names) - 1; n >= 0; n-- {
+		same := ""
+		for _, name := range names[:n] {
+			same += name + " = ? AND "
+		}
+		sqls = append(sqls, "SELECT "+columns+" FROM live INDEXED BY live_lane WHERE "+same+names[n]+" > ? ORDER BY "+columns+" LIMIT 1")
+	}
+	return sqls
+}()
 
 func readReady(r *row) job.Ready {
 	return job.Ready{
@@ -65,7 +77,30 @@ func (q *stmt) lane(l job.Lane) *stmt {
 	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Group)).int(int64(l.Priority))
 }
 
-// Lanes lists up to limit lanes that hold any execution, behind one, with one probe of the index each.
+// nextLane finds the lane behind one.
+func nextLane(c *conn, l job.Lane) (next job.Lane, found bool, err error) {
+	bind := []func(q *stmt){
+		number(int64(l.Partition)), text(string(l.Tenant)), text(string(l.Class)), number(int64(l.Group)), number(int64(l.Priority)),
+	}
+	for i, sql := range nextLaneSQLs {
+		q := c.prepare(sql)
+		for _, b := range bind[:len(bind)-i] {
+			b(q)
+		}
+		found, err = q.first(func(r *row) error {
+			next = job.Lane{
+				Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Group: job.GroupKey(r.int64()), Priority: r.int(),
+			}
+			return nil
+		})
+		if err != nil || found {
+			return next, found, err
+		}
+	}
+	return next, false, nil
+}
+
+// Lanes lists up to limit lanes that hold any execution, behind one, with a few probes of the index each.
 func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	var out []job.Lane
 	err := s.look(ctx, "list lanes", func(c *conn) error {
@@ -74,16 +109,11 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 			last = *after
 		}
 		for len(out) < limit {
-			found, err := c.prepare(laneSQL).lane(last).first(func(r *row) error {
-				last = job.Lane{
-					Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Group: job.GroupKey(r.int64()), Priority: r.int(),
-				}
-				return nil
-			})
+			next, found, err := nextLane(c, last)
 			if err != nil || !found {
 				return err
 			}
-			out = append(out, last)
+			out, last = append(out, next), next
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ var small = regexp.MustCompile(`^SCAN (CONSTANT ROW|tokens|f|\d+-ROW VALUES CLAU
 func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
-		moveSQL, dueSQL, laneSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
+		moveSQL, dueSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
@@ -39,6 +39,7 @@ func TestPlans(t *testing.T) {
 		sqls = append(sqls, list+latestFirst, list+" ORDER BY d.at LIMIT 1",
 			deadLettersSQL+from+withExecution+w.String()+" AND (d.at, d.execution) < (?, ?)"+latestFirst+" LIMIT 10")
 	}
+	sqls = append(sqls, nextLaneSQLs...)
 	for _, b := range branches(nil) {
 		w := &where{}
 		w.and("v.job = ?1")
