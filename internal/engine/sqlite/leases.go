@@ -262,10 +262,15 @@ func (l *leaser) find(out []job.Attempt, ids []job.ExecutionID, serves tenant.ID
 		if err := l.read(r, &a); err != nil {
 			return err
 		}
-		twice := slices.ContainsFunc(out[from:], func(b job.Attempt) bool { return b.Execution == a.Execution })
-		if !twice && (serves == "" || serves == a.Tenant) {
-			out = append(out, a)
+		if serves != "" && serves != a.Tenant {
+			return nil
 		}
+		for i := from; i < len(out); i++ { // not by range, which copies each
+			if out[i].Execution == a.Execution {
+				return nil
+			}
+		}
+		out = append(out, a)
 		return nil
 	})
 	return out, err
