@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -37,14 +35,13 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 // prepared is a creation and the stored forms of its jobs, made before the connection that writes is taken.
 type prepared struct {
 	*engine.Creation
-	jobs  []encoded
-	fires map[job.ID]time.Time
+	jobs []encoded
 }
 
 func prepare(c *engine.Creation) prepared {
-	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs)), fires: ownFires(c)}
+	p := prepared{Creation: c, jobs: make([]encoded, len(c.Jobs))}
 	for n := range c.Jobs {
-		p.jobs[n] = encode(&c.Jobs[n], p.fires[c.Jobs[n].ID])
+		p.jobs[n] = encode(&c.Jobs[n])
 	}
 	return p
 }
@@ -62,25 +59,20 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	if out.Unique, err = holders(c, x); err != nil || out.Unique != nil {
 		return out, err
 	}
-	q := c.prepare(insertJobSQL)
-	for n := range x.jobs {
-		stored, err := insertJob(q, x.Tenant, &x.jobs[n])
-		if err != nil {
-			return out, err
+	if len(x.jobs) > 0 {
+		stored, err := insertJob(c, x.Tenant, &x.jobs[0])
+		if err != nil || !stored {
+			return out, err // not stored: this very call has been here before, and its answer was lost
 		}
-		if !stored && n == 0 {
-			return out, nil // this very call has been here before, and its answer was lost
+		if stored, err = insertJobs(c, x.Tenant, x.jobs[1:]); err != nil {
+			return out, err
 		}
 		if !stored {
 			return out, engine.ErrConflict
 		}
 	}
-	into := inserting(c, "")
-	for n := range x.Executions {
-		e := &x.Executions[n]
-		if _, err := into.insert(x.Tenant, e.Job, e, x.fires[e.Job]); err != nil {
-			return out, err
-		}
+	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
+		return out, err
 	}
 	return out, remember(c, x.Tenant, &x.Idempotency)
 }

@@ -81,7 +81,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 // FindExecutions lists executions of a job, those with the latest scheduled time first.
 func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
 	w := &where{}
-	w.and("v.job = ?", id(f.Job))
+	w.and("v.job = ?1", id(f.Job)) // by number, as ownFire names it, too
 	w.and("v.tenant = ?", text(string(f.Tenant)))
 	if !f.From.IsZero() {
 		w.and("v.scheduled_at >= ?", number(f.From.UnixMicro()))
@@ -134,31 +134,45 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 // branch is one of the two tables of executions, and which statuses of it are asked for.
 type branch struct {
 	from, columns, status string
+	own                   bool  // what the job fired as it was created, which has its id, or all else
 	mask                  int64 // a bit each
 }
 
 // branches are the tables in which executions of these statuses lie.
 func branches(statuses []job.Status) []branch {
-	live := branch{from: "live v INDEXED BY live_fire", columns: liveColumns, status: liveStatus}
-	past := branch{from: "executions v INDEXED BY executions_job", columns: pastColumns, status: "v.status"}
-	if len(statuses) == 0 {
-		return []branch{live, past}
-	}
+	var live, past int64
 	for _, x := range statuses {
 		if x.Final() {
-			past.mask |= 1 << x
+			past |= 1 << x
 		} else {
-			live.mask |= 1 << x
+			live |= 1 << x
 		}
 	}
-	return slices.DeleteFunc([]branch{live, past}, func(b branch) bool { return b.mask == 0 })
+	var out []branch
+	if live != 0 || len(statuses) == 0 {
+		b := branch{from: "live v INDEXED BY live_fire", columns: liveColumns, status: liveStatus, mask: live}
+		out = append(out, b)
+		b.from, b.own = "live v", true
+		out = append(out, b)
+	}
+	if past != 0 || len(statuses) == 0 {
+		b := branch{from: "executions v INDEXED BY executions_job", columns: pastColumns, status: "v.status", mask: past}
+		out = append(out, b)
+		b.from, b.own = "executions v INDEXED BY executions_id", true
+		out = append(out, b)
+	}
+	return out
 }
 
 func (b branch) where(w *where) (string, func(*stmt) *stmt) {
-	if b.mask == 0 {
-		return w.String(), w.bind
+	condition := w.String() + " AND v.id <> v.job"
+	if b.own {
+		condition = w.String() + " AND v.id = ?1 AND v.id = v.job"
 	}
-	return w.String() + " AND (1 << " + b.status + ") & ? <> 0", func(q *stmt) *stmt { return w.bind(q).int(b.mask) }
+	if b.mask == 0 {
+		return condition, w.bind
+	}
+	return condition + " AND (1 << " + b.status + ") & ? <> 0", func(q *stmt) *stmt { return w.bind(q).int(b.mask) }
 }
 
 // add appends the first of the branch, one more than a page holds.

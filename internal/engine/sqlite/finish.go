@@ -36,18 +36,19 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	out := make([]job.Verdict, len(fs))
 	err := s.write(ctx, "finish", func(c *conn, now int64) error {
 		h := newHistory(c, now)
-		for i := range fs {
-			f := &fs[i]
-			out[i] = job.Verdict{Execution: f.Outcome.Execution, Accepted: true}
-			applied, err := conclude(h, f, endings[i])
+		for i := 0; i < len(fs); {
+			applied, err := concludeSome(h, fs[i:], endings[i:])
 			if err != nil {
 				return err
 			}
-			if applied {
-				continue
-			}
-			if out[i], err = judge(h, f); err != nil {
-				return err
+			for _, ok := range applied {
+				out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: true}
+				if !ok {
+					if out[i], err = judge(h, &fs[i]); err != nil {
+						return err
+					}
+				}
+				i++
 			}
 		}
 		return h.tally()
@@ -56,6 +57,35 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		return nil, err
 	}
 	return out, nil
+}
+
+// concludeSome applies the first transition or, where several succeed as most do, those, and reports of each whether its
+// lease held.
+func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool, err error) {
+	n := 0
+	for n < min(len(fs), bulk) && fs[n].Then.Status == job.Succeeded && !fs[n].Expel && fs[n].Outcome.Status == job.OutcomeSucceeded && !twice(fs[:n+1]) {
+		n++
+	}
+	if n < 2 {
+		ok, err := conclude(h, &fs[0], endings[0])
+		return []bool{ok}, err
+	}
+	es := make([]ending, n)
+	for i := range es {
+		es[i] = ending{Lease: fs[i].Outcome.Lease, tries: fs[i].Then.Tries, result: fs[i].Outcome.Result, end: endings[i]}
+	}
+	return h.finishAll(es, job.Succeeded)
+}
+
+// twice reports whether the last is of the same execution as one before.
+func twice(fs []job.Finish) bool {
+	last := len(fs) - 1
+	for i := range fs[:last] {
+		if fs[i].Outcome.Execution == fs[last].Outcome.Execution {
+			return true
+		}
+	}
+	return false
 }
 
 // conclude applies a transition, if its lease holds, and keeps what comes with it: that it was snoozed, and that its worker

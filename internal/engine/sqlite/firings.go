@@ -11,24 +11,28 @@ import (
 
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
-		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
-	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
-	oneFire = " ON CONFLICT (job, scheduled_at, nonce) DO NOTHING"
+		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at` // no LIMIT ?, as in readySQL
+	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1"
+	oneFire = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
 )
 
 // Due lists jobs whose next instant is at or before until, the earliest first.
 func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
 	var out []engine.Due
 	err := s.look(ctx, "find what is due", func(c *conn) error {
-		return c.prepare(dueSQL).int(until.UnixMicro()).int(int64(limit)).each(func(r *row) error {
+		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
 			j, err := readDefinition(r)
 			if err != nil {
-				return err
+				return false, err
 			}
 			j.Target, err = engine.DecodeTarget(r.bytes())
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
-			return err
+			return len(out) >= limit, err
 		})
+		return err
 	})
 	return out, err
 }
@@ -43,20 +47,16 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 		move, into, h := c.prepare(moveSQL), inserting(c, oneFire), newHistory(c, now)
 		for i := range fs {
 			f := &fs[i]
-			var fires time.Time
-			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(func(r *row) error {
-				fires = r.at()
-				return nil
-			})
+			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
 			if err != nil {
 				return err
 			}
-			if !moved {
+			if moved == 0 {
 				continue
 			}
 			for n := range f.Executions {
 				e := &f.Executions[n]
-				stored, err := h.fire(into, f, e, fires)
+				stored, err := h.fire(into, f, e)
 				if err != nil {
 					return err
 				}
@@ -80,20 +80,20 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 
 // fire stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
 // another holds its unique key it ends as SKIPPED.
-func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, fires time.Time) (stored bool, err error) {
+func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution) (stored bool, err error) {
 	if e.UniqueKey == "" {
-		return into.insert(f.Tenant, f.Job, e, fires)
+		return into.insert(f.Tenant, e)
 	}
 	_, taken, err := holder(h.conn, f.Tenant, e.UniqueKey)
 	if err != nil {
 		return false, err
 	}
 	if !taken {
-		return into.insert(f.Tenant, f.Job, e, fires)
+		return into.insert(f.Tenant, e)
 	}
 	keyless := *e
 	keyless.UniqueKey = ""
-	if stored, err = into.insert(f.Tenant, f.Job, &keyless, fires); err != nil || !stored {
+	if stored, err = into.insert(f.Tenant, &keyless); err != nil || !stored {
 		return false, err
 	}
 	_, err = h.endAlone(f.Tenant, e.ID, job.Skipped, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))

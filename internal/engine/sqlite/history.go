@@ -11,7 +11,7 @@ import (
 const (
 	held    = " WHERE id = ? AND lease = ? AND lease > 0"
 	freed   = " WHERE id = ? AND lease = -?" // no longer held, under no token since
-	waiting = " WHERE job = ? AND tenant = ? AND lease <= 0"
+	waiting = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
 	alone   = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
@@ -28,9 +28,9 @@ const (
 			part, priority, trigger, worker, retry_of, tenant, payload, ?4, ?5,
 			CASE WHEN leased_at <> started_at THEN leased_at END FROM live`
 	dropSQL = "DELETE FROM live"
-	quietly = " AND tally = 0" // there is nothing to tally
+	quietly = " AND id = job" // a one-off job's own fire, which is not tallied
 	// dropped is what tallying needs of a row that moved into history.
-	dropped = " RETURNING tally, tenant, job, started_at"
+	dropped = " RETURNING id <> job, tenant, job, started_at"
 
 	addStatsSQL = `
 		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -42,6 +42,18 @@ const (
 	addDurationsSQL = `
 		INSERT INTO job_durations (tenant, job, bucket, n) VALUES (?, ?, ?, ?)
 		ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = n + excluded.n`
+)
+
+var (
+	// endAllSQL is endSQL for many that are held, each with its tries, result and ending.
+	endAllSQL = inSizes(`
+		INSERT OR ROLLBACK INTO executions (id, job, status, token, finished_at, scheduled_at, due_at, started_at, attempt, tries, lost, max_attempts,
+			part, priority, trigger, worker, retry_of, tenant, payload, result, ending, leased_at)
+		SELECT id, job, ?1, lease, ?2, scheduled_at, due_at, started_at, attempt, CASE WHEN tries < column3 THEN column3 ELSE tries END, lost, max_attempts,
+			part, priority, trigger, worker, retry_of, tenant, payload, column4, column5, CASE WHEN leased_at <> started_at THEN leased_at END
+		FROM (VALUES `, "(?, ?, ?, ?, ?)", ") f CROSS JOIN live WHERE id = column1 AND lease = column2 AND lease > 0")
+	// dropAllSQL drops many that were held and have moved into history, and are not tallied.
+	dropAllSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly)
 )
 
 // history is what a transaction moves into history. Every way an execution ends
@@ -70,7 +82,49 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 	if err != nil || n > 0 {
 		return n > 0, err
 	}
-	return true, h.drop(h.prepare(dropSQL+held+dropped).id(l.Execution).int(int64(l.Token)), status)
+	_, err = h.drop(h.prepare(dropSQL+held+dropped).id(l.Execution).int(int64(l.Token)), status)
+	return true, err
+}
+
+// ending is how an execution that is held ends.
+type ending struct {
+	job.Lease
+	tries       int
+	result, end []byte
+}
+
+// finishAll ends different executions with one status, and reports of each whether it was held.
+func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err error) {
+	applied = make([]bool, len(es))
+	pad := size(len(es)) - len(es)
+	q := h.prepare(endAllSQL.of(len(es))).int(int64(status)).int(h.now)
+	for i := range es {
+		e := &es[i]
+		q.id(e.Execution).int(int64(e.Token)).int(int64(e.tries)).bytes(e.result).bytes(e.end)
+	}
+	n, err := q.nulls(5 * pad).exec()
+	if err != nil {
+		return nil, err
+	}
+	all := n == len(es)
+	if all {
+		q := h.prepare(dropAllSQL.of(len(es)))
+		for i := range es {
+			q.id(es[i].Execution)
+			applied[i] = true
+		}
+		if n, err = q.nulls(pad).exec(); err != nil || n == len(es) {
+			return applied, err
+		}
+	}
+	for i := range es { // of which some are to be tallied, or were not held
+		n, err := h.drop(h.prepare(dropSQL+held+dropped).id(es[i].Execution).int(int64(es[i].Token)), status)
+		if err != nil {
+			return nil, err
+		}
+		applied[i] = all || n > 0
+	}
+	return applied, nil
 }
 
 // endFreed ends an execution whose lease has just been taken back.
@@ -79,16 +133,21 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 	if err != nil {
 		return err
 	}
-	return h.drop(h.prepare(dropSQL+freed+dropped).id(l.Execution).int(int64(l.Token)), status)
+	_, err = h.drop(h.prepare(dropSQL+freed+dropped).id(l.Execution).int(int64(l.Token)), status)
+	return err
 }
 
 // cancelWaiting ends what nobody holds of a deleted job.
 func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
+	if _, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted); err != nil { // its own fire
+		return err
+	}
 	_, err := h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).exec()
 	if err != nil {
 		return err
 	}
-	return h.drop(h.prepare(dropSQL+waiting+dropped).id(of).text(string(t)), job.Cancelled)
+	_, err = h.drop(h.prepare(dropSQL+waiting+dropped).id(of).text(string(t)), job.Cancelled)
+	return err
 }
 
 // endAlone ends an execution that nobody holds, and reports whether that is so.
@@ -97,12 +156,14 @@ func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, e
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), status)
+	_, err = h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), status)
+	return true, err
 }
 
-// drop runs a statement that removes what moved into history, and notes it for tally.
-func (h *history) drop(q *stmt, status job.Status) error {
-	return q.each(func(r *row) error {
+// drop runs a statement that removes what moved into history, notes it for tally and says how much it was.
+func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
+	err = q.each(func(r *row) error {
+		n++
 		if counts := r.bool(); !counts {
 			return nil
 		}
@@ -116,6 +177,7 @@ func (h *history) drop(q *stmt, status job.Status) error {
 		h.sums[ref].add(status, r.at(), time.UnixMicro(h.now).UTC())
 		return nil
 	})
+	return n, err
 }
 
 // tally adds what was moved to the statistics; it comes last in its transaction.

@@ -1,29 +1,38 @@
 package sqlite
 
 import (
-	"time"
-
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 const (
-	insertJobSQL = `
-		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, fires_at, created_at, updated_at, tags, spec, target,
-			payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (tenant, id) DO NOTHING`
-	insertLiveSQL = `
-		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload, timeout_ms,
+	intoJobs = `
+		INSERT OR ROLLBACK INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
+		VALUES `
+	jobValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	ifMissing    = " ON CONFLICT (tenant, id) DO NOTHING"
+	insertJobSQL = intoJobs + jobValues + ifMissing
+
+	intoLive = `
+		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms)
+		VALUES `
+	liveValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertLiveSQL = intoLive + liveValues
+	// insertRichSQL has what few executions have, too.
+	insertRichSQL = `
+		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms,
 			stall_ms, expires_at, unique_key, group_key, group_limits)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ` // and what few executions have
-	limited              = "?, ?, ?, ?, ?)"
-	unlimited            = "NULL, NULL, NULL, 0, NULL)"
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
 	findIdempotencySQL = "SELECT hash, answer FROM idempotency WHERE tenant = ? AND key = ? AND expires_at > ?"
+)
+
+var (
+	insertJobsSQL  = inSizes(intoJobs, jobValues, ifMissing)
+	insertLivesSQL = inSizes(intoLive, liveValues, "")
 )
 
 // encoded is a job and the stored forms of it.
@@ -31,36 +40,66 @@ type encoded struct {
 	*job.Job
 	spec, target []byte
 	tags         string
-	fires        time.Time // a one-off job's own fire
 }
 
-func encode(j *job.Job, fires time.Time) encoded {
-	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags), fires: fires}
-}
-
-// ownFires are the instants at which the one-off jobs of a creation fire: now, or as planned.
-func ownFires(c *engine.Creation) map[job.ID]time.Time {
-	out := make(map[job.ID]time.Time, len(c.Jobs))
-	for i := range c.Jobs {
-		if j := &c.Jobs[i]; j.Schedule.Type.OneOff() {
-			out[j.ID] = j.NextRunAt
-		}
-	}
-	for i := range c.Executions {
-		e := &c.Executions[i]
-		if at, oneOff := out[e.Job]; oneOff && at.IsZero() && e.Trigger == job.BySchedule {
-			out[e.Job] = e.ScheduledAt
-		}
-	}
-	return out
+func encode(j *job.Job) encoded {
+	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags)}
 }
 
 // insertJob stores a job and reports whether it was not there.
-func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
-	n, err := q.text(string(t)).id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
-		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
-		at(j.NextRunAt).at(j.fires).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
+func insertJob(c *conn, t tenant.ID, j *encoded) (bool, error) {
+	n, err := c.prepare(insertJobSQL).text(string(t)).job(j).exec()
 	return n > 0, err
+}
+
+// insertJobs stores jobs of a tenant, and reports whether none of them was there.
+func insertJobs(c *conn, t tenant.ID, js []encoded) (bool, error) {
+	for len(js) > 0 {
+		sql, n := insertJobsSQL.upTo(len(js), insertJobSQL)
+		q := c.prepare(sql).text(string(t))
+		for i := range js[:n] {
+			q.job(&js[i])
+		}
+		if stored, err := q.exec(); err != nil || stored != n {
+			return false, err
+		}
+		js = js[n:]
+	}
+	return true, nil
+}
+
+// job binds a job, but for its tenant.
+func (q *stmt) job(j *encoded) *stmt {
+	return q.id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
+		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
+		at(j.NextRunAt).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload)
+}
+
+// insertExecutions stores executions of a tenant.
+func insertExecutions(c *conn, t tenant.ID, es []job.Execution) error {
+	for len(es) > 0 {
+		plain := 0
+		for plain < min(len(es), bulk) && !rich(&es[plain]) {
+			plain++
+		}
+		if plain < few {
+			if _, err := inserting(c, "").insert(t, &es[0]); err != nil {
+				return err
+			}
+			es = es[1:]
+			continue
+		}
+		sql, n := insertLivesSQL.upTo(plain, insertLiveSQL)
+		q := c.prepare(sql).text(string(t))
+		for i := range es[:n] {
+			q.execution(&es[i])
+		}
+		if _, err := q.exec(); err != nil {
+			return err
+		}
+		es = es[n:]
+	}
+	return nil
 }
 
 // inserter stores executions.
@@ -68,28 +107,32 @@ type inserter struct{ plain, rich *stmt }
 
 // inserting prepares to store executions, with a clause for conflicts.
 func inserting(c *conn, conflict string) inserter {
-	return inserter{plain: c.prepare(insertLiveSQL + unlimited + conflict), rich: c.prepare(insertLiveSQL + limited + conflict)}
+	return inserter{plain: c.prepare(insertLiveSQL + conflict), rich: c.prepare(insertRichSQL + conflict)}
 }
 
-// insert stores an execution of a job, whose own fire is at an instant if it
-// is a one-off, and reports whether the clause for conflicts let it in.
-func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
-	tally := int64(1)
-	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
-		tally = 0
-	}
+// rich reports whether an execution has what few have.
+func rich(e *job.Execution) bool {
+	return e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
+}
+
+// insert stores an execution, and reports whether the clause for conflicts let it in.
+func (i inserter) insert(t tenant.ID, e *job.Execution) (bool, error) {
 	q := i.plain // as most are; what need not be bound is saved
-	rich := e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
-	if rich {
+	if rich(e) {
 		q = i.rich
 	}
-	q.text(string(t)).id(of).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
-		int(e.Nonce()).int(int64(e.Trigger)).int(tally).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
-	if rich {
+	q.text(string(t)).execution(e)
+	if rich(e) {
 		q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
 	}
 	n, err := q.exec()
 	return n > 0, err
+}
+
+// execution binds what each execution has, but for its tenant.
+func (q *stmt) execution(e *job.Execution) *stmt {
+	return q.id(e.Job).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
+		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
 }
 
 func hold(e *job.Execution) int64 {

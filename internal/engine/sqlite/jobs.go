@@ -14,7 +14,9 @@ const (
 	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec"
 
 	// completed is what makes a one-off job COMPLETED, where it is ACTIVE.
-	completed = "(j.kind IN (1, 2) AND j.next_run_at IS NULL AND NOT EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tenant = j.tenant))"
+	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL
+		AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND v.job = v.id AND v.tenant = j.tenant)
+		AND NOT EXISTS (SELECT 1 FROM live v INDEXED BY live_fire WHERE v.job = j.id AND v.id <> v.job AND v.tenant = j.tenant))`
 
 	// jobColumns are what readJob reads.
 	jobColumns = definitionColumns + ", j.state = 1 AND " + completed + ", j.target, j.payload"

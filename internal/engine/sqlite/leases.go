@@ -3,8 +3,10 @@ package sqlite
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -14,10 +16,6 @@ import (
 )
 
 const (
-	laneSQL = `
-		SELECT part, tenant, class, group_key, priority FROM live INDEXED BY live_lane
-		WHERE (part, tenant, class, group_key, priority) > (?, ?, ?, ?, ?)
-		ORDER BY part, tenant, class, group_key, priority LIMIT 1`
 	readySQL = "SELECT " + readyColumns + ` FROM live INDEXED BY live_lane
 		WHERE part = ? AND tenant = ? AND class = ? AND group_key = ? AND priority = ? AND (due_at, id) > (?, ?) AND due_at <= ? AND lease <= 0 AND hold = 0
 			AND ` + inTime + `
@@ -26,6 +24,21 @@ const (
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
 )
+
+// nextLaneSQLs find the lane behind one, each where the one before finds none. One comparison of all columns would walk
+// through the lane: SQLite seeks by the first of them only.
+var nextLaneSQLs = func() (sqls []string) {
+	const columns = "part, tenant, class, group_key, priority"
+	names := strings.Split(columns, ", ")
+	for n := len(names) - 1; n >= 0; n-- {
+		same := ""
+		for _, name := range names[:n] {
+			same += name + " = ? AND "
+		}
+		sqls = append(sqls, "SELECT "+columns+" FROM live INDEXED BY live_lane WHERE "+same+names[n]+" > ? ORDER BY "+columns+" LIMIT 1")
+	}
+	return sqls
+}()
 
 func readReady(r *row) job.Ready {
 	return job.Ready{
@@ -64,7 +77,30 @@ func (q *stmt) lane(l job.Lane) *stmt {
 	return q.int(int64(l.Partition)).text(string(l.Tenant)).text(string(l.Class)).int(int64(l.Group)).int(int64(l.Priority))
 }
 
-// Lanes lists up to limit lanes that hold any execution, behind one, with one probe of the index each.
+// nextLane finds the lane behind one.
+func nextLane(c *conn, l job.Lane) (next job.Lane, found bool, err error) {
+	bind := []func(q *stmt){
+		number(int64(l.Partition)), text(string(l.Tenant)), text(string(l.Class)), number(int64(l.Group)), number(int64(l.Priority)),
+	}
+	for i, sql := range nextLaneSQLs {
+		q := c.prepare(sql)
+		for _, b := range bind[:len(bind)-i] {
+			b(q)
+		}
+		found, err = q.first(func(r *row) error {
+			next = job.Lane{
+				Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Group: job.GroupKey(r.int64()), Priority: r.int(),
+			}
+			return nil
+		})
+		if err != nil || found {
+			return next, found, err
+		}
+	}
+	return next, false, nil
+}
+
+// Lanes lists up to limit lanes that hold any execution, behind one, with a few probes of the index each.
 func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
 	var out []job.Lane
 	err := s.look(ctx, "list lanes", func(c *conn) error {
@@ -73,16 +109,11 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 			last = *after
 		}
 		for len(out) < limit {
-			found, err := c.prepare(laneSQL).lane(last).first(func(r *row) error {
-				last = job.Lane{
-					Partition: job.Partition(r.int()), Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Group: job.GroupKey(r.int64()), Priority: r.int(),
-				}
-				return nil
-			})
+			next, found, err := nextLane(c, last)
 			if err != nil || !found {
 				return err
 			}
-			out = append(out, last)
+			out, last = append(out, next), next
 		}
 		return nil
 	})
@@ -119,18 +150,24 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 }
 
 const (
-	aliveSQL = "SELECT coalesce(tenant, '') FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"
-	tokenSQL = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
-	// freeSQL reads what an attempt needs, of an execution that may be leased.
-	freeSQL = `
-		SELECT v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target, coalesce(v.payload, j.payload)
-		FROM live v CROSS JOIN jobs j
-		WHERE v.id = ?1 AND v.lease <= 0 AND v.hold = 0 AND v.due_at <= ?2 AND (v.expires_at IS NULL OR v.expires_at > ?2 OR v.started_at IS NOT NULL)
-			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`
-	leaseSQL = `
-		UPDATE live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
-		WHERE id = ?4 AND lease <= 0 AND lease > -?1 AND hold = 0 AND due_at <= ?3`
+	aliveSQL     = "SELECT coalesce(tenant, '') FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"
+	tokenSQL     = "UPDATE tokens SET next = next + 1 RETURNING next - 1"
 	directorySQL = "INSERT INTO leases (lease, worker, at, ids) VALUES (?, ?, ?, ?)"
+)
+
+var (
+	// freeSQL reads what attempts need, of the executions that may be leased, in the order of the ids.
+	freeSQL = inSizes(`
+		SELECT v.id, v.job, j.name, v.tenant, v.trigger, v.attempt + 1, v.max_attempts, v.scheduled_at, v.due_at, v.started_at, j.target,
+			coalesce(v.payload, j.payload)
+		FROM (VALUES `, "(?)", `) f CROSS JOIN live v CROSS JOIN jobs j
+		WHERE v.id = f.column1 AND v.lease <= 0 AND v.lease > -(SELECT next FROM tokens) AND v.hold = 0 AND v.due_at <= ?
+			AND (v.expires_at IS NULL OR v.expires_at > ? OR v.started_at IS NOT NULL)
+			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`)
+	// leaseSQL leases what freeSQL has found.
+	leaseSQL = inSizes(`
+		UPDATE OR ROLLBACK live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL
+		WHERE id IN (`, "?", ")")
 )
 
 // Lease gives each session the executions it asks for, in one commit and in the order asked for. The fence lets everything
@@ -183,16 +220,14 @@ type leaser struct {
 // grant leases what one session asks for, under one token, and writes it into the directory.
 func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]job.Attempt, error) {
 	var token job.Token
-	var ids []byte
-	free, lease := l.prepare(freeSQL), l.prepare(leaseSQL)
-	at := time.UnixMicro(l.now).UTC()
-	for _, id := range g.Executions {
-		a := job.Attempt{Lease: job.Lease{Execution: id}, LeasedAt: at, StartedAt: at}
-		found, err := free.id(id).int(l.now).first(func(r *row) error { return l.read(r, &a) })
-		if err != nil {
+	before := len(out)
+	for ids := range slices.Chunk(g.Executions, bulk) {
+		from := len(out)
+		var err error
+		if out, err = l.find(out, ids, serves); err != nil {
 			return out, err
 		}
-		if !found || serves != "" && serves != a.Tenant {
+		if len(out) == from {
 			continue
 		}
 		if token == 0 { // drawn late: a call that finds nothing writes nothing
@@ -200,22 +235,59 @@ func (l *leaser) grant(out []job.Attempt, g *engine.Grant, serves tenant.ID) ([]
 				return out, err
 			}
 		}
-		n, err := lease.int(int64(token)).id(g.Worker).int(l.now).id(id).exec()
-		if err != nil {
+		if err := l.lease(out[from:], token, g.Worker); err != nil {
 			return out, err
 		}
-		if n == 0 {
-			continue
-		}
-		a.Token = token
-		out = append(out, a)
-		ids = append(ids, id[:]...)
 	}
-	if len(ids) == 0 {
+	if len(out) == before {
 		return out, nil
+	}
+	ids := make([]byte, 0, 16*(len(out)-before))
+	for i := range out[before:] {
+		ids = append(ids, out[before+i].Execution[:]...)
 	}
 	_, err := l.prepare(directorySQL).int(int64(token)).id(g.Worker).int(l.now).bytes(ids).exec()
 	return out, err
+}
+
+// find adds those of the executions that may be leased, each once.
+func (l *leaser) find(out []job.Attempt, ids []job.ExecutionID, serves tenant.ID) ([]job.Attempt, error) {
+	from, at := len(out), time.UnixMicro(l.now).UTC()
+	q := l.prepare(freeSQL.of(len(ids)))
+	for _, id := range ids {
+		q.id(id)
+	}
+	err := q.nulls(size(len(ids)) - len(ids)).int(l.now).int(l.now).each(func(r *row) error {
+		a := job.Attempt{Lease: job.Lease{Execution: r.id()}, LeasedAt: at, StartedAt: at}
+		if err := l.read(r, &a); err != nil {
+			return err
+		}
+		if serves != "" && serves != a.Tenant {
+			return nil
+		}
+		for i := from; i < len(out); i++ { // not by range, which copies each
+			if out[i].Execution == a.Execution {
+				return nil
+			}
+		}
+		out = append(out, a)
+		return nil
+	})
+	return out, err
+}
+
+// lease leases what find has found.
+func (l *leaser) lease(as []job.Attempt, token job.Token, w job.WorkerID) error {
+	q := l.prepare(leaseSQL.of(len(as))).int(int64(token)).id(w).int(l.now)
+	for i := range as {
+		as[i].Token = token
+		q.id(as[i].Execution)
+	}
+	n, err := q.nulls(size(len(as)) - len(as)).exec()
+	if err == nil && n != len(as) {
+		err = fmt.Errorf("%d executions of %d could be leased", n, len(as))
+	}
+	return err
 }
 
 func (l *leaser) draw() (token job.Token, err error) {

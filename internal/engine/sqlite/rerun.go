@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -69,7 +68,7 @@ func rerun(c *conn, now int64, t tenant.ID, e *job.Execution, deadOnly bool) (ad
 			return false, err
 		}
 	}
-	added, err = inserting(c, "").insert(t, e.Job, e, time.Time{})
+	added, err = inserting(c, "").insert(t, e)
 	if err != nil {
 		return false, err
 	}

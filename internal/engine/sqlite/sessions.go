@@ -96,10 +96,10 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 
 const (
 	grantsSQL  = "SELECT lease, ids FROM leases WHERE worker = ?1 AND (?2 IS NULL OR at < ?2)"
-	expiredSQL = "UPDATE sessions SET deposed = 1 WHERE id IN (SELECT id FROM sessions WHERE expires_at < ? AND deposed = 0 LIMIT ?)"
+	expiredSQL = "UPDATE sessions SET deposed = 1 WHERE expires_at < ? AND deposed = 0"
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
-		WHERE s.deposed <> 0 AND l.worker = s.id LIMIT ?`
+		WHERE s.deposed <> 0 AND l.worker = s.id`
 	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + takenBack
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
@@ -108,15 +108,18 @@ const (
 // as lost attempts: of up to limit leases, each of many executions. What is lost
 // for the poison-th time within an hour ends as FAILED.
 func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
 	var dead []grant
 	var out []job.Ready
 	err := s.write(ctx, "reap", func(c *conn, now int64) error {
-		if _, err := c.prepare(expiredSQL).int(now).int(int64(limit)).exec(); err != nil {
+		if _, err := c.prepare(expiredSQL).int(now).exec(); err != nil {
 			return err
 		}
-		err := c.prepare(deadSQL).int(int64(limit)).each(func(r *row) error {
+		_, err := c.prepare(deadSQL).until(func(r *row) (bool, error) {
 			dead = append(dead, grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()})
-			return nil
+			return len(dead) >= limit, nil
 		})
 		if err != nil {
 			return err

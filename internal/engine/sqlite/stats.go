@@ -12,10 +12,10 @@ const (
 	statsSQL     = "SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = ? AND job = ?"
 	durationsSQL = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
 	// ownFireSQL finds what a one-off job's own fire came to: what job_stats leaves out.
-	ownFireSQL = `
-		SELECT x.status, x.started_at, x.finished_at FROM jobs j CROSS JOIN executions x INDEXED BY executions_job
-		WHERE j.tenant = ? AND j.id = ? AND x.job = j.id AND x.scheduled_at = j.fires_at AND x.trigger = 1 AND x.tenant = j.tenant`
-	runningSQL = "SELECT max(started_at) FROM live INDEXED BY live_fire WHERE job = ? AND tenant = ?"
+	ownFireSQL = "SELECT status, started_at, finished_at FROM executions INDEXED BY executions_id WHERE tenant = ? AND id = ? AND job = id"
+	runningSQL = `
+		SELECT max(coalesce((SELECT started_at FROM live WHERE tenant = ?1 AND id = ?2 AND job = id), 0),
+			coalesce((SELECT max(started_at) FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1), 0))`
 )
 
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
@@ -65,8 +65,10 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.prepare(runningSQL).id(id).text(string(t)).first(func(r *row) error {
-		all.ran(r.at())
+	_, err = c.prepare(runningSQL).text(string(t)).id(id).first(func(r *row) error {
+		if at := r.int64(); at != 0 {
+			all.ran(time.UnixMicro(at).UTC())
+		}
 		return nil
 	})
 	return all, err

@@ -53,7 +53,7 @@ func some(s *Store, n int) engine.Creation {
 		j := job.Job{ID: newID(), Tenant: tenant.Default, State: job.Active, CreatedAt: now, UpdatedAt: now, Revision: 1}
 		j.Name, j.Schedule.Type, j.Priority, j.Target.Kind = fmt.Sprint("job ", i), job.Immediate, 5, job.Simulate
 		c.Jobs = append(c.Jobs, j)
-		c.Executions = append(c.Executions, j.Fire(newID(), now, now))
+		c.Executions = append(c.Executions, j.Fire(job.ExecutionID(j.ID), now, now)) // as the service does
 	}
 	return c
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -42,7 +41,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		if err := remember(c, t, &i); err != nil || past {
 			return err
 		}
-		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, e.Job, &e, time.Time{})
+		_, err = inserting(c, " ON CONFLICT (id) DO NOTHING").insert(t, &e)
 		return err
 	})
 	return out, err

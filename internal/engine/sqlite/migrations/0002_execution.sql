@@ -8,6 +8,8 @@ UPDATE tenants SET name = id, tier = 'enterprise';
 -- and queue; 0 and NULL: nothing. A group has a lane of its own, so that
 -- what waits for it stands in nobody's way. The table is made anew to keep the
 -- payload last: it may be long, and what lies behind it is slow to read.
+-- What a one-off job fires as it is created has the job's id: it is found by
+-- that, so that live_fire and executions_job leave it out, and so does job_stats.
 CREATE TABLE live_next (
 	id            BLOB NOT NULL PRIMARY KEY,
 	lease         INTEGER NOT NULL DEFAULT 0,
@@ -24,7 +26,6 @@ CREATE TABLE live_next (
 	part          INTEGER NOT NULL,
 	priority      INTEGER NOT NULL,
 	trigger       INTEGER NOT NULL,
-	tally         INTEGER NOT NULL, -- 0: it is a one-off job's own fire, see job_stats
 	job           BLOB NOT NULL,
 	worker        BLOB, -- who holds it, or held it last
 	retry_of      BLOB,
@@ -43,15 +44,35 @@ CREATE TABLE live_next (
 	payload       BLOB -- NULL: the job's
 ) WITHOUT ROWID, STRICT;
 INSERT INTO live_next (id, lease, hold, due_at, scheduled_at, nonce, leased_at, started_at, attempt, tries, lost, max_attempts, part, priority, trigger,
-	tally, job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload)
+	job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload)
 SELECT id, lease, hold, due_at, scheduled_at, nonce, leased_at, started_at, attempt, tries, lost, max_attempts, part, priority, trigger,
-	tally, job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload FROM live ORDER BY id;
+	job, worker, retry_of, tenant, class, cancel_at, cancel_reason, payload FROM live ORDER BY id;
 DROP TABLE live;
 ALTER TABLE live_next RENAME TO live;
-CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce);
+CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce) WHERE id <> job;
 CREATE INDEX live_lane ON live (part, tenant, class, group_key, priority, due_at, id);
 CREATE UNIQUE INDEX live_unique ON live (tenant, unique_key) WHERE unique_key IS NOT NULL;
 CREATE INDEX live_expires ON live (expires_at) WHERE expires_at IS NOT NULL AND started_at IS NULL;
+
+-- Until now a one-off job's own fire was known by its instant; it had an id of its own, and counts like any other from here on.
+CREATE TEMP TABLE own AS
+	SELECT x.tenant, x.job, x.status, x.started_at, x.finished_at, max(0, x.finished_at - x.started_at) AS took
+	FROM jobs j CROSS JOIN executions x INDEXED BY executions_job
+	WHERE j.fires_at IS NOT NULL AND x.job = j.id AND x.scheduled_at = j.fires_at AND x.trigger = 1 AND x.tenant = j.tenant;
+INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
+	SELECT tenant, job, 1, status = 10, started_at IS NOT NULL, coalesce(took, 0), status, finished_at, started_at FROM own WHERE true
+	ON CONFLICT (tenant, job) DO UPDATE SET total = total + 1, succeeded = succeeded + excluded.succeeded,
+		timed = timed + excluded.timed, sum_us = sum_us + excluded.sum_us,
+		last_status = CASE WHEN excluded.last_finished_at < last_finished_at THEN last_status ELSE excluded.last_status END,
+		last_finished_at = max(last_finished_at, excluded.last_finished_at),
+		last_run_at = nullif(max(coalesce(last_run_at, 0), coalesce(excluded.last_run_at, 0)), 0);
+INSERT INTO job_durations (tenant, job, bucket, n)
+	SELECT tenant, job, CAST(floor(ln(max(took, 1)) / ln(1.1)) AS INTEGER), 1 FROM own WHERE took IS NOT NULL
+	ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = n + 1;
+DROP TABLE own;
+ALTER TABLE jobs DROP COLUMN fires_at;
+DROP INDEX executions_job;
+CREATE INDEX executions_job ON executions (job, scheduled_at, id) WHERE id <> job;
 
 ALTER TABLE sessions ADD COLUMN drain INTEGER NOT NULL DEFAULT 0; -- it was asked to take nothing more
 
