@@ -159,7 +159,7 @@ func (s *Service) draft(p tenant.Principal, defs []job.Definition) (*draft, erro
 		if at.After(d.at.Add(s.cfg.LookAhead)) {
 			j.NextRunAt = at
 		} else {
-			d.executions[i] = j.Fire(job.ExecutionID(newID()), at, d.at)
+			d.executions[i] = j.Fire(job.ExecutionID(j.ID), at, d.at)
 		}
 		d.jobs, d.planned = append(d.jobs, j), append(d.planned, s.planned(j))
 	}

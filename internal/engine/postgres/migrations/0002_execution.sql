@@ -112,3 +112,27 @@ CREATE TABLE limit_shares (
 	queue  text COLLATE "C" NOT NULL,
 	PRIMARY KEY (tenant, queue, server)
 );
+
+-- Not tallied is from now on only the own fire of a one-off job that was stored with
+-- the job and has its id: it is found by that, here and in history, and needs no
+-- index by job. All that was not tallied before has an id of its own, and is now.
+ALTER TABLE live DROP CONSTRAINT live_fire;
+UPDATE live SET tally = true WHERE NOT tally AND id <> job;
+CREATE UNIQUE INDEX live_fire ON live (job, scheduled_at, nonce) WHERE tally;
+WITH x AS (
+	UPDATE executions SET tally = true WHERE NOT tally AND id <> job
+	RETURNING tenant, job, id, status, started_at, finished_at, greatest(0, extract(epoch FROM finished_at - started_at) * 1000000) AS us
+), stats AS (
+	INSERT INTO job_stats AS s (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
+	SELECT tenant, job, count(*), count(*) FILTER (WHERE status = 10), count(started_at), sum(us),
+		(array_agg(status ORDER BY finished_at DESC, id DESC))[1], max(finished_at), max(started_at)
+	FROM x GROUP BY tenant, job
+	ON CONFLICT (tenant, job) DO UPDATE SET total = s.total + EXCLUDED.total, succeeded = s.succeeded + EXCLUDED.succeeded,
+		timed = s.timed + EXCLUDED.timed, sum_us = s.sum_us + EXCLUDED.sum_us,
+		last_status = CASE WHEN EXCLUDED.last_finished_at >= s.last_finished_at THEN EXCLUDED.last_status ELSE s.last_status END,
+		last_finished_at = greatest(s.last_finished_at, EXCLUDED.last_finished_at), last_run_at = greatest(s.last_run_at, EXCLUDED.last_run_at)
+)
+INSERT INTO job_durations AS d (tenant, job, bucket, n)
+SELECT tenant, job, floor(ln(greatest(1, us)::float8) / ln(1.1::float8))::int2, count(*) FROM x WHERE started_at IS NOT NULL GROUP BY 1, 2, 3
+ON CONFLICT (tenant, job, bucket) DO UPDATE SET n = d.n + EXCLUDED.n;
+DROP INDEX executions_fire;
