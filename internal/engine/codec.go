@@ -11,7 +11,7 @@ import (
 )
 
 // The stored forms: short names, nothing that is zero. Engines keep them as
-// bytes and never look inside, so a field may be added without a migration.
+// bytes and never look inside, so a field may be added without a migration (and in form.go).
 
 type storedTarget struct {
 	Kind    job.TargetKind    `json:"k"`
@@ -32,7 +32,8 @@ type storedTarget struct {
 
 // EncodeTarget is the stored form of what an execution runs.
 func EncodeTarget(t job.Target) []byte {
-	return encode(storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total})
+	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total}
+	return s.encode()
 }
 
 // DecodeTarget reads what EncodeTarget wrote.
@@ -76,7 +77,7 @@ type storedSpec struct {
 // column of their own. Key, name, schedule type, target, payload, priority and
 // tags have one.
 func EncodeSpec(j job.Job) []byte {
-	d := j.Definition
+	d := &j.Definition
 	s := storedSpec{
 		AtOnce: d.MaxConcurrent, GroupBy: d.ConcurrencyKey, Count: d.Rate.Count, Per: d.Rate.Per, Burst: d.Rate.Burst, Unique: d.UniqueKey,
 		Expires: d.ExpiresAfter, Redrive: d.AutoRedriveAfter, Total: d.Target.Total, GroupKey: j.Group.Key,
@@ -84,9 +85,10 @@ func EncodeSpec(j job.Job) []byte {
 		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
 	if !d.Schedule.At.IsZero() {
-		s.At = &d.Schedule.At
+		at := d.Schedule.At
+		s.At = &at
 	}
-	return encode(s)
+	return s.encode()
 }
 
 // DecodeSpec reads what EncodeSpec wrote into the job.

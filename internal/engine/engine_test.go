@@ -57,6 +57,58 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 	}
 }
 
+// A form is what encoding/json makes of the same value, whichever field is set and whatever is in it.
+func TestFormsAreJSON(t *testing.T) {
+	texts := []string{"plain text", `"`, `\`, "<", ">", "&", "ü", "\x00", "\x7f", "\xff", "\u2028", "~ !"}
+	same := func(v any, got, want []byte) {
+		t.Helper()
+		if string(got) != string(want) {
+			t.Errorf("%+v: %s, want %s", v, got, want)
+		}
+	}
+	for _, text := range texts {
+		var target storedTarget
+		same(target, target.encode(), encode(target))
+		for i := range reflect.TypeOf(target).NumField() {
+			var one storedTarget
+			set(t, reflect.ValueOf(&one).Elem().Field(i), text)
+			set(t, reflect.ValueOf(&target).Elem().Field(i), text)
+			same(one, one.encode(), encode(one))
+			same(target, target.encode(), encode(target))
+		}
+		var spec storedSpec
+		same(spec, spec.encode(), encode(spec))
+		for i := range reflect.TypeOf(spec).NumField() {
+			var one storedSpec
+			set(t, reflect.ValueOf(&one).Elem().Field(i), text)
+			set(t, reflect.ValueOf(&spec).Elem().Field(i), text)
+			same(one, one.encode(), encode(one))
+			same(spec, spec.encode(), encode(spec))
+		}
+	}
+}
+
+// set gives a field a value that is not zero.
+func set(t *testing.T, f reflect.Value, text string) {
+	t.Helper()
+	switch f.Kind() {
+	case reflect.String:
+		f.SetString(text)
+	case reflect.Int, reflect.Int64:
+		f.SetInt(-1 << 60)
+	case reflect.Bool:
+		f.SetBool(true)
+	case reflect.Map:
+		f.Set(reflect.ValueOf(map[string]string{text: text}))
+	case reflect.Pointer:
+		f.Set(reflect.ValueOf(new(time.Time)))
+	case reflect.Slice:
+		f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+	default:
+		t.Fatalf("no value for a %s", f.Type())
+	}
+}
+
 // filled fails where the test's own value leaves a field out.
 func filled(t *testing.T, v any) {
 	t.Helper()

@@ -73,9 +73,8 @@ func formatUUID(u [16]byte) string {
 
 func parseUUID(s string) ([16]byte, error) {
 	var u [16]byte
-	bad := fmt.Errorf("%q is not a UUID", s)
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return u, bad
+		return u, notUUID(s)
 	}
 	var h [32]byte
 	copy(h[0:8], s[0:8])
@@ -84,10 +83,12 @@ func parseUUID(s string) ([16]byte, error) {
 	copy(h[16:20], s[19:23])
 	copy(h[20:32], s[24:36])
 	if _, err := hex.Decode(u[:], h[:]); err != nil {
-		return [16]byte{}, bad
+		return [16]byte{}, notUUID(s)
 	}
 	return u, nil
 }
+
+func notUUID(s string) error { return fmt.Errorf("%q is not a UUID", s) }
 
 // Partition is a fixed slice of all work.
 type Partition int16

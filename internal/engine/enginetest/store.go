@@ -138,11 +138,12 @@ func (f fixture) rerunOf(e job.Execution, by job.Trigger) job.Execution {
 	return j.Rerun(e, newID(), by, nil, f.now())
 }
 
-// add stores one job with one due execution.
+// add stores one job with one due execution, its own fire, which has its id.
 func (f fixture) add(name string, change ...func(*job.Job, *job.Execution)) (job.Job, job.Execution) {
 	f.Helper()
 	j := f.sample(name)
 	e := f.due(j)
+	e.ID = job.ExecutionID(j.ID)
 	for _, c := range change {
 		c(&j, &e)
 	}

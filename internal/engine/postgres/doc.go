@@ -7,7 +7,8 @@
 // inserts it into executions, which has one table a day; both are one statement
 // and one round trip. What a dead session held is found through the directory.
 // The statement that ends an execution tallies it, too (ends.go), but for the own
-// fire of a one-off job, which statistics find in executions; one that fails for
+// fire of a one-off job that came with the job: it has the job's id, by which
+// whoever asks for a job's executions finds it, here or there; one that fails for
 // good becomes a dead letter there. A cancel of what runs marks its row, for
 // whoever ends the lease, and leaves an order, which the worker's next beat finds.
 // What neither the row nor the attempts of an execution tell is a row of events,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -92,9 +93,12 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 // FindExecutions lists executions of a job, those with the latest scheduled time first.
 func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
 	var ps params
-	live, past := executionConditions(f, &ps)
-	past, fires := past+" AND v.tally", past+" AND NOT v.tally" // each by an index of its own
-	all, allParams := "FROM (SELECT 1 FROM live v WHERE "+live+" UNION ALL SELECT 1 FROM executions v WHERE "+past+" UNION ALL SELECT 1 FROM executions v WHERE "+fires+") v", ps
+	branches := executionBranches(f, &ps)
+	var count []string
+	for _, b := range branches {
+		count = append(count, "SELECT 1 FROM "+b.table+" v WHERE "+b.where)
+	}
+	all, allParams := "FROM ("+strings.Join(count, " UNION ALL ")+") v", ps
 	behind := ""
 	if p.Cursor != "" {
 		instant, id, err := engine.DecodeCursor(p.Cursor)
@@ -105,8 +109,11 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 	}
 	limit := max(p.Limit, 1)
 	order := fmt.Sprintf(" ORDER BY v.scheduled_at DESC, v.id DESC LIMIT %d", limit+1)
-	page := "SELECT " + executionColumns + " FROM ((" + liveRow + " WHERE " + live + behind + order + ") UNION ALL (" + pastRow + " WHERE " + past + behind + order +
-		") UNION ALL (" + pastRow + " WHERE " + fires + behind + order + `)) v
+	var list []string
+	for _, b := range branches {
+		list = append(list, "("+b.row+" WHERE "+b.where+behind+order+")")
+	}
+	page := "SELECT " + executionColumns + " FROM (" + strings.Join(list, " UNION ALL ") + `) v
 		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job` + order
 	var out engine.ExecutionPage
 	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -127,9 +134,25 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 	return out, err
 }
 
-// executionConditions are the filter's, for each of the two tables.
+// branch is a part of a list of executions that an index of its own finds.
+type branch struct{ table, row, where string }
+
+// executionBranches are, in each of the two tables, the own fire of the job, which has its id, and all others.
+func executionBranches(f engine.ExecutionFilter, ps *params) []branch {
+	id := ps.add([16]byte(f.Job))
+	live, past := executionConditions(f, ps)
+	var out []branch
+	for _, b := range []branch{{"live", liveRow, live}, {"executions", pastRow, past}} {
+		out = append(out,
+			branch{b.table, b.row, "v.id = " + id + " AND NOT v.tally AND " + b.where},
+			branch{b.table, b.row, "v.job = " + id + " AND v.tally AND " + b.where})
+	}
+	return out
+}
+
+// executionConditions are the filter's but for the job, for each of the two tables.
 func executionConditions(f engine.ExecutionFilter, ps *params) (live, past string) {
-	both := "v.job = " + ps.add([16]byte(f.Job)) + " AND v.tenant = " + ps.add(string(f.Tenant))
+	both := "v.tenant = " + ps.add(string(f.Tenant))
 	if !f.From.IsZero() {
 		both += " AND v.scheduled_at >= " + ps.add(f.From)
 	}

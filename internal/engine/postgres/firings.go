@@ -52,7 +52,7 @@ func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.D
 var (
 	fireSQL = fireHead + `
 		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireValues + ` FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
-		ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
+		ON CONFLICT (job, scheduled_at, nonce) WHERE tally DO NOTHING
 		RETURNING ` + readyColumns
 
 	// fireUniqueSQL is for firings of which some have unique keys: an execution whose
@@ -72,7 +72,7 @@ var (
 			FROM judged w WHERE w.skipped
 		), ` + endSQL + `
 		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireColumns + ` FROM judged WHERE NOT skipped ORDER BY tenant, unique_key NULLS FIRST
-		ON CONFLICT (job, scheduled_at, nonce) DO NOTHING
+		ON CONFLICT (job, scheduled_at, nonce) WHERE tally DO NOTHING
 		RETURNING ` + readyColumns
 
 	fireColumns, fireValues, fireNamed = firing()
@@ -84,11 +84,11 @@ const fireHead = `
 		FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::int[], $7::int[]) f(tenant, id, was, revision, next, first, last)
 		WHERE j.tenant = ANY (ARRAY[f.tenant]) AND j.id BETWEEN f.id AND f.id
 			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
-		RETURNING j.tenant, j.id, j.kind, f.first, f.last
+		RETURNING j.tenant, j.id, f.first, f.last
 	)`
 
-// firedBy are the columns of live that what moved says, not the arrays: the own fire of a one-off job is not tallied.
-var firedBy = map[string]string{"tenant": "m.tenant", "job": "m.id", "tally": "m.kind NOT IN (1, 2) OR (" + fireArg("trigger") + ")[n] <> 1"}
+// firedBy are the columns of live that what moved says, not the arrays.
+var firedBy = map[string]string{"tenant": "m.tenant", "job": "m.id", "tally": "true"}
 
 // fireArg is the parameter of a column.
 func fireArg(name string) string {

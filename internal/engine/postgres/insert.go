@@ -142,7 +142,8 @@ func (b batch) jobs(yield func(tenant.ID, *job.Job) bool) {
 	}
 }
 
-// fired is an execution, and whether it is tallied at its end (as fireSQL has it).
+// fired is an execution, and whether it is tallied at its end: all are, but the
+// own fire of a one-off job that came with the job and has its id.
 type fired struct {
 	*job.Execution
 	tally bool
@@ -165,7 +166,7 @@ func (b batch) executions(yield func(tenant.ID, fired) bool) {
 		}
 		for n := range c.Executions {
 			e := &c.Executions[n]
-			f := fired{e, e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}
+			f := fired{e, e.ID != job.ExecutionID(e.Job) || e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}
 			if e.UniqueKey != "" {
 				later = append(later, unique{c.Tenant, f})
 			} else if !yield(c.Tenant, f) {

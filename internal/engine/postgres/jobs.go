@@ -16,9 +16,13 @@ const (
 	// definitionColumns are what definition reads: all but the payload.
 	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target`
 
-	// waits finds out whether a job has an execution that has not finished, one
-	// probe of an index a job.
-	waits = ` LEFT JOIN LATERAL (SELECT true AS found FROM live v WHERE v.job = j.id AND v.tenant = j.tenant LIMIT 1) w ON true`
+	// waits finds out whether a job has an execution that has not finished, two
+	// probes of an index a job: for its own fire, and for all others.
+	waits = ` LEFT JOIN LATERAL (
+		SELECT true AS found FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant
+		UNION ALL
+		SELECT true FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant
+		LIMIT 1) w ON true`
 	// completed is what makes a one-off job COMPLETED.
 	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL AND w.found IS NULL)`
 
@@ -86,7 +90,11 @@ const (
 		WHERE tenant = $1 AND id = $2 AND state <> 4`
 	cancelSQL = `
 		WITH gone AS (
-			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(SELECT id FROM live WHERE job = $2 AND tenant = $1 AND lease <= 0)) u(id) ORDER BY u.id) d
+			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
+				SELECT id FROM live WHERE id = $2 AND NOT tally AND tenant = $1 AND lease <= 0
+				UNION ALL
+				SELECT id FROM live WHERE job = $2 AND tally AND tenant = $1 AND lease <= 0
+			)) u(id) ORDER BY u.id) d
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `

@@ -135,22 +135,23 @@ const (
 			FROM unnest($1::uuid[]) WITH ORDINALITY g(worker, n)
 			LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
 		)`
-	leaseUpdate = `, leased AS (
-			UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1,
-				progress = NULL, progress_at = NULL
-			FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token`
+	// The directory says what was asked for: what was not leased does not carry the token.
+	leaseUpdate = `, directory AS (
+			INSERT INTO leases (lease, worker, at, ids)
+			SELECT ((SELECT tokens FROM g))[c.g], ($1::uuid[])[c.g], now(), array_agg(c.id) FROM unnest($2::uuid[], $3::int[]) c(id, g)
+			WHERE ((SELECT tokens FROM g))[c.g] > 0 GROUP BY c.g
+		)
+		UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1,
+			progress = NULL, progress_at = NULL
+		FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token`
 	leaseFrom   = leaseUpdate + ` FROM unnest($2::uuid[], $3::int[]) c(id, g)`
 	leaseFenced = leaseUpdate + `, (SELECT held FROM fence) AS held FROM unnest($2::uuid[], $3::int[]) c(id, g)`
 	leaseTail   = `
-				AND v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
-				AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
-				AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
-			RETURNING c.g, v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
-				j.target, coalesce(v.payload, j.payload) AS payload
-		), directory AS (
-			INSERT INTO leases (lease, worker, at, ids) SELECT lease, ($1::uuid[])[g], now(), array_agg(id) FROM leased GROUP BY lease, g
-		)
-		SELECT id, lease, job, name, tenant, trigger, attempt, max_attempts, scheduled_at, due_at, leased_at, started_at, target, payload FROM leased`
+			AND v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
+			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
+		RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
+			j.target, coalesce(v.payload, j.payload)`
 )
 
 // Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.

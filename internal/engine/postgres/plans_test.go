@@ -103,6 +103,7 @@ func TestPlans(t *testing.T) {
 		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
+		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND j.id = $2",
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
 	exec(t, direct(t, s), "VACUUM ANALYZE")

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// statsSQL adds to what was tallied of each job what is not: its own fire, if it
-// is a one-off one, and what has started and not ended.
+// statsSQL adds to what was tallied of each job what is not: its own fire, which
+// has the job's id, and what has started and not ended.
 const statsSQL = `
 	SELECT coalesce(s.total, 0), coalesce(s.succeeded, 0), coalesce(s.average, 0), s.last_status, s.last_run_at, d.buckets, d.counts
 	FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
@@ -23,9 +23,11 @@ const statsSQL = `
 			SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = $1 AND job = q.job
 			UNION ALL
 			SELECT 1, (x.status = 10)::int, (x.started_at IS NOT NULL)::int, coalesce(` + micros + `, 0), x.status, x.finished_at, x.started_at
-			FROM executions x WHERE x.job = q.job AND x.tenant = $1 AND NOT x.tally
+			FROM executions x WHERE x.id = q.job AND NOT x.tally AND x.tenant = $1
 			UNION ALL
-			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM live WHERE job = q.job AND tenant = $1
+			SELECT 0, 0, 0, 0, NULL, NULL, started_at FROM live WHERE id = q.job AND NOT tally AND tenant = $1
+			UNION ALL
+			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM live WHERE job = q.job AND tally AND tenant = $1
 		) a
 	) s
 	CROSS JOIN LATERAL (
@@ -33,7 +35,7 @@ const statsSQL = `
 		FROM (
 			SELECT bucket, n FROM job_durations WHERE tenant = $1 AND job = q.job
 			UNION ALL
-			SELECT ` + bucket + `, 1 FROM executions x WHERE x.job = q.job AND x.tenant = $1 AND NOT x.tally AND x.started_at IS NOT NULL
+			SELECT ` + bucket + `, 1 FROM executions x WHERE x.id = q.job AND NOT x.tally AND x.tenant = $1 AND x.started_at IS NOT NULL
 		) a
 	) d
 	ORDER BY q.n`

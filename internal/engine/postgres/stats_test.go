@@ -35,7 +35,8 @@ func TestBucketsAreTheCore(t *testing.T) {
 	}
 }
 
-// A job that recurs is tallied also where its schedule fires it; a one-off one is not, so that it costs no row.
+// A job that recurs is tallied also where its schedule fires it; the own fire that comes with a one-off one is not, so
+// that it costs no row.
 func TestWhatIsTallied(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -47,7 +48,7 @@ func TestWhatIsTallied(t *testing.T) {
 	later.Schedule.Type, later.NextRunAt = job.OneTime, now
 	fires := []engine.Firing{
 		{Tenant: tenant.Default, Job: recurs.ID, Revision: 1, Was: now, Next: now.Add(time.Hour), Executions: []job.Execution{recurs.Fire(newID(), now.Add(-time.Second), now)}},
-		{Tenant: tenant.Default, Job: later.ID, Revision: 1, Was: now, Executions: []job.Execution{c.Executions[2]}},
+		{Tenant: tenant.Default, Job: later.ID, Revision: 1, Was: now, Executions: []job.Execution{later.Fire(newID(), now, now)}},
 	}
 	c.Executions = c.Executions[:2]
 	store(t, s, c)
@@ -70,11 +71,11 @@ func TestWhatIsTallied(t *testing.T) {
 		}
 	}
 	d := direct(t, s)
-	if got := one[int](t, d, "SELECT count(*) FROM job_stats"); got != 1 {
-		t.Errorf("%d jobs are tallied, want the one that recurs", got)
+	if got := one[int](t, d, "SELECT count(*) FROM job_stats"); got != 2 {
+		t.Errorf("%d jobs are tallied, want the one that recurs and the one that fired later", got)
 	}
-	if got := one[int](t, d, "SELECT sum(n) FROM job_durations"); got != 2 {
-		t.Errorf("%d durations, want 2", got)
+	if got := one[int](t, d, "SELECT sum(n) FROM job_durations"); got != 3 {
+		t.Errorf("%d durations, want 3", got)
 	}
 	if p := must[engine.ExecutionPage](t)(s.FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: tenant.Default, Job: c.Jobs[1].ID}, engine.Page{Limit: 5})); len(p.Executions) != 1 || p.Total.Count != 1 {
 		t.Errorf("listed: %+v", p)

@@ -38,6 +38,41 @@ func TestAStepWithAnotherTextIsNotOurs(t *testing.T) {
 	}
 }
 
+// What the first version did not tally because its one-off job fired it is tallied by the second, which finds by
+// the job's id only what has it.
+func TestOldFiresAreTallied(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Config{URL: postgrestest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	c := direct(t, s)
+	must[[]engine.Applied](t)(applied(t.Context(), c))
+	if err := apply(t.Context(), c, must[[]engine.Migration](t)(migrations())[0]); err != nil {
+		t.Fatal(err)
+	}
+	must[int](t)(prepareDays(t.Context(), c))
+	j := newID()
+	for i, status := range []int{10, 11} {
+		exec(t, c, `INSERT INTO executions (finished_at, scheduled_at, due_at, started_at, token, attempt, tries, lost, max_attempts, status, trigger, priority, part, tally, id, job, tenant)
+			VALUES (now() + $1 * interval '1 ms', now(), now(), now(), 1, 1, 0, 0, 1, $2, 1, 5, 0, false, gen_random_uuid(), $3, 'default')`, i+1, status, j)
+	}
+	exec(t, c, `INSERT INTO live (due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, tally, id, job, tenant, class)
+		VALUES (now(), now(), 0, 1, 0, 5, 1, false, gen_random_uuid(), $1, 'default', '')`, j)
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stats := must[[]job.Stats](t)(s.Stats(t.Context(), tenant.Default, []job.ID{job.ID(j)}))[0]
+	if stats.Total != 2 || stats.Succeeded != 1 || stats.LastStatus != job.Failed || stats.AvgDuration != 1500*time.Microsecond || stats.P95Duration == 0 {
+		t.Errorf("statistics: %+v", stats)
+	}
+	page := must[engine.ExecutionPage](t)(s.FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: tenant.Default, Job: job.ID(j)}, engine.Page{Limit: 5}))
+	if len(page.Executions) != 3 || page.Total.Count != 3 {
+		t.Errorf("listed: %+v", page)
+	}
+}
+
 func TestTheTablesLieInTheSchemaOfTheConnection(t *testing.T) {
 	t.Parallel()
 	base, err := url.Parse(postgrestest.URL(t))
