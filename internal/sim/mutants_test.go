@@ -19,6 +19,9 @@ const mutantSeeds = 300
 
 // Each mutant is a store that breaks one promise. A simulation that does not notice would prove nothing.
 func TestMutantsAreFound(t *testing.T) {
+	if raced {
+		t.Skip("it takes some hundred seeds, and proves nothing about races")
+	}
 	for _, m := range []struct {
 		name   string
 		mutant func(engine.Store) engine.Store

@@ -13,7 +13,7 @@ import (
 
 // The times of a run.
 const (
-	chaos    = 25 * time.Second       // how long there are faults
+	chaos    = 20 * time.Second       // how long there are faults
 	within   = 5 * time.Minute        // after them, all must have ended
 	lease    = 6 * time.Second        // of a worker's session
 	grace    = 4 * time.Second        // of a cancel

@@ -60,7 +60,7 @@ func (w *world) startServer() {
 	if w.shared != nil {
 		s.board = &board{Owners: s.store.Owners(w.shared)}
 		s.owner = ownership.New(s.board, w.log, ownership.Config{Host: s.name, TTL: owned, Change: func() {
-			w.store.add(check.Event{Proc: s.name, Kind: check.Fault, Op: "moved"})
+			w.store.add(check.Event{Proc: s.name, Kind: check.Fault, Op: moved})
 			s.disp.Wake()
 		}})
 		cfg.Owner = s.owner
@@ -110,6 +110,9 @@ func (b *board) Attend(ctx context.Context, s engine.Server, ttl time.Duration) 
 	}
 	return b.Owners.Attend(ctx, s, ttl)
 }
+
+// moved says that a server owns other partitions than before.
+const moved check.Op = "moved"
 
 // cutServer keeps a server from saying that it lives, for a time; what it leases meanwhile comes late.
 func (w *world) cutServer(whom int, last time.Duration) {
