@@ -105,7 +105,7 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
 	}
-	if w.script.servers == 1 { // several may be over what a tenant or a queue is limited to while a partition moves
+	if w.script.servers == 1 { // where a partition moves while something of it runs, several may be over the limits of a tenant or a queue
 		extra = append(extra, check.Quotas(w.history)...)
 	}
 	return Result{
