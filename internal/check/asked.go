@@ -72,7 +72,7 @@ func Answers(h *History) []Violation {
 func Uniqueness(h *History) []Violation {
 	var out []Violation
 	fired := group(h.Events(), func(e Event) string {
-		if e.Tag != "" || e.SchedAt.IsZero() || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
+		if e.Tag != "" || e.Redrive || e.SchedAt.IsZero() || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
 			return ""
 		}
 		return e.Tenant + "/" + e.Job + " at " + e.SchedAt.UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -104,7 +104,7 @@ func Completeness(h *History) []Violation {
 		if len(made) == 0 || len(pick(es, is(Invoke, Delete))) > 0 {
 			continue
 		}
-		fired := pick(es, func(e Event) bool { return is(Final, Execution)(e) && e.Tag == "" })
+		fired := pick(es, func(e Event) bool { return is(Final, Execution)(e) && e.Tag == "" && !e.Redrive })
 		switch {
 		case len(fired) != 1:
 			out = append(out, violation(name, append(made, fired...), "the job %s fired %d times, and is owed one", n, len(fired)))

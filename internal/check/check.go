@@ -28,7 +28,7 @@ type Check func(*History) []Violation
 // All runs every check; within is how long after the last fault everything must have ended.
 func All(h *History, within time.Duration) []Violation {
 	var all []Violation
-	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion} {
+	for _, c := range []Check{Durability, Answers, Uniqueness, Completeness, Exclusion, Fencing, Arrivals, Moves, Terminal, Deletion, Concurrency, Keys, Expiry} {
 		all = append(all, c(h)...)
 	}
 	return append(all, Liveness(h, within)...)

@@ -136,6 +136,13 @@ func TestBadHistories(t *testing.T) {
 		})},
 		"a deleted job runs": {"deletion", "ran after it", insert(
 			Event{Kind: Commit, Op: Leased, Job: "b", Execution: "x3", Token: 9})},
+		"too many of a group run": {"concurrency", "2 of the group /g run at once, and x2 may run with 1", insert(
+			Event{Kind: Commit, Op: Leased, Execution: "x1", Token: 7, Group: "g", Max: 2}, Event{Kind: Commit, Op: Leased, Execution: "x2", Token: 7, Group: "g", Max: 1})},
+		"a unique key is had twice": {"keys", "which x7 has", insert(
+			Event{Kind: Commit, Op: Added, Execution: "x7", Unique: "u", Result: "PENDING"}, Event{Kind: Commit, Op: Added, Execution: "x8", Unique: "u", Result: "PENDING"})},
+		"what has started expires": {"expiry", "although it had started", insert(
+			Event{Kind: Commit, Op: Leased, Execution: "x7", Token: 8}, Event{Kind: Commit, Op: Ended, Execution: "x7", Token: 8, Result: "lost"},
+			Event{Kind: Commit, Op: Became, Execution: "x7", Result: "EXPIRED"})},
 		"two hold one execution": {"exclusion", "while w1 held it", without(func(e Event) bool { return e.Op == Ended && e.Token == 1 })},
 		"a token is issued twice": {"fencing", "under token 1 after token 1", change(func(e *Event) {
 			if e.Token == 2 {
@@ -226,6 +233,44 @@ func TestLimit(t *testing.T) {
 	}
 	if got := Limit(all, 1); len(got) != 0 {
 		t.Errorf("the leases of one execution overlap: %v", got)
+	}
+}
+
+func TestLimitsThatHold(t *testing.T) {
+	leased := func(x string, token int64, max int) Event {
+		return Event{Kind: Commit, Op: Leased, Execution: x, Token: token, Queue: "q", Group: "g", Max: max}
+	}
+	ended := func(x string, token int64, how string) Event {
+		return Event{Kind: Commit, Op: Ended, Execution: x, Token: token, Result: how}
+	}
+	added := func(x string) Event {
+		return Event{Kind: Commit, Op: Added, Execution: x, Unique: "u", Result: "PENDING"}
+	}
+	limited := func(queue string, max int) Event {
+		return Event{Kind: Invoke, Op: Limited, Queue: queue, Max: max}
+	}
+	for name, c := range map[string]struct {
+		check Check
+		all   []Event
+		bad   int
+	}{
+		"one after the other":            {Concurrency, []Event{leased("x", 1, 1), ended("x", 1, "lost"), leased("y", 2, 1)}, 0},
+		"another lease has ended":        {Concurrency, []Event{leased("x", 2, 1), ended("x", 1, "lost"), leased("y", 3, 1)}, 1},
+		"each by its own number":         {Concurrency, []Event{leased("x", 1, 1), leased("y", 1, 2), leased("z", 1, 0)}, 0},
+		"a key that is free again":       {Keys, []Event{added("x"), {Kind: Commit, Op: Became, Execution: "x", Result: "FAILED"}, added("y")}, 0},
+		"a key while it is tried again":  {Keys, []Event{added("x"), {Kind: Commit, Op: Became, Execution: "x", Result: "RETRYING"}, added("y")}, 1},
+		"handed back, then expired":      {Expiry, []Event{leased("x", 1, 0), ended("x", 1, "released"), {Kind: Commit, Op: Became, Execution: "x", Result: "EXPIRED"}}, 0},
+		"expired under its lease":        {Expiry, []Event{leased("x", 1, 0), {Kind: Commit, Op: Became, Execution: "x", Result: "EXPIRED"}}, 1},
+		"as many as a tenant may":        {Quotas, []Event{limited("", 2), leased("x", 1, 0), leased("y", 1, 0), ended("y", 1, "finished"), leased("z", 2, 0)}, 0},
+		"more than a tenant may":         {Quotas, []Event{limited("", 1), leased("x", 1, 0), leased("y", 1, 0)}, 1},
+		"more than a queue may":          {Quotas, []Event{limited("q", 1), leased("x", 1, 0), leased("y", 1, 0)}, 1},
+		"a limit that was greater":       {Quotas, []Event{limited("q", 2), limited("q", 1), leased("x", 1, 0), leased("y", 1, 0)}, 0},
+		"what ran before there was one":  {Quotas, []Event{leased("x", 1, 0), limited("", 1), leased("y", 1, 0)}, 0},
+		"a limit that was removed again": {Quotas, []Event{limited("", 1), limited("", 0), leased("x", 1, 0), leased("y", 1, 0)}, 0},
+	} {
+		if got := c.check(NewHistory(c.all...)); len(got) != c.bad {
+			t.Errorf("%s: got %v, want %d violations", name, got, c.bad)
+		}
 	}
 }
 

@@ -12,5 +12,8 @@
 // under growing tokens, and a stale one changes nothing (Exclusion, Fencing);
 // it reaches its target again only for a recorded reason (Arrivals); it moves
 // as the state machine allows and ends once (Moves, Terminal, Deletion); and it
-// does end (Liveness). Limit is for whatever may only be held so many times at once.
+// does end (Liveness). No more of a group run at once than their jobs allow
+// (Concurrency), nor of a tenant or a queue (Quotas, where one server runs at a
+// time); a unique key is one execution's (Keys); what expired had not started
+// (Expiry). Limit is for whatever may only be held so many times at once.
 package check

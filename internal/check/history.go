@@ -35,6 +35,7 @@ const (
 	Trigger Op = "trigger"
 	Cancel  Op = "cancel"
 	Delete  Op = "delete"
+	Limited Op = "limited" // the tenant, or its Queue, to Max at once
 )
 
 // What a store commits.
@@ -69,19 +70,30 @@ type Event struct {
 	Token     int64         `json:"token,omitempty"`
 	Result    string        `json:"result,omitempty"`
 	Tag       string        `json:"tag,omitempty"`
+	Queue     string        `json:"queue,omitempty"`   // of what is leased
+	Group     string        `json:"group,omitempty"`   // of what is leased: what shares its limit
+	Max       int           `json:"max,omitempty"`     // what is leased may run with so many of its group, itself among them; 0: any number
+	Unique    string        `json:"unique,omitempty"`  // of what is added: the key that only one live execution has
+	Redrive   bool          `json:"redrive,omitempty"` // it runs a dead letter again, by itself
 }
 
 // String is the event on one line, for people.
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%10.3fs  %-12s %-7s %-9s", e.At.Seconds(), e.Proc, e.Kind, e.Op)
-	for _, f := range []struct{ name, value string }{{"job", e.Job}, {"execution", e.Execution}, {"tag", e.Tag}, {"result", e.Result}} {
+	for _, f := range []struct{ name, value string }{
+		{"job", e.Job}, {"execution", e.Execution}, {"tag", e.Tag}, {"result", e.Result},
+		{"queue", e.Queue}, {"group", e.Group}, {"unique", e.Unique},
+	} {
 		if f.value != "" {
 			fmt.Fprintf(&b, " %s=%s", f.name, f.value)
 		}
 	}
 	if e.Token != 0 {
 		fmt.Fprintf(&b, " token=%d", e.Token)
+	}
+	if e.Max != 0 {
+		fmt.Fprintf(&b, " max=%d", e.Max)
 	}
 	if e.Attempt != 0 {
 		fmt.Fprintf(&b, " attempt=%d", e.Attempt)

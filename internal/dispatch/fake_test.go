@@ -24,25 +24,26 @@ type fakeStore struct {
 	others
 	now func() time.Time
 
-	mu       sync.Mutex
-	free     map[job.ExecutionID]job.Ready
-	held     map[job.Lease]job.Ready
-	tries    map[job.ExecutionID]int
-	done     map[job.ExecutionID]int
-	token    job.Token
-	leases   int   // commits
-	reads    int   // Ready calls
-	failWith error // of the next Lease, after it has happened
-	ended    bool
-	beats    []engine.Renewal
-	limits   []job.Limit
-	tenants  []tenant.Tenant
-	buckets  map[string]time.Time // when each is full
-	draws    int
-	given    map[job.Lease]time.Time
-	disowned []time.Time // what Disown was told
-	drain    bool
-	orders   []job.Order
+	mu        sync.Mutex
+	free      map[job.ExecutionID]job.Ready
+	held      map[job.Lease]job.Ready
+	tries     map[job.ExecutionID]int
+	done      map[job.ExecutionID]int
+	token     job.Token
+	leases    int   // commits
+	reads     int   // Ready calls
+	failWith  error // of the next Lease, after it has happened
+	failDraws int   // of the next draws
+	ended     bool
+	beats     []engine.Renewal
+	limits    []job.Limit
+	tenants   []tenant.Tenant
+	buckets   map[string]time.Time // when each is full
+	draws     int
+	given     map[job.Lease]time.Time
+	disowned  []time.Time // what Disown was told
+	drain     bool
+	orders    []job.Order
 }
 
 func newFake(now func() time.Time) *fakeStore {
@@ -115,6 +116,10 @@ func (f *fakeStore) Draw(_ context.Context, ds []engine.Draw) ([]engine.Drawn, e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.draws++
+	if f.failDraws > 0 {
+		f.failDraws--
+		return nil, engine.ErrUnavailable
+	}
 	out := make([]engine.Drawn, len(ds))
 	for i, d := range ds {
 		now, step := f.now(), d.Rate.Interval()

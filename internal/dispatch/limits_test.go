@@ -172,6 +172,21 @@ func TestRatesSpreadStarts(t *testing.T) {
 	})
 }
 
+func TestAGroupWhoseRateCouldNotBeAskedForGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.failDraws = 2
+		for i := range 3 {
+			r := ready(i, time.Now())
+			r.Group = job.Group{Key: 7, Rate: job.Rate{Count: 10, Per: time.Second, Burst: 1}}
+			f.add(r)
+		}
+		if got := claimAll(t, running(t, f, Config{}), w1); len(got) != 3 {
+			t.Errorf("%d of 3 ran after tokens could not be drawn", len(got))
+		}
+	})
+}
+
 func TestTenantsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)

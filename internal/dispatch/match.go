@@ -368,6 +368,9 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		}
 		got, err := m.d.store.Draw(ctx, ds)
 		if err != nil {
+			for _, n := range needs { // else what stands aside for them would never be asked for again
+				m.win.picker.Pour(n, 0, 0, now)
+			}
 			m.back(rs)
 			return nil, err
 		}

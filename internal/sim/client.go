@@ -52,6 +52,8 @@ func (w *world) client(n int, wishes []wish) {
 			c.rerun(x, c.executions[x.of], tag)
 		case wishDelete:
 			c.delete(x, c.jobs[x.of])
+		case wishLimit:
+			c.limit(x)
 		}
 	}
 }
@@ -96,12 +98,15 @@ func (c *caller) once(s *server, e *check.Event, call func(context.Context, *ser
 	return err
 }
 
+// errInstead says that nothing was made because another execution has the unique key.
+var errInstead = errors.New("another has the unique key")
+
 // definite reports whether an error says that nothing was done.
 func definite(err error) bool {
 	var taken *service.KeyTaken
 	var notDone *service.NotDone
 	var invalid job.Invalids
-	return errors.Is(err, engine.ErrNotFound) || errors.As(err, &taken) || errors.As(err, &notDone) || errors.As(err, &invalid)
+	return errors.Is(err, engine.ErrNotFound) || errors.Is(err, errInstead) || errors.As(err, &taken) || errors.As(err, &notDone) || errors.As(err, &invalid)
 }
 
 // once makes a request that may be repeated.
@@ -120,16 +125,20 @@ func (c *caller) create(x wish) {
 	type answer struct {
 		ID        job.ID
 		Execution job.ExecutionID
+		Instead   bool
 	}
 	key := once(d.Name, func(all []service.NewJob) []byte {
-		b, _ := json.Marshal(answer{all[0].Job.ID, all[0].Execution}) // of bytes, which always have a form
+		b, _ := json.Marshal(answer{all[0].Job.ID, all[0].Execution, all[0].Instead}) // of bytes, which always have a form
 		return b
 	})
 	c.ask(x, e, func(ctx context.Context, s *service.Service, _ *check.Event) error {
 		got, replay, err := s.CreateJob(ctx, tenant.Local(), d, key)
-		a := answer{got.Job.ID, got.Execution}
+		a := answer{got.Job.ID, got.Execution, got.Instead}
 		if err == nil && replay != nil {
 			err = json.Unmarshal(replay, &a)
+		}
+		if err == nil && a.Instead {
+			err = errInstead
 		}
 		if err == nil {
 			m.id, m.execution = a.ID, a.Execution
@@ -143,8 +152,8 @@ func (c *caller) trigger(x wish, m made, tag string) {
 	out := made{job: m.job}
 	if !m.id.IsZero() {
 		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
-			got, replay, err := s.Trigger(ctx, tenant.Local(), engine.Ref{ID: m.id}, quoted(tag), once(tag, executionID))
-			out.execution = c.answered(e, got.Execution, replay, err)
+			got, replay, err := s.Trigger(ctx, tenant.Local(), engine.Ref{ID: m.id}, payload(tag, x.key), once(tag, executionID))
+			out.execution, err = c.answered(e, got.Execution, replay, err)
 			return err
 		})
 	}
@@ -155,8 +164,8 @@ func (c *caller) rerun(x wish, m made, tag string) {
 	out := made{job: m.job}
 	if !m.execution.IsZero() {
 		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
-			got, replay, err := s.Retry(ctx, tenant.Local(), m.execution, quoted(tag), once(tag, executionID))
-			out.execution = c.answered(e, got, replay, err)
+			got, replay, err := s.Retry(ctx, tenant.Local(), m.execution, payload(tag, x.key), once(tag, executionID))
+			out.execution, err = c.answered(e, got, replay, err)
 			return err
 		})
 	}
@@ -165,19 +174,20 @@ func (c *caller) rerun(x wish, m made, tag string) {
 
 func executionID(e job.Execution) []byte { return e.ID[:] }
 
-func quoted(tag string) []byte { return []byte(`"` + tag + `"`) }
-
-// answered is the execution that a call was answered with.
-func (c *caller) answered(e *check.Event, got job.Execution, replay []byte, err error) (id job.ExecutionID) {
+// answered is the execution that a call was answered with; errInstead if it is not the one asked for.
+func (c *caller) answered(e *check.Event, got job.Execution, replay []byte, err error) (id job.ExecutionID, _ error) {
 	if err != nil {
-		return id
+		return id, err
 	}
 	id = got.ID
 	if replay != nil {
 		copy(id[:], replay)
 	}
+	if c.w.store.tag(id) != e.Tag {
+		return job.ExecutionID{}, errInstead
+	}
 	e.Execution = c.w.store.name(id)
-	return id
+	return id, nil
 }
 
 func (c *caller) cancel(x wish, m made) {
@@ -190,6 +200,12 @@ func (c *caller) cancel(x wish, m made) {
 			e.Result = got.Status.String()
 		}
 		return err
+	})
+}
+
+func (c *caller) limit(x wish) {
+	c.ask(x, check.Event{Op: check.Limited, Queue: x.lim.Queue, Max: x.lim.Max}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
+		return s.SetLimit(ctx, tenant.Local(), x.lim)
 	})
 }
 

@@ -73,21 +73,37 @@ func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
 	if c.deed == hang {
 		ends = nil
 	}
-	select {
-	case <-x.gone:
-		return client.Outcome{Status: client.Failed}
-	case <-stop:
-		return stopped(ctx)
-	case <-ends:
+	var steps <-chan time.Time
+	if c.deed == advance {
+		every := time.NewTicker(step)
+		defer every.Stop()
+		steps = every.C
+	}
+	for going := true; going; {
+		select {
+		case <-x.gone:
+			return client.Outcome{Status: client.Failed}
+		case <-stop:
+			return stopped(ctx)
+		case <-steps:
+			worker.Progress(ctx, 50, "as the script says")
+		case <-ends:
+			going = false
+		}
 	}
 	switch c.deed {
 	case fail:
 		return failed("HANDLER_ERROR", true)
 	case failForGood:
 		return failed("HANDLER_ERROR", false)
+	case snooze:
+		return client.Outcome{Status: client.Snoozed, RetryAfterMS: 1 + c.took.Milliseconds()}
 	}
 	return client.Outcome{Status: client.Succeeded}
 }
+
+// step is how often an attempt that advances says so.
+const step = 700 * time.Millisecond
 
 // stopped is the outcome of what was told to stop.
 func stopped(ctx context.Context) client.Outcome {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
@@ -33,7 +34,7 @@ func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, er
 			}
 			var want job.Stats
 			for _, x := range xs.Executions {
-				w.final(check.Event{Op: check.Execution, Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Result: x.Status.String()})
+				w.final(check.Event{Op: check.Execution, Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()})
 				ended[x.ID] = x
 				rerun[x.RetryOf] = true
 				want.Total++
@@ -58,7 +59,26 @@ func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, er
 	if err != nil {
 		return nil, err
 	}
-	return append(out, w.deadLetters(dead.DeadLetters, ended, rerun)...), nil
+	return slices.Concat(out, w.deadLetters(dead.DeadLetters, ended, rerun), w.redriven(ended)), nil
+}
+
+// redriven judges what ran again by itself: each dead letter that was to, did, once, and none that had before.
+func (w *world) redriven(ended map[job.ExecutionID]job.Execution) []check.Violation {
+	var out []check.Violation
+	of := map[job.ExecutionID]bool{}
+	for _, x := range ended {
+		if x.Trigger != job.ByRedrive {
+			continue
+		}
+		if of[x.RetryOf] || ended[x.RetryOf].Trigger == job.ByRedrive {
+			out = append(out, check.Violation{Check: "redrive", What: fmt.Sprintf("%s, of which %s is a redrive, was redriven before", w.store.name(x.RetryOf), w.store.name(x.ID))})
+		}
+		of[x.RetryOf] = true
+	}
+	for _, s := range w.store.redrives {
+		out = append(out, check.Violation{Check: "liveness", What: fmt.Sprintf("%s was to be redriven, and was not", s.name)})
+	}
+	return out
 }
 
 // deadLetters compares the dead letters with the executions that ended badly and were not run again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type recorder struct {
 	known    map[job.ExecutionID]*seen // guarded by mu
 	jobs     map[job.ID]string         // guarded by mu: their names
 	planned  map[job.ID]bool           // guarded by mu: jobs that are to fire later
+	deleted  map[job.ID]bool           // guarded by mu
+	redrives map[job.ExecutionID]*seen // guarded by mu: dead letters that are to be run again by themselves
 	sessions map[job.WorkerID]*session // guarded by mu
 }
 
@@ -37,6 +40,11 @@ type seen struct {
 	status job.Status
 	token  job.Token
 	worker job.WorkerID
+	tag    string
+	queue  string
+	group  job.Group
+	unique string
+	fades  bool // it may expire
 }
 
 func (s *seen) held() bool { return s.status == job.Running || s.status == job.Cancelling }
@@ -50,7 +58,7 @@ type session struct {
 func newRecorder(s engine.Store, h *check.History) *recorder {
 	return &recorder{
 		Store: s, history: h, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]string{}, planned: map[job.ID]bool{},
-		sessions: map[job.WorkerID]*session{},
+		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{},
 	}
 }
 
@@ -70,11 +78,21 @@ func (r *recorder) name(id job.ExecutionID) string {
 	return id.String()
 }
 
-// open is how many executions have not ended, and how many jobs are still to fire.
+// tag is the tag of an execution.
+func (r *recorder) tag(id job.ExecutionID) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.known[id]; s != nil {
+		return s.tag
+	}
+	return ""
+}
+
+// open is how many executions have not ended, how many jobs are still to fire, and how many dead letters to be redriven.
 func (r *recorder) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.planned)
+	n := len(r.planned) + len(r.redrives)
 	for _, s := range r.known {
 		if !s.status.Final() {
 			n++
@@ -95,19 +113,37 @@ func commit[T any](ctx context.Context, r *recorder, call func(context.Context) 
 	return out, err
 }
 
-// tagOf is the tag of an execution that a client asked for; "" where a schedule did.
-func tagOf(e job.Execution) (tag string) {
-	if e.Trigger != job.BySchedule {
-		_ = json.Unmarshal(e.Payload, &tag) // what is no text is nobody's tag
+// load is the payload of all that clients ask for.
+type load struct {
+	Tag string `json:"tag,omitempty"`
+	Key string `json:"k"`
+}
+
+func payload(tag, key string) []byte {
+	b, _ := json.Marshal(load{tag, key}) // of texts, which always have a form
+	return b
+}
+
+// tagOf is the tag of an execution that a client asked for; "" where a schedule did, or it was redriven.
+func tagOf(e job.Execution) string {
+	var p load
+	if e.Trigger == job.ByHand || e.Trigger == job.ByRetry {
+		_ = json.Unmarshal(e.Payload, &p) // what has none is nobody's
 	}
-	return tag
+	return p.Tag
 }
 
 // added writes down that there is a new execution. mu is held.
 func (r *recorder) added(e job.Execution) {
-	s := &seen{id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, len(r.known)), job: e.Job, tenant: e.Tenant, status: job.Pending}
+	s := &seen{
+		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, len(r.known)), job: e.Job, tenant: e.Tenant, status: job.Pending,
+		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(),
+	}
 	r.known[e.ID] = s
-	r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Added, Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: tagOf(e), Result: s.status.String()})
+	r.add(check.Event{
+		Proc: "store", Kind: check.Commit, Op: check.Added, Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: s.tag, Unique: s.unique,
+		Redrive: e.Trigger == job.ByRedrive, Result: s.status.String(),
+	})
 }
 
 // look writes down what became of an execution; how says by which call. mu is held.
@@ -141,10 +177,15 @@ func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
 	}
 }
 
+// stored reports whether a creation was.
+func stored(c engine.Created) bool {
+	return c.Replay == nil && !c.Reused && c.Taken == "" && len(c.Unique) == 0
+}
+
 func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	return commit(ctx, r, func(ctx context.Context) ([]engine.Created, error) { return r.Store.CreateJobs(ctx, cs) }, func(_ context.Context, out []engine.Created) {
 		for i, c := range cs {
-			if out[i].Replay != nil || out[i].Reused || out[i].Taken != "" {
+			if !stored(out[i]) {
 				continue
 			}
 			for _, j := range c.Jobs {
@@ -163,13 +204,15 @@ func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
 	return commit(ctx, r, func(ctx context.Context) (job.Job, error) { return r.Store.DeleteJob(ctx, t, id, asOf) }, func(ctx context.Context, _ job.Job) {
 		delete(r.planned, id)
+		r.deleted[id] = true
+		maps.DeleteFunc(r.redrives, func(_ job.ExecutionID, s *seen) bool { return s.job == id })
 		r.lookAt(ctx, "deleted", func(s *seen) bool { return s.job == id })
 	})
 }
 
 func (r *recorder) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
 	return commit(ctx, r, func(ctx context.Context) (engine.Created, error) { return r.Store.Trigger(ctx, t, e, i) }, func(_ context.Context, out engine.Created) {
-		if out.Replay == nil && !out.Reused {
+		if stored(out) {
 			r.added(e)
 		}
 	})
@@ -182,6 +225,7 @@ func (r *recorder) Rerun(ctx context.Context, t tenant.ID, x engine.Rerun) (engi
 		}
 		for _, e := range x.Executions {
 			if slices.Contains(out.Added, e.ID) {
+				delete(r.redrives, e.RetryOf)
 				r.added(e)
 			}
 		}
@@ -189,12 +233,17 @@ func (r *recorder) Rerun(ctx context.Context, t tenant.ID, x engine.Rerun) (engi
 }
 
 func (r *recorder) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs) }, func(_ context.Context, out []job.Ready) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs) }, func(ctx context.Context, out []job.Ready) {
 		for _, f := range fs {
 			for _, e := range f.Executions {
 				if slices.ContainsFunc(out, func(x job.Ready) bool { return x.ID == e.ID }) {
 					delete(r.planned, f.Job)
 					r.added(e)
+				} else if x, err := r.Store.Execution(ctx, f.Tenant, e.ID); err == nil && r.known[e.ID] == nil {
+					delete(r.planned, f.Job)
+					e.UniqueKey = "" // another has it
+					r.added(e)
+					r.look(ctx, r.known[x.ID], "")
 				}
 			}
 		}
@@ -249,11 +298,19 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 			}
 			r.add(check.Event{
 				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
-				Attempt: a.Number, Token: int64(a.Token),
+				Attempt: a.Number, Token: int64(a.Token), Queue: s.queue, Group: groupName(s.group), Max: s.group.Max,
 			})
 			r.look(ctx, s, "")
 		}
 	})
+}
+
+// groupName is what people call a group; "" for none.
+func groupName(g job.Group) string {
+	if g.Key == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%04x", uint16(g.Key))
 }
 
 // worker names the worker of a session. mu is held.
@@ -264,7 +321,7 @@ func (r *recorder) worker(id job.WorkerID) string {
 	return id.String()
 }
 
-var outcomes = map[job.OutcomeStatus]string{job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED"}
+var outcomes = map[job.OutcomeStatus]string{job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED"}
 
 func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	return commit(ctx, r, func(ctx context.Context) ([]job.Verdict, error) { return r.Store.Finish(ctx, fs) }, func(ctx context.Context, out []job.Verdict) {
@@ -280,7 +337,18 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 				e.Op = check.Refused
 			}
 			r.add(e)
-			r.look(ctx, s, "finished")
+			was, how := s.status, "finished"
+			switch {
+			case f.Expel:
+				how = "expelled"
+			case f.Then.Move == job.Snoozed:
+				how = "snoozed"
+			}
+			r.look(ctx, s, how)
+			// Another may have its unique key for longer than a run lasts.
+			if dead := s.status == job.Failed || s.status == job.TimedOut; dead && was != s.status && !f.Then.RedriveAt.IsZero() && s.unique == "" && !r.deleted[s.job] {
+				r.redrives[s.id] = s
+			}
 		}
 	})
 }
@@ -306,6 +374,14 @@ func (r *recorder) Reap(ctx context.Context, limit, poison int) ([]job.Ready, er
 func (r *recorder) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	return commit(ctx, r, func(ctx context.Context) (job.Status, error) { return r.Store.Cancel(ctx, t, id, reason) }, func(ctx context.Context, _ job.Status) {
 		r.lookAt(ctx, "cancelled", func(s *seen) bool { return s.id == id })
+	})
+}
+
+func (r *recorder) Expire(ctx context.Context, limit int) (int, error) {
+	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.Expire(ctx, limit) }, func(ctx context.Context, n int) {
+		if n > 0 {
+			r.lookAt(ctx, "expired", func(s *seen) bool { return s.fades })
+		}
 	})
 }
 

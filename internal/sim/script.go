@@ -13,13 +13,14 @@ import (
 
 // The times of a run.
 const (
-	chaos    = 25 * time.Second       // how long there are faults
-	within   = 3 * time.Minute        // after them, all must have ended
+	chaos    = 20 * time.Second       // how long there are faults
+	within   = 5 * time.Minute        // after them, all must have ended
 	lease    = 6 * time.Second        // of a worker's session
 	grace    = 4 * time.Second        // of a cancel
 	ahead    = 3 * time.Second        // how early executions are staged
 	poll     = 700 * time.Millisecond // of a dispatcher
 	poison   = 4                      // workers that an execution may lose
+	owned    = 3 * time.Second        // a server that did not attend for so long is deposed
 	patience = 3 * time.Second        // of a client's call
 )
 
@@ -27,7 +28,10 @@ const (
 type script struct {
 	seed    uint64
 	servers int
-	remotes int // workers outside the servers
+	crowded bool        // most of what clients want is of one group
+	alone   bool        // there is one server, and its store is its own
+	remotes int         // workers outside the servers
+	limits  []job.Limit // from the beginning
 	clients [][]wish
 	faults  []fault
 	store   enginetest.Faults
@@ -39,6 +43,8 @@ type wish struct {
 	at   time.Duration
 	kind wishKind
 	def  job.Definition // of a job to be made
+	lim  job.Limit      // to be set
+	key  string         // the value of the concurrency key in a payload of its own
 	of   int            // which of the client's earlier jobs, or executions, it is about
 	gap  time.Duration  // between its tries
 	try  int            // how often it tries
@@ -52,6 +58,7 @@ const (
 	wishCancel
 	wishRerun
 	wishDelete
+	wishLimit
 )
 
 // fault is something that breaks at an instant, for a time.
@@ -70,6 +77,8 @@ const (
 	stopWorker  // it drains and leaves
 	pauseWorker // it stands still
 	cutWorker   // it goes on, and what it sends waits
+	cutServer   // it goes on, and cannot say that it lives
+	stopServer  // it gives up what it owns, and is killed
 	slowStore
 	faultKinds
 )
@@ -93,13 +102,21 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 func write(seed uint64) script {
 	r := stream(seed, "script")
 	s := script{seed: seed, servers: 1 + r.IntN(3), remotes: 1 + r.IntN(3)}
-	for c := range 1 + r.IntN(3) {
-		s.clients = append(s.clients, wishes(stream(seed, fmt.Sprint("client ", c)), c))
+	s.alone = s.servers == 1 && r.IntN(2) == 0
+	s.crowded = r.IntN(3) == 0
+	if r.IntN(4) == 0 {
+		s.limits = append(s.limits, tenantLimit(r), queueLimit(r))
 	}
-	for range r.IntN(9) {
+	for c := range 1 + r.IntN(3) {
+		s.clients = append(s.clients, wishes(stream(seed, fmt.Sprint("client ", c)), c, s.crowded))
+	}
+	for range r.IntN(12) {
 		s.faults = append(s.faults, fault{at: upTo(r, chaos), kind: faultKind(r.IntN(int(faultKinds))), whom: r.IntN(8), last: time.Second + upTo(r, 3*lease)})
 	}
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
+	if s.crowded {
+		s.clients = append(s.clients, rush(stream(seed, "rush"), len(s.clients), s.faults))
+	}
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
 	}
@@ -109,16 +126,17 @@ func write(seed uint64) script {
 	return s
 }
 
-// wishes makes up what a client wants.
-func wishes(r *rand.Rand, client int) []wish {
+// wishes makes up what a client wants; in a crowd most of it is of one group.
+func wishes(r *rand.Rand, client int, crowded bool) []wish {
 	var out []wish
 	jobs, executions := 0, 0
 	for n := range 4 + r.IntN(12) {
 		w := wish{at: upTo(r, chaos), gap: 100*time.Millisecond + upTo(r, time.Second), try: 1 + r.IntN(4)}
-		k := r.IntN(20)
+		k := r.IntN(21)
+		w.key = groupValue(r, crowded)
 		switch {
 		case jobs == 0 || k < 9:
-			w.kind, w.def = wishCreate, definition(r, fmt.Sprintf("c%d-j%d", client, n))
+			w.kind, w.def = wishCreate, definition(r, fmt.Sprintf("c%d-j%d", client, n), crowded)
 			jobs++
 			executions++
 		case k < 13:
@@ -129,8 +147,13 @@ func wishes(r *rand.Rand, client int) []wish {
 		case k < 18:
 			w.kind, w.of = wishRerun, r.IntN(executions)
 			executions++
-		default:
+		case k < 20:
 			w.kind, w.of = wishDelete, r.IntN(jobs)
+		default:
+			w.kind, w.lim = wishLimit, queueLimit(r)
+			if r.IntN(3) == 0 {
+				w.lim = tenantLimit(r)
+			}
 		}
 		out = append(out, w)
 	}
@@ -146,7 +169,25 @@ func wishes(r *rand.Rand, client int) []wish {
 	return out
 }
 
-func definition(r *rand.Rand, name string) job.Definition {
+// rush makes up what a client wants that comes when a server is cut off: much of one group, in no order of rank, so that
+// who takes its partitions gives out something else than what it is about to.
+func rush(r *rand.Rand, client int, faults []fault) []wish {
+	var out []wish
+	for _, f := range faults {
+		for range 6 {
+			if f.kind != cutServer {
+				continue
+			}
+			d := definition(r, fmt.Sprintf("c%d-j%d", client, len(out)), true)
+			d.Schedule, d.MaxConcurrent = job.Schedule{Type: job.Immediate}, 1
+			out = append(out, wish{at: f.at + upTo(r, 8*time.Second), kind: wishCreate, def: d, gap: time.Second, try: 2})
+		}
+	}
+	slices.SortFunc(out, func(a, b wish) int { return int(a.at - b.at) })
+	return out
+}
+
+func definition(r *rand.Rand, name string, crowded bool) job.Definition {
 	d := job.Definition{
 		Name: name, Schedule: job.Schedule{Type: job.Immediate}, Priority: 1 + r.IntN(10), Queue: "default",
 		Target: job.Target{Kind: job.Handler, Handler: kind, Timeout: time.Duration(1+r.IntN(6)) * time.Second},
@@ -164,8 +205,71 @@ func definition(r *rand.Rand, name string) job.Definition {
 	case 1:
 		d.Priority = 99 // which is refused
 	}
+	limit(r, &d, crowded)
+	bound(r, &d)
 	return d
 }
+
+// tenantLimit and queueLimit make up limits under which all that a run asks for still ends in time.
+func tenantLimit(r *rand.Rand) job.Limit { return job.Limit{Max: 3 + r.IntN(4), Rate: rate(r, 4)} }
+
+func queueLimit(r *rand.Rand) job.Limit {
+	return job.Limit{Queue: slow, Max: 2 + r.IntN(3), Rate: rate(r, 4)}
+}
+
+// rate is one in so many times a rate, else none.
+func rate(r *rand.Rand, once int) job.Rate {
+	if r.IntN(once) > 0 {
+		return job.Rate{}
+	}
+	return job.Rate{Count: 1 + r.IntN(5), Per: time.Second, Burst: 1 + r.IntN(3)}
+}
+
+// groupValue is the value of a concurrency key: one of few, so that many share a group.
+func groupValue(r *rand.Rand, crowded bool) string {
+	if crowded {
+		return "a"
+	}
+	return string(rune('a' + r.IntN(3)))
+}
+
+// limit makes up how many of a job may run at once.
+func limit(r *rand.Rand, d *job.Definition, crowded bool) {
+	if r.IntN(3) == 0 {
+		d.Queue = slow
+	}
+	switch k := r.IntN(8); {
+	case k < 4 || crowded && k < 7:
+		d.ConcurrencyKey, d.Payload = "payload.k", payload("", groupValue(r, crowded))
+		d.MaxConcurrent, d.Rate = 1+r.IntN(3), rate(r, 6)
+	case k == 4:
+		d.MaxConcurrent = 1
+	case k == 5:
+		d.Rate = rate(r, 1)
+	}
+	if r.IntN(6) == 0 {
+		d.UniqueKey = fmt.Sprint("unique-", r.IntN(3))
+	}
+}
+
+// bound makes up how long a job may wait and run, and whether it is run again.
+func bound(r *rand.Rand, d *job.Definition) {
+	if r.IntN(6) == 0 {
+		d.ExpiresAfter = 500*time.Millisecond + upTo(r, 5*time.Second)
+	}
+	if r.IntN(4) == 0 {
+		d.Target.Stall = time.Duration(1+r.IntN(int(d.Target.Timeout/time.Second))) * time.Second
+	}
+	if r.IntN(5) == 0 {
+		d.Target.Total = time.Duration(2+r.IntN(12)) * time.Second
+	}
+	if r.IntN(5) == 0 {
+		d.AutoRedriveAfter = time.Second + upTo(r, 6*time.Second)
+	}
+}
+
+// slow is the queue that has limits of its own.
+const slow = "slow"
 
 // kind is the handler that all jobs name and all workers have.
 const kind = "sim"
@@ -183,6 +287,8 @@ const (
 	fail
 	failForGood
 	panics
+	snooze   // until later
+	advance  // slowly, and say so
 	hang     // until it is told to stop
 	beSlow   // and stop when told
 	turnDeaf // and stop for nobody
@@ -201,8 +307,12 @@ func conductOf(seed uint64, jobName string, n int) conduct {
 		return conduct{failForGood, quick}
 	case k < 78:
 		return conduct{panics, quick}
+	case k < 81 && n < 8: // not for ever
+		return conduct{snooze, quick}
 	case k < 84:
 		return conduct{hang, 0}
+	case k < 88:
+		return conduct{advance, slow}
 	case k < 92:
 		return conduct{beSlow, slow}
 	default:

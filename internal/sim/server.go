@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
@@ -25,6 +29,8 @@ type server struct {
 	ctx   context.Context // ends when it is killed
 	kill  context.CancelFunc
 	store *enginetest.Faulty
+	board *board            // nil: its store is its own
+	owner *ownership.Keeper // likewise
 	disp  *dispatch.Dispatcher
 	door  *api.Door
 	svc   *service.Service
@@ -50,15 +56,30 @@ func (w *world) startServer() {
 	faults.Seed = stream(w.seed, s.name).Uint64()
 	s.store = enginetest.NewFaulty(w.store, faults)
 	clk := clock.NewTracked(s.store.Now)
-	s.disp = dispatch.New(s.store, clk, w.log, dispatch.Config{LeaseTTL: lease, Poll: poll})
+	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll}
+	if w.shared != nil {
+		s.board = &board{Owners: s.store.Owners(w.shared)}
+		s.owner = ownership.New(s.board, w.log, ownership.Config{Host: s.name, TTL: owned, Change: func() {
+			w.store.add(check.Event{Proc: s.name, Kind: check.Fault, Op: moved})
+			s.disp.Wake()
+		}})
+		cfg.Owner = s.owner
+	}
+	s.disp = dispatch.New(s.store, clk, w.log, cfg)
 	s.door = api.NewDoor(s.disp, clk)
-	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge})
+	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
 	ticks := map[string]loop.Tick{
 		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
 		"scheduler": scheduler.New(s.store, clk, scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer}).Tick,
 		"reaper":    (&upkeep.Reaper{Store: s.store, Hint: s.disp.Offer, Log: w.log, Poison: poison}).Tick,
 		"canceller": (&upkeep.Canceller{Store: s.store, Grace: grace, Log: w.log}).Tick,
+		"watchdog":  (&upkeep.Watchdog{Store: s.store, Clock: clk, Hint: s.disp.Offer, Log: w.log}).Tick,
+		"expirer":   (&upkeep.Expirer{Store: s.store, Log: w.log}).Tick,
+		"redriver":  (&upkeep.Redriver{Store: s.store, Redrive: s.svc.AutoRedrive, Log: w.log}).Tick,
 		"tidier":    (&upkeep.Tidier{Store: s.store}).Tick,
+	}
+	if s.owner != nil {
+		ticks["ownership"] = s.owner.Tick
 	}
 	for name, tick := range ticks {
 		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
@@ -77,8 +98,42 @@ func (w *world) pool(name string) worker.Config {
 	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: 2, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
-// killServer ends a server at once, with the workers in it; after a time there is another one.
-func (w *world) killServer(whom int, after time.Duration) {
+// board is what a server hears of who owns what. Cut off from it, it goes on with all else.
+type board struct {
+	engine.Owners
+	cut atomic.Bool
+}
+
+func (b *board) Attend(ctx context.Context, s engine.Server, ttl time.Duration) (engine.Roster, error) {
+	if b.cut.Load() {
+		return engine.Roster{}, fmt.Errorf("attend: %w", engine.ErrUnavailable)
+	}
+	return b.Owners.Attend(ctx, s, ttl)
+}
+
+// moved says that a server owns other partitions than before.
+const moved check.Op = "moved"
+
+// cutServer keeps a server from saying that it lives, for a time; what it leases meanwhile comes late.
+func (w *world) cutServer(whom int, last time.Duration) {
+	s := w.aServer(whom)
+	if s == nil || s.board == nil {
+		return
+	}
+	w.fault("depose", s.name)
+	s.board.cut.Store(true)
+	s.store.Set(enginetest.Faults{Only: "Lease", Slow: 0.7, Delay: owned + last/2})
+	w.wg.Go(func() {
+		if w.after(last); w.broken.Load() && s.alive() {
+			s.store.Set(w.script.store)
+		}
+		s.board.cut.Store(false)
+	})
+}
+
+// killServer ends a server, at once or after it gave up what it owns, with the workers in it; after a time there is
+// another one.
+func (w *world) killServer(whom int, after time.Duration, how string) {
 	w.mu.Lock()
 	if len(w.servers) == 0 {
 		w.mu.Unlock()
@@ -88,7 +143,12 @@ func (w *world) killServer(whom int, after time.Duration) {
 	s := w.servers[i]
 	w.servers = slices.Delete(slices.Clone(w.servers), i, i+1)
 	w.mu.Unlock()
-	w.fault("kill", s.name)
+	w.fault(how, s.name)
+	if how == "retire" && s.owner != nil {
+		if err := s.owner.Retire(w.ctx); err != nil {
+			w.log.Info("it could not retire", "server", s.name, "error", err)
+		}
+	}
 	s.store.Set(enginetest.Faults{Before: 1})
 	s.kill()
 	w.wg.Go(func() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
@@ -40,6 +41,7 @@ type world struct {
 	history *check.History
 	log     *slog.Logger
 	store   *recorder
+	shared  engine.Owners // nil: there is one server, whose store is its own
 	ctx     context.Context
 	wg      sync.WaitGroup // of everything that runs
 	broken  atomic.Bool    // there are faults
@@ -63,16 +65,27 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err := sound.Migrate(ctx); err != nil {
 		return Result{}, err
 	}
+	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, ctx: ctx}
 	var store engine.Store = sound
+	if !w.alone {
+		shared := enginetest.NewShared(store)
+		store, w.shared = shared, shared
+	}
 	if o.Mutant != nil {
 		store = o.Mutant(store)
 	}
-	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, ctx: ctx}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	w.store = newRecorder(store, w.history)
 	w.broken.Store(true)
+	for _, l := range w.limits {
+		l.Tenant = tenant.Default
+		w.store.add(check.Event{Proc: "nemesis", Kind: check.Invoke, Op: check.Limited, Queue: l.Queue, Max: l.Max})
+		if err := sound.SetLimit(ctx, l); err != nil {
+			return Result{}, err
+		}
+	}
 	for range w.script.servers {
 		w.startServer()
 	}
@@ -91,6 +104,9 @@ func Run(seed uint64, o Options) (Result, error) {
 	extra, err := w.read(context.Background(), sound)
 	if err != nil {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
+	}
+	if w.script.servers == 1 { // where a partition moves while something of it runs, several may be over the limits of a tenant or a queue
+		extra = append(extra, check.Quotas(w.history)...)
 	}
 	return Result{
 		History: w.history, Violations: append(check.All(w.history, within), extra...),
@@ -123,7 +139,11 @@ func (w *world) breakThings() {
 		w.after(f.at - time.Since(begun))
 		switch f.kind {
 		case killServer:
-			w.killServer(f.whom, f.last)
+			w.killServer(f.whom, f.last, "kill")
+		case stopServer:
+			w.killServer(f.whom, f.last, "retire")
+		case cutServer:
+			w.cutServer(f.whom, f.last)
 		case killWorker:
 			w.killRemote(f.whom, f.last, "kill")
 		case stopWorker:
@@ -143,6 +163,9 @@ func (w *world) breakThings() {
 	w.mu.Unlock()
 	for _, s := range servers {
 		s.store.Set(enginetest.Faults{})
+		if s.board != nil {
+			s.board.cut.Store(false)
+		}
 	}
 	for _, r := range remotes {
 		r.resume()

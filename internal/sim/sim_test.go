@@ -168,6 +168,12 @@ func (c *tally) add(h *check.History) {
 	}
 	for _, e := range h.Events() {
 		switch {
+		case e.Op == check.Leased && e.Group != "":
+			c.of["leased of a group"]++
+		case e.Op == check.Added && e.Redrive:
+			c.of["redriven"]++
+		case e.Op == moved:
+			c.of[string(e.Op)]++
 		case e.Op == check.Ended, e.Op == check.Became:
 			c.of[string(e.Op)+" "+e.Result]++
 		case e.Kind == check.Commit:
@@ -181,10 +187,10 @@ func (c *tally) add(h *check.History) {
 // complete fails the test unless all that the simulation is for did happen.
 func (c *tally) complete(t *testing.T) {
 	for _, what := range []string{
-		"ended finished", "ended lost", "ended left", "ended disowned", "ended forced", "refused",
-		"became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
-		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete",
-		"fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
+		"ended finished", "ended lost", "ended left", "ended disowned", "ended forced", "ended expelled", "ended snoozed", "refused",
+		"became EXPIRED", "became SKIPPED", "became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
+		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited",
+		"redriven", "leased of a group", "moved", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
 	} {
 		if c.of[what] == 0 {
 			t.Errorf("%q never happened", what)

@@ -348,7 +348,9 @@ func (p *Picker) Shares() []Share {
 		if t := p.tenants[k.tenant]; t != nil && t.waiting > 0 {
 			want = g.count + t.waiting
 		}
-		out = append(out, Share{k.tenant, k.queue, g.whole, min(want, g.whole), g})
+		want = min(want, g.whole)
+		g.share = min(g.share, want) // what is given back is not used, whether or not the answer comes
+		out = append(out, Share{k.tenant, k.queue, g.whole, want, g})
 	}
 	slices.SortFunc(out, func(a, b Share) int { return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue)) })
 	return out

@@ -281,6 +281,22 @@ func TestASmallShareIsTold(t *testing.T) {
 	}
 }
 
+// A share that is given back may be another's before the answer comes, or does not.
+func TestWhatIsGivenBackIsNotUsed(t *testing.T) {
+	p := New()
+	p.Limit([]job.Limit{{Tenant: "t", Max: 3}})
+	p.Allow(p.Shares()[0], 3)
+	p.Add(ready("t"))
+	p.started(p.pick(9, start))
+	if s := p.Shares(); s[0].Want != 1 {
+		t.Fatalf("it wants %d, and one runs", s[0].Want)
+	}
+	p.Add(ready("t"))
+	if got := p.pick(9, start); len(got) != 0 || !p.Narrow() {
+		t.Errorf("picked %d after it gave back all but what runs", len(got))
+	}
+}
+
 func TestRecount(t *testing.T) {
 	p := New()
 	p.Limit([]job.Limit{{Tenant: "t", Max: 2}})

@@ -1,0 +1,255 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var _ engine.Owners = (*Shared)(nil)
+
+// Shared is a store that is one process's own, made fit for several servers in that process: it keeps in memory who owns
+// which partition, and heeds fences. It knows the executions that were made, or listed as ready, through it.
+type Shared struct {
+	engine.Store
+
+	mu      sync.Mutex // held while something is leased, so that no partition moves meanwhile
+	servers map[engine.ServerID]*attendant
+	parts   []engine.Partition
+	shares  map[scope]map[engine.ServerID]int
+	places  map[job.ExecutionID]place
+}
+
+// attendant is a server that has attended.
+type attendant struct {
+	engine.Server
+	expires time.Time
+	deposed bool
+}
+
+// scope is what a limit is over.
+type scope struct {
+	tenant tenant.ID
+	queue  string
+}
+
+// place is what a fence asks of an execution; it never changes.
+type place struct {
+	part  job.Partition
+	group job.GroupKey
+}
+
+// NewShared wraps a store.
+func NewShared(s engine.Store) *Shared {
+	x := &Shared{
+		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]int{}, places: map[job.ExecutionID]place{},
+	}
+	for p := range job.Partition(job.Partitions) {
+		x.parts = append(x.parts, engine.Partition{Part: p})
+	}
+	return x
+}
+
+// note remembers where executions are, before anybody can lease them.
+func (s *Shared) note(es []job.Execution) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range es {
+		s.places[e.ID] = place{e.Partition, e.Group.Key}
+	}
+}
+
+func (s *Shared) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	for _, c := range cs {
+		s.note(c.Executions)
+	}
+	return s.Store.CreateJobs(ctx, cs)
+}
+
+func (s *Shared) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+	s.note([]job.Execution{e})
+	return s.Store.Trigger(ctx, t, e, i)
+}
+
+func (s *Shared) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
+	s.note(r.Executions)
+	return s.Store.Rerun(ctx, t, r)
+}
+
+func (s *Shared) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+	for _, f := range fs {
+		s.note(f.Executions)
+	}
+	return s.Store.Fire(ctx, fs)
+}
+
+func (s *Shared) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
+	rs, err := s.Store.Ready(ctx, cs, perLane)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rs {
+		s.places[r.ID] = place{r.Partition, r.Group.Key}
+	}
+	return rs, err
+}
+
+// Lease leaves out what the fence does not let through; the order of what is asked for stays.
+func (s *Shared) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gs = slices.Clone(gs)
+	for i := range gs {
+		gs[i].Executions = slices.DeleteFunc(slices.Clone(gs[i].Executions), func(id job.ExecutionID) bool { return !s.admits(f, id) })
+	}
+	return s.Store.Lease(ctx, gs, f)
+}
+
+// admits reports whether a fence lets an execution through. mu is held.
+func (s *Shared) admits(f engine.Fence, id job.ExecutionID) bool {
+	at, known := s.places[id]
+	epoch, named := f.Epochs[at.part]
+	switch {
+	case !known:
+		return false
+	case !named:
+		return at.group == 0
+	}
+	p := s.parts[at.part]
+	return p.Owner == f.Server && p.Epoch == epoch
+}
+
+// serves reports whether a server is there. mu is held.
+func (s *Shared) serves(id engine.ServerID) bool {
+	a := s.servers[id]
+	return a != nil && !a.deposed && time.Now().Before(a.expires)
+}
+
+// Attend keeps a server alive, deposes those that missed their time, and says who is there.
+func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (r engine.Roster, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	a := s.servers[me.ID]
+	if a == nil {
+		a = &attendant{}
+		s.servers[me.ID] = a
+	}
+	if a.deposed {
+		return r, fmt.Errorf("attend: %w", engine.ErrSession)
+	}
+	a.Server, a.expires = me, time.Now().Add(ttl)
+	for id, x := range s.servers {
+		x.deposed = x.deposed || id != me.ID && !s.serves(id)
+		if s.serves(id) {
+			r.Servers = append(r.Servers, x.Server)
+		}
+	}
+	slices.SortFunc(r.Servers, func(a, b engine.Server) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	r.Partitions = slices.Clone(s.parts)
+	for i := range r.Partitions {
+		for _, x := range []*engine.ServerID{&r.Partitions[i].Owner, &r.Partitions[i].Wanted} {
+			if !s.serves(*x) {
+				*x = engine.ServerID{}
+			}
+		}
+	}
+	return r, nil
+}
+
+// move gives those of the partitions that may be moved a new owner.
+func (s *Shared) move(ps []job.Partition, to engine.ServerID, may func(engine.Partition) bool) {
+	for _, p := range ps {
+		if x := &s.parts[p]; s.serves(to) && may(*x) {
+			x.Owner, x.Wanted = to, engine.ServerID{}
+			x.Epoch++
+		}
+	}
+}
+
+// Take makes the server the owner of those partitions that nobody alive owns.
+func (s *Shared) Take(_ context.Context, me engine.ServerID, ps []job.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.move(ps, me, func(p engine.Partition) bool { return !s.serves(p.Owner) })
+	return nil
+}
+
+// Give hands partitions that the server owns to another that is alive.
+func (s *Shared) Give(_ context.Context, from, to engine.ServerID, ps []job.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.move(ps, to, func(p engine.Partition) bool { return p.Owner == from })
+	return nil
+}
+
+// Want notes who would have partitions of others: the first, until it is served or gone.
+func (s *Shared) Want(_ context.Context, me engine.ServerID, ps []job.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range ps {
+		if x := &s.parts[p]; x.Owner != me && x.Owner != (engine.ServerID{}) && !s.serves(x.Wanted) {
+			x.Wanted = me
+		}
+	}
+	return nil
+}
+
+// Retire ends a server at once.
+func (s *Shared) Retire(_ context.Context, me engine.ServerID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.servers[me]; a != nil {
+		a.deposed = true
+	}
+	return nil
+}
+
+// Borrow sets how much of each limit the server has for itself. ErrSession if it is gone: its share would be nobody's to
+// give back.
+func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.serves(me) {
+		return nil, fmt.Errorf("borrow: %w", engine.ErrSession)
+	}
+	owns := map[engine.ServerID]bool{}
+	for _, p := range s.parts {
+		owns[p.Owner] = true
+	}
+	out := make([]int, len(bs))
+	for i, b := range bs {
+		k := scope{b.Tenant, b.Queue}
+		if s.shares[k] == nil {
+			s.shares[k] = map[engine.ServerID]int{}
+		}
+		maps.DeleteFunc(s.shares[k], func(id engine.ServerID, _ int) bool { return s.servers[id].deposed && !owns[id] })
+		left := b.Max
+		for id, n := range s.shares[k] {
+			if id != me {
+				left -= n
+			}
+		}
+		out[i] = max(0, min(b.Want, left))
+		s.shares[k][me] = out[i]
+	}
+	return out, nil
+}
+
+// Fences runs the part of the suite that is about who may lease what, on a store that several servers share although it
+// can be opened once only.
+func Fences(t *testing.T, h Harness) {
+	h.Shared = true
+	t.Run("groups", func(t *testing.T) { groups(t, h) })
+	t.Run("lease", func(t *testing.T) { lease(t, h) })
+	t.Run("owners", func(t *testing.T) { owners(t, h) })
+}
