@@ -612,7 +612,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 	}
 	bs := make([]engine.Share, len(ss))
 	for i, s := range ss {
-		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want}
+		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want, Used: s.Used}
 	}
 	got, err := m.d.cfg.Owner.Borrow(ctx, bs)
 	if err != nil {

@@ -439,7 +439,8 @@ type Owners interface {
 	Want(ctx context.Context, s ServerID, ps []job.Partition) error
 	// Retire ends a server at once, as if it had missed its time.
 	Retire(ctx context.Context, s ServerID) error
-	// Borrow sets how much of each limit the server has for itself: as much as it asks for, or as there is left. It
+	// Borrow sets how much of each limit the server has for itself: as much as it asks for or, where all together ask for
+	// more than there is, its part (see pick.Divide), and never less than it uses nor more than others leave. It
 	// answers in order. What a server that is gone had is counted until all its partitions have another owner.
 	Borrow(ctx context.Context, s ServerID, bs []Share) ([]int, error)
 }
@@ -472,6 +473,7 @@ type Share struct {
 	Queue  string // empty: the tenant's
 	Max    int    // the whole limit
 	Want   int    // what the server would have of it
+	Used   int    // what of it runs there now
 }
 
 // Keys are the API keys, known by a hash only.

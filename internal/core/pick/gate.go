@@ -24,7 +24,8 @@ type gate struct {
 	count  int // what runs
 	rate   job.Rate
 	tokens int       // starts that were paid for
-	until  time.Time // the tokens are good until then; without tokens: there are none before
+	paid   time.Time // when; they go, one by one, as the bucket they are from fills again
+	until  time.Time // without tokens: there are none before
 	short  bool      // something waits for tokens, and they may be asked for
 	timed  int       // its place in Picker.timed; -1: not there
 
@@ -35,9 +36,6 @@ type gate struct {
 	bins map[*shelf]*bin
 	held bool // its bins stand aside
 }
-
-// tokenLife is how long tokens that were drawn and not used are good for.
-const tokenLife = time.Second
 
 // Limit sets the limits over tenants and queues. It reports whether what runs must be counted anew: there is a limit on
 // it where there was none.
@@ -98,20 +96,26 @@ func (p *Picker) forgetGroup(k job.GroupKey, g *gate) {
 	}
 }
 
-// shut reports whether the limits over a scope let nothing start now, and notes what it would need.
-func (p *Picker) shut(k scope, now time.Time) bool {
+// full reports whether as many run under a scope as may, and notes where that is only because of the share.
+func (p *Picker) full(k scope) bool {
 	if len(p.gates) == 0 {
 		return false
 	}
 	g := p.gates[k]
-	if g == nil {
+	if g == nil || g.whole == 0 || g.count < g.share {
 		return false
 	}
-	if g.whole > 0 && g.count >= g.share {
-		p.narrow = p.narrow || g.share < g.whole
-		return true
+	p.narrow = p.narrow || g.share < g.whole
+	return true
+}
+
+// unpaid reports whether the rate over a scope must be paid first, and notes that.
+func (p *Picker) unpaid(k scope, now time.Time) bool {
+	if len(p.gates) == 0 {
+		return false
 	}
-	return p.dry(g, g.rate, now)
+	g := p.gates[k]
+	return g != nil && p.dry(g, g.rate, now)
 }
 
 // dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
@@ -119,8 +123,10 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 	if r.IsZero() {
 		return false
 	}
-	if g.tokens > 0 && now.After(g.until) {
-		g.tokens, g.until = 0, time.Time{}
+	if g.tokens > 0 {
+		if gone := now.Sub(g.paid) / r.Interval(); gone > 0 {
+			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*r.Interval())
+		}
 	}
 	if g.tokens > 0 {
 		return false
@@ -134,7 +140,7 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 }
 
 // admits reports whether the head of a bin may start, as far as its group goes; if not, its group is held back.
-func (p *Picker) admits(b *bin, now time.Time) bool {
+func (p *Picker) admits(b *bin) bool {
 	if b.group == 0 {
 		return true
 	}
@@ -143,7 +149,16 @@ func (p *Picker) admits(b *bin, now time.Time) bool {
 		g.held = true
 		return false
 	}
-	if p.dry(g, head.Rate, now) {
+	return true
+}
+
+// paidFor reports whether the rate of a bin's group is paid; if not, its group is held back.
+func (p *Picker) paidFor(b *bin, now time.Time) bool {
+	if b.group == 0 {
+		return true
+	}
+	g := p.group(b.group)
+	if p.dry(g, b.items[0].r.Group.Rate, now) {
 		g.held = true
 		return false
 	}
@@ -155,9 +170,7 @@ func (p *Picker) enter(r *job.Ready) {
 	p.each(r, func(g *gate) {
 		g.count++
 		if g.tokens > 0 {
-			if g.tokens--; g.tokens == 0 {
-				g.until = time.Time{} // the next may be asked for at once
-			}
+			g.tokens--
 		}
 	})
 }
@@ -314,7 +327,7 @@ func (g *gate) bucket() string {
 func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 	g := n.gate
 	if tokens > 0 {
-		g.tokens, g.until = g.tokens+tokens, now.Add(tokenLife)
+		g.tokens, g.paid, g.until = g.tokens+tokens, now, time.Time{}
 		p.release(g)
 		return
 	}
@@ -332,6 +345,7 @@ type Share struct {
 	Queue  string
 	Whole  int
 	Want   int
+	Used   int
 	gate   *gate
 }
 
@@ -344,16 +358,65 @@ func (p *Picker) Shares() []Share {
 		if g.whole == 0 {
 			continue
 		}
-		want := g.count
-		if t := p.tenants[k.tenant]; t != nil && t.waiting > 0 {
-			want = g.count + t.waiting
-		}
-		want = min(want, g.whole)
+		want := min(g.count+p.waiting(k), g.whole)
 		g.share = min(g.share, want) // what is given back is not used, whether or not the answer comes
-		out = append(out, Share{k.tenant, k.queue, g.whole, want, g})
+		out = append(out, Share{k.tenant, k.queue, g.whole, want, g.count, g})
 	}
 	slices.SortFunc(out, func(a, b Share) int { return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue)) })
 	return out
+}
+
+// waiting is how many candidates there are under a scope.
+func (p *Picker) waiting(k scope) (n int) {
+	t := p.tenants[k.tenant]
+	if t == nil || k.queue == "" {
+		return p.Waiting(k.tenant)
+	}
+	for _, s := range t.shelves {
+		if s.queue == k.queue {
+			n += s.waiting
+		}
+	}
+	return n
+}
+
+// Waiting is how many candidates a tenant has.
+func (p *Picker) Waiting(id tenant.ID) int {
+	if t := p.tenants[id]; t != nil {
+		return t.waiting
+	}
+	return 0
+}
+
+// Divide is what one of several that share a limit may have of it, where each has a wish: all of it, if it is enough for
+// all; else its part, and what does not divide goes to each in turn, so that none waits for ever.
+func Divide(limit int, wishes []int, i int, turn int64) int {
+	total, wish := 0, 0
+	for k, w := range wishes {
+		total += w
+		if k == i {
+			wish = w
+		}
+	}
+	if total <= limit || wish == 0 {
+		return wish
+	}
+	left, rank, n := limit, 0, 0
+	for k, w := range wishes {
+		if w == 0 {
+			continue
+		}
+		left -= limit * w / total
+		if k < i {
+			rank++
+		}
+		n++
+	}
+	mine := limit * wish / total
+	if int((int64(rank)+turn)%int64(n)) < left {
+		mine++
+	}
+	return mine
 }
 
 // Narrow reports whether something waits only because too little of a limit may be used here.

@@ -46,9 +46,10 @@ type party struct {
 
 // shelf holds the candidates of one class of a tenant.
 type shelf struct {
-	queue string
-	plain *bin // of candidates in no group
-	open  bins // those that may be picked from, the best head first
+	queue   string
+	waiting int  // candidates
+	plain   *bin // of candidates in no group
+	open    bins // those that may be picked from, the best head first
 }
 
 // bin holds the candidates of one group, or those in none, of a shelf.
@@ -93,6 +94,7 @@ func (p *Picker) Add(r *job.Ready) {
 	} else if len(b.items) == 1 && !p.aside(b) {
 		heap.Push(&s.open, b)
 	}
+	s.waiting++
 	t.waiting++
 	p.size++
 	if t.place < 0 {
@@ -125,13 +127,8 @@ func (p *Picker) aside(b *bin) bool {
 func (p *Picker) Any(serves func(job.Class) bool, now time.Time) bool {
 	p.reopen(now)
 	for _, t := range p.turn {
-		if !t.has(serves) || p.shut(scope{tenant: t.id}, now) {
-			continue
-		}
-		for c, s := range t.shelves {
-			if len(s.open) > 0 && serves(c) && !p.shut(scope{t.id, s.queue}, now) {
-				return true
-			}
+		if p.best(t, serves, now) != nil {
+			return true
 		}
 	}
 	return false
@@ -165,38 +162,42 @@ func (p *Picker) Pick(n int, serves func(job.Class) bool, now time.Time, took fu
 	return picked
 }
 
-// best finds the bin of a tenant whose head is to start first, of those that are served and not held back.
+// best finds the bin of a tenant whose head is to start first, of those that are served and not held back. What holds by
+// numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
+// for what would start then.
 func (p *Picker) best(t *party, serves func(job.Class) bool, now time.Time) *bin {
-	if !t.has(serves) || p.shut(scope{tenant: t.id}, now) {
+	if p.full(scope{tenant: t.id}) {
 		return nil
 	}
 	var best *bin
+	paid := false // the tenant's rate was asked for
 	for c, s := range t.shelves {
-		if len(s.open) == 0 || !serves(c) || p.shut(scope{t.id, s.queue}, now) {
+		if len(s.open) == 0 || !serves(c) || p.full(scope{t.id, s.queue}) {
 			continue
 		}
-		for len(s.open) > 0 {
-			b := s.open[0]
-			if p.admits(b, now) {
-				if best == nil || b.items[0].less(best.items[0]) {
-					best = b
-				}
-				break
-			}
+		for len(s.open) > 0 && !p.admits(s.open[0]) {
 			heap.Pop(&s.open) // it stands aside until its gate gives way
+		}
+		if len(s.open) == 0 {
+			continue
+		}
+		if !paid {
+			if p.unpaid(scope{tenant: t.id}, now) {
+				return nil
+			}
+			paid = true
+		}
+		if p.unpaid(scope{t.id, s.queue}, now) {
+			continue
+		}
+		for len(s.open) > 0 && !(p.admits(s.open[0]) && p.paidFor(s.open[0], now)) {
+			heap.Pop(&s.open)
+		}
+		if len(s.open) > 0 && (best == nil || s.open[0].items[0].less(best.items[0])) {
+			best = s.open[0]
 		}
 	}
 	return best
-}
-
-// has reports whether a tenant has a candidate that is served, but for limits over the tenant and its queues.
-func (t *party) has(serves func(job.Class) bool) bool {
-	for c, s := range t.shelves {
-		if len(s.open) > 0 && serves(c) {
-			return true
-		}
-	}
-	return false
 }
 
 // take takes the head of a bin out and counts it.
@@ -208,6 +209,7 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 		heap.Remove(&b.shelf.open, b.place)
 		p.forgetBin(b)
 	}
+	b.shelf.waiting--
 	t.waiting--
 	p.size--
 	p.virtual = max(p.virtual, t.virtual)

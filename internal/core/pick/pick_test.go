@@ -380,17 +380,70 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestTokensDoNotKeep(t *testing.T) {
+func TestTokensGoAsTheirBucketFills(t *testing.T) {
 	p := New()
 	p.Limit([]job.Limit{{Tenant: "t", Rate: job.Rate{Count: 10, Per: time.Second, Burst: 5}}})
-	p.Add(ready("t"))
+	for range 6 {
+		p.Add(ready("t"))
+	}
 	p.pick(1, start)
 	p.Pour(p.Needs()[0], 5, 0, start)
-	p.pick(1, start)
-	p.Add(ready("t"))
-	if got := p.pick(1, start.Add(2*tokenLife)); len(got) != 0 {
-		t.Error("a token outlived its time")
+	if got := p.pick(1, start.Add(99*time.Millisecond)); len(got) != 1 {
+		t.Fatal("a token was gone too soon")
 	}
+	if got := p.pick(9, start.Add(250*time.Millisecond)); len(got) != 2 {
+		t.Errorf("of 5 tokens, one used and two gone, %d were left", len(got))
+	}
+}
+
+// A rate is not drained for what another limit holds back.
+func TestNothingIsPaidForWhatCannotStart(t *testing.T) {
+	p := New()
+	slow := func(r *job.Ready) { r.Class = job.Needs{Target: job.HTTP, Queue: "slow"}.Class() }
+	p.Limit([]job.Limit{{Tenant: "t", Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}}, {Tenant: "t", Queue: "slow", Max: 1}})
+	p.Allow(p.Shares()[0], 1)
+	r := ready("t", slow)
+	p.Recount(map[job.Lease]job.Ready{lease(r): *r})
+	p.Add(ready("t", slow))
+	p.Add(ready("u", grouped(job.Group{Key: 7, Max: 1})))
+	p.started(p.pick(1, start))
+	for range 3 {
+		if got := p.pick(5, start); len(got) != 0 || p.Short() || p.Any(all, start) {
+			t.Fatalf("picked %d, or asked the rate", len(got))
+		}
+	}
+	p.Add(ready("t"))
+	if got := p.pick(5, start); len(got) != 0 || !p.Short() {
+		t.Error("what could start did not ask the rate")
+	}
+}
+
+func TestDivide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		wishes := rapid.SliceOfN(rapid.IntRange(0, 60), 1, 6).Draw(t, "wishes")
+		got := make([]int, len(wishes))
+		for turn := range int64(12) {
+			sum, total := 0, 0
+			for i, w := range wishes {
+				n := Divide(limit, wishes, i, turn)
+				if n > w || n < 0 {
+					t.Fatalf("%d of a wish of %d", n, w)
+				}
+				sum += n
+				total += w
+				got[i] = max(got[i], n)
+			}
+			if sum > limit || sum < min(limit, total)-len(wishes) {
+				t.Fatalf("%d of %d are given out for %v", sum, limit, wishes)
+			}
+		}
+		for i, w := range wishes {
+			if w > 0 && got[i] == 0 {
+				t.Fatalf("of %v number %d never gets anything", wishes, i)
+			}
+		}
+	})
 }
 
 func TestClear(t *testing.T) {

@@ -103,6 +103,21 @@ func owners(t *testing.T, h Harness) {
 	if got := borrow(b, 9); got != 8 {
 		t.Errorf("b borrowed %d of the 8 left", got)
 	}
+	greedy := func(s engine.Server, used int) int {
+		return must(o.Borrow(f.ctx, s.ID, []engine.Share{{Tenant: "t", Queue: "fair", Max: 10, Want: 10, Used: used}}))[0]
+	}
+	if got := greedy(a, 0); got != 10 {
+		t.Errorf("alone a has %d of 10", got)
+	}
+	if got := greedy(b, 0); got != 0 {
+		t.Errorf("before a gives way b has %d", got)
+	}
+	if got := greedy(a, 7); got != 7 {
+		t.Errorf("of the 7 that it uses a keeps %d", got)
+	}
+	if x, y := greedy(a, 0), greedy(b, 0); x != 5 || y != 5 {
+		t.Errorf("both want all of it, and have %d and %d", x, y)
+	}
 	both := must(o.Borrow(f.ctx, a.ID, []engine.Share{{Tenant: "t", Max: 1, Want: 1}, {Tenant: "t", Queue: "q", Max: 10, Want: 9}}))
 	if both[0] != 1 || both[1] != 2 {
 		t.Errorf("two limits: %v", both)

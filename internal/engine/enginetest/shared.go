@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -25,6 +26,7 @@ type Shared struct {
 	servers map[engine.ServerID]*attendant
 	parts   []engine.Partition
 	shares  map[scope]map[engine.ServerID]int
+	wants   map[scope]map[engine.ServerID]int
 	places  map[job.ExecutionID]place
 }
 
@@ -50,7 +52,7 @@ type place struct {
 // NewShared wraps a store.
 func NewShared(s engine.Store) *Shared {
 	x := &Shared{
-		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]int{}, places: map[job.ExecutionID]place{},
+		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]int{}, wants: map[scope]map[engine.ServerID]int{}, places: map[job.ExecutionID]place{},
 	}
 	for p := range job.Partition(job.Partitions) {
 		x.parts = append(x.parts, engine.Partition{Part: p})
@@ -233,13 +235,28 @@ func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share
 			s.shares[k] = map[engine.ServerID]int{}
 		}
 		maps.DeleteFunc(s.shares[k], func(id engine.ServerID, _ int) bool { return s.servers[id].deposed && !owns[id] })
+		if s.wants[k] == nil {
+			s.wants[k] = map[engine.ServerID]int{}
+		}
+		s.wants[k][me] = b.Want
 		left := b.Max
+		var ids []engine.ServerID
 		for id, n := range s.shares[k] {
 			if id != me {
 				left -= n
 			}
+			if id != me && s.serves(id) {
+				ids = append(ids, id)
+			}
 		}
-		out[i] = max(0, min(b.Want, left))
+		ids = append(ids, me)
+		slices.SortFunc(ids, func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
+		wishes := make([]int, len(ids))
+		for n, id := range ids {
+			wishes[n] = s.wants[k][id]
+		}
+		mine := pick.Divide(b.Max, wishes, slices.Index(ids, me), time.Now().Unix()/2)
+		out[i] = max(0, min(max(mine, b.Used), left))
 		s.shares[k][me] = out[i]
 	}
 	return out, nil

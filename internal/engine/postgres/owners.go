@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -194,7 +195,7 @@ func (s *Store) Retire(ctx context.Context, me engine.ServerID) error {
 // committed before it.
 const (
 	nobodySQL = `
-		INSERT INTO limit_shares (tenant, queue, server, share) SELECT tenant, queue, '00000000-0000-0000-0000-000000000000', 0
+		INSERT INTO limit_shares (tenant, queue, server, share, want) SELECT tenant, queue, '00000000-0000-0000-0000-000000000000', 0, 0
 		FROM unnest($1::text[], $2::text[]) w(tenant, queue)
 		ON CONFLICT (tenant, queue, server) DO NOTHING`
 	lockSharesSQL = `
@@ -202,38 +203,42 @@ const (
 		CROSS JOIN LATERAL (
 			SELECT 1 FROM limit_shares WHERE tenant = w.tenant AND queue = w.queue AND server = '00000000-0000-0000-0000-000000000000' OFFSET 0 FOR UPDATE
 		) l`
-	borrowSQL = `
-		INSERT INTO limit_shares (tenant, queue, server, share)
-		SELECT w.tenant, w.queue, $1, greatest(0, least(w.want, w.max - o.taken)) FROM unnest($2::text[], $3::text[], $4::int8[], $5::int8[]) w(tenant, queue, max, want)
+	// Of a server that is gone, and whose partitions have no other owner yet, the share counts, and its wish does not.
+	sharesSQL = `
+		SELECT w.n, l.server, l.share, CASE WHEN l.serves THEN l.want ELSE 0 END, extract(epoch FROM now())::int8
+		FROM unnest($2::text[], $3::text[]) WITH ORDINALITY w(tenant, queue, n)
 		CROSS JOIN LATERAL (
-			SELECT coalesce(sum(l.share), 0) AS taken FROM limit_shares l
+			SELECT l.server, l.share, l.want, EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + serves + `) AS serves FROM limit_shares l
 			WHERE l.tenant = w.tenant AND l.queue = w.queue AND l.server <> $1 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + gone + `)
-		) o
-		ON CONFLICT (tenant, queue, server) DO UPDATE SET share = EXCLUDED.share
-		RETURNING tenant, queue, share`
+		) l
+		ORDER BY w.n, l.server`
+	borrowSQL = `
+		INSERT INTO limit_shares (tenant, queue, server, share, want)
+		SELECT w.tenant, w.queue, $1, w.share, w.want FROM unnest($2::text[], $3::text[], $4::int8[], $5::int8[]) w(tenant, queue, share, want)
+		ON CONFLICT (tenant, queue, server) DO UPDATE SET share = EXCLUDED.share, want = EXCLUDED.want`
 )
+
+// turnSeconds is how long what does not divide of a limit stays with one server.
+const turnSeconds = 2
 
 // Borrow sets how much of each limit the server has for itself, and answers in order.
 func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
 	if len(bs) == 0 {
 		return nil, nil
 	}
-	sorted := slices.Clone(bs)
-	slices.SortFunc(sorted, func(a, b engine.Share) int {
-		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue))
+	order := make([]int, len(bs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(bs[a].Tenant, bs[b].Tenant), cmp.Compare(bs[a].Queue, bs[b].Queue))
 	})
-	tenants, queues, most, wants := texts(len(bs)), texts(len(bs)), bigints(len(bs)), bigints(len(bs))
-	for _, b := range sorted {
-		tenants.text(string(b.Tenant))
-		queues.text(b.Queue)
-		most.int8(int64(b.Max))
-		wants.int8(int64(b.Want))
+	tenants, queues := texts(len(bs)), texts(len(bs))
+	for _, i := range order {
+		tenants.text(string(bs[i].Tenant))
+		queues.text(bs[i].Queue)
 	}
-	type limit struct {
-		tenant tenant.ID
-		queue  string
-	}
-	got := map[limit]int{}
+	out := make([]int, len(bs))
 	err := s.write(ctx, "borrow", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			done, err := tx.Exec(ctx, "SELECT 1 FROM servers s WHERE s.id = $1 AND "+serves+" FOR SHARE", [16]byte(me))
@@ -243,35 +248,72 @@ func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Shar
 			if done.RowsAffected() == 0 {
 				return engine.ErrSession // a share of one that is gone would be nobody's to give back
 			}
-			b := &pgx.Batch{}
-			b.Queue(nobodySQL, tenants, queues)
-			b.Queue(lockSharesSQL, tenants, queues)
-			b.Queue(borrowSQL, [16]byte(me), tenants, queues, most, wants)
-			r := tx.SendBatch(ctx, b)
-			defer r.Close()
-			for range 2 {
-				if _, err := r.Exec(); err != nil {
-					return err
-				}
-			}
-			rows, err := r.Query()
+			others, err := sharesOf(ctx, tx, me, tenants, queues, len(bs))
 			if err != nil {
 				return err
 			}
-			var l limit
-			var share int
-			if _, err = pgx.ForEachRow(rows, []any{(*string)(&l.tenant), &l.queue, &share}, func() error { got[l] = share; return nil }); err != nil {
-				return err
+			shares, wants := bigints(len(bs)), bigints(len(bs))
+			for n, i := range order {
+				out[i] = others[n].leave(bs[i])
+				shares.int8(int64(out[i]))
+				wants.int8(int64(bs[i].Want))
 			}
-			return r.Close()
+			_, err = tx.Exec(ctx, borrowSQL, [16]byte(me), tenants, queues, shares, wants)
+			return err
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := make([]int, len(bs))
-	for i, b := range bs {
-		out[i] = got[limit{b.Tenant, b.Queue}]
-	}
 	return out, nil
+}
+
+// borrowed is what the other servers have of a limit and would have, in order of their ids.
+type borrowed struct {
+	taken  int
+	wants  []int
+	before int // how many of these come before the server that asks
+	at     int64
+}
+
+// leave is what a server may have besides.
+func (o borrowed) leave(b engine.Share) int {
+	mine := pick.Divide(b.Max, slices.Insert(slices.Clone(o.wants), o.before, b.Want), o.before, o.at/turnSeconds)
+	return max(0, min(max(mine, b.Used), b.Max-o.taken))
+}
+
+// sharesOf locks limits, given in order, and reads what the other servers have of each.
+func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queues *array, n int) ([]borrowed, error) {
+	b := &pgx.Batch{}
+	b.Queue(nobodySQL, tenants, queues)
+	b.Queue(lockSharesSQL, tenants, queues)
+	b.Queue(sharesSQL, [16]byte(me), tenants, queues)
+	r := tx.SendBatch(ctx, b)
+	defer r.Close()
+	for range 2 {
+		if _, err := r.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := r.Query()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]borrowed, n)
+	var k, at int64
+	var server [16]byte
+	var share, want int
+	_, err = pgx.ForEachRow(rows, []any{&k, &server, &share, &want, &at}, func() error {
+		o := &out[k-1]
+		o.taken, o.at = o.taken+share, at
+		o.wants = append(o.wants, want)
+		if bytes.Compare(server[:], me[:]) < 0 {
+			o.before++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, r.Close()
 }

@@ -153,6 +153,7 @@ INSERT INTO partitions (part) SELECT generate_series(0, 63);
 -- server 0 is what all who borrow of it lock.
 CREATE TABLE limit_shares (
 	share  int NOT NULL,
+	want   int NOT NULL, -- what it would have
 	server uuid NOT NULL,
 	tenant text COLLATE "C" NOT NULL,
 	queue  text COLLATE "C" NOT NULL,
