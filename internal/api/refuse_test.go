@@ -212,7 +212,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{"DELETE", unknown, "", 404, "not_found", nil},
 		{"POST", unknown + "/trigger", "not even JSON", 404, "not_found", nil},
 		{"GET", unknown + "/executions", "", 404, "not_found", nil},
-		{"GET", "/api/v1/executions/" + j.JobID, "", 404, "not_found", nil},
+		{"GET", "/api/v1/executions/0190a6c8-7b3e-7cc0-8a1b-0123456789ab", "", 404, "not_found", nil},
 		{"GET", "/api/v1/executions/x", "", 404, "not_found", nil},
 		{"POST", id + "/trigger", `{"payload": 1}`, 400, "invalid_body", nil},
 		{"POST", id + "/trigger", `{`, 400, "malformed_json", nil},
