@@ -10,8 +10,8 @@
 // for its next beat, and Force finds there what was asked to stop (cancel.go).
 // What neither an execution's row nor its attempts tell is kept in events
 // (events.go). What runs is found through the directory, too (overrun.go).
-// Rows are written one by one with prepared statements, all of a call in one
-// transaction.
+// Rows are written with prepared statements, many to one where many come at
+// once (bulk.go), all of a call in one transaction.
 //
 // There is one connection that writes and a few that read (conn.go). Whoever
 // waits for one gives up when its context ends; a transaction is never left
