@@ -249,6 +249,7 @@ func TestLimitsThatHold(t *testing.T) {
 	limited := func(queue string, max int) Event {
 		return Event{Kind: Invoke, Op: Limited, Queue: queue, Max: max}
 	}
+	answered := func(queue string) Event { return Event{Kind: OK, Op: Limited, Queue: queue} }
 	for name, c := range map[string]struct {
 		check Check
 		all   []Event
@@ -261,12 +262,13 @@ func TestLimitsThatHold(t *testing.T) {
 		"a key while it is tried again":  {Keys, []Event{added("x"), {Kind: Commit, Op: Became, Execution: "x", Result: "RETRYING"}, added("y")}, 1},
 		"handed back, then expired":      {Expiry, []Event{leased("x", 1, 0), ended("x", 1, "released"), {Kind: Commit, Op: Became, Execution: "x", Result: "EXPIRED"}}, 0},
 		"expired under its lease":        {Expiry, []Event{leased("x", 1, 0), {Kind: Commit, Op: Became, Execution: "x", Result: "EXPIRED"}}, 1},
-		"as many as a tenant may":        {Quotas, []Event{limited("", 2), leased("x", 1, 0), leased("y", 1, 0), ended("y", 1, "finished"), leased("z", 2, 0)}, 0},
-		"more than a tenant may":         {Quotas, []Event{limited("", 1), leased("x", 1, 0), leased("y", 1, 0)}, 1},
-		"more than a queue may":          {Quotas, []Event{limited("q", 1), leased("x", 1, 0), leased("y", 1, 0)}, 1},
-		"a limit that was greater":       {Quotas, []Event{limited("q", 2), limited("q", 1), leased("x", 1, 0), leased("y", 1, 0)}, 0},
-		"what ran before there was one":  {Quotas, []Event{leased("x", 1, 0), limited("", 1), leased("y", 1, 0)}, 0},
-		"a limit that was removed again": {Quotas, []Event{limited("", 1), limited("", 0), leased("x", 1, 0), leased("y", 1, 0)}, 0},
+		"as many as a tenant may":        {Quotas, []Event{limited("", 2), answered(""), leased("x", 1, 0), leased("y", 1, 0), ended("y", 1, "finished"), leased("z", 2, 0)}, 0},
+		"more than a tenant may":         {Quotas, []Event{limited("", 1), answered(""), leased("x", 1, 0), leased("y", 1, 0)}, 1},
+		"more than a queue may":          {Quotas, []Event{limited("q", 1), answered("q"), leased("x", 1, 0), leased("y", 1, 0)}, 1},
+		"a limit that was greater":       {Quotas, []Event{limited("q", 2), limited("q", 1), answered("q"), leased("x", 1, 0), leased("y", 1, 0)}, 0},
+		"what ran before there was one":  {Quotas, []Event{leased("x", 1, 0), limited("", 1), answered(""), leased("y", 1, 0)}, 0},
+		"a limit that was removed again": {Quotas, []Event{limited("", 1), limited("", 0), answered(""), leased("x", 1, 0), leased("y", 1, 0)}, 0},
+		"a limit that nobody heard of":   {Quotas, []Event{limited("", 1), leased("x", 1, 0), leased("y", 1, 0)}, 0},
 	} {
 		if got := c.check(NewHistory(c.all...)); len(got) != c.bad {
 			t.Errorf("%s: got %v, want %d violations", name, got, c.bad)

@@ -21,9 +21,10 @@ func Concurrency(h *History) []Violation {
 }
 
 // Quotas: no more of a tenant, or of one of its queues, is leased at once than the greatest limit that anybody has asked
-// for so far. What was leased before there was a limit frees its scope of it. It holds where one server runs at a time.
+// for so far. What was leased before a limit was acknowledged frees its scope of it. It holds where one server runs at a
+// time.
 func Quotas(h *History) []Violation {
-	live, most, free := map[string][]Event{}, map[string]int{}, map[string]bool{}
+	live, most, free, set := map[string][]Event{}, map[string]int{}, map[string]bool{}, map[string]bool{}
 	scope := func(e Event) string { return e.Tenant + "/" + e.Queue }
 	var out []Violation
 	for _, e := range h.Events() {
@@ -31,11 +32,13 @@ func Quotas(h *History) []Violation {
 		case is(Invoke, Limited)(e):
 			most[scope(e)] = max(most[scope(e)], e.Max)
 			free[scope(e)] = free[scope(e)] || e.Max == 0
+		case is(OK, Limited)(e):
+			set[scope(e)] = true
 		case is(Commit, Leased)(e):
 			for _, key := range []string{e.Tenant + "/", scope(e)} {
 				live[key] = append(live[key], e)
 				n, limit := len(live[key]), most[key]
-				free[key] = free[key] || limit == 0
+				free[key] = free[key] || !set[key]
 				if !free[key] && n > limit {
 					out = append(out, violation("quotas", live[key][:n:n], "%d of %s run at once, and the greatest limit so far is %d", n, key, limit))
 				}

@@ -81,6 +81,9 @@ func (w *world) startServer() {
 	if s.owner != nil {
 		ticks["ownership"] = s.owner.Tick
 	}
+	for _, name := range []string{"reaper", "canceller", "watchdog", "expirer", "redriver"} {
+		ticks[name] = seldom(ticks[name])
+	}
 	for name, tick := range ticks {
 		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
 	}
@@ -91,6 +94,14 @@ func (w *world) startServer() {
 	w.mu.Lock()
 	w.servers = append(slices.Clone(w.servers), s)
 	w.mu.Unlock()
+}
+
+// seldom makes a loop that waits do so for twice as long: most of a run's time goes into looking for what is not there.
+func seldom(tick loop.Tick) loop.Tick {
+	return func(ctx context.Context) (time.Duration, error) {
+		next, err := tick(ctx)
+		return 2 * next, err
+	}
 }
 
 // pool is how workers are set up.

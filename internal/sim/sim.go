@@ -81,9 +81,11 @@ func Run(seed uint64, o Options) (Result, error) {
 	w.broken.Store(true)
 	for _, l := range w.limits {
 		l.Tenant = tenant.Default
-		w.store.add(check.Event{Proc: "nemesis", Kind: check.Invoke, Op: check.Limited, Queue: l.Queue, Max: l.Max})
 		if err := sound.SetLimit(ctx, l); err != nil {
 			return Result{}, err
+		}
+		for _, k := range []check.Kind{check.Invoke, check.OK} {
+			w.store.add(check.Event{Proc: "nemesis", Kind: k, Op: check.Limited, Queue: l.Queue, Max: l.Max})
 		}
 	}
 	for range w.script.servers {
@@ -195,8 +197,8 @@ func (w *world) slowStore(last time.Duration) {
 
 // settle waits until everything has ended, or should have.
 func (w *world) settle() time.Duration {
-	// What was killed last comes back, and calls that are late are over, before the clock begins to run.
-	w.after(2 * lease)
+	// Calls that are late arrive before the clock begins to run, most of them.
+	w.after(lease)
 	w.store.add(check.Event{Proc: "nemesis", Kind: check.Fault, Op: check.Quiet})
 	begun := time.Now()
 	for w.store.open() > 0 && time.Since(begun) < within {
