@@ -207,7 +207,7 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 
 // Sign is a worker's sign of life.
 type Sign struct {
-	Held     []job.Lease // all that it holds
+	Held     []job.Lease // all that it holds; nil: it does not say
 	Advances []job.Advance
 	Draining bool
 }
@@ -239,8 +239,12 @@ func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, 
 		return Orders{}, engine.ErrSession
 	}
 	if keep, before, ok := d.unheard(w, s.Held); ok {
-		if err := d.disown(ctx, w, keep, before); err != nil {
+		rs, err := d.disown(ctx, w, keep, before)
+		if err != nil {
 			return Orders{}, err
+		}
+		for _, r := range rs {
+			got.Orders = append(got.Orders, job.Order{Worker: w, Lease: job.Lease{Execution: r.ID}, Kind: job.OrderLost})
 		}
 	}
 	return got, nil
@@ -273,7 +277,7 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 	defer d.mu.Unlock()
 	s := d.known[w]
 	now := d.clock.Now()
-	if s == nil || s.local || now.Sub(s.compared) < d.cfg.LeaseTTL {
+	if s == nil || s.local || named == nil || now.Sub(s.compared) < d.cfg.LeaseTTL {
 		return nil, before, false
 	}
 	s.compared, before = now, now.Add(-d.cfg.LeaseTTL)
@@ -284,10 +288,10 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 }
 
 // disown returns what a session holds beyond what is known of, of what it was given before an instant; zero: at any time.
-func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) error {
+func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
 	rs, err := d.store.Disown(ctx, w, keep, before)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.mu.Lock()
 	if s := d.known[w]; s != nil && before.IsZero() {
@@ -298,7 +302,7 @@ func (d *Dispatcher) disown(ctx context.Context, w job.WorkerID, keep []job.Toke
 		d.log.Warn("executions that their worker never heard of are queued again", "worker", w, "executions", len(rs))
 	}
 	d.Offer(rs)
-	return nil
+	return rs, nil
 }
 
 // Leave ends a worker's session; what it held is offered to others at once.
@@ -447,7 +451,7 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 // Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}}
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)

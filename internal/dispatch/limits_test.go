@@ -296,10 +296,26 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 		if err != nil || len(as) != 1 {
 			t.Fatalf("%d, %v", len(as), err)
 		}
+		lost := 0
 		beat := func(held ...job.Lease) {
-			if _, err := d.Beat(t.Context(), w1, Sign{Held: held}); err != nil {
+			got, err := d.Beat(t.Context(), w1, Sign{Held: append([]job.Lease{}, held...)})
+			if err != nil {
 				t.Fatal(err)
 			}
+			lost += len(got.Orders)
+		}
+		for range 9 { // one that does not say what it holds loses nothing
+			if _, err := d.Beat(t.Context(), w1, Sign{}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Second)
+		}
+		f.add(ready(2, time.Now()))
+		if as, err = d.Claim(t.Context(), w1, 1); err != nil || len(as) != 1 || len(f.disowned) != 0 || len(f.held) != 2 {
+			t.Fatalf("%d, %v, compared %v", len(as), err, f.disowned)
+		}
+		if _, err := d.Report(t.Context(), w1, done(job.Attempt{Lease: job.Lease{Execution: ready(1, time.Time{}).ID, Token: 1}})); err != nil {
+			t.Fatal(err)
 		}
 		for range 3 {
 			beat()
@@ -312,6 +328,9 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 		beat()
 		if len(f.disowned) != 2 || len(f.held) != 0 {
 			t.Fatalf("compared %v, %d are held", f.disowned, len(f.held))
+		}
+		if lost != 1 {
+			t.Errorf("the worker was told of %d", lost)
 		}
 		if age := time.Since(f.disowned[1]); age != 30*time.Second {
 			t.Errorf("what was given less than %v ago is spared", age)
@@ -448,5 +467,41 @@ func TestAShareOfALimit(t *testing.T) {
 		if as := claimAll(t, d, w1); len(as) != 6 {
 			t.Errorf("%d more were given under a share of 10", len(as))
 		}
+	})
+}
+
+// Very many groups of one tenant keep neither another's work nor each other's for long.
+func TestACrowdOfGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		for i := range 6000 {
+			r := ready(i, time.Now().Add(-time.Hour))
+			r.Partition, r.Tenant, r.Group = 0, "crowd", job.Group{Key: job.GroupKey(i + 1), Max: 1}
+			f.add(r)
+		}
+		lone := ready(7000, time.Now())
+		lone.Partition, lone.Tenant = 0, "lone"
+		f.add(lone)
+		d := running(t, f, Config{Window: 500})
+		seen := map[job.ExecutionID]bool{}
+		for n := range 300 {
+			as, err := d.Claim(t.Context(), w1, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range as {
+				seen[a.Execution] = true
+			}
+			if n == 2 && !seen[lone.ID] {
+				t.Error("the lone one is not among the first")
+			}
+			if _, err := d.Report(t.Context(), w1, done(as...)); err != nil {
+				t.Fatal(err)
+			}
+			if len(seen) == 6001 {
+				return
+			}
+		}
+		t.Errorf("%d of 6001 were given", len(seen))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -20,8 +21,9 @@ type matcher struct {
 	waiting []*claim
 	woken   bool // something may be ready that no hint tells of
 
-	swept time.Time
-	after *job.Lane // where the next sweep goes on
+	swept  time.Time
+	after  *job.Lane            // where the next sweep goes on
+	crowds map[crowded]job.Lane // where to go on among very many groups
 
 	holding   engine.Holding
 	recount   bool      // what runs must be counted before anything limited is leased
@@ -35,7 +37,8 @@ type matcher struct {
 
 const (
 	sweepEvery   = time.Second
-	sweepLanes   = 5000 // lanes listed in one sweep
+	sweepLanes   = 1000                   // lanes listed at once
+	sweepTime    = 150 * time.Millisecond // that a sweep may take
 	ruleEvery    = time.Second
 	weighEvery   = 5 * time.Second
 	confirmEvery = time.Second
@@ -74,16 +77,9 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		poll = sweepEvery // listing so many is no small thing
 	}
 	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
-		lanes, err := m.d.store.Lanes(ctx, m.after, sweepLanes)
-		if err != nil {
+		if err := m.sweep(ctx); err != nil {
 			m.d.missed.Store(true)
 			return err
-		}
-		whole := len(lanes) < sweepLanes
-		m.win.sweep(lanes, m.after, whole)
-		m.after = nil
-		if !whole {
-			m.after = &lanes[len(lanes)-1]
 		}
 		m.win.picker.Prune()
 		m.unfit()
@@ -101,6 +97,61 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return m.covet(ctx, now)
+}
+
+// sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. Where one class of a tenant has
+// very many groups in a partition, it lists the first of them and, each time round, some more, and goes on behind them:
+// they must not keep it from what else there is.
+func (m *matcher) sweep(ctx context.Context) error {
+	for began := time.Now(); ; {
+		lanes, err := m.d.store.Lanes(ctx, m.after, sweepLanes)
+		if err != nil {
+			return err
+		}
+		whole := len(lanes) < sweepLanes
+		m.win.sweep(lanes, m.after, whole)
+		if whole {
+			m.after = nil
+			return nil
+		}
+		first, last := lanes[0], lanes[len(lanes)-1]
+		m.after = &last
+		if crowd := (crowded{last.Partition, last.Tenant, last.Class}); crowd == (crowded{first.Partition, first.Tenant, first.Class}) {
+			if err := m.crowd(ctx, crowd, last); err != nil {
+				return err
+			}
+			m.after = &job.Lane{Partition: last.Partition, Tenant: last.Tenant, Class: last.Class, Group: math.MaxInt64, Priority: math.MaxInt16}
+		}
+		if time.Since(began) > sweepTime {
+			return nil
+		}
+	}
+}
+
+// crowded is a class of a tenant in a partition that has very many groups.
+type crowded struct {
+	part   job.Partition
+	tenant tenant.ID
+	class  job.Class
+}
+
+// crowd lists some more groups of a crowded class, behind those of the last time.
+func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
+	after, ok := m.crowds[c]
+	if !ok || after.Compare(first) < 0 {
+		after = first
+	}
+	lanes, err := m.d.store.Lanes(ctx, &after, sweepLanes)
+	if err != nil {
+		return err
+	}
+	lanes = slices.DeleteFunc(lanes, func(l job.Lane) bool { return l.Partition != c.part || l.Tenant != c.tenant || l.Class != c.class })
+	m.win.sweep(lanes, &after, false)
+	delete(m.crowds, c)
+	if len(lanes) > 0 && len(m.crowds) < 10_000 {
+		m.crowds[c] = lanes[len(lanes)-1]
+	}
+	return nil
 }
 
 // refill reads the lanes that must be read before the window can tell what comes first.
@@ -483,7 +534,7 @@ func (m *matcher) disown(ctx context.Context) error {
 	}
 	m.d.mu.Unlock()
 	for _, x := range all {
-		if err := m.d.disown(ctx, x.id, x.keep, time.Time{}); err != nil {
+		if _, err := m.d.disown(ctx, x.id, x.keep, time.Time{}); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func (w *window) reset() {
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep.
 func (w *window) offer(rs []job.Ready, now time.Time) {
 	for _, r := range rs {
-		if w.known[r.ID] || len(w.known) >= w.size {
+		if w.known[r.ID] || w.full(r, now) {
 			continue
 		}
 		w.known[r.ID] = true
@@ -53,6 +53,13 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 			w.admit(r)
 		}
 	}
+}
+
+// full reports whether there is no room for one more. A tenant that has little in the window always finds some, so that
+// another's flood does not keep its hints out.
+func (w *window) full(r job.Ready, now time.Time) bool {
+	n := len(w.known)
+	return n >= w.size && (n >= 2*w.size || r.DueAt.After(now) || w.picker.Waiting(r.Tenant) >= w.size/100)
 }
 
 func (w *window) admit(r job.Ready) {
@@ -110,6 +117,9 @@ func (w *window) sweep(lanes []job.Lane, after *job.Lane, whole bool) {
 	seen := make(map[job.Lane]bool, len(lanes))
 	for _, k := range lanes {
 		seen[k] = true
+		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
+			continue // enough of those are known; they are found when others have gone
+		}
 		l := w.lane(k)
 		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
 		w.mark(k, l)
