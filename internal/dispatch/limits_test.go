@@ -474,7 +474,7 @@ func TestAShareOfALimit(t *testing.T) {
 func TestACrowdOfGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
-		for i := range 6000 {
+		for i := range 1500 {
 			r := ready(i, time.Now().Add(-time.Hour))
 			r.Partition, r.Tenant, r.Group = 0, "crowd", job.Group{Key: job.GroupKey(i + 1), Max: 1}
 			f.add(r)
@@ -498,10 +498,10 @@ func TestACrowdOfGroups(t *testing.T) {
 			if _, err := d.Report(t.Context(), w1, done(as...)); err != nil {
 				t.Fatal(err)
 			}
-			if len(seen) == 6001 {
+			if len(seen) == 1501 {
 				return
 			}
 		}
-		t.Errorf("%d of 6001 were given", len(seen))
+		t.Errorf("%d of 1501 were given", len(seen))
 	})
 }
