@@ -246,11 +246,13 @@ func (p *Picker) Count() []job.Lease {
 	return out
 }
 
-// Recount sets what runs and counts against limits, in place of what was known.
+// Recount sets what runs and counts against limits, in place of what was known. What is no longer counted may be counted
+// elsewhere now, and takes its part of each share with it until more is allowed.
 func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 	clear(p.running)
+	was := make(map[*gate]int, len(p.gates))
 	for _, g := range p.gates {
-		g.count = 0
+		was[g], g.count = g.count, 0
 	}
 	for _, g := range p.groups {
 		g.count = 0
@@ -260,6 +262,9 @@ func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 			p.running[l] = r
 			p.each(&r, func(g *gate) { g.count++ })
 		}
+	}
+	for g, n := range was {
+		g.share -= max(0, n-g.count)
 	}
 	for k, g := range p.groups {
 		p.release(g)

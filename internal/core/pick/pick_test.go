@@ -333,6 +333,25 @@ func (b *bucket) draw(n int, now time.Time) (int, time.Duration) {
 	return n, b.full.Sub(now) - time.Duration(b.rate.Burst-1)*b.rate.Interval()
 }
 
+func TestWhatMovesTakesItsPartOfAShareWithIt(t *testing.T) {
+	p := New()
+	p.Limit([]job.Limit{{Tenant: "t", Max: 3}})
+	p.Allow(p.Shares()[0], 3)
+	for range 6 {
+		p.Add(ready("t"))
+	}
+	rs := p.pick(3, start)
+	p.started(rs)
+	p.Recount(map[job.Lease]job.Ready{lease(rs[0]): *rs[0]})
+	if got := p.pick(9, start); len(got) != 0 {
+		t.Errorf("%d were picked although what moved still runs elsewhere", len(got))
+	}
+	p.Allow(p.Shares()[0], 2)
+	if got := p.pick(9, start); len(got) != 1 {
+		t.Errorf("%d were picked of a share of 2, of which one runs", len(got))
+	}
+}
+
 func TestRates(t *testing.T) {
 	p := New()
 	rate := job.Rate{Count: 10, Per: time.Second, Burst: 2}
