@@ -71,6 +71,19 @@ type storedSpec struct {
 	Redrive  time.Duration `json:"ar,omitempty"`
 	Total    time.Duration `json:"tt,omitempty"` // the target's, for those who read no target
 	GroupKey job.GroupKey  `json:"gk,omitempty"`
+
+	Cron     string        `json:"c,omitempty"` // this and what follows: of the schedule
+	Zone     string        `json:"z,omitempty"`
+	Day      string        `json:"dy,omitempty"`
+	Every    time.Duration `json:"ev,omitempty"`
+	Jitter   time.Duration `json:"j,omitempty"`
+	Start    *time.Time    `json:"sa,omitempty"`
+	End      *time.Time    `json:"ea,omitempty"`
+	MaxRuns  int64         `json:"mr,omitempty"`
+	Calendar string        `json:"cal,omitempty"`
+	Overlap  job.Overlap   `json:"ov,omitempty"`
+	CatchUp  job.CatchUp   `json:"cu,omitempty"`
+	CatchMax int           `json:"cl,omitempty"`
 }
 
 // EncodeSpec is the stored form of the parts of a definition that have no
@@ -84,11 +97,25 @@ func EncodeSpec(j job.Job) []byte {
 		Description: d.Description, Retries: d.Retry.MaxRetries, Backoff: d.Retry.Backoff, Initial: d.Retry.InitialDelay, Max: d.Retry.MaxDelay,
 		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
-	if !d.Schedule.At.IsZero() {
-		at := d.Schedule.At
-		s.At = &at
-	}
+	x := d.Schedule
+	s.At, s.Start, s.End = instant(x.At), instant(x.Start), instant(x.End)
+	s.Cron, s.Zone, s.Day, s.Every, s.Jitter, s.MaxRuns, s.Calendar = x.Cron, x.Zone, x.Day, x.Every, x.Jitter, x.MaxRuns, x.Calendar
+	s.Overlap, s.CatchUp, s.CatchMax = d.Overlap, d.CatchUp, d.CatchUpLimit
 	return s.encode()
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
 }
 
 // DecodeSpec reads what EncodeSpec wrote into the job.
@@ -105,9 +132,11 @@ func DecodeSpec(b []byte, j *job.Job) error {
 	}
 	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = s.Description, s.Owner, s.Runbook, s.Queue, s.Labels
 	d.Retry = job.RetryPolicy{MaxRetries: s.Retries, Backoff: s.Backoff, InitialDelay: s.Initial, MaxDelay: s.Max}
-	if s.At != nil {
-		d.Schedule.At = s.At.UTC()
+	d.Schedule = job.Schedule{
+		Type: d.Schedule.Type, At: orZero(s.At), Cron: s.Cron, Zone: s.Zone, Day: s.Day, Every: s.Every, Jitter: s.Jitter,
+		Start: orZero(s.Start), End: orZero(s.End), MaxRuns: s.MaxRuns, Calendar: s.Calendar,
 	}
+	d.Overlap, d.CatchUp, d.CatchUpLimit = s.Overlap, s.CatchUp, s.CatchMax
 	return nil
 }
 
@@ -157,6 +186,23 @@ type storedEnd struct {
 	Status   int           `json:"s,omitempty"`
 	Answered int           `json:"as,omitempty"`
 	Body     string        `json:"ab,omitempty"`
+
+	Metadata map[string]string `json:"md,omitempty"`
+}
+
+// EncodeSkip is the stored form of the ending of an execution that was skipped.
+func EncodeSkip(metadata map[string]string) []byte { return encode(storedEnd{Metadata: metadata}) }
+
+// Overlapped is the ending of an execution that was skipped because of its overlap policy.
+func Overlapped() []byte { return EncodeSkip(map[string]string{"reason": string(job.SkipOverlap)}) }
+
+// DecodeMetadata reads what EncodeSkip wrote; nil where there is none.
+func DecodeMetadata(b []byte) map[string]string {
+	var s storedEnd
+	if len(b) == 0 || json.Unmarshal(b, &s) != nil {
+		return nil
+	}
+	return s.Metadata
 }
 
 // EncodeEnd is the stored form of an error and a response; nil when there is neither.

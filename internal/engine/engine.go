@@ -41,6 +41,7 @@ type Store interface {
 	Executions
 	Operations
 	Limits
+	Calendars
 	Keys
 	Upkeep
 
@@ -70,6 +71,13 @@ type Jobs interface {
 	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 	// Deleting a deleted job answers it again.
 	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
+	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
+	// that. What was staged and is not due yet is taken back: unless the update plans anew, the next instant is the first of
+	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
+	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision.
+	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
+	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
+	Resumable(ctx context.Context, limit int) ([]job.Job, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
 	// unique key nothing is stored, its idempotency key neither.
 	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
@@ -78,6 +86,14 @@ type Jobs interface {
 	// or deleted, whose unique key another holds, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
 	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
 	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
+}
+
+// Update is a change of a job.
+type Update struct {
+	Job      job.Job // as it is to be, but for its revision, its runs and when it was created
+	Revision int     // that it must have; 0: any
+	Replan   bool    // its NextRunAt holds; else the planned instants stay
+	AsOf     time.Time
 }
 
 // Rerun asks for new executions of finished ones.
@@ -171,12 +187,16 @@ type JobPage struct {
 
 // Firings turn due instants into executions.
 type Firings interface {
-	// Due lists jobs whose next instant is at or before until, the earliest first.
-	Due(ctx context.Context, until time.Time, limit int) ([]Due, error)
+	// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first.
+	Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]Due, error)
 	// Fire moves each job's next instant by compare-and-set and stores the executions of those
 	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
 	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.
-	Fire(ctx context.Context, fs []Firing) ([]job.Ready, error)
+	//
+	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits, an execution
+	// is stored as SKIPPED instead; within one firing the earlier ones count. A firing in a partition that the fence names
+	// (see Fence) is left out unless it is owned under that epoch.
+	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
 }
 
 // Due is a job whose instant has come, or comes soon.
@@ -192,7 +212,10 @@ type Firing struct {
 	Revision   int
 	Was        time.Time // the instant that fires
 	Next       time.Time // the one after it; zero: none
+	Runs       int64     // that are added to the job's
+	Overlap    job.Overlap
 	Executions []job.Execution
+	Skips      []job.Execution // records of instants that do not fire, which go straight into history
 }
 
 // Leases hand executions to workers and take the results.
@@ -425,11 +448,41 @@ type Drawn struct {
 	Wait time.Duration // until there is one more
 }
 
-// Owners is a store that several servers share. They divide the partitions among themselves, to save each other work
-// and to count limits exactly; no row depends on who owns what but by a Fence.
+// Duty is what a partition is owned for.
+type Duty uint8
+
+// The duties. Their numbers are stored; never renumber them.
+const (
+	Dispatching Duty = 1
+	Scheduling  Duty = 2
+)
+
+// Calendars are named lists of what schedules leave out.
+type Calendars interface {
+	// PutCalendar stores a calendar, in place of any of its name.
+	PutCalendar(ctx context.Context, c Calendar) error
+	// Calendar finds one; ErrNotFound if there is none.
+	Calendar(ctx context.Context, t tenant.ID, name string) (Calendar, error)
+	// Calendars lists a tenant's in order of their names.
+	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
+	// DeleteCalendar forgets one; ErrNotFound if there is none.
+	DeleteCalendar(ctx context.Context, t tenant.ID, name string) error
+}
+
+// Calendar is a named list of what schedules leave out.
+type Calendar struct {
+	Tenant    tenant.ID
+	Name      string
+	Spec      []byte // as it was written
+	UpdatedAt time.Time
+}
+
+// Owners is a store that several servers share. They divide the partitions among themselves, for each duty, to save each
+// other work and to count limits exactly; no row depends on who owns what but by a Fence. A server that has two duties
+// attends as two.
 type Owners interface {
-	// Attend keeps a server alive for ttl, beginning with its first call, and says who else is and who owns which
-	// partition. ErrSession if it was deposed: it missed its time and owns nothing any more.
+	// Attend keeps a server alive for ttl, beginning with its first call, and says who else has its duty and who owns which
+	// partition for it. ErrSession if it was deposed: it missed its time and owns nothing any more.
 	Attend(ctx context.Context, s Server, ttl time.Duration) (Roster, error)
 	// Take makes the server the owner of those partitions that nobody alive owns, under a new epoch each.
 	Take(ctx context.Context, s ServerID, ps []job.Partition) error
@@ -448,6 +501,7 @@ type Owners interface {
 // Server is a server as the others see it.
 type Server struct {
 	ID        ServerID
+	Duty      Duty
 	Host      string
 	Hungry    bool // workers wait here for executions
 	StartedAt time.Time

@@ -32,7 +32,7 @@ func (s *storedTarget) encode() []byte {
 
 // encode is the spec's form.
 func (s *storedSpec) encode() []byte {
-	f := form{b: make([]byte, 0, 128), give: s.At != nil || len(s.Labels) > 0}
+	f := form{b: make([]byte, 0, 128), give: s.At != nil || s.Start != nil || s.End != nil || len(s.Labels) > 0}
 	f.text("desc", s.Description, false)
 	f.int("r", int64(s.Retries))
 	f.text("b", string(s.Backoff), false)
@@ -51,6 +51,16 @@ func (s *storedSpec) encode() []byte {
 	f.int("ar", int64(s.Redrive))
 	f.int("tt", int64(s.Total))
 	f.int("gk", int64(s.GroupKey))
+	f.text("c", s.Cron, false)
+	f.text("z", s.Zone, false)
+	f.text("dy", s.Day, false)
+	f.int("ev", int64(s.Every))
+	f.int("j", int64(s.Jitter))
+	f.int("mr", s.MaxRuns)
+	f.text("cal", s.Calendar, false)
+	f.text("ov", string(s.Overlap), false)
+	f.text("cu", string(s.CatchUp), false)
+	f.int("cl", int64(s.CatchMax))
 	if f.give {
 		return encode(*s)
 	}

@@ -81,6 +81,7 @@ func (d Definition) Check() Invalids {
 	d.Schedule.check(&v)
 	d.Target.check(&v)
 	d.Retry.check(&v)
+	d.checkPolicies(&v)
 	return v
 }
 
@@ -139,12 +140,82 @@ func (s Schedule) check(v *Invalids) {
 		case s.At.Before(earliest) || !s.At.Before(latest):
 			v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), "an instant from the year 2000 to 9999")
 		}
-	case Cron, Interval:
-		v.Add("schedule.type", s.Type, "IMMEDIATE or ONE_TIME; CRON and INTERVAL are not available in this version")
+	case Cron:
+		if s.Cron == "" {
+			v.Add("schedule.cron_expression", "", "the expression, such as 30 4 * * 1-5")
+		}
+		s.refuse(v, s.Every != 0, "every", s.Every)
+	case Interval:
+		if s.Every <= 0 {
+			v.Add("schedule.every", s.Every, "a duration such as 90s or 1h30m")
+		}
+		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
+		s.refuse(v, s.Day != "", "day", s.Day)
 	default:
-		v.Add("schedule.type", s.Type, "one of IMMEDIATE, ONE_TIME")
+		v.Add("schedule.type", s.Type, "one of IMMEDIATE, ONE_TIME, CRON, INTERVAL")
+	}
+	if s.Type.OneOff() {
+		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
+		s.refuse(v, s.Every != 0, "every", s.Every)
+		s.refuse(v, s.Day != "", "day", s.Day)
+		s.refuse(v, !s.Start.IsZero(), "start_at", s.Start.Format(time.RFC3339))
+		s.refuse(v, !s.End.IsZero(), "end_at", s.End.Format(time.RFC3339))
+		s.refuse(v, s.MaxRuns != 0, "max_runs", s.MaxRuns)
+		s.refuse(v, s.Calendar != "", "calendar", s.Calendar)
+	} else {
+		s.checkRecurring(v)
+	}
+	if s.Jitter < 0 || s.Jitter > maxJitter {
+		v.Add("schedule.jitter_ms", s.Jitter.Milliseconds(), "a whole number from 0 to 86400000 (24 hours)")
 	}
 }
+
+const maxJitter = 24 * time.Hour
+
+func (s Schedule) refuse(v *Invalids, given bool, field string, value any) {
+	if given {
+		v.Add("schedule."+field, value, fmt.Sprintf("no %s with type %s", field, s.Type))
+	}
+}
+
+// checkRecurring checks what only a schedule with several instants has; its expression is package schedule's to check.
+func (s Schedule) checkRecurring(v *Invalids) {
+	if !s.At.IsZero() {
+		v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), fmt.Sprintf("no scheduled_time with type %s; use start_at", s.Type))
+	}
+	for field, t := range map[string]time.Time{"start_at": s.Start, "end_at": s.End} {
+		if !t.IsZero() && (t.Before(earliest) || !t.Before(latest)) {
+			v.Add("schedule."+field, t.Format(time.RFC3339Nano), "an instant from the year 2000 to 9999")
+		}
+	}
+	if !s.End.IsZero() && !s.End.After(s.Start) {
+		v.Add("schedule.end_at", s.End.Format(time.RFC3339Nano), "an instant after start_at, which is "+s.Start.Format(time.RFC3339Nano))
+	}
+	if s.MaxRuns < 0 {
+		v.Add("schedule.max_runs", s.MaxRuns, "a whole number from 1, or null")
+	}
+	if s.Calendar != "" && !ValidKey(s.Calendar) {
+		v.Add("schedule.calendar", s.Calendar, "the name of a calendar: 1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+}
+
+// checkPolicies checks what becomes of fires that come too close or too late.
+func (d Definition) checkPolicies(v *Invalids) {
+	if d.Overlap != "" && !slices.Contains(Overlaps(), d.Overlap) {
+		v.Add("overlap", string(d.Overlap), "one of allow, skip, queue, replace")
+	}
+	if d.CatchUp != "" && !slices.Contains(CatchUps(), d.CatchUp) {
+		v.Add("catch_up", string(d.CatchUp), "one of none, latest, all")
+	}
+	if d.CatchUpLimit < 0 || d.CatchUpLimit > maxCatchUp {
+		v.Add("catch_up_limit", d.CatchUpLimit, "a whole number from 1 to 1000")
+	}
+	if (d.Overlap == OverlapQueue || d.Overlap == OverlapReplace) && d.ConcurrencyKey != "" {
+		v.Add("overlap", string(d.Overlap), "allow or skip with a concurrency_key, by which executions wait for each other")
+	}
+}
+
+const maxCatchUp = 1000
 
 func (t Target) check(v *Invalids) {
 	if t.Timeout < time.Second || t.Timeout > maxTimeout {

@@ -64,12 +64,16 @@ type Execution struct {
 	Result      []byte // JSON
 	Error       *Error
 	Response    *Response
+	Metadata    map[string]string // of a SKIPPED one: the reason, and the instants it stands for
 }
 
 // Fire is the execution of a job for the instant it is scheduled at. One whose
 // instant has passed is due now: it waits its turn from then on.
-func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
-	due := at
+func (j Job) Fire(id ExecutionID, at, now time.Time) Execution { return j.FireLate(id, at, 0, now) }
+
+// FireLate is Fire with a delay after the instant, by jitter.
+func (j Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now time.Time) Execution {
+	due := at.Add(delay)
 	if due.Before(now) {
 		due = now
 	}
@@ -81,6 +85,9 @@ func (j Job) Fire(id ExecutionID, at, now time.Time) Execution {
 	e.Join(j.Group)
 	if j.Target.Total > 0 {
 		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt is longer than all of them
+	}
+	if j.Overlap == OverlapQueue || j.Overlap == OverlapReplace {
+		e.Join(Group{Key: groupKey(j.Tenant, "", j.ID.String()), Max: 1, Rate: j.Group.Rate})
 	}
 	if j.ExpiresAfter > 0 {
 		e.ExpiresAt = due.Add(j.ExpiresAfter)

@@ -48,11 +48,55 @@ func ScheduleTypes() []ScheduleType { return []ScheduleType{Immediate, OneTime, 
 // OneOff reports whether a job of this type is over with its execution.
 func (t ScheduleType) OneOff() bool { return t == Immediate || t == OneTime }
 
-// Schedule says when a job fires.
+// Schedule says when a job fires. What it says is checked, and compiled, by package schedule.
 type Schedule struct {
 	Type ScheduleType
 	At   time.Time // ONE_TIME: the instant
+
+	Cron     string        // CRON: the expression, as written
+	Zone     string        // of CRON, and of a calendar; empty: UTC
+	Day      string        // CRON: how the two day fields combine; empty: vixie
+	Every    time.Duration // INTERVAL
+	Jitter   time.Duration // an execution is due up to so much after its instant
+	Start    time.Time     // no instant before it; the anchor of an interval. Zero: the job's creation
+	End      time.Time     // no instant at or after it; zero: none
+	MaxRuns  int64         // 0: any number
+	Calendar string        // the name of what is left out; empty: nothing
 }
+
+// Overlap says what becomes of a scheduled fire while an earlier one has not finished.
+type Overlap string
+
+// The overlap policies.
+const (
+	OverlapAllow   Overlap = "allow"
+	OverlapSkip    Overlap = "skip"    // it is SKIPPED
+	OverlapQueue   Overlap = "queue"   // it waits for the earlier one; while one waits, it is SKIPPED
+	OverlapReplace Overlap = "replace" // the earlier one is cancelled, and it waits for its end
+)
+
+// Overlaps lists them all.
+func Overlaps() []Overlap { return []Overlap{OverlapAllow, OverlapSkip, OverlapQueue, OverlapReplace} }
+
+func (o Overlap) String() string { return string(o) }
+
+// CatchUp says what becomes of instants that passed while nobody fired.
+type CatchUp string
+
+// The catch-up policies.
+const (
+	CatchUpNone   CatchUp = "none"
+	CatchUpLatest CatchUp = "latest"
+	CatchUpAll    CatchUp = "all"
+)
+
+// CatchUps lists them all.
+func CatchUps() []CatchUp { return []CatchUp{CatchUpNone, CatchUpLatest, CatchUpAll} }
+
+func (c CatchUp) String() string { return string(c) }
+
+// DefaultCatchUpLimit is how many missed instants are caught up at the most, where a job does not say.
+const DefaultCatchUpLimit = 100
 
 // TargetKind says how an execution is run.
 type TargetKind string
@@ -129,6 +173,10 @@ type Definition struct {
 	UniqueKey        string // one live execution at a time has it; empty: none
 	ExpiresAfter     time.Duration
 	AutoRedriveAfter time.Duration
+
+	Overlap      Overlap // empty: allow
+	CatchUp      CatchUp // empty: latest
+	CatchUpLimit int     // of CatchUpAll
 }
 
 // Job is a stored definition and where it stands.
@@ -136,12 +184,15 @@ type Job struct {
 	ID     ID
 	Tenant tenant.ID
 	Definition
-	Group     Group // of its executions, unless their payload is another
-	State     State
-	NextRunAt time.Time // zero: no instant is planned
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	Revision  int
+	Group      Group // of its executions, unless their payload is another
+	State      State
+	NextRunAt  time.Time // zero: no instant is planned
+	Runs       int64     // instants that its schedule has fired
+	PausedTill time.Time // when a pause ends by itself; zero: it does not
+	PauseNote  string    // why it was paused
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	Revision   int
 }
 
 // Stats sums up the finished executions of a job.

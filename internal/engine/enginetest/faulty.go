@@ -130,12 +130,12 @@ func (f *Faulty) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i en
 	return disturb(ctx, f, "Trigger", func() (engine.Created, error) { return f.Store.Trigger(ctx, t, e, i) })
 }
 
-func (f *Faulty) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
-	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, until, limit) })
+func (f *Faulty) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
+	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, ps, until, limit) })
 }
 
-func (f *Faulty) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
-	return disturb(ctx, f, "Fire", func() ([]job.Ready, error) { return f.Store.Fire(ctx, fs) })
+func (f *Faulty) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+	return disturb(ctx, f, "Fire", func() ([]job.Ready, error) { return f.Store.Fire(ctx, fs, x) })
 }
 
 func (f *Faulty) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
@@ -313,4 +313,30 @@ func (f *Faulty) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, er
 
 func (f *Faulty) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return disturb(ctx, f, "Tenants", func() ([]tenant.Tenant, error) { return f.Store.Tenants(ctx) })
+}
+
+func (f *Faulty) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
+	return disturb(ctx, f, "UpdateJob", func() (job.Job, error) { return f.Store.UpdateJob(ctx, t, u) })
+}
+
+func (f *Faulty) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
+	return disturb(ctx, f, "Resumable", func() ([]job.Job, error) { return f.Store.Resumable(ctx, limit) })
+}
+
+func (f *Faulty) PutCalendar(ctx context.Context, c engine.Calendar) error {
+	_, err := disturb(ctx, f, "PutCalendar", func() (struct{}, error) { return none(f.Store.PutCalendar(ctx, c)) })
+	return err
+}
+
+func (f *Faulty) Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error) {
+	return disturb(ctx, f, "Calendar", func() (engine.Calendar, error) { return f.Store.Calendar(ctx, t, name) })
+}
+
+func (f *Faulty) Calendars(ctx context.Context, t tenant.ID) ([]engine.Calendar, error) {
+	return disturb(ctx, f, "Calendars", func() ([]engine.Calendar, error) { return f.Store.Calendars(ctx, t) })
+}
+
+func (f *Faulty) DeleteCalendar(ctx context.Context, t tenant.ID, name string) error {
+	_, err := disturb(ctx, f, "DeleteCalendar", func() (struct{}, error) { return none(f.Store.DeleteCalendar(ctx, t, name)) })
+	return err
 }

@@ -39,7 +39,7 @@ func fire(t *testing.T, h Harness) {
 				want = append(want, j.Name)
 			}
 		}
-		due := must(f.Due(f.ctx, now, 100))
+		due := must(f.Due(f.ctx, nil, now, 100))
 		var got []string
 		for _, d := range due {
 			got = append(got, d.Job.Name)
@@ -50,7 +50,7 @@ func fire(t *testing.T, h Harness) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if due := must(f.Due(f.ctx, now, 3)); len(due) != 3 || due[0].Job.Name != want[0] {
+		if due := must(f.Due(f.ctx, nil, now, 3)); len(due) != 3 || due[0].Job.Name != want[0] {
 			t.Errorf("a limit of 3 gave %d", len(due))
 		}
 	})
@@ -60,11 +60,11 @@ func fire(t *testing.T, h Harness) {
 		e := firing.Executions[0]
 		e.ID = newID()
 		second.Executions = []job.Execution{e}
-		ready := must(f.Fire(f.ctx, []engine.Firing{firing}))
+		ready := must(f.Fire(f.ctx, []engine.Firing{firing}, engine.Fence{}))
 		if len(ready) != 1 || ready[0].ID != firing.Executions[0].ID || ready[0].Lane() != (job.Lane{Partition: job.PartitionOf(j.ID), Tenant: j.Tenant, Class: j.Class(), Priority: 5}) {
 			t.Errorf("got %+v", ready)
 		}
-		if ready := must(f.Fire(f.ctx, []engine.Firing{second})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})); len(ready) != 0 {
 			t.Errorf("it fired again: %+v", ready)
 		}
 		got := must(f.Job(f.ctx, tenant.Default, engine.Ref{ID: j.ID}))
@@ -73,7 +73,7 @@ func fire(t *testing.T, h Harness) {
 		}
 		_, as := f.take(firing.Executions[0].ID)
 		f.report(succeed(as[0]))
-		if ready := must(f.Fire(f.ctx, []engine.Firing{second})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{second}, engine.Fence{})); len(ready) != 0 {
 			t.Errorf("it fired again after its end: %+v", ready)
 		}
 	})
@@ -82,15 +82,15 @@ func fire(t *testing.T, h Harness) {
 		stale, early := firing, firing
 		stale.Revision = 2
 		early.Was = now.Add(time.Second)
-		if ready := must(f.Fire(f.ctx, []engine.Firing{stale})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{stale}, engine.Fence{})); len(ready) != 0 {
 			t.Error("fired under another revision")
 		}
-		if ready := must(f.Fire(f.ctx, []engine.Firing{early})); len(ready) != 0 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{early}, engine.Fence{})); len(ready) != 0 {
 			t.Error("fired at another instant")
 		}
 		next := firing
 		next.Next = now.Add(time.Hour)
-		if ready := must(f.Fire(f.ctx, []engine.Firing{next})); len(ready) != 1 {
+		if ready := must(f.Fire(f.ctx, []engine.Firing{next}, engine.Fence{})); len(ready) != 1 {
 			t.Error("did not fire")
 		}
 		if got := must(f.Job(f.ctx, tenant.Default, engine.Ref{ID: firing.Job})); !got.NextRunAt.Equal(next.Next) {
@@ -114,7 +114,7 @@ func fire(t *testing.T, h Harness) {
 					e.ID = newID()
 					mine[i].Executions = []job.Execution{e}
 				}
-				ready, err := f.Fire(f.ctx, mine)
+				ready, err := f.Fire(f.ctx, mine, engine.Fence{})
 				if err != nil {
 					t.Errorf("fire: %v", err)
 				}

@@ -18,8 +18,8 @@ func owners(t *testing.T, h Harness) {
 	if !ok {
 		return
 	}
-	a := engine.Server{ID: newID(), Host: "a", Hungry: true, StartedAt: f.now()}
-	b := engine.Server{ID: newID(), Host: "b", StartedAt: f.now()}
+	a := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "a", Hungry: true, StartedAt: f.now()}
+	b := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "b", StartedAt: f.now()}
 	attend := func(s engine.Server, ttl time.Duration) engine.Roster { return must(o.Attend(f.ctx, s, ttl)) }
 	check := func(err error) {
 		t.Helper()
@@ -145,7 +145,7 @@ func owners(t *testing.T, h Harness) {
 		t.Errorf("after the takeover b borrowed %d", got)
 	}
 	check(o.Retire(f.ctx, b.ID))
-	c := engine.Server{ID: newID(), Host: "c", StartedAt: f.now()}
+	c := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "c", StartedAt: f.now()}
 	r = attend(c, time.Hour)
 	for _, p := range r.Partitions {
 		if p.Owner != (engine.ServerID{}) {
@@ -161,5 +161,39 @@ func owners(t *testing.T, h Harness) {
 	}
 	if _, err := o.Attend(f.ctx, b, time.Hour); !errors.Is(err, engine.ErrSession) {
 		t.Errorf("the retired attends: %v", err)
+	}
+
+	// Another duty has other owners.
+	d := engine.Server{ID: newID(), Duty: engine.Scheduling, Host: "d", StartedAt: f.now()}
+	r = attend(d, time.Hour)
+	if len(r.Servers) != 1 || r.Partitions[1].Owner != (engine.ServerID{}) || len(r.Partitions) != job.Partitions {
+		t.Errorf("another duty: %+v", r)
+	}
+	check(o.Take(f.ctx, d.ID, []job.Partition{1}))
+	if r := attend(c, time.Hour); len(r.Servers) != 1 || r.Partitions[1].Owner != c.ID {
+		t.Errorf("after another duty took it: %+v", r.Partitions[1])
+	}
+	r = attend(d, time.Hour)
+	if r.Partitions[1].Owner != d.ID {
+		t.Errorf("the other duty's owner: %+v", r.Partitions[1])
+	}
+	// A fire under a fence.
+	j, g := f.planned("fenced", f.now())
+	p := job.PartitionOf(j.ID)
+	check(o.Take(f.ctx, d.ID, []job.Partition{p}))
+	for _, x := range attend(d, time.Hour).Partitions {
+		if x.Part != p {
+			continue
+		}
+		for _, bad := range []engine.Fence{
+			{Server: d.ID, Epochs: map[job.Partition]int64{p: x.Epoch - 1}}, {Server: c.ID, Epochs: map[job.Partition]int64{p: x.Epoch}},
+		} {
+			if rs := must(f.Fire(f.ctx, []engine.Firing{g}, bad)); len(rs) != 0 {
+				t.Errorf("fired under %+v", bad)
+			}
+		}
+		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{Server: d.ID, Epochs: map[job.Partition]int64{p: x.Epoch}})); len(rs) != 1 {
+			t.Error("the owner's fire did not count")
+		}
 	}
 }

@@ -20,7 +20,7 @@ func (f fixture) fence() engine.Fence {
 	if !ok {
 		return engine.Fence{}
 	}
-	s := engine.Server{ID: newID(), Host: "here", StartedAt: f.now()}
+	s := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "here", StartedAt: f.now()}
 	must(o.Attend(f.ctx, s, time.Hour))
 	var all []job.Partition
 	for p := range job.Partition(job.Partitions) {
@@ -211,7 +211,7 @@ func uniqueKeys(t *testing.T, h Harness) {
 		f.add("holds it", unique("f"))
 		_, g := f.planned("fires", f.now())
 		g.Executions[0].UniqueKey = "f"
-		if rs := must(f.Fire(f.ctx, []engine.Firing{g})); len(rs) != 0 {
+		if rs := must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{})); len(rs) != 0 {
 			t.Errorf("got %+v", rs)
 		}
 		got := f.execution(g.Executions[0].ID)

@@ -24,7 +24,7 @@ type Shared struct {
 
 	mu      sync.Mutex // held while something is leased, so that no partition moves meanwhile
 	servers map[engine.ServerID]*attendant
-	parts   []engine.Partition
+	parts   map[engine.Duty][]engine.Partition
 	shares  map[scope]map[engine.ServerID]int
 	wants   map[scope]map[engine.ServerID]int
 	places  map[job.ExecutionID]place
@@ -53,9 +53,12 @@ type place struct {
 func NewShared(s engine.Store) *Shared {
 	x := &Shared{
 		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]int{}, wants: map[scope]map[engine.ServerID]int{}, places: map[job.ExecutionID]place{},
+		parts: map[engine.Duty][]engine.Partition{},
 	}
 	for p := range job.Partition(job.Partitions) {
-		x.parts = append(x.parts, engine.Partition{Part: p})
+		for _, d := range []engine.Duty{engine.Dispatching, engine.Scheduling} {
+			x.parts[d] = append(x.parts[d], engine.Partition{Part: p})
+		}
 	}
 	return x
 }
@@ -86,11 +89,20 @@ func (s *Shared) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine
 	return s.Store.Rerun(ctx, t, r)
 }
 
-func (s *Shared) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+// Fire leaves out what the fence does not let through.
+func (s *Shared) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
 	for _, f := range fs {
 		s.note(f.Executions)
 	}
-	return s.Store.Fire(ctx, fs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fs = slices.DeleteFunc(slices.Clone(fs), func(f engine.Firing) bool {
+		part := job.PartitionOf(f.Job)
+		epoch, named := x.Epochs[part]
+		p := s.parts[engine.Scheduling][part]
+		return named && (p.Owner != x.Server || p.Epoch != epoch)
+	})
+	return s.Store.Fire(ctx, fs, x)
 }
 
 func (s *Shared) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
@@ -124,7 +136,7 @@ func (s *Shared) admits(f engine.Fence, id job.ExecutionID) bool {
 	case !named:
 		return at.group == 0
 	}
-	p := s.parts[at.part]
+	p := s.parts[engine.Dispatching][at.part]
 	return p.Owner == f.Server && p.Epoch == epoch
 }
 
@@ -152,12 +164,12 @@ func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration
 	a.Server, a.expires = me, time.Now().Add(ttl)
 	for id, x := range s.servers {
 		x.deposed = x.deposed || id != me.ID && !s.serves(id)
-		if s.serves(id) {
+		if s.serves(id) && x.Duty == me.Duty {
 			r.Servers = append(r.Servers, x.Server)
 		}
 	}
 	slices.SortFunc(r.Servers, func(a, b engine.Server) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	r.Partitions = slices.Clone(s.parts)
+	r.Partitions = slices.Clone(s.parts[me.Duty])
 	for i := range r.Partitions {
 		for _, x := range []*engine.ServerID{&r.Partitions[i].Owner, &r.Partitions[i].Wanted} {
 			if !s.serves(*x) {
@@ -168,10 +180,19 @@ func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration
 	return r, nil
 }
 
+// part is a partition as a server's duty knows it. mu is held.
+func (s *Shared) part(of engine.ServerID, p job.Partition) *engine.Partition {
+	duty := engine.Dispatching
+	if a := s.servers[of]; a != nil {
+		duty = a.Duty
+	}
+	return &s.parts[duty][p]
+}
+
 // move gives those of the partitions that may be moved a new owner.
 func (s *Shared) move(ps []job.Partition, to engine.ServerID, may func(engine.Partition) bool) {
 	for _, p := range ps {
-		if x := &s.parts[p]; s.serves(to) && may(*x) {
+		if x := s.part(to, p); s.serves(to) && may(*x) {
 			x.Owner, x.Wanted = to, engine.ServerID{}
 			x.Epoch++
 		}
@@ -199,7 +220,7 @@ func (s *Shared) Want(_ context.Context, me engine.ServerID, ps []job.Partition)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range ps {
-		if x := &s.parts[p]; x.Owner != me && x.Owner != (engine.ServerID{}) && !s.serves(x.Wanted) {
+		if x := s.part(me, p); x.Owner != me && x.Owner != (engine.ServerID{}) && !s.serves(x.Wanted) {
 			x.Wanted = me
 		}
 	}
@@ -225,8 +246,10 @@ func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share
 		return nil, fmt.Errorf("borrow: %w", engine.ErrSession)
 	}
 	owns := map[engine.ServerID]bool{}
-	for _, p := range s.parts {
-		owns[p.Owner] = true
+	for _, ps := range s.parts {
+		for _, p := range ps {
+			owns[p.Owner] = true
+		}
 	}
 	out := make([]int, len(bs))
 	for i, b := range bs {

@@ -164,20 +164,24 @@ func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, e
 func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
 	err = q.each(func(r *row) error {
 		n++
-		if counts := r.bool(); !counts {
+		if counts := r.bool(); !counts || status == job.Skipped { // which is no run
 			return nil
 		}
-		ref := jobRef{tenant: tenant.ID(r.text()), job: r.id()}
-		if h.sums == nil {
-			h.sums = map[jobRef]*sums{}
-		}
-		if h.sums[ref] == nil {
-			h.sums[ref] = &sums{}
-		}
-		h.sums[ref].add(status, r.at(), time.UnixMicro(h.now).UTC())
+		h.of(jobRef{tenant: tenant.ID(r.text()), job: r.id()}).add(status, r.at(), time.UnixMicro(h.now).UTC())
 		return nil
 	})
 	return n, err
+}
+
+// of is what a job's executions that moved sum up to so far.
+func (h *history) of(ref jobRef) *sums {
+	if h.sums == nil {
+		h.sums = map[jobRef]*sums{}
+	}
+	if h.sums[ref] == nil {
+		h.sums[ref] = &sums{}
+	}
+	return h.sums[ref]
 }
 
 // tally adds what was moved to the statistics; it comes last in its transaction.

@@ -17,6 +17,7 @@ var small = regexp.MustCompile(`^SCAN (CONSTANT ROW|tokens|f|\d+-ROW VALUES CLAU
 func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
+		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
 		moveSQL, dueSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,

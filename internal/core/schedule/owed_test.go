@@ -1,0 +1,99 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+func TestOwe(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	hourly := Plan{Every: time.Hour, Anchor: at.Add(-time.Hour), Zone: UTC}
+	h := func(n int) time.Time { return at.Add(time.Duration(n) * time.Hour) }
+	for name, c := range map[string]struct {
+		now     time.Time
+		policy  job.CatchUp
+		limit   int
+		runs    int64
+		fires   []time.Time
+		caught  bool
+		skipped int64
+		next    time.Time
+	}{
+		"it comes soon":                 {now: h(0).Add(-time.Second), runs: -1, fires: []time.Time{h(0)}, next: h(1)},
+		"in time":                       {now: h(0).Add(time.Second), runs: -1, fires: []time.Time{h(0)}, next: h(1)},
+		"in time, none":                 {now: h(0).Add(time.Second), policy: job.CatchUpNone, runs: -1, fires: []time.Time{h(0)}, next: h(1)},
+		"late":                          {now: h(0).Add(30 * time.Minute), runs: -1, fires: []time.Time{h(0)}, caught: true, next: h(1)},
+		"late, none":                    {now: h(0).Add(30 * time.Minute), policy: job.CatchUpNone, runs: -1, caught: true, skipped: 1, next: h(1)},
+		"five missed, latest":           {now: h(4).Add(30 * time.Minute), policy: job.CatchUpLatest, runs: -1, fires: []time.Time{h(4)}, caught: true, skipped: 4, next: h(5)},
+		"five missed, none":             {now: h(4).Add(30 * time.Minute), policy: job.CatchUpNone, runs: -1, caught: true, skipped: 5, next: h(5)},
+		"four missed, one in time":      {now: h(4).Add(time.Second), policy: job.CatchUpNone, runs: -1, fires: []time.Time{h(4)}, caught: true, skipped: 4, next: h(5)},
+		"five missed, all":              {now: h(4).Add(30 * time.Minute), policy: job.CatchUpAll, limit: 10, runs: -1, fires: []time.Time{h(0), h(1), h(2), h(3), h(4)}, caught: true, next: h(5)},
+		"five missed, all of three":     {now: h(4).Add(30 * time.Minute), policy: job.CatchUpAll, limit: 3, runs: -1, fires: []time.Time{h(2), h(3), h(4)}, caught: true, skipped: 2, next: h(5)},
+		"the last run":                  {now: h(0), runs: 1, fires: []time.Time{h(0)}},
+		"no run is left":                {now: h(0), runs: 0},
+		"fewer runs than missed":        {now: h(4).Add(time.Minute * 5), policy: job.CatchUpAll, limit: 9, runs: 2, fires: []time.Time{h(0), h(1)}, caught: true},
+		"a year of seconds, by seconds": {now: h(0).Add(24 * time.Hour), policy: job.CatchUpLatest, runs: -1, fires: []time.Time{h(24)}, caught: true, skipped: 24, next: h(25)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Owe(hourly, at, c.now, c.policy, c.limit, c.runs)
+			var skipped int64
+			if o.Skipped != nil {
+				skipped = o.Skipped.Count
+				if !o.Skipped.From.Equal(at) || len(o.Fires) > 0 && !o.Skipped.To.Before(o.Fires[0]) {
+					t.Errorf("skipped %+v", *o.Skipped)
+				}
+			}
+			if !slices.EqualFunc(o.Fires, c.fires, time.Time.Equal) || o.Caught != c.caught || skipped != c.skipped || !o.Next.Equal(c.next) {
+				t.Errorf("got %+v, %d skipped", o, skipped)
+			}
+		})
+	}
+}
+
+func TestPlanOfASchedule(t *testing.T) {
+	c := NewCache(time.LoadLocation)
+	created := time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)
+	next := func(s job.Schedule) time.Time {
+		t.Helper()
+		if v := c.Check(s, created, nil); v != nil {
+			t.Fatalf("%+v: %v", s, v)
+		}
+		p, err := c.Plan(s, created, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := p.Next(created)
+		return n.UTC()
+	}
+	for _, x := range []struct {
+		s    job.Schedule
+		want string
+	}{
+		{job.Schedule{Type: job.Cron, Cron: "30 4 * * *"}, "2026-03-02T04:30:00Z"},
+		{job.Schedule{Type: job.Cron, Cron: "30 4 * * *", Zone: "America/New_York"}, "2026-03-02T09:30:00Z"},
+		{job.Schedule{Type: job.Interval, Every: 90 * time.Second}, "2026-03-01T12:01:30Z"},
+		{job.Schedule{Type: job.Interval, Every: time.Hour, Start: created.Add(10 * time.Minute).Truncate(time.Second)}, "2026-03-01T13:10:00Z"},
+		{job.Schedule{Type: job.Cron, Cron: "@hourly", Start: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, "2030-01-01T00:00:00Z"},
+	} {
+		if got := next(x.s).Format(time.RFC3339); got != x.want {
+			t.Errorf("%+v: %s, want %s", x.s, got, x.want)
+		}
+	}
+	for field, s := range map[string]job.Schedule{
+		"schedule.cron_expression": {Type: job.Cron, Cron: "61 * * * *"},
+		"schedule.timezone":        {Type: job.Cron, Cron: "* * * * *", Zone: "Mars/Base"},
+		"schedule.day":             {Type: job.Cron, Cron: "* * * * *", Day: "some"},
+		"schedule.every":           {Type: job.Interval, Every: 1500 * time.Millisecond},
+		"schedule":                 {Type: job.Cron, Cron: "* * * * *", End: created.Add(-time.Hour)},
+	} {
+		if v := c.Check(s, created, nil); len(v) != 1 || v[0].Field != field || v[0].Want == "" {
+			t.Errorf("%s: %v", field, v)
+		}
+	}
+	if v := c.Check(job.Schedule{Type: job.Immediate}, created, nil); v != nil {
+		t.Error(v)
+	}
+}
