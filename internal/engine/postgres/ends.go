@@ -62,7 +62,7 @@ const (
 				max_attempts, priority, part, worker, token, retry_of, payload, result, ending, tally
 			FROM gone WHERE status >= 10
 		), x AS MATERIALIZED (
-			SELECT tenant, job, id, status, started_at, now() AS finished_at FROM gone WHERE tally AND status >= 10
+			SELECT tenant, job, id, status, started_at, now() AS finished_at FROM gone WHERE tally AND status >= 10 AND status <> 14
 		), tallied AS (
 			INSERT INTO job_stats AS s (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at)
 			SELECT tenant, job, count(*), count(*) FILTER (WHERE status = 10), count(started_at), coalesce(sum(` + micros + `), 0),
