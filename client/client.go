@@ -16,6 +16,12 @@ import (
 // ErrSession says that the server has ended the worker's session.
 var ErrSession = errors.New("the worker session has ended")
 
+// ErrEncoding says that a request cannot be written as JSON: sending it again is of no use.
+var ErrEncoding = errors.New("the request cannot be encoded")
+
+// ErrTooLarge says that an answer was larger than a client reads.
+var ErrTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+
 // Refusal is an error answer of the server.
 type Refusal struct{ Problem }
 
@@ -44,18 +50,19 @@ func New(servers []string, token string) *Client {
 
 // do sends a request to the server that answered last, or, where it is away, to the others in turn. in and out may be nil.
 func (c *Client) do(ctx context.Context, method, path, session string, in, out any) error {
-	var body []byte
+	var body bytes.Buffer
 	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return err
+		e := json.NewEncoder(&body)
+		e.SetEscapeHTML(false) // a result is as long on the way as it was measured
+		if err := e.Encode(in); err != nil {
+			return fmt.Errorf("%w: %w", ErrEncoding, err)
 		}
 	}
 	first := c.at.Load()
 	var last error
 	for n := range int64(len(c.servers)) {
 		i := (first + n) % int64(len(c.servers))
-		away, err := c.try(ctx, method, c.servers[i]+path, session, body, out)
+		away, err := c.try(ctx, method, c.servers[i]+path, session, body.Bytes(), out)
 		if !away {
 			c.at.Store(i)
 			return err
@@ -86,9 +93,12 @@ func (c *Client) try(ctx context.Context, method, url, session string, body []by
 		return true, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
 		return true, err
+	case len(data) > maxAnswer:
+		return false, fmt.Errorf("%s %s: %w", method, req.URL.Path, ErrTooLarge)
 	}
 	if resp.StatusCode >= 400 {
 		r := &Refusal{Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}}

@@ -28,12 +28,18 @@ const (
 	Snoozed   = "SNOOZED"
 )
 
+// The most that a worker may say of one attempt, in bytes.
+const (
+	MaxResult  = 1 << 20 // of a result, as JSON; a larger one is refused
+	MaxMessage = 10_000  // of an error's message; more is cut off
+)
+
 // Outcome is what a worker reports of an attempt.
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
 	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED" doc:"SNOOZED: it is to be tried again after retry_after_ms; nothing failed, and no retry is used up."`
-	Result       json.RawMessage   `json:"result,omitempty"`
+	Result       json.RawMessage   `json:"result,omitempty" doc:"Any JSON of at most 1 MiB."`
 	Error        *Error            `json:"error,omitempty"`
 	Response     *CallbackResponse `json:"response,omitempty"`
 	Retryable    bool              `json:"retryable,omitempty"`
@@ -62,7 +68,7 @@ type Held struct {
 
 // Beat is a worker's sign of life: what it holds, and whether it is stopping.
 type Beat struct {
-	Executions []Held `json:"executions"`
+	Executions []Held `json:"executions" doc:"All that is held; null or left out: not said, so nothing is taken for forgotten."`
 	Draining   bool   `json:"draining,omitempty"`
 }
 

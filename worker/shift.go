@@ -28,6 +28,9 @@ type shift struct {
 	once     sync.Once
 	full     atomic.Bool // the slots did not suffice lately
 	results  chan client.Outcome
+	noMore   chan struct{} // closed when nothing that counts comes into results any more
+	late     chan struct{} // closed when the time to drain is up
+	givenUp  bool          // of the goroutine that reports: past that time a report was not answered
 
 	giveBack chan struct{} // something is owed
 	mu       sync.Mutex
@@ -40,7 +43,7 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), untold: map[client.Held]struct{}{}}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
 	if p.drained.Load() {
 		h.retire()
@@ -102,8 +105,10 @@ func (h *shift) run(ctx context.Context) {
 		h.owe(h.desk.waiting(0)) // others may begin it at once
 		<-live.Done()
 	}
+	timer := time.AfterFunc(h.p.cfg.Drain, func() { close(h.late) })
+	defer timer.Stop()
 	h.finish()
-	close(h.results)
+	close(h.noMore)
 	reports.Wait()
 	stopBeat()
 	beats.Wait()
@@ -295,7 +300,7 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
-	out := h.protect(limited, a)
+	out := sound(h.protect(limited, a))
 	cancel()
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
 	cause := context.Cause(ctx)
@@ -305,7 +310,10 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	h.mu.Lock()
 	h.untold[client.Held{ExecutionID: out.ExecutionID, FencingToken: out.FencingToken}] = struct{}{}
 	h.mu.Unlock()
-	h.results <- out
+	select {
+	case h.results <- out:
+	case <-h.noMore: // it was abandoned
+	}
 }
 
 // protect turns a panic of the executor into an outcome.
@@ -324,71 +332,6 @@ func (h *shift) protect(ctx context.Context, a client.Attempt) (out client.Outco
 		panic(err)
 	}
 	return out
-}
-
-// report passes outcomes on in batches until there are no more: whatever ended while one batch was on its way is the next.
-func (h *shift) report() {
-	var batch []client.Outcome
-	for out := range h.results {
-		batch = append(batch[:0], out)
-	more:
-		for len(batch) < maxAhead {
-			select {
-			case next, ok := <-h.results:
-				if !ok {
-					break more
-				}
-				batch = append(batch, next)
-			default:
-				break more
-			}
-		}
-		h.deliver(batch)
-	}
-}
-
-// deliver sends a batch until the server has answered it or the session has ended.
-func (h *shift) deliver(batch []client.Outcome) {
-	for fails := 0; !h.ended(); {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		vs, err := h.p.src.Report(ctx, h.session, batch)
-		if err == nil {
-			err = failpoint.Hit("worker.afterCompleteBeforeAck")
-		}
-		cancel()
-		if err == nil {
-			h.told(batch)
-			for _, v := range vs {
-				if v.Verdict == client.Refused {
-					h.p.log.Warn("a result was refused", "execution", v.ExecutionID, "reason", v.Reason)
-				}
-			}
-			return
-		}
-		if errors.Is(err, ErrSession) {
-			h.end(err)
-			return
-		}
-		fails++
-		if fails == 1 {
-			h.p.log.Warn("cannot report; trying again", "outcomes", len(batch), "error", err)
-		}
-		t := time.NewTimer(backoff(fails))
-		select {
-		case <-h.over:
-		case <-t.C:
-		}
-		t.Stop()
-	}
-}
-
-// told notes that the server has answered for a batch.
-func (h *shift) told(batch []client.Outcome) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, o := range batch {
-		delete(h.untold, client.Held{ExecutionID: o.ExecutionID, FencingToken: o.FencingToken})
-	}
 }
 
 // owe notes attempts that did not start and are to be handed back.
@@ -431,15 +374,13 @@ func (h *shift) finish() {
 	if err := failpoint.Hit("shutdown.midDrain"); err != nil {
 		h.end(err)
 	}
-	late := time.NewTimer(h.p.cfg.Drain)
-	defer late.Stop()
 	for h.desk.busy() > 0 {
 		select {
 		case <-h.desk.change:
 		case <-h.over:
 			h.await()
 			return
-		case <-late.C:
+		case <-h.late:
 			h.p.log.Warn("stopping what still runs", "executions", h.desk.busy())
 			h.kill(ErrStopping)
 			h.await()
@@ -448,9 +389,32 @@ func (h *shift) finish() {
 	}
 }
 
-// await waits until the executor has returned from everything that was stopped.
+// grace is how long an executor has to return from what was stopped.
+const grace = 5 * time.Second
+
+// await waits until the executor has returned from everything that was stopped. What does not heed its context is left
+// behind: it must keep neither the process from ending nor the pool from a new session.
 func (h *shift) await() {
+	enough := time.NewTimer(grace)
+	defer enough.Stop()
 	for h.desk.busy() > 0 {
-		<-h.desk.change
+		select {
+		case <-h.desk.change:
+		case <-enough.C:
+			h.abandon()
+			return
+		}
 	}
+}
+
+// abandon hands back what runs on although it was stopped.
+func (h *shift) abandon() {
+	held, _ := h.desk.held()
+	ids := make([]string, len(held))
+	for i, x := range held {
+		held[i].Progress, ids[i] = nil, x.ExecutionID
+	}
+	h.p.log.Error("executions were told to stop and run on; they are abandoned", "worker", h.session.WorkerID, "running", h.desk.busy(), "executions", ids)
+	h.owe(held)
+	h.release()
 }

@@ -26,7 +26,9 @@ type Nudger interface {
 	Nudged() <-chan struct{}
 }
 
-// Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended.
+// Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended. One that has not returned 5 s
+// after a stop is abandoned: its execution is handed back, though it may still be at work. A result that is not JSON or
+// has more than client.MaxResult bytes makes the attempt a failure.
 type Executor interface {
 	Execute(ctx context.Context, a client.Attempt) client.Outcome
 }

@@ -29,6 +29,7 @@ type fakeServer struct {
 	beatErr     error
 	claimErr    error
 	reportErrs  int // so many reports fail
+	refuse      func([]client.Outcome) error
 	releaseErrs int
 	orders      client.Orders
 	more        chan struct{}
@@ -115,6 +116,11 @@ func (s *fakeServer) Report(_ context.Context, _ client.Session, os []client.Out
 	if s.reportErrs > 0 {
 		s.reportErrs--
 		return nil, errors.New("the server is away")
+	}
+	if s.refuse != nil {
+		if err := s.refuse(os); err != nil {
+			return nil, err
+		}
 	}
 	s.reports = append(s.reports, len(os))
 	vs := make([]client.Verdict, len(os))

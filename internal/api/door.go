@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,7 +99,8 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 	os := make([]job.Outcome, len(outcomes))
 	for i, o := range outcomes {
 		if os[i], err = outcome(o); err != nil {
-			return nil, err
+			p, _ := problem(under(err, fmt.Sprintf("outcomes[%d].", i)))
+			return nil, &client.Refusal{Problem: p} // as a worker elsewhere is told it
 		}
 	}
 	vs, err := d.d.Report(ctx, w, os)
@@ -176,15 +179,32 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	if status == job.OutcomeSnoozed && o.RetryAfterMS < 1 {
 		return job.Outcome{}, job.Invalids{{Field: "retry_after_ms", Value: job.Show(o.RetryAfterMS), Want: "with SNOOZED, in how many milliseconds to try again: 1 or more"}}
 	}
+	if n := len(o.Result); n > client.MaxResult {
+		return job.Outcome{}, job.Invalids{{Field: "result", Value: fmt.Sprintf("%d bytes", n), Want: fmt.Sprintf("at most %d bytes of JSON", client.MaxResult)}}
+	}
+	if len(o.Result) > 0 && !json.Valid(o.Result) {
+		return job.Outcome{}, job.Invalids{{Field: "result", Value: job.Show(string(o.Result)), Want: "valid JSON"}}
+	}
+	if e := o.Error; e != nil && e.Type != "" && !job.ValidName(e.Type) {
+		return job.Outcome{}, job.Invalids{{Field: "error.type", Value: job.Show(e.Type), Want: "one of the error types, such as HANDLER_ERROR"}}
+	}
 	out := job.Outcome{
 		Lease: job.Lease{Execution: id, Token: job.Token(o.FencingToken)}, Status: status, Result: o.Result,
 		Retryable: o.Retryable, RetryAfter: millis(o.RetryAfterMS),
 	}
 	if e := o.Error; e != nil {
-		out.Error = &job.Error{Type: job.ErrorType(e.Type), Message: e.Message, HTTPStatus: e.HTTPStatus}
+		out.Error = &job.Error{Type: job.ErrorType(e.Type), Message: told(e.Message), HTTPStatus: e.HTTPStatus}
 	}
 	if r := o.Response; r != nil {
-		out.Response = &job.Response{HTTPStatus: r.HTTPStatus, BodyPreview: r.BodyPreview}
+		out.Response = &job.Response{HTTPStatus: r.HTTPStatus, BodyPreview: told(r.BodyPreview)}
 	}
 	return out, nil
+}
+
+// told is a text of a worker's as it can be kept: not too long, and without what a database does not take.
+func told(s string) string {
+	if len(s) > client.MaxMessage {
+		s = s[:client.MaxMessage]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }

@@ -253,11 +253,11 @@ func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Princip
 }
 
 func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	ws, err := s.service.Workers(r.Context(), p)
+	ws, page, err := paged(r, func() ([]service.WorkerReport, error) { return s.service.Workers(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.Workers{Workers: make([]client.Worker, len(ws)), Pagination: whole(len(ws))}
+	out := client.Workers{Workers: make([]client.Worker, len(ws)), Pagination: page}
 	for i, x := range ws {
 		out.Workers[i] = client.Worker{
 			WorkerID: x.ID.String(), Host: x.Host, Version: x.Version, Labels: list0(x.Labels), Queues: list0(x.Queues), Targets: list0(x.Targets), Kinds: list0(x.Kinds),

@@ -118,11 +118,11 @@ func wireLimit(l job.Limit) client.Limit {
 }
 
 func (s *Server) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, err := s.service.Limits(r.Context(), p)
+	all, page, err := paged(r, func() ([]job.Limit, error) { return s.service.Limits(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.Limits{Limits: make([]client.Limit, len(all)), Pagination: whole(len(all))}
+	out := client.Limits{Limits: make([]client.Limit, len(all)), Pagination: page}
 	for i, l := range all {
 		out.Limits[i] = wireLimit(l)
 	}
@@ -175,11 +175,11 @@ func tier(s string) tenant.Tier {
 }
 
 func (s *Server) listTenants(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, err := s.service.Tenants(r.Context(), p)
+	all, page, err := paged(r, func() ([]tenant.Tenant, error) { return s.service.Tenants(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.Tenants{Tenants: make([]client.Tenant, len(all)), Pagination: whole(len(all))}
+	out := client.Tenants{Tenants: make([]client.Tenant, len(all)), Pagination: page}
 	for i, t := range all {
 		out.Tenants[i] = wireTenant(t)
 	}

@@ -172,6 +172,34 @@ func (q *query) page() engine.Page {
 	return p
 }
 
+// paged answers with one page of a short list that is always read whole; its cursor is how many came before.
+func paged[T any](r *http.Request, read func() ([]T, error)) ([]T, client.Pagination, error) {
+	q, err := parseQuery(r, pageParams)
+	if err != nil {
+		return nil, client.Pagination{}, err
+	}
+	p := q.page()
+	if err := q.err(); err != nil {
+		return nil, client.Pagination{}, err
+	}
+	from := 0
+	if p.Cursor != "" {
+		if from, err = strconv.Atoi(p.Cursor); err != nil || from < 1 {
+			return nil, client.Pagination{}, engine.ErrCursor
+		}
+	}
+	all, err := read()
+	if err != nil {
+		return nil, client.Pagination{}, err
+	}
+	from = min(from, len(all))
+	to, next := min(from+p.Limit, len(all)), ""
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	return all[from:to], pagination(p, engine.Total{Count: int64(len(all))}, next), nil
+}
+
 // choice reads one of several values, in any case; the zero value when the parameter is absent.
 func choice[T fmt.Stringer](q *query, name string, all []T) (zero T) {
 	s := q.values.Get(name)

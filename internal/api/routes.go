@@ -128,7 +128,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",
-			status: 200, answer: of[client.Limits](), handle: s.listLimits,
+			params: pageParams, status: 200, answer: of[client.Limits](), handle: s.listLimits,
 		},
 		{
 			method: "PUT", path: "/api/v1/limits/tenant", needs: tenant.Manage, group: "Limits and tenants", summary: "Limit all executions of the tenant",
@@ -141,7 +141,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/tenants", needs: tenant.Run, group: "Limits and tenants", summary: "List tenants",
-			status: 200, answer: of[client.Tenants](), handle: s.listTenants,
+			params: pageParams, status: 200, answer: of[client.Tenants](), handle: s.listTenants,
 		},
 		{
 			method: "POST", path: "/api/v1/tenants", needs: tenant.Run, group: "Limits and tenants", summary: "Create a tenant",
@@ -158,7 +158,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/workers", needs: tenant.Read, group: "Workers", summary: "List workers, the latest first",
-			detail: "Those that are gone are listed for an hour, as DEAD.", status: 200, answer: of[client.Workers](), handle: s.listWorkers,
+			detail: "Those that are gone are listed for an hour, as DEAD.", params: pageParams, status: 200, answer: of[client.Workers](), handle: s.listWorkers,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/drain", needs: tenant.Write, group: "Workers", summary: "Drain a worker",
@@ -172,15 +172,16 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/claim", needs: tenant.Work, group: "Worker protocol", summary: "Wait for executions and lease them",
-			body: of[client.ClaimRequest](), sample: `{"max": 20, "wait_seconds": 20}`, status: 200, answer: of[client.Claimed](), handle: s.claim,
+			detail: "The answer holds as many as fit into about 8 MiB, at least one; the others stay in the queue.",
+			body:   of[client.ClaimRequest](), sample: `{"max": 20, "wait_seconds": 20}`, status: 200, answer: of[client.Claimed](), handle: s.claim,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/beat", needs: tenant.Work, group: "Worker protocol", summary: "Keep the session alive, and hear what to stop",
-			detail: "Renews every lease of the session. Name all that is held, with the progress that is new, also what has ended until its report is answered: what is not named for lease_seconds is given to others. drain: claim no more, finish what is held, go on beating.", body: of[client.Beat](), sample: `{"executions": []}`, status: 200, answer: of[client.Orders](), handle: s.beat,
+			detail: "Renews every lease of the session. Name all that is held, with the progress that is new, also what has ended until its report is answered: what is not named for lease_seconds is given to others. drain: claim no more, finish what is held, go on beating.", body: of[client.Beat](), sample: `{"executions": [{"execution_id": "0190a6c8-7b3e-7cc0-8a1b-0123456789ab", "fencing_token": 7, "progress": {"percent": 40, "message": "half"}}]}`, status: 200, answer: of[client.Orders](), handle: s.beat,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",
-			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused. SNOOZED puts it back for retry_after_ms and uses up no retry.",
+			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused. An error's message is cut off after 10 000 bytes. SNOOZED puts it back for retry_after_ms and uses up no retry.",
 			body:   of[client.CompleteRequest](), sample: `{"outcomes": []}`, status: 200, answer: of[client.Verdicts](), handle: s.complete,
 		},
 		{

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -131,11 +133,50 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	if err != nil {
 		return err
 	}
-	out := client.Claimed{Attempts: make([]client.Attempt, len(as))}
-	for i, a := range as {
+	n := fits(as)
+	if n < len(as) {
+		s.handBack(r.Context(), id, as[n:])
+	}
+	out := client.Claimed{Attempts: make([]client.Attempt, n)}
+	for i, a := range as[:n] {
 		out.Attempts[i] = wireAttempt(a)
 	}
-	return reply(w, 200, out)
+	var data bytes.Buffer
+	e := json.NewEncoder(&data)
+	e.SetEscapeHTML(false) // a payload is as long as it was counted
+	if err := e.Encode(out); err != nil {
+		return err
+	}
+	return replyRaw(w, 200, data.Bytes())
+}
+
+// maxGrant bounds the payloads and targets of one claim's answer, far below what a client reads.
+const maxGrant = 8 << 20
+
+// fits is how many attempts go into one answer, at least one.
+func fits(as []job.Attempt) int {
+	size := 0
+	for i, a := range as {
+		size += len(a.Payload) + len(a.Target.URL) + len(a.Target.ExpectBody)
+		for name, value := range a.Target.Headers {
+			size += len(name) + len(value)
+		}
+		if i > 0 && size > maxGrant {
+			return i
+		}
+	}
+	return len(as)
+}
+
+// handBack returns at once what the worker will not hear of. Where that fails, its beats show that it does not know of it.
+func (s *Server) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt) {
+	ls := make([]job.Lease, len(as))
+	for i, a := range as {
+		ls[i] = job.Lease{Execution: a.Execution, Token: a.Token}
+	}
+	if err := s.cfg.Dispatch.Release(ctx, id, ls); err != nil {
+		s.log.Warn("what did not fit into a claim's answer could not be handed back", "worker", id, "executions", len(ls), "error", err)
+	}
 }
 
 func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -219,8 +260,11 @@ func (s *Server) readInto(w http.ResponseWriter, r *http.Request, limit int64, v
 	return decode(data, v)
 }
 
-// leases reads what a worker says it holds.
+// leases reads what a worker says it holds; nil if it does not say.
 func leases(held []client.Held) ([]job.Lease, error) {
+	if held == nil {
+		return nil, nil
+	}
 	ls := make([]job.Lease, len(held))
 	for i, h := range held {
 		id, err := job.ParseExecutionID(h.ExecutionID)
