@@ -110,7 +110,7 @@ type DeadLetterFilter struct {
 type DeadLetterRequest struct {
 	IDs      []string          `json:"ids,omitempty" doc:"Execution ids, 1000 at the most."`
 	Filter   *DeadLetterFilter `json:"filter,omitempty" doc:"Instead of ids. What dies after the request is not included."`
-	RatePerS *float64          `json:"rate_per_s,omitempty" doc:"How many a second, up to 10000; as fast as it goes when omitted."`
+	RatePerS *float64          `json:"rate_per_s,omitempty" doc:"How many a second, from 0.001 to 10000; as fast as it goes when omitted."`
 	DryRun   bool              `json:"dry_run,omitempty" doc:"Only count them."`
 }
 
@@ -138,7 +138,7 @@ type Operation struct {
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
 	FinishedAt  *time.Time `json:"finished_at"`
-	Error       *string    `json:"error"`
+	Error       *string    `json:"error" doc:"Why it failed, or, where it succeeded, why it passed some over."`
 }
 
 // Operations is one page of operations, the newest first.

@@ -57,6 +57,7 @@ func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 
 const (
 	maxIDs  = 1000
+	minRate = 0.001
 	maxRate = 10_000
 )
 
@@ -84,8 +85,8 @@ func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Inval
 			}
 		}
 	}
-	if r := req.RatePerS; r != nil && (*r <= 0 || *r > maxRate) {
-		v.Add("rate_per_s", *r, fmt.Sprintf("a number greater than 0, at most %d, or null for as fast as it goes", maxRate))
+	if r := req.RatePerS; r != nil && (*r < minRate || *r > maxRate) {
+		v.Add("rate_per_s", *r, fmt.Sprintf("a number from %g to %d, or null for as fast as it goes", minRate, maxRate))
 	}
 	return sel, v
 }

@@ -258,7 +258,7 @@ func TestOperationsOverHTTP(t *testing.T) {
 		t.Fatalf("operations: %+v", list)
 	}
 	o := f.finishes(cfg, list.Operations[0].OperationID)
-	if o.State != "SUCCEEDED" || o.Total != 2 || o.Done != 2 || o.Passed != 1 || o.FinishedAt == nil || o.Error != nil {
+	if o.State != "SUCCEEDED" || o.Total != 2 || o.Done != 2 || o.Passed != 1 || o.FinishedAt == nil || o.Error == nil || !strings.HasPrefix(*o.Error, "1 passed over: ") {
 		t.Errorf("ended: %+v", o)
 	}
 	redriven := want[client.Executions](f, 200, "GET", "/api/v1/jobs/"+jobs[0].JobID+"/executions", "").Executions
@@ -303,6 +303,7 @@ func TestOperationsOverHTTP(t *testing.T) {
 	for body, code := range map[string]int{
 		`{}`: 422, `{"ids": []}`: 422, `{"ids": ["x"]}`: 422, `{"ids": "x"}`: 400, ``: 400, `{"filter": {"colour": "red"}}`: 400, `{"filter": {"job_id": "x"}}`: 422, `{"filter": {"reason": "sad"}}`: 422,
 		`{"filter": {"start_date": "soon"}}`: 422, `{"filter": {}, "rate_per_s": 0}`: 422, `{"filter": {}, "rate_per_s": -1}`: 422, `{"filter": {}, "rate_per_s": 10001}`: 422,
+		`{"filter": {}, "rate_per_s": 1e-300}`: 422, `{"filter": {}, "rate_per_s": 0.00099}`: 422,
 		fmt.Sprintf(`{"filter": {}, "ids": [%q]}`, ids[0]): 422,
 	} {
 		for _, verb := range []string{"redrive", "discard"} {

@@ -267,3 +267,14 @@ func FuzzCreateJob(f *testing.F) {
 		}
 	})
 }
+
+// A rate that is wrong in one way is told of once, and not of what was never written.
+func TestARateIsRefusedOnce(t *testing.T) {
+	f := newFace(t)
+	for _, rate := range []string{`{"count": 5}`, `{"per": "1s"}`, `{"count": 5, "per": "second"}`, `{"count": 0, "per": "1s"}`, `{"count": 5, "per": "1s", "burst": 0}`} {
+		p := want[client.Problem](f, 422, "POST", "/api/v1/jobs", `{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}, "rate_limit": `+rate+`}`)
+		if len(p.Errors) != 1 {
+			t.Errorf("%s: %+v", rate, p.Errors)
+		}
+	}
+}

@@ -416,9 +416,7 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 				h.Status = job.Running // a success needs no more; a failure that is no longer held is refused, or accepted again, by its token
 			}
 			then := job.Decide(h, o, now)
-			if then.Move == job.Late && o.Error == nil {
-				o.Error = &job.Error{Type: job.TimeoutError, Message: "the execution ran out of its total time"}
-			}
+			o.Error = h.Explain(o, then)
 			fs = append(fs, job.Finish{Outcome: o, Then: then, Worker: r.worker})
 		}
 	}

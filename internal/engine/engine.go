@@ -356,6 +356,9 @@ type Executions interface {
 	Events(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.Event, error)
 	// Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.
 	Redrivable(ctx context.Context, limit int) ([]job.Execution, error)
+	// Postpone puts off for a while those that Redrivable lists, as they could not be run again; what it does not list
+	// stays as it is.
+	Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error
 	// Discard forgets dead letters, never the executions, and answers with how many there were.
 	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error)
 }

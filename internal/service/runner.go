@@ -109,6 +109,15 @@ func (r *Runner) take(ctx context.Context) error {
 
 // step does one piece, if the rate allows it, and says when to come again, or that there is no more to do here.
 func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
+	if len(x.next) == 0 && !x.last {
+		if err := r.list(ctx, x); err != nil {
+			return 0, false, err
+		}
+	}
+	if len(x.next) == 0 && x.last { // what has no more to do waits for no rate
+		over, err = r.save(ctx, x, job.OpSucceeded)
+		return 0, over, err
+	}
 	now := r.s.now()
 	n := x.bucket.draw(piece, now)
 	if n == 0 {
@@ -121,12 +130,6 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 	if ours, err := r.ours(ctx, x); err != nil || !ours {
 		x.bucket.give(n)
 		return 0, err == nil, err
-	}
-	if len(x.next) == 0 && !x.last {
-		if err := r.list(ctx, x); err != nil {
-			x.bucket.give(n)
-			return 0, false, err
-		}
 	}
 	these := x.next[:min(n, len(x.next))]
 	x.bucket.give(n - len(these))
@@ -249,6 +252,9 @@ func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (ov
 	if state != job.OpRunning {
 		o.FinishedAt, ttl = o.UpdatedAt, 0
 	}
+	if state == job.OpSucceeded {
+		o.Error = whyPassed(o)
+	}
 	saved, err := r.s.store.SaveOperation(ctx, o, ttl)
 	switch {
 	case isConflict(err) && x.tried.IsZero():
@@ -265,6 +271,17 @@ func (r *Runner) save(ctx context.Context, x *run, state job.OperationState) (ov
 		r.log.Info("an operation has finished", "operation", o.ID, "kind", o.Kind, "state", state, "done", o.Done, "passed", o.Passed)
 	}
 	return state != job.OpRunning, nil
+}
+
+// whyPassed says, for people, why some were passed over; "" where none was.
+func whyPassed(o job.Operation) string {
+	switch {
+	case o.Passed == 0:
+		return ""
+	case o.Kind == job.OpDiscard:
+		return fmt.Sprintf("%d passed over: no longer a dead letter.", o.Passed)
+	}
+	return fmt.Sprintf("%d passed over: no longer a dead letter, of a deleted job, or with a unique key that another execution holds.", o.Passed)
 }
 
 // bucket fills with tokens at a rate a second, up to a fifth of a second's worth; without a rate it is never empty.
@@ -291,9 +308,11 @@ func (b *bucket) draw(n int, now time.Time) int {
 // give puts tokens back that were not used.
 func (b *bucket) give(n int) { b.tokens += float64(n) }
 
-// wait is how long it takes until there is a token.
+// wait is how long it takes until there is a token, an hour at the most: a rate near nothing asks for more than a
+// Duration holds.
 func (b *bucket) wait() time.Duration {
-	return time.Duration((1-b.tokens)/b.rate*float64(time.Second)) + time.Millisecond
+	seconds := min((1-b.tokens)/b.rate, time.Hour.Seconds())
+	return time.Duration(seconds*float64(time.Second)) + time.Millisecond
 }
 
 // AutoRedrive runs a dead letter again because its job says so; *NotDone if it is none any more.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -374,6 +375,58 @@ func TestAnOperationThatCannotBeReadFails(t *testing.T) {
 	}
 	if len(m.added) != 0 {
 		t.Error("something was redriven")
+	}
+}
+
+// A rate near nothing asks for a long wait, never for one that is over already.
+func TestATinyRateWaits(t *testing.T) {
+	for _, rate := range []float64{5e-324, 1e-300, 1e-12, 0.001, 1, 10_000} {
+		b := bucket{rate: rate, at: began}
+		if n := b.draw(1, began); n != 0 || b.wait() <= 0 || b.wait() > 2*time.Hour {
+			t.Errorf("at %g: %d at once, then one in %s", rate, n, b.wait())
+		}
+	}
+	m := newMorgue(2)
+	s := m.service()
+	id := m.begin(t, s, job.OpRedrive, Selection{}, 1e-300)
+	r := s.Runner(quiet)
+	for range 5 {
+		if wait, err := r.Tick(t.Context()); err != nil || wait < lookEach/2 {
+			t.Errorf("come again in %s, %v", wait, err)
+		}
+		m.clock.Advance(time.Second)
+	}
+	if o := m.ops[id]; o.State != job.OpRunning || len(m.added) != 0 {
+		t.Errorf("%d added; %+v", len(m.added), o)
+	}
+}
+
+// What there is nothing of, or no more, is done at once, at any rate.
+func TestAnOperationOverNothingEndsAtOnce(t *testing.T) {
+	for n, ids := range map[int][]job.ExecutionID{0: nil, 1: {numbered(7)}} {
+		m := newMorgue(0)
+		s := m.service()
+		id := m.begin(t, s, job.OpRedrive, Selection{IDs: ids}, 0.5)
+		o := m.run(t, s.Runner(quiet), id, time.Duration(3*n)*time.Second+time.Millisecond)
+		if o.State != job.OpSucceeded || o.Done != 0 || o.Passed != int64(n) {
+			t.Errorf("%d ids: %+v", n, o)
+		}
+	}
+}
+
+func TestAnOperationSaysWhyItPassedSomeOver(t *testing.T) {
+	for _, kind := range []job.OperationKind{job.OpRedrive, job.OpDiscard} {
+		m := newMorgue(3)
+		s := m.service()
+		ids := []job.ExecutionID{numbered(0), numbered(1)}
+		o := m.run(t, s.Runner(quiet), m.begin(t, s, kind, Selection{IDs: ids}, 0), time.Minute)
+		if o.State != job.OpSucceeded || o.Passed != 0 || o.Error != "" {
+			t.Errorf("%s: %+v", kind, o)
+		}
+		o = m.run(t, s.Runner(quiet), m.begin(t, s, kind, Selection{IDs: append(ids, numbered(2))}, 0), time.Minute)
+		if o.State != job.OpSucceeded || o.Done != 1 || o.Passed != 2 || !strings.HasPrefix(o.Error, "2 passed over: ") {
+			t.Errorf("%s: %+v", kind, o)
+		}
 	}
 }
 

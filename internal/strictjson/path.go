@@ -15,10 +15,22 @@ const (
 	segmentNone  = -2
 )
 
+// A path that is longer is shown by its first and its last steps.
+const (
+	maxSteps  = 16
+	keepSteps = 6 // at each end
+)
+
 // field renders the path to the value being read.
 func (d *decoder) field() string {
 	var out []byte
-	for _, s := range d.path {
+	for i, s := range d.path {
+		if n := len(d.path); n > maxSteps && i >= keepSteps && i < n-keepSteps {
+			if i == keepSteps {
+				out = append(out, "…"...)
+			}
+			continue
+		}
 		switch s.start {
 		case segmentNone:
 		case segmentIndex:

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -38,7 +39,9 @@ func (w *Watchdog) Tick(ctx context.Context) (time.Duration, error) {
 	fs := make([]job.Finish, len(over))
 	for i, o := range over {
 		out := job.Outcome{Lease: job.Lease{Execution: o.ID, Token: o.Token}, Status: job.OutcomeFailed, Error: overrunError(o), Retryable: true}
-		fs[i] = job.Finish{Outcome: out, Then: job.Decide(o.Held, out, now), Worker: o.Worker, Expel: true}
+		then := job.Decide(o.Held, out, now)
+		out.Error = o.Explain(out, then)
+		fs[i] = job.Finish{Outcome: out, Then: then, Worker: o.Worker, Expel: true}
 	}
 	vs, err := w.Store.Finish(ctx, fs)
 	if err != nil {
@@ -102,49 +105,46 @@ type Redriver struct {
 	Store   engine.Executions
 	Redrive func(context.Context, job.Execution) error
 	Log     *slog.Logger
-
-	stuck map[job.ExecutionID]time.Time // those that could not be run again, and when to try once more
 }
 
 const (
 	redriveBatch = 100
-	redriveAgain = time.Minute
-	maxStuck     = 10_000
+	redriveAgain = 10 * time.Minute
 )
 
 // Tick redrives what is due. One that cannot be run again, because its job was deleted or another holds its unique key,
-// is passed over for a while.
+// is put off for a while, so that it never hides the others.
 func (r *Redriver) Tick(ctx context.Context) (time.Duration, error) {
-	now := time.Now()
-	due, err := r.Store.Redrivable(ctx, redriveBatch+len(r.stuck)) // so that those never hide the others
+	due, err := r.Store.Redrivable(ctx, redriveBatch)
 	if err != nil {
 		return 0, fmt.Errorf("look for dead letters to run again: %w", err)
 	}
-	stuck := map[job.ExecutionID]time.Time{}
+	var stuck []job.ExecutionID
+	var away error
 	done := 0
 	for _, e := range due {
-		if at, ok := r.stuck[e.ID]; ok && now.Before(at) {
-			stuck[e.ID] = at
+		err := r.Redrive(ctx, e)
+		if err == nil {
+			done++
 			continue
 		}
-		if err := r.Redrive(ctx, e); err != nil {
-			if ctx.Err() != nil {
-				return 0, err
-			}
-			r.Log.Warn("a dead letter could not be run again by itself", "execution", e.ID, "error", err)
-			if len(stuck) < maxStuck {
-				stuck[e.ID] = now.Add(redriveAgain)
-			}
-			continue
+		if ctx.Err() != nil || errors.Is(err, engine.ErrUnavailable) { // which says nothing of this one
+			away = fmt.Errorf("run a dead letter again: %w", err)
+			break
 		}
-		done++
+		r.Log.Warn("a dead letter could not be run again by itself", "execution", e.ID, "again_in", redriveAgain, "error", err)
+		stuck = append(stuck, e.ID)
 	}
-	r.stuck = stuck
 	if done > 0 {
 		r.Log.Info("dead letters were run again, as their jobs say", "executions", done)
 	}
-	if done >= redriveBatch {
-		return 0, nil
+	if len(stuck) > 0 {
+		if err := r.Store.Postpone(ctx, stuck, redriveAgain); err != nil {
+			away = errors.Join(away, fmt.Errorf("put off dead letters that cannot be run again: %w", err))
+		}
+	}
+	if away != nil || len(due) == redriveBatch {
+		return 0, away
 	}
 	return time.Second, nil
 }

@@ -3,7 +3,9 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,31 +111,46 @@ func TestExpirer(t *testing.T) {
 
 type redrivable struct {
 	engine.Executions
-	due []job.Execution
-	err error
+	due       []job.Execution
+	until     map[job.ExecutionID]time.Time
+	err, away error
 }
 
-func (r *redrivable) Redrivable(_ context.Context, limit int) ([]job.Execution, error) {
-	return r.due[:min(limit, len(r.due))], r.err
+func (r *redrivable) Redrivable(_ context.Context, limit int) (out []job.Execution, err error) {
+	for _, e := range r.due {
+		if !r.until[e.ID].After(time.Now()) && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, r.err
+}
+
+func (r *redrivable) Postpone(_ context.Context, ids []job.ExecutionID, by time.Duration) error {
+	if r.away != nil {
+		return r.away
+	}
+	for _, id := range ids {
+		r.until[id] = time.Now().Add(by)
+	}
+	return nil
 }
 
 func TestRedriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &redrivable{}
+		s := &redrivable{until: map[job.ExecutionID]time.Time{}}
 		stuck := map[job.ExecutionID]bool{}
 		done, tried := 0, 0
+		var away error
 		r := &Redriver{Store: s, Log: quiet, Redrive: func(_ context.Context, e job.Execution) error {
+			if away != nil {
+				return away
+			}
 			tried++
 			if stuck[e.ID] {
 				return errors.New("its unique key is held")
 			}
 			done++
-			for i, d := range s.due {
-				if d.ID == e.ID {
-					s.due = append(s.due[:i:i], s.due[i+1:]...)
-					break
-				}
-			}
+			s.due = slices.DeleteFunc(s.due, func(d job.Execution) bool { return d.ID == e.ID })
 			return nil
 		}}
 		for i := range 3 * redriveBatch { // those that cannot come first
@@ -141,6 +158,11 @@ func TestRedriver(t *testing.T) {
 			s.due = append(s.due, job.Execution{ID: id})
 			stuck[id] = i < 2*redriveBatch
 		}
+		s.away = errors.New("away")
+		if _, err := r.Tick(t.Context()); !errors.Is(err, s.away) {
+			t.Errorf("not put off: %v", err)
+		}
+		s.away, tried = nil, 0
 		for range 5 {
 			if _, err := r.Tick(t.Context()); err != nil {
 				t.Fatal(err)
@@ -152,13 +174,18 @@ func TestRedriver(t *testing.T) {
 		}
 		<-time.After(redriveAgain)
 		clear(stuck)
+		away = fmt.Errorf("busy: %w", engine.ErrUnavailable)
+		if _, err := r.Tick(t.Context()); !errors.Is(err, away) {
+			t.Errorf("a store that is away: %v", err)
+		}
+		away = nil // and nothing was put off for it
 		for range 5 {
 			if _, err := r.Tick(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if done != 3*redriveBatch || len(r.stuck) != 0 {
-			t.Errorf("%d redriven at last; %d are remembered", done, len(r.stuck))
+		if done != 3*redriveBatch {
+			t.Errorf("%d redriven at last", done)
 		}
 		s.err = errors.New("away")
 		if _, err := r.Tick(t.Context()); !errors.Is(err, s.err) {

@@ -45,6 +45,7 @@ type Transition struct {
 	DueAt  time.Time // of the next attempt; zero where the status is final
 	Tries  int       // charged failures after it; a store keeps its own count where that is greater
 
+	OutOfTime bool      // the next attempt would have come after the total timeout
 	RedriveAt time.Time // when the dead letter it becomes is run again by itself; zero: it is not
 }
 
@@ -54,6 +55,7 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 	tries := h.Tries
 	var m Move
 	var due time.Time
+	outOfTime := false
 	switch o.Status {
 	case OutcomeSucceeded:
 		m = Done
@@ -76,7 +78,7 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 		if h.Status != Cancelling && h.JobState != Deleted && o.Retryable && tries < h.MaxAttempts {
 			next := asOf.Add(h.Retry.Delay(h.ID, tries, o.RetryAfter))
 			if h.over(next) {
-				m = Late
+				m, outOfTime = Late, true
 			} else {
 				m, due = Again, next
 			}
@@ -88,11 +90,29 @@ func Decide(h Held, o Outcome, asOf time.Time) Transition {
 		// path reaches; ending it is better than leaving it without an owner.
 		next, due = Failed, time.Time{}
 	}
-	t := Transition{Move: m, Status: next, DueAt: due, Tries: tries}
+	t := Transition{Move: m, Status: next, DueAt: due, Tries: tries, OutOfTime: outOfTime}
 	if (next == Failed || next == TimedOut) && h.AutoRedrive > 0 && h.Trigger != ByRedrive {
 		t.RedriveAt = asOf.Add(h.AutoRedrive) // once: what was redriven and died again waits for a person
 	}
 	return t
+}
+
+// Explain is the error of an outcome, with a word about the total timeout where that is why it was the last. The error
+// itself is left as it is, as an outcome may be decided again.
+func (h Held) Explain(o Outcome, t Transition) *Error {
+	switch {
+	case t.Move == Late && o.Error == nil:
+		return &Error{Type: TimeoutError, Message: "the execution ran out of its total time"}
+	case !t.OutOfTime:
+		return o.Error
+	}
+	e := *o.Error
+	const why = "the next try would come after the total timeout of "
+	if e.Message != "" {
+		e.Message += "; "
+	}
+	e.Message += why + h.Total.String()
+	return &e
 }
 
 // over reports whether the whole execution will have run out of time at an instant.

@@ -66,6 +66,39 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestTheTotalTimeoutIsNamed(t *testing.T) {
+	failure := Outcome{Status: OutcomeFailed, Retryable: true, Error: &Error{Type: HandlerError, Message: "no luck"}}
+	h := held(0, 3)
+	h.StartedAt, h.Total = at.Add(-time.Second), 4*time.Second
+	for range 2 { // a decision is made again where its answer was lost
+		then := Decide(h, failure, at)
+		got := h.Explain(failure, then)
+		if then.Status != TimedOut || got.Type != HandlerError || got.Message != "no luck; the next try would come after the total timeout of 4s" {
+			t.Errorf("%v: %v", then.Status, got)
+		}
+	}
+	silent := failure
+	silent.Error = &Error{Type: HandlerError}
+	if got := h.Explain(silent, Decide(h, silent, at)); got.Message != "the next try would come after the total timeout of 4s" {
+		t.Errorf("without a message: %v", got)
+	}
+	snoozed := Outcome{Status: OutcomeSnoozed, RetryAfter: time.Minute}
+	if got := h.Explain(snoozed, Decide(h, snoozed, at)); got == nil || got.Type != TimeoutError {
+		t.Errorf("snoozed: %v", got)
+	}
+	h.Total = 0
+	if got := h.Explain(failure, Decide(h, failure, at)); got != failure.Error {
+		t.Errorf("with time left: %v", got)
+	}
+	h.Total, h.Tries = 4*time.Second, 2 // it was the last anyway
+	if got := h.Explain(failure, Decide(h, failure, at)); got != failure.Error {
+		t.Errorf("without attempts left: %v", got)
+	}
+	if got := h.Explain(Outcome{Status: OutcomeSucceeded}, Decide(h, Outcome{Status: OutcomeSucceeded}, at)); got != nil {
+		t.Errorf("a success: %v", got)
+	}
+}
+
 // Whatever is reported of whatever is held, the decision is a legal move, and at
 // most MaxAttempts failures are charged before the end.
 func TestDecideStaysInTheTable(t *testing.T) {

@@ -29,6 +29,9 @@ const (
 	EventFinished EventKind = "finished"
 )
 
+// MaxRefused is how many refused results are kept of an execution, about: a worker can make up any number of tokens.
+const MaxRefused = 20
+
 // Event is something that happened to an execution.
 type Event struct {
 	At      time.Time
@@ -42,6 +45,11 @@ type Event struct {
 // Timeline tells all that happened to an execution, the first thing first, from its row, its attempts and what was kept of it.
 func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 	all := append([]Event{{At: e.ID.At(), Kind: EventCreated, Note: "by " + e.Trigger.String()}}, kept...)
+	for i := range all {
+		if k := &all[i]; k.Kind == EventReleased && k.Note == "" { // nobody kept when it started
+			k.Note = fmt.Sprintf("attempt %d was handed back", k.Attempt)
+		}
+	}
 	told := map[Token]bool{}
 	for _, a := range past {
 		told[a.Token] = true

@@ -47,8 +47,8 @@ type Operation struct {
 	Rate       float64 // items a second; 0: as fast as it goes
 	Total      int64   // items, as counted when it began
 	Done       int64
-	Passed     int64 // items that were no longer there, or not to be had
-	Error      string
+	Passed     int64  // items that were no longer there, or not to be had
+	Error      string // why it failed, or, where it succeeded, why it passed some over
 	By         string
 	CreatedAt  time.Time
 	UpdatedAt  time.Time

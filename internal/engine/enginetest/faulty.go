@@ -264,6 +264,11 @@ func (f *Faulty) Redrivable(ctx context.Context, limit int) ([]job.Execution, er
 	return disturb(ctx, f, "Redrivable", func() ([]job.Execution, error) { return f.Store.Redrivable(ctx, limit) })
 }
 
+func (f *Faulty) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
+	_, err := disturb(ctx, f, "Postpone", func() (struct{}, error) { return struct{}{}, f.Store.Postpone(ctx, ids, by) })
+	return err
+}
+
 func (f *Faulty) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency) (engine.Created, error) {
 	return disturb(ctx, f, "AddOperation", func() (engine.Created, error) { return f.Store.AddOperation(ctx, o, i) })
 }

@@ -466,6 +466,7 @@ func events(t *testing.T, h Harness) {
 	if len(got) != 2 || got[0].Kind != job.EventAsked || got[0].Note != "it is late" || got[1].Kind != job.EventForced {
 		t.Errorf("after a cancel: %+v", got)
 	}
+	f.refuseMany()
 	_, dead := f.add("dies")
 	f.report(die(f.took(dead.ID), 1))
 	n := f.rerunOf(f.execution(dead.ID), job.ByRedrive)
@@ -497,6 +498,28 @@ func events(t *testing.T, h Harness) {
 	}
 }
 
+// refuseMany reports under tokens that were never given, one by one and together: not all of it is kept.
+func (f fixture) refuseMany() {
+	f.Helper()
+	_, e := f.add("misreported")
+	made := func(token int) job.Finish {
+		return succeed(job.Attempt{Lease: job.Lease{Execution: e.ID, Token: job.Token(1_000_000 + token)}})
+	}
+	for i := range 5 {
+		f.report(made(i))
+	}
+	var many []job.Finish
+	for i := range 3 * job.MaxRefused {
+		many = append(many, made(i))
+	}
+	f.report(many...)
+	f.report(made(5000))
+	got := f.told(e.ID)
+	if n := len(got); n < job.MaxRefused-5 || n > job.MaxRefused { // some may be kept already
+		f.Errorf("%d refusals are kept of %d; want about %d", n, len(many)+1, job.MaxRefused)
+	}
+}
+
 func autoRedrive(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
@@ -512,7 +535,28 @@ func autoRedrive(t *testing.T, h Harness) {
 	if len(due) != 1 || due[0].ID != e.ID || due[0].Tenant != tenant.Default || due[0].Job != e.Job || due[0].Status != job.Failed {
 		t.Fatalf("got %+v", due)
 	}
-	must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{f.rerunOf(due[0], job.ByRedrive)}, DeadOnly: true}))
+	if err := f.Postpone(f.ctx, nil, time.Hour); err != nil {
+		t.Error(err)
+	}
+	for range 2 { // the second time nothing is left to put off
+		if err := f.Postpone(f.ctx, []job.ExecutionID{e.ID, never.ID, newID()}, time.Hour); err != nil {
+			t.Error(err)
+		}
+		if due := must(f.Redrivable(f.ctx, 10)); len(due) != 0 {
+			t.Errorf("put off: %+v", due)
+		}
+	}
+	_, soon := f.add("is put off for a moment")
+	fin3 := die(f.took(soon.ID), 1)
+	fin3.Then.RedriveAt = now
+	f.report(fin3)
+	if err := f.Postpone(f.ctx, []job.ExecutionID{soon.ID}, -time.Microsecond); err != nil {
+		t.Error(err)
+	}
+	if due := must(f.Redrivable(f.ctx, 10)); len(due) != 1 || due[0].ID != soon.ID {
+		t.Errorf("due again: %+v", due)
+	}
+	must(f.Rerun(f.ctx, tenant.Default, engine.Rerun{Executions: []job.Execution{f.rerunOf(due[0], job.ByRedrive), f.rerunOf(f.execution(soon.ID), job.ByRedrive)}, DeadOnly: true}))
 	if due := must(f.Redrivable(f.ctx, 10)); len(due) != 0 {
 		t.Errorf("again: %+v", due)
 	}

@@ -25,12 +25,13 @@ type batch struct {
 	all    []engine.Creation
 	chosen []int            // those to store, by their place
 	out    []engine.Created // what became of each of all
+	pages  *pages           // their rows, where there are many
 }
 
 // CreateJobs stores each creation whole or not at all, and answers in their order.
 func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
-	b := batch{cs, firsts, make([]engine.Created, len(cs))}
+	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}.paged()
 	if err := s.create(ctx, b); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (s *Store) create(ctx context.Context, b batch) error {
 			return err
 		}
 		for _, i := range b.chosen {
-			one := batch{b.all, []int{i}, b.out}
+			one := batch{b.all, []int{i}, b.out, b.pages}
 			for race := 0; ; race++ {
 				err := one.look(ctx, c)
 				if err == nil {
@@ -160,7 +161,7 @@ func (b batch) look(ctx context.Context, c *pgx.Conn) error {
 		if err := b.incumbents(ctx, tx, taken.unique); err != nil {
 			return err
 		}
-		good := batch{all: b.all}
+		good := batch{all: b.all, pages: b.pages}
 		var undone []scoped
 		for _, i := range b.chosen {
 			x, out := &b.all[i], &b.out[i]

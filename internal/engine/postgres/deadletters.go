@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -135,6 +136,9 @@ const (
 		FROM (SELECT execution, at FROM dead_letters WHERE redrive_at IS NOT NULL AND redrive_at <= now() ORDER BY redrive_at LIMIT $1) d
 		CROSS JOIN LATERAL (` + pastRow + ` WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v
 		LEFT JOIN LATERAL (SELECT name FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true`
+	postponeSQL = `
+		UPDATE dead_letters d SET redrive_at = now() + $2 * interval '1 microsecond' FROM unnest($1::uuid[]) u(id)
+		WHERE d.execution = ANY (ARRAY[u.id]) AND d.redrive_at <= now()`
 )
 
 // Discard forgets dead letters, and answers with how many there were.
@@ -159,4 +163,15 @@ func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 		return err
 	})
 	return out, err
+}
+
+// Postpone puts off for a while those that Redrivable lists.
+func (s *Store) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.write(ctx, "put off redriving", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, postponeSQL, sortedIDs(ids), by.Microseconds())
+		return err
+	})
 }

@@ -78,7 +78,9 @@ const (
 		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
 	refusedSQL = `
 		INSERT INTO events (execution, kind, token, tenant, worker, at, note)
-		SELECT id, 'result_refused', token, tenant, worker, now(), note FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::uuid[], $5::text[]) r(id, token, tenant, worker, note)
+		SELECT id, 'result_refused', token, tenant, worker, now(), note
+		FROM (SELECT *, row_number() OVER (PARTITION BY id) AS n FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::uuid[], $5::text[]) u(id, token, tenant, worker, note)) r
+		WHERE n + (SELECT count(*) FROM events e WHERE e.execution = r.id AND e.kind = 'result_refused') <= $6
 		ON CONFLICT (execution, kind, token) DO NOTHING`
 )
 
@@ -271,7 +273,7 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 	if err != nil || len(ids.cells) == 0 {
 		return err
 	}
-	_, err = c.Exec(ctx, refusedSQL, ids, tokens, tenants, workers, notes)
+	_, err = c.Exec(ctx, refusedSQL, ids, tokens, tenants, workers, notes, job.MaxRefused)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -17,22 +16,18 @@ import (
 // Within tx their idempotency keys are stored already; without, it is one
 // transaction of its own, and a small one is one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	jobs := 0
-	for _, i := range b.chosen {
-		jobs += len(b.all[i].Jobs)
-	}
 	q := &pgx.Batch{}
 	if tx == nil {
 		b.keys().queue(q)
 	}
 	switch {
-	case jobs < copyFrom:
+	case b.jobCount() < copyFrom:
 		js, es := jobsTable.arrays(), liveTable.arrays()
-		for t, j := range b.jobs {
-			js.job(t, j)
+		for i, j := range b.jobs {
+			js.job(b.all[i].Tenant, j)
 		}
-		for t, f := range b.executions {
-			es.execution(t, f.Execution, f.tally)
+		for i, f := range b.executions {
+			es.execution(b.all[i].Tenant, f.Execution, f.tally)
 		}
 		js.queue(q)
 		es.queue(q)
@@ -61,33 +56,74 @@ func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
 	return c.SendBatch(ctx, q).Close()
 }
 
-func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
-	jobs, executions := 0, 0
+// pages are the rows of a large batch in the form that COPY takes. They are made before the transaction begins: one
+// that is idle while they are made would hold its locks, and for too long would be ended.
+type pages struct{ jobs, executions page }
+
+type page struct {
+	*sheet
+	of   []int // the creation of each row …
+	ends []int // … and where the row ends
+}
+
+func (p *page) mark(creation int) {
+	p.of, p.ends = append(p.of, creation), append(p.ends, len(p.body))
+}
+
+func (b batch) jobCount() (n int) {
 	for _, i := range b.chosen {
-		jobs += len(b.all[i].Jobs)
-		executions += len(b.all[i].Executions)
+		n += len(b.all[i].Jobs)
 	}
-	js, es := jobsTable.copies(jobs*800), liveTable.copies(executions*200)
-	for t, j := range b.jobs {
-		js.job(t, j)
-		if len(js.body) >= copyBytes {
-			if err := js.flush(ctx, c); err != nil {
-				return err
-			}
-		}
+	return n
+}
+
+// paged is the batch with its pages, where it is large enough to go by COPY.
+func (b batch) paged() batch {
+	n := b.jobCount()
+	if n < copyFrom {
+		return b
 	}
-	if err := js.flush(ctx, c); err != nil {
+	b.pages = &pages{page{sheet: jobsTable.copies(n * 800)}, page{sheet: liveTable.copies(n * 200)}}
+	for i, j := range b.jobs {
+		b.pages.jobs.job(b.all[i].Tenant, j)
+		b.pages.jobs.mark(i)
+	}
+	for i, f := range b.executions {
+		b.pages.executions.execution(b.all[i].Tenant, f.Execution, f.tally)
+		b.pages.executions.mark(i)
+	}
+	return b
+}
+
+func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
+	chosen := make(map[int]bool, len(b.chosen))
+	for _, i := range b.chosen {
+		chosen[i] = true
+	}
+	if err := b.pages.jobs.send(ctx, c, chosen); err != nil {
 		return err
 	}
-	for t, f := range b.executions {
-		es.execution(t, f.Execution, f.tally)
-		if len(es.body) >= copyBytes {
-			if err := es.flush(ctx, c); err != nil {
-				return err
-			}
+	return b.pages.executions.send(ctx, c, chosen)
+}
+
+// send copies the rows of the chosen creations.
+func (p *page) send(ctx context.Context, c *pgx.Conn, chosen map[int]bool) error {
+	part := make([]byte, 0, min(len(p.body), copyBytes)+1024)
+	start := 0
+	for n, end := range p.ends {
+		if chosen[p.of[n]] {
+			part = append(part, p.body[start:end]...)
 		}
+		start = end
+		if len(part) < copyBytes && n < len(p.ends)-1 || len(part) == 0 {
+			continue
+		}
+		if _, err := c.PgConn().CopyFrom(ctx, copyReader(part), p.table.copy); err != nil {
+			return err
+		}
+		part = part[:0]
 	}
-	return es.flush(ctx, c)
+	return nil
 }
 
 // keys are the idempotency keys, sorted: two calls that share some wait for each other in order.
@@ -118,9 +154,10 @@ func (s *sheet) idempotency(t tenant.ID, i *engine.Idempotency) {
 }
 
 // jobs lists the jobs; those with keys sorted, for the same reason.
-func (b batch) jobs(yield func(tenant.ID, *job.Job) bool) {
+func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 	type keyed struct {
-		t tenant.ID
+		scoped
+		i int
 		j *job.Job
 	}
 	var later []keyed
@@ -128,15 +165,15 @@ func (b batch) jobs(yield func(tenant.ID, *job.Job) bool) {
 		c := &b.all[i]
 		for n := range c.Jobs {
 			if j := &c.Jobs[n]; j.Key != "" {
-				later = append(later, keyed{c.Tenant, j})
-			} else if !yield(c.Tenant, j) {
+				later = append(later, keyed{scoped{c.Tenant, j.Key}, i, j})
+			} else if !yield(i, j) {
 				return
 			}
 		}
 	}
-	slices.SortFunc(later, func(a, b keyed) int { return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.j.Key, b.j.Key)) })
+	slices.SortFunc(later, func(a, b keyed) int { return compareScoped(a.scoped, b.scoped) })
 	for _, k := range later {
-		if !yield(k.t, k.j) {
+		if !yield(k.i, k.j) {
 			return
 		}
 	}
@@ -150,9 +187,10 @@ type fired struct {
 }
 
 // executions lists the executions; those with unique keys sorted, for the same reason.
-func (b batch) executions(yield func(tenant.ID, fired) bool) {
+func (b batch) executions(yield func(creation int, f fired) bool) {
 	type unique struct {
 		t tenant.ID
+		i int
 		f fired
 	}
 	var later []unique
@@ -168,15 +206,15 @@ func (b batch) executions(yield func(tenant.ID, fired) bool) {
 			e := &c.Executions[n]
 			f := fired{e, e.ID != job.ExecutionID(e.Job) || e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}
 			if e.UniqueKey != "" {
-				later = append(later, unique{c.Tenant, f})
-			} else if !yield(c.Tenant, f) {
+				later = append(later, unique{c.Tenant, i, f})
+			} else if !yield(i, f) {
 				return
 			}
 		}
 	}
 	slices.SortFunc(later, func(a, b unique) int { return byUnique(a.t, a.f.Execution, b.t, b.f.Execution) })
 	for _, u := range later {
-		if !yield(u.t, u.f) {
+		if !yield(u.i, u.f) {
 			return
 		}
 	}

@@ -72,6 +72,9 @@ func (n planNode) bad(limited bool, walked string) []string {
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
 			"events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]
+		if n.Index == "events_pkey" && strings.Contains(n.Cond, "result_refused") {
+			want = want[:2] // of these there are few
+		}
 		if n.Cond == "" && few[n.Relation] || n.Cond == "" && n.Relation == walked || n.Cond == "" && limited {
 			break
 		}
@@ -99,7 +102,7 @@ func TestPlans(t *testing.T) {
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
 		"lease fenced": leaseFencedSQL, "fire judged": fireJudgedSQL, "refused": refusedSQL, "advance": advanceSQL, "drain": drainSQL, "incumbents": incumbentsSQL,
-		"running": runningSQL, "overrun": overrunSQL, "expire": expireSQL, "redrivable": redrivableSQL, "rerun": rerunSQL,
+		"running": runningSQL, "overrun": overrunSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,
 		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,

@@ -61,7 +61,7 @@ func TestAUniqueKeyTakenMeanwhile(t *testing.T) {
 	} {
 		first := keyed(name)
 		exec(t, mine, "BEGIN")
-		if err := (batch{[]engine.Creation{first}, []int{0}, nil}).insert(t.Context(), mine, nil); err != nil {
+		if err := (batch{all: []engine.Creation{first}, chosen: []int{0}}).insert(t.Context(), mine, nil); err != nil {
 			t.Fatal(err)
 		}
 		got := make(chan bool)

@@ -82,7 +82,7 @@ func TestAKeyTakenMeanwhile(t *testing.T) {
 	mine := direct(t, s)
 	registerArrays(mine)
 	exec(t, mine, "BEGIN")
-	if err := (batch{[]engine.Creation{first}, []int{0}, nil}).insert(t.Context(), mine, nil); err != nil {
+	if err := (batch{all: []engine.Creation{first}, chosen: []int{0}}).insert(t.Context(), mine, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan []engine.Created)

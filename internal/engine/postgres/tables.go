@@ -2,9 +2,9 @@ package postgres
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -103,7 +103,7 @@ func (t table) arrays() *sheet {
 
 // copies begins a sheet for COPY, with room for rows of that many bytes.
 func (t table) copies(room int) *sheet {
-	return &sheet{table: t, body: append(make(cells, 0, min(room, copyBytes)+len(copyHeader)), copyHeader...)}
+	return &sheet{table: t, body: make(cells, 0, room)}
 }
 
 // row begins a row.
@@ -168,14 +168,9 @@ func (s *sheet) sparse() []any {
 
 var copyHeader = append([]byte("PGCOPY\n\xff\r\n\x00"), 0, 0, 0, 0, 0, 0, 0, 0)
 
-// flush sends what was gathered for COPY.
-func (s *sheet) flush(ctx context.Context, c *pgx.Conn) error {
-	if s.rows == 0 {
-		return nil
-	}
-	_, err := c.PgConn().CopyFrom(ctx, bytes.NewReader(append(s.body, 0xff, 0xff)), s.table.copy)
-	s.body, s.rows = s.body[:len(copyHeader)], 0
-	return err
+// copyReader is rows as COPY reads them.
+func copyReader(rows []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(copyHeader), bytes.NewReader(rows), bytes.NewReader([]byte{0xff, 0xff}))
 }
 
 func (s *sheet) job(t tenant.ID, j *job.Job) {

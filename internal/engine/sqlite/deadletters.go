@@ -181,3 +181,17 @@ func (s *Store) Redrivable(ctx context.Context, limit int) ([]job.Execution, err
 	}
 	return out, nil
 }
+
+const postponeSQL = "UPDATE dead_letters SET redrive_at = ?1 + ?2 WHERE execution = ?3 AND redrive_at <= ?1"
+
+// Postpone puts off for a while those that Redrivable lists.
+func (s *Store) Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error {
+	return s.write(ctx, "put off redriving", func(c *conn, now int64) error {
+		for _, id := range ids {
+			if _, err := c.prepare(postponeSQL).int(now).int(by.Microseconds()).id(id).exec(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

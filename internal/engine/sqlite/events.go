@@ -10,14 +10,25 @@ import (
 
 const (
 	// tellSQL keeps an event; one of its kind and token that is kept already stays as it is.
-	tellSQL   = "INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	tellSQL = "INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	// refusedSQL keeps one, too, while there are not too many of its kind.
+	refusedSQL = `
+		INSERT OR IGNORE INTO events (execution, kind, token, at, attempt, worker, tenant, note) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+		WHERE (SELECT count(*) FROM events WHERE execution = ?1 AND kind = ?2) < ?9`
 	eventsSQL = "SELECT kind, token, at, attempt, worker, note FROM events WHERE tenant = ? AND execution = ? ORDER BY at, token, kind"
 )
 
 // tell keeps what happens to an execution now.
 func tell(c *conn, now int64, t tenant.ID, id job.ExecutionID, e job.Event) error {
-	_, err := c.prepare(tellSQL).id(id).text(string(e.Kind)).int(int64(e.Token)).int(now).int(int64(e.Attempt)).idOrNull(e.Worker).
-		text(string(t)).text(e.Note).exec()
+	q := c.prepare(tellSQL)
+	if e.Kind == job.EventRefused {
+		q = c.prepare(refusedSQL)
+	}
+	q.id(id).text(string(e.Kind)).int(int64(e.Token)).int(now).int(int64(e.Attempt)).idOrNull(e.Worker).text(string(t)).text(e.Note)
+	if e.Kind == job.EventRefused {
+		q.int(job.MaxRefused)
+	}
+	_, err := q.exec()
 	return err
 }
 
