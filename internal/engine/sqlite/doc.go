@@ -10,6 +10,8 @@
 // for its next beat, and Force finds there what was asked to stop (cancel.go).
 // What neither an execution's row nor its attempts tell is kept in events
 // (events.go). What runs is found through the directory, too (overrun.go).
+// A job's update takes back what its schedule has staged (update.go), and what
+// an overlap policy or a catch-up leaves out goes straight into history (overlap.go).
 // Rows are written one by one with prepared statements, all of a call in one
 // transaction.
 //

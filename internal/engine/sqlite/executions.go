@@ -33,8 +33,12 @@ func readExecution(r *row) (job.Execution, error) {
 	e.Status, e.Token, e.CancelAt, e.Class = job.Status(r.int()), job.Token(r.int64()), r.at(), job.Class(r.text())
 	e.FinishedAt, e.Result = r.at(), r.bytes()
 	var err error
-	if e.Error, e.Response, err = engine.DecodeEnd(r.bytes()); err != nil {
+	ending := r.bytes()
+	if e.Error, e.Response, err = engine.DecodeEnd(ending); err != nil {
 		return e, err
+	}
+	if e.Status == job.Skipped {
+		e.Metadata = engine.DecodeMetadata(ending)
 	}
 	e.LeasedAt = r.at()
 	at := r.at()

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -11,30 +12,36 @@ import (
 
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
-		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at LIMIT ?`
-	moveSQL = "UPDATE jobs SET next_run_at = ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
+		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at`
+	moveSQL = "UPDATE jobs SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1 RETURNING fires_at"
 	oneFire = " ON CONFLICT (job, scheduled_at, nonce) DO NOTHING"
 )
 
-// Due lists jobs whose next instant is at or before until, the earliest first.
-func (s *Store) Due(ctx context.Context, until time.Time, limit int) ([]engine.Due, error) {
+// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first. Others are
+// passed over one by one: whoever has this store alone asks for all.
+func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
 	var out []engine.Due
 	err := s.look(ctx, "find what is due", func(c *conn) error {
-		return c.prepare(dueSQL).int(until.UnixMicro()).int(int64(limit)).each(func(r *row) error {
+		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
 			j, err := readDefinition(r)
-			if err != nil {
-				return err
+			if err != nil || len(ps) > 0 && !slices.Contains(ps, job.PartitionOf(j.ID)) {
+				return false, err
 			}
 			j.Target, err = engine.DecodeTarget(r.bytes())
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
-			return err
+			return len(out) >= limit, err
 		})
+		return err
 	})
 	return out, err
 }
 
-// Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
-func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
+// Fire moves each job's next instant by compare-and-set and stores the executions of those that moved. The fence lets
+// everything through: this process has the store alone.
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
 	if len(fs) == 0 {
 		return nil, nil
 	}
@@ -44,7 +51,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 		for i := range fs {
 			f := &fs[i]
 			var fires time.Time
-			moved, err := move.at(f.Next).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(func(r *row) error {
+			moved, err := move.at(f.Next).int(f.Runs).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).first(func(r *row) error {
 				fires = r.at()
 				return nil
 			})
@@ -54,13 +61,21 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 			if !moved {
 				continue
 			}
+			if err := h.record(f, fires); err != nil {
+				return err
+			}
+			busy, err := overlaps(c, f)
+			if err != nil {
+				return err
+			}
 			for n := range f.Executions {
 				e := &f.Executions[n]
-				stored, err := h.fire(into, f, e, fires)
+				stored, err := h.fire(into, f, e, fires, busy)
 				if err != nil {
 					return err
 				}
 				if stored {
+					busy = f.Overlap == job.OverlapSkip || f.Overlap == job.OverlapQueue
 					r := e.Ready()
 					r.Tenant, r.DueAt = f.Tenant, e.DueAt.UTC().Truncate(time.Microsecond)
 					out = append(out, r)
@@ -79,8 +94,11 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, erro
 }
 
 // fire stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
-// another holds its unique key it ends as SKIPPED.
-func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, fires time.Time) (stored bool, err error) {
+// an earlier fire is in its way, or another holds its unique key, it ends as SKIPPED.
+func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, fires time.Time, busy bool) (stored bool, err error) {
+	if busy {
+		return false, h.skip(into, f, e, fires, engine.Overlapped())
+	}
 	if e.UniqueKey == "" {
 		return into.insert(f.Tenant, f.Job, e, fires)
 	}
@@ -91,11 +109,5 @@ func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, fires 
 	if !taken {
 		return into.insert(f.Tenant, f.Job, e, fires)
 	}
-	keyless := *e
-	keyless.UniqueKey = ""
-	if stored, err = into.insert(f.Tenant, f.Job, &keyless, fires); err != nil || !stored {
-		return false, err
-	}
-	_, err = h.endAlone(f.Tenant, e.ID, job.Skipped, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))
-	return false, err
+	return false, h.skip(into, f, e, fires, engine.EncodeEnd(engine.HeldUnique(e.UniqueKey), nil))
 }

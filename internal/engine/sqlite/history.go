@@ -106,16 +106,20 @@ func (h *history) drop(q *stmt, status job.Status) error {
 		if counts := r.bool(); !counts {
 			return nil
 		}
-		ref := jobRef{tenant: tenant.ID(r.text()), job: r.id()}
-		if h.sums == nil {
-			h.sums = map[jobRef]*sums{}
-		}
-		if h.sums[ref] == nil {
-			h.sums[ref] = &sums{}
-		}
-		h.sums[ref].add(status, r.at(), time.UnixMicro(h.now).UTC())
+		h.of(jobRef{tenant: tenant.ID(r.text()), job: r.id()}).add(status, r.at(), time.UnixMicro(h.now).UTC())
 		return nil
 	})
+}
+
+// of is what a job's executions that moved sum up to so far.
+func (h *history) of(ref jobRef) *sums {
+	if h.sums == nil {
+		h.sums = map[jobRef]*sums{}
+	}
+	if h.sums[ref] == nil {
+		h.sums[ref] = &sums{}
+	}
+	return h.sums[ref]
 }
 
 // tally adds what was moved to the statistics; it comes last in its transaction.

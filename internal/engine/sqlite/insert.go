@@ -11,8 +11,8 @@ import (
 const (
 	insertJobSQL = `
 		INSERT INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, fires_at, created_at, updated_at, tags, spec, target,
-			payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			payload, runs, paused_until, pause_note)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, id) DO NOTHING`
 	insertLiveSQL = `
 		INSERT INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, tally, max_attempts, hold, retry_of, payload, timeout_ms,
@@ -59,7 +59,8 @@ func ownFires(c *engine.Creation) map[job.ID]time.Time {
 func insertJob(q *stmt, t tenant.ID, j *encoded) (bool, error) {
 	n, err := q.text(string(t)).id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
 		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
-		at(j.NextRunAt).at(j.fires).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).exec()
+		at(j.NextRunAt).at(j.fires).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).
+		int(j.Runs).at(j.PausedTill).textOrNull(j.PauseNote).exec()
 	return n > 0, err
 }
 
@@ -75,7 +76,7 @@ func inserting(c *conn, conflict string) inserter {
 // is a one-off, and reports whether the clause for conflicts let it in.
 func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution, fires time.Time) (bool, error) {
 	tally := int64(1)
-	if e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro() {
+	if own(e, fires) {
 		tally = 0
 	}
 	q := i.plain // as most are; what need not be bound is saved
@@ -90,6 +91,11 @@ func (i inserter) insert(t tenant.ID, of job.ID, e *job.Execution, fires time.Ti
 	}
 	n, err := q.exec()
 	return n > 0, err
+}
+
+// own reports whether an execution is the own fire, at an instant, of a one-off job.
+func own(e *job.Execution, fires time.Time) bool {
+	return e.Trigger == job.BySchedule && !fires.IsZero() && e.ScheduledAt.UnixMicro() == fires.UnixMicro()
 }
 
 func hold(e *job.Execution) int64 {

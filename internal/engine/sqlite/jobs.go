@@ -11,10 +11,10 @@ import (
 
 const (
 	// definitionColumns are what readDefinition reads.
-	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec"
+	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.runs, j.paused_until, j.pause_note, j.tags, j.spec"
 
-	// completed is what makes a one-off job COMPLETED, where it is ACTIVE.
-	completed = "(j.kind IN (1, 2) AND j.next_run_at IS NULL AND NOT EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tenant = j.tenant))"
+	// completed is what makes a job COMPLETED, where it is ACTIVE.
+	completed = "(j.next_run_at IS NULL AND NOT EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tenant = j.tenant))"
 
 	// jobColumns are what readJob reads.
 	jobColumns = definitionColumns + ", j.state = 1 AND " + completed + ", j.target, j.payload"
@@ -24,6 +24,7 @@ func readDefinition(r *row) (job.Job, error) {
 	j := job.Job{ID: r.id(), Tenant: tenant.ID(r.text())}
 	j.Key, j.Name, j.State, j.Schedule.Type, j.Priority = r.text(), r.text(), job.State(r.int()), job.ScheduleType(r.int()), r.int()
 	j.NextRunAt, j.CreatedAt, j.UpdatedAt, j.Revision = r.at(), r.at(), r.at(), r.int()
+	j.Runs, j.PausedTill, j.PauseNote = r.int64(), r.at(), r.text()
 	if err := r.texts(&j.Tags); err != nil {
 		return j, err
 	}

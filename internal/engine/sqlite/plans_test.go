@@ -13,6 +13,7 @@ import (
 func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
+		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
 		moveSQL, dueSQL, laneSQL, readySQL, aliveSQL, freeSQL, leaseSQL, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,

@@ -118,7 +118,7 @@ func TestStatsOfOneOffs(t *testing.T) {
 	}
 	b.run(by(job.ByHand), 4*time.Second, job.Succeeded) // before it fires
 	own := j.Fire(newID(), at, b.clock.Now())
-	rs, err := b.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: at, Executions: []job.Execution{own}}})
+	rs, err := b.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: at, Executions: []job.Execution{own}}}, engine.Fence{})
 	if err != nil || len(rs) != 1 {
 		t.Fatalf("fired %d, %v", len(rs), err)
 	}
@@ -145,7 +145,7 @@ func TestStatsOfMoreFires(t *testing.T) {
 		for range 3 { // also of a ONE_TIME job, should one ever be planned anew
 			f := engine.Firing{Tenant: tenant.Default, Job: j.ID, Revision: 1, Was: j.NextRunAt, Next: j.NextRunAt.Add(time.Minute)}
 			f.Executions = []job.Execution{j.Fire(newID(), f.Was, b.clock.Now())}
-			if rs, err := b.Fire(t.Context(), []engine.Firing{f}); err != nil || len(rs) != 1 {
+			if rs, err := b.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil || len(rs) != 1 {
 				t.Fatalf("fired %d, %v", len(rs), err)
 			}
 			j.NextRunAt = f.Next

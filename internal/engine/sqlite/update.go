@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	planSQL = "SELECT revision, next_run_at FROM jobs WHERE tenant = ? AND id = ? AND state <> 4"
+	// takeBackSQL drops what was staged and is not due: what never ran.
+	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND due_at > ? AND tries = 0 AND attempt = 0 RETURNING scheduled_at"
+	holdSQL     = "UPDATE live SET hold = ? WHERE " + ofSchedule + " AND lease <= 0"
+
+	updateJobSQL = `
+		UPDATE jobs SET name = ?, description = ?, state = ?, kind = ?, priority = ?, next_run_at = ?, updated_at = ?, tags = ?, spec = ?, target = ?,
+			payload = ?, paused_until = ?, pause_note = ?, runs = max(0, runs - ?), revision = revision + 1
+		WHERE tenant = ? AND id = ? AND state <> 4`
+	resumableSQL = "SELECT " + jobColumns + ` FROM jobs j INDEXED BY jobs_paused
+		WHERE j.paused_until IS NOT NULL AND j.paused_until <= ? AND j.state = 2 ORDER BY j.paused_until`
+)
+
+// UpdateJob stores a job's definition, state and pause anew, takes back what was staged, and holds or frees what waits.
+func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
+	if u.Job.State == job.Completed { // which follows, and is not stored
+		u.Job.State = job.Active
+	}
+	form := encoded{Job: &u.Job, spec: engine.EncodeSpec(u.Job), target: engine.EncodeTarget(u.Job.Target), tags: array(u.Job.Tags)}
+	var out job.Job
+	err := s.write(ctx, "update a job", func(c *conn, now int64) error {
+		p, err := readPlan(c, t, &u)
+		if err != nil {
+			return err
+		}
+		if err := p.takeBack(c, t, u.Job.ID, now); err != nil {
+			return err
+		}
+		q := c.prepare(holdSQL).bool(u.Job.State == job.Paused).id(u.Job.ID).text(string(t))
+		if _, err := q.exec(); err != nil {
+			return err
+		}
+		if u.Replan {
+			p.next = 0
+			if !u.Job.NextRunAt.IsZero() {
+				p.next = u.Job.NextRunAt.UnixMicro()
+			}
+		}
+		if err := updateJob(c, t, &form, &u, p); err != nil {
+			return err
+		}
+		out, err = findJob(c, t, engine.Ref{ID: u.Job.ID})
+		return err
+	})
+	if err != nil {
+		return job.Job{}, err
+	}
+	return out, nil
+}
+
+// plan is the next instant of a job, 0 for none, and how many were taken back.
+type plan struct{ next, back int64 }
+
+// readPlan finds what is planned of a job that is to be updated, under the revision it is to have.
+func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
+	revision := 0
+	found, err := c.prepare(planSQL).text(string(t)).id(u.Job.ID).first(func(r *row) error {
+		revision, p.next = r.int(), r.int64()
+		return nil
+	})
+	switch {
+	case err != nil:
+		return p, err
+	case !found:
+		return p, engine.ErrNotFound
+	case u.Revision != 0 && u.Revision != revision:
+		return p, engine.ErrConflict
+	}
+	return p, nil
+}
+
+// takeBack drops what was staged and is not due, and plans the first of it again. It has not run, so it is no run.
+func (p *plan) takeBack(c *conn, t tenant.ID, of job.ID, now int64) error {
+	return c.prepare(takeBackSQL).id(of).text(string(t)).int(now).each(func(r *row) error {
+		at := r.int64()
+		if p.next == 0 || at < p.next {
+			p.next = at
+		}
+		p.back++
+		return nil
+	})
+}
+
+func updateJob(c *conn, t tenant.ID, j *encoded, u *engine.Update, p plan) error {
+	_, err := c.prepare(updateJobSQL).text(j.Name).textOrNull(j.Description).int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).
+		intOrNull(p.next).at(u.AsOf).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).at(j.PausedTill).textOrNull(j.PauseNote).
+		int(p.back).text(string(t)).id(j.ID).exec()
+	return err
+}
+
+// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
+func (s *Store) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var out []job.Job
+	err := s.look(ctx, "find what is to be resumed", func(c *conn) error {
+		_, err := c.prepare(resumableSQL).int(s.now()).until(func(r *row) (bool, error) {
+			j, err := readJob(r)
+			out = append(out, j)
+			return len(out) >= limit, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
