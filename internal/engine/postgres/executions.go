@@ -58,6 +58,9 @@ func (s *stored) decode() (job.Execution, error) {
 	if s.e.Progress, err = engine.DecodeProgress(s.progress, s.progressAt); err != nil {
 		return s.e, err
 	}
+	if s.e.Status == job.Skipped {
+		s.e.Metadata = engine.DecodeMetadata(s.ending)
+	}
 	s.e.Error, s.e.Response, err = engine.DecodeEnd(s.ending)
 	return s.e, err
 }

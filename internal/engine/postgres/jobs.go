@@ -14,13 +14,14 @@ import (
 
 const (
 	// definitionColumns are what definition reads: all but the payload.
-	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target`
+	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target,
+		j.runs, j.paused_until, j.pause_note`
 
 	// waits finds out whether a job has an execution that has not finished, one
 	// probe of an index a job.
 	waits = ` LEFT JOIN LATERAL (SELECT true AS found FROM live v WHERE v.job = j.id AND v.tenant = j.tenant LIMIT 1) w ON true`
-	// completed is what makes a one-off job COMPLETED.
-	completed = `(j.kind IN (1, 2) AND j.next_run_at IS NULL AND w.found IS NULL)`
+	// completed is what makes an ACTIVE job COMPLETED.
+	completed = `(j.next_run_at IS NULL AND w.found IS NULL)`
 
 	// jobColumns are what scanJob reads, of a job with what waits joins.
 	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.payload`
@@ -38,6 +39,7 @@ func (d *definition) targets() []any {
 	return []any{
 		(*[16]byte)(&j.ID), (*string)(&j.Tenant), (*text)(&j.Key), &j.Name, num(&j.State), num(&j.Schedule.Type), &j.Priority,
 		at(&j.NextRunAt), at(&j.CreatedAt), at(&j.UpdatedAt), &j.Revision, &j.Tags, &d.spec, &d.target,
+		&j.Runs, at(&j.PausedTill), (*text)(&j.PauseNote),
 	}
 }
 

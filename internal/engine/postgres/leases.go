@@ -125,7 +125,7 @@ const (
 	leaseSQL       = leaseHead + leaseFrom + ` OFFSET 0) c, jobs j WHERE v.group_key = 0` + leaseTail
 	leaseFencedSQL = leaseHead + `, fence AS MATERIALIZED (
 			SELECT coalesce(array_agg(p.part), '{}') AS held FROM unnest($4::int2[], $5::int8[]) f(part, epoch)
-			CROSS JOIN LATERAL (SELECT part FROM partitions WHERE part = f.part AND owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
+			CROSS JOIN LATERAL (SELECT part FROM partitions WHERE duty = 1 AND part = f.part AND owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
 		)` + leaseFenced + ` OFFSET 0) c, jobs j WHERE (v.part = ANY (c.held) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseTail
 
 	leaseHead = `
@@ -152,6 +152,16 @@ const (
 		)
 		SELECT id, lease, job, name, tenant, trigger, attempt, max_attempts, scheduled_at, due_at, leased_at, started_at, target, payload FROM leased`
 )
+
+// fenceArgs are what a fence names, its partitions sorted, and whose it is.
+func fenceArgs(f engine.Fence) []any {
+	parts, epochs := smallints(len(f.Epochs)), bigints(len(f.Epochs))
+	for _, p := range slices.Sorted(maps.Keys(f.Epochs)) {
+		parts.int2(int(p))
+		epochs.int8(f.Epochs[p])
+	}
+	return []any{parts, epochs, [16]byte(f.Server)}
+}
 
 // Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.
 func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
@@ -181,12 +191,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 	}
 	sql, args := leaseSQL, []any{workers, ids, grants}
 	if len(f.Epochs) > 0 {
-		parts, epochs := smallints(len(f.Epochs)), bigints(len(f.Epochs))
-		for _, p := range slices.Sorted(maps.Keys(f.Epochs)) {
-			parts.int2(int(p))
-			epochs.int8(f.Epochs[p])
-		}
-		sql, args = leaseFencedSQL, append(args, parts, epochs, [16]byte(f.Server))
+		sql, args = leaseFencedSQL, append(args, fenceArgs(f)...)
 	}
 	var out []job.Attempt
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,13 +19,13 @@ var _ engine.Owners = (*Store)(nil)
 
 // A server that missed its time is deposed, by whoever sees it first, for good: its
 // row stays for an hour, so that it learns of it. The rows of partitions change
-// only when one moves or is wanted, and never while a lease that names them in its
-// fence has not committed.
+// only when one moves or is wanted, and never while a lease or a fire that names them
+// in its fence has not committed. There is one row a partition and duty; a server has one duty.
 const (
 	attendSQL = `
-		INSERT INTO servers AS s (id, host, hungry, started_at, expires_at) VALUES ($1, $2, $3, $4, now() + $5)
+		INSERT INTO servers AS s (id, duty, host, hungry, started_at, expires_at) VALUES ($1, $6, $2, $3, $4, now() + $5)
 		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
-		WHERE NOT s.deposed`
+		WHERE NOT s.deposed AND s.duty = EXCLUDED.duty`
 	// Of two that would depose each other, neither waits.
 	deposeServersSQL = `
 		UPDATE servers SET deposed = true
@@ -33,25 +34,26 @@ const (
 	freeSharesSQL   = `DELETE FROM limit_shares WHERE server = ANY (ARRAY(SELECT s.id FROM servers s WHERE ` + gone + `))`
 	dropServersSQL  = `DELETE FROM servers s WHERE ` + gone + ` AND s.expires_at < now() - interval '1 hour'`
 	gone            = `s.deposed AND NOT EXISTS (SELECT 1 FROM partitions p WHERE p.owner = s.id)`
-	aliveServersSQL = `SELECT id, host, hungry, started_at FROM servers WHERE NOT deposed AND expires_at > now() ORDER BY id`
-	partitionsSQL   = `SELECT part, owner, epoch, wanted FROM partitions ORDER BY part`
+	aliveServersSQL = `SELECT id, duty, host, hungry, started_at FROM servers WHERE duty = $1 AND NOT deposed AND expires_at > now() ORDER BY id`
+	partitionsSQL   = `SELECT part, owner, epoch, wanted FROM partitions WHERE duty = $1 ORDER BY part`
 
 	takeSQL = `
 		UPDATE partitions p SET owner = $1, epoch = p.epoch + 1, wanted = NULL
-		FROM unnest($2::int2[]) u(part)
-		WHERE p.part = ANY (ARRAY[u.part]) AND (p.owner IS NULL OR NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.owner AND ` + serves + `))
+		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($2::int2[]) u(part) OFFSET 0) u
+		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND (p.owner IS NULL OR NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.owner AND ` + serves + `))
 			AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $1 AND ` + serves + `)`
 	giveSQL = `
 		UPDATE partitions p SET owner = $2, epoch = p.epoch + 1, wanted = NULL
-		FROM unnest($3::int2[]) u(part)
-		WHERE p.part = ANY (ARRAY[u.part]) AND p.owner = $1 AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $2 AND ` + serves + `)`
+		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($3::int2[]) u(part) OFFSET 0) u
+		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner = $1 AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $2 AND s.duty = u.duty AND ` + serves + `)`
 	// The first who wants one is told, until it is served or gone.
 	wantSQL = `
 		UPDATE partitions p SET wanted = $1
-		FROM unnest($2::int2[]) u(part)
-		WHERE p.part = ANY (ARRAY[u.part]) AND p.owner <> $1 AND p.wanted IS DISTINCT FROM $1
+		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($2::int2[]) u(part) OFFSET 0) u
+		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner <> $1 AND p.wanted IS DISTINCT FROM $1
 			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND ` + serves + `)`
 	serves = `NOT s.deposed AND s.expires_at > now()`
+	dutyOf = `(SELECT duty FROM servers WHERE id = $1)`
 
 	retireSQL = `UPDATE servers SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed`
 )
@@ -65,19 +67,22 @@ func partitions(ps []job.Partition) *array {
 	return a
 }
 
-// Attend keeps a server alive for ttl, and says who else is and who owns what.
+// Attend keeps a server alive for ttl, and says who else has its duty and who owns what for it.
 func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration) (engine.Roster, error) {
+	if me.Duty != engine.Dispatching && me.Duty != engine.Scheduling {
+		return engine.Roster{}, fmt.Errorf("attend: the server's duty is %d; want %d (dispatching) or %d (scheduling)", me.Duty, engine.Dispatching, engine.Scheduling)
+	}
 	var out engine.Roster
 	err := s.write(ctx, "attend", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Hungry, me.StartedAt, ttl)
+			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Hungry, me.StartedAt, ttl, int16(me.Duty))
 			if err != nil {
 				return err
 			}
 			if done.RowsAffected() == 0 {
 				return engine.ErrSession
 			}
-			out, err = roster(ctx, tx, me.ID)
+			out, err = roster(ctx, tx, me)
 			return err
 		})
 	})
@@ -88,13 +93,13 @@ func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration)
 }
 
 // roster deposes those who missed their time, drops what they left, and reads who is there.
-func roster(ctx context.Context, tx pgx.Tx, me engine.ServerID) (out engine.Roster, err error) {
+func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster, err error) {
 	b := &pgx.Batch{}
-	b.Queue(deposeServersSQL, [16]byte(me))
+	b.Queue(deposeServersSQL, [16]byte(me.ID))
 	b.Queue(freeSharesSQL)
 	b.Queue(dropServersSQL)
-	b.Queue(aliveServersSQL)
-	b.Queue(partitionsSQL)
+	b.Queue(aliveServersSQL, int16(me.Duty))
+	b.Queue(partitionsSQL, int16(me.Duty))
 	r := tx.SendBatch(ctx, b)
 	defer r.Close()
 	for range 3 {
@@ -105,7 +110,7 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.ServerID) (out engine.Rost
 	alive := map[engine.ServerID]bool{}
 	rows, _ := r.Query()
 	out.Servers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (x engine.Server, err error) {
-		err = row.Scan((*[16]byte)(&x.ID), &x.Host, &x.Hungry, at(&x.StartedAt))
+		err = row.Scan((*[16]byte)(&x.ID), (*uint8)(&x.Duty), &x.Host, &x.Hungry, at(&x.StartedAt))
 		alive[x.ID] = true
 		return x, err
 	})

@@ -47,7 +47,7 @@ func TestAUniqueKeyTakenMeanwhile(t *testing.T) {
 			e := c.Executions[0]
 			c.Jobs[0].Schedule.Type, c.Jobs[0].NextRunAt, c.Executions = job.OneTime, now, nil
 			store(t, s, c)
-			rs := must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: e.Job, Revision: 1, Was: now, Executions: []job.Execution{e}}}))
+			rs := must[[]job.Ready](t)(s.Fire(t.Context(), []engine.Firing{{Tenant: tenant.Default, Job: e.Job, Revision: 1, Was: now, Executions: []job.Execution{e}}}, engine.Fence{}))
 			return e.ID, len(rs) == 0
 		},
 		"rerun": func(t *testing.T, key string) (job.ExecutionID, bool) {
@@ -107,7 +107,7 @@ func TestFiresThatShareAKey(t *testing.T) {
 	es := c.Executions
 	c.Executions = nil
 	store(t, s, c)
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fs)); len(rs) != 2 {
+	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fs, engine.Fence{})); len(rs) != 2 {
 		t.Errorf("%d were stored, want 2", len(rs))
 	}
 	skipped := 0
@@ -128,7 +128,7 @@ func TestFiresThatShareAKey(t *testing.T) {
 
 func attending(t *testing.T, s *Store, ttl time.Duration) engine.ServerID {
 	t.Helper()
-	x := engine.Server{ID: newID(), Host: "h", StartedAt: time.UnixMicro(1).UTC()}
+	x := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "h", StartedAt: time.UnixMicro(1).UTC()}
 	must[engine.Roster](t)(s.Attend(t.Context(), x, ttl))
 	return x.ID
 }
@@ -143,7 +143,7 @@ func TestATakeoverWaitsForLeases(t *testing.T) {
 	}
 	stuck := direct(t, s)
 	exec(t, stuck, "BEGIN")
-	exec(t, stuck, "SELECT 1 FROM partitions WHERE part = 7 FOR SHARE")
+	exec(t, stuck, "SELECT 1 FROM partitions WHERE duty = 1 AND part = 7 FOR SHARE")
 	if err := s.Retire(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestATakeoverWaitsForLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := direct(t, s)
-	if owner := one[[16]byte](t, c, "SELECT owner FROM partitions WHERE part = 7"); owner != next {
+	if owner := one[[16]byte](t, c, "SELECT owner FROM partitions WHERE duty = 1 AND part = 7"); owner != next {
 		t.Error("it was not taken")
 	}
 	if _, err := stuck.Exec(t.Context(), "SELECT 1"); err == nil {

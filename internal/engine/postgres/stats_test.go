@@ -51,7 +51,7 @@ func TestWhatIsTallied(t *testing.T) {
 	}
 	c.Executions = c.Executions[:2]
 	store(t, s, c)
-	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fires)); len(rs) != 2 {
+	if rs := must[[]job.Ready](t)(s.Fire(t.Context(), fires, engine.Fence{})); len(rs) != 2 {
 		t.Fatalf("%d fired", len(rs))
 	}
 	all := append(ids(c), fires[0].Executions[0].ID, fires[1].Executions[0].ID)

@@ -66,7 +66,8 @@ var (
 		field{"description", pgtype.TextOID}, field{"state", pgtype.Int2OID}, field{"kind", pgtype.Int2OID}, field{"part", pgtype.Int2OID},
 		field{"priority", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"revision", pgtype.Int4OID},
 		field{"next_run_at", pgtype.TimestamptzOID}, field{"created_at", pgtype.TimestamptzOID}, field{"updated_at", pgtype.TimestamptzOID},
-		field{"tags", pgtype.TextArrayOID}, field{"spec", pgtype.ByteaOID}, field{"target", pgtype.ByteaOID}, field{"payload", pgtype.ByteaOID})
+		field{"tags", pgtype.TextArrayOID}, field{"spec", pgtype.ByteaOID}, field{"target", pgtype.ByteaOID}, field{"payload", pgtype.ByteaOID},
+		field{"runs", pgtype.Int8OID}, field{"paused_until", pgtype.TimestamptzOID}, field{"pause_note", pgtype.TextOID})
 	liveTable = newTable("live",
 		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
 		field{"class", pgtype.TextOID}, field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
@@ -197,6 +198,9 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 	s.next().bytes(engine.EncodeSpec(*j))
 	s.next().bytes(engine.EncodeTarget(j.Target))
 	s.next().bytes(j.Payload)
+	s.next().int8(j.Runs)
+	s.next().time(j.PausedTill)
+	s.next().textOrNull(j.PauseNote)
 }
 
 func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {

@@ -3,7 +3,9 @@ ALTER TABLE jobs
 	ADD COLUMN runs bigint NOT NULL DEFAULT 0,
 	ADD COLUMN paused_until timestamptz, -- when a pause ends by itself
 	ADD COLUMN pause_note text;
-CREATE INDEX jobs_paused ON jobs (paused_until) WHERE paused_until IS NOT NULL;
+CREATE INDEX jobs_paused ON jobs (paused_until) WHERE paused_until IS NOT NULL AND state = 2;
+DROP INDEX jobs_due; -- a paused job keeps its next instant, and is in nobody's way
+CREATE INDEX jobs_due ON jobs (part, next_run_at) WHERE next_run_at IS NOT NULL AND state = 1;
 
 -- Named lists of what schedules leave out.
 CREATE TABLE calendars (
