@@ -53,13 +53,13 @@ func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engin
 	if err != nil {
 		return out, err
 	}
+	t := &timetable{s: s, j: j, ps: s.plans(p.Tenant)}
+	from, to = around(from, to, t.ps.at)
 	if page.Cursor != "" {
 		if from, _, err = engine.DecodeCursor(page.Cursor); err != nil {
 			return out, err
 		}
 	}
-	t := &timetable{s: s, j: j, ps: s.plans(p.Tenant)}
-	from, to = around(from, to, t.ps.at)
 	if err := t.read(ctx, from, to, page.Limit+1); err != nil {
 		return out, err
 	}

@@ -157,7 +157,11 @@ func firing(all []schedule.Instant, n int64) []schedule.Instant {
 }
 
 func shown(plan schedule.Plan, from time.Time, n int) (Preview, error) {
-	out := Preview{Warnings: plan.Lint(from)}
+	begins := from
+	if plan.Start.After(begins) {
+		begins = plan.Start
+	}
+	out := Preview{Warnings: plan.Lint(begins)}
 	if plan.Cron != nil {
 		out.Description = plan.Cron.Describe()
 	} else {
