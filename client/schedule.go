@@ -8,6 +8,15 @@ type PauseRequest struct {
 	Until  *time.Time `json:"until,omitempty" doc:"When it is resumed by itself; null: when someone does."`
 }
 
+// BackfillRequest is the body of a request to fire past instants of a job.
+type BackfillRequest struct {
+	From        time.Time `json:"from" doc:"The first instant that may be fired."`
+	To          time.Time `json:"to" doc:"Instants before this one, and not after now."`
+	RatePerS    *float64  `json:"rate_per_s,omitempty" doc:"As fast as it goes when omitted."`
+	OnlyMissing *bool     `json:"only_missing,omitempty" doc:"Only instants that have no execution, or a SKIPPED one; true when omitted."`
+	DryRun      bool      `json:"dry_run,omitempty" doc:"Only count."`
+}
+
 // PreviewRequest is the body of a request to preview a schedule.
 type PreviewRequest struct {
 	CronExpression *string    `json:"cron_expression,omitempty" doc:"The expression, or …"`

@@ -89,6 +89,11 @@ func (s *Server) table() []route {
 			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: s.triggerJob,
 		},
 		{
+			method: "POST", path: "/api/v1/jobs/{id}/backfill", needs: tenant.Write, group: "Jobs", summary: "Fire past instants of a job, in the background",
+			detail: "By its schedule as it is now; by default only what is missing. The answer names the operation; with dry_run it is 200 with the count only.",
+			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.backfillJob,
+		},
+		{
 			method: "GET", path: "/api/v1/jobs/{id}/next", needs: tenant.Read, group: "Jobs", summary: "The next instants of a job",
 			params: nextParams, status: 200, answer: of[client.Preview](), handle: s.nextOfJob,
 		},

@@ -101,6 +101,7 @@ type timetable struct {
 	records map[int64]job.Execution // by the microsecond they are scheduled at
 	long    []job.Execution         // records of several instants
 	end     time.Time               // what is read is all before it
+	always  bool                    // also what the schedule would have fired before the job was made
 }
 
 // read reads up to n planned instants in [from, to), and the records of that time.
@@ -151,7 +152,7 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 		return err
 	}
 	begin := from
-	if begin.Before(t.j.CreatedAt) {
+	if !t.always && begin.Before(t.j.CreatedAt) {
 		begin = t.j.CreatedAt
 	}
 	all, err := plan.Preview(begin.Add(-1), min(n, schedule.MaxPreview))
