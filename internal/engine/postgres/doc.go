@@ -14,8 +14,10 @@
 // written by the statement that makes it happen.
 //
 // A unique key is guarded by an index over live (unique.go). Servers that share
-// the database divide its partitions (owners.go); a lease that names a fence locks
-// their rows, and only then anything depends on them.
+// the database divide its partitions (owners.go); a lease or a fire that names a
+// fence locks their rows, and only then anything depends on them. A job's row is
+// locked before its executions: by a fire, which moves its next instant and judges
+// overlaps in the same statement, by an update (update.go) and by a deletion.
 //
 // There are two pools of connections: the hot one, for everything between
 // creating a job and finishing it, whose plans do not depend on statistics
