@@ -53,14 +53,22 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	return append(check(d), s.cfg.Schedules.Check(d.Schedule, s.now(), nil)...)
+	return append(check(d), s.expression(d.Schedule, s.now())...)
+}
+
+// expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
+func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
+	if len(x.Check()) > 0 {
+		return nil
+	}
+	return s.cfg.Schedules.Check(x, at, nil)
 }
 
 // check says everything that is wrong with a definition, also that its calendar does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
 	v := check(d)
 	if len(v) > 0 {
-		return append(v, s.cfg.Schedules.Check(d.Schedule, ps.at, nil)...), nil
+		return append(v, s.expression(d.Schedule, ps.at)...), nil
 	}
 	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
 	if errors.Is(err, engine.ErrNotFound) {
