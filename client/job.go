@@ -7,17 +7,17 @@ import (
 
 // Schedule says when a job fires.
 type Schedule struct {
-	Type           string     `json:"type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL" doc:"IMMEDIATE when omitted. CRON and INTERVAL are not available in this version."`
+	Type           string     `json:"type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL" doc:"IMMEDIATE when omitted."`
 	ScheduledTime  *time.Time `json:"scheduled_time,omitempty" doc:"ONE_TIME: the instant to fire at. A past one fires at once."`
-	CronExpression *string    `json:"cron_expression,omitempty"`
-	Timezone       *string    `json:"timezone,omitempty"`
-	Day            *string    `json:"day,omitempty"`
-	Every          *string    `json:"every,omitempty"`
-	JitterMS       *int64     `json:"jitter_ms,omitempty"`
-	StartAt        *time.Time `json:"start_at,omitempty"`
-	EndAt          *time.Time `json:"end_at,omitempty"`
-	MaxRuns        *int64     `json:"max_runs,omitempty"`
-	Calendar       *string    `json:"calendar,omitempty"`
+	CronExpression *string    `json:"cron_expression,omitempty" doc:"CRON: five fields, or six with seconds first, or a macro such as @daily."`
+	Timezone       *string    `json:"timezone,omitempty" doc:"The zone in which the expression is read, such as Europe/Berlin; UTC when omitted."`
+	Day            *string    `json:"day,omitempty" enum:"vixie,or,and" doc:"CRON: how the two day fields work together; vixie when omitted."`
+	Every          *string    `json:"every,omitempty" doc:"INTERVAL: a duration such as 90s or 1h30m, at least 1s. It fires first one such after start_at, or else after its creation."`
+	JitterMS       *int64     `json:"jitter_ms,omitempty" doc:"An execution is due up to so many milliseconds after its instant, always the same for one instant; 0 when omitted."`
+	StartAt        *time.Time `json:"start_at,omitempty" doc:"No instant before it."`
+	EndAt          *time.Time `json:"end_at,omitempty" doc:"No instant at or after it."`
+	MaxRuns        *int64     `json:"max_runs,omitempty" doc:"How often it fires at the most."`
+	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar: what it excludes is left out."`
 }
 
 // Expect says which answers of a callback are a success.
@@ -72,9 +72,9 @@ type JobRequest struct {
 	Owner       *string      `json:"owner,omitempty"`
 	Runbook     *string      `json:"runbook,omitempty"`
 
-	Overlap      *string  `json:"overlap,omitempty"`
-	CatchUp      *string  `json:"catch_up,omitempty"`
-	CatchUpLimit *int     `json:"catch_up_limit,omitempty"`
+	Overlap      *string  `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"What becomes of a scheduled fire while an earlier one has not finished: it runs beside it (allow, when omitted), is SKIPPED (skip), waits for its end (queue, one at a time), or has it cancelled (replace)."`
+	CatchUp      *string  `json:"catch_up,omitempty" enum:"none,latest,all" doc:"What becomes of instants that passed while nobody fired, or the job was paused: latest when omitted."`
+	CatchUpLimit *int     `json:"catch_up_limit,omitempty" doc:"How many of the latest missed instants catch_up all fires, 1 to 1000; 100 when omitted."`
 	Labels       []string `json:"labels,omitempty"`
 	Queue        *string  `json:"queue,omitempty"`
 
@@ -88,10 +88,19 @@ type JobRequest struct {
 
 // JobSchedule is a job's schedule as answered.
 type JobSchedule struct {
-	Type          string     `json:"type"`
-	ScheduledTime *time.Time `json:"scheduled_time,omitempty"`
-	NextRunAt     *time.Time `json:"next_run_at"`
-	LastRunAt     *time.Time `json:"last_run_at"`
+	Type           string     `json:"type"`
+	ScheduledTime  *time.Time `json:"scheduled_time,omitempty"`
+	CronExpression *string    `json:"cron_expression,omitempty"`
+	Timezone       *string    `json:"timezone,omitempty"`
+	Day            *string    `json:"day,omitempty"`
+	Every          *string    `json:"every,omitempty"`
+	JitterMS       *int64     `json:"jitter_ms,omitempty"`
+	StartAt        *time.Time `json:"start_at,omitempty"`
+	EndAt          *time.Time `json:"end_at,omitempty"`
+	MaxRuns        *int64     `json:"max_runs,omitempty"`
+	Calendar       *string    `json:"calendar,omitempty"`
+	NextRunAt      *time.Time `json:"next_run_at" doc:"null: no instant is planned, or the job is paused."`
+	LastRunAt      *time.Time `json:"last_run_at"`
 }
 
 // JobTarget is what a job runs, as answered.
@@ -158,6 +167,9 @@ type Job struct {
 	UniqueKey        *string    `json:"unique_key"`
 	ExpiresAfter     *string    `json:"expires_after"`
 	AutoRedriveAfter *string    `json:"auto_redrive_after"`
+
+	PauseReason *string    `json:"pause_reason,omitempty" doc:"Of a PAUSED job: why."`
+	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"Of a PAUSED job: when it is resumed by itself."`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`

@@ -223,7 +223,7 @@ func TestBatch(t *testing.T) {
 	if len(p.Errors) != 1 || p.Errors[0].Field != "[1].name" {
 		t.Errorf("got %+v", p)
 	}
-	p = want[client.Problem](f, 422, "POST", "/api/v1/jobs:batch", `[{"name": "n", "overlap": "skip", "execution": {"target": "nope"}}]`)
+	p = want[client.Problem](f, 422, "POST", "/api/v1/jobs:batch", `[{"name": "n", "overlap": "pile", "execution": {"target": "nope"}}]`)
 	if len(p.Errors) != 2 || p.Errors[0].Field != "[0].overlap" || p.Errors[1].Field != "[0].execution.target" {
 		t.Errorf("got %+v", p)
 	}

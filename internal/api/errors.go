@@ -44,7 +44,7 @@ var table = []struct {
 	{access.ErrNoTenant, 404, "not_found", "X-Tenant-ID names a tenant that does not exist."},
 	{service.ErrForbidden, 403, "forbidden", ""},
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
-	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation or tenant."},
+	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar or tenant."},
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
@@ -60,6 +60,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var invalid job.Invalids
 	var taken *service.KeyTaken
 	var notDone *service.NotDone
+	var revised *service.Revised
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
@@ -76,6 +77,9 @@ func problem(err error) (p client.Problem, ours bool) {
 			client.FieldProblem{Field: "key", Value: taken.Key, Want: "a key that no other job has"}), false
 	case errors.As(err, &notDone):
 		return made(409, "cannot_"+notDone.What, notDone.Why), false
+	case errors.As(err, &revised):
+		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),
+			client.FieldProblem{Field: "If-Match", Value: fmt.Sprint(revised.Want), Want: fmt.Sprint(revised.Is)}), false
 	case errors.Is(err, engine.ErrCursor):
 		return made(400, "invalid_parameter", "The cursor is not one that this list gave.",
 			client.FieldProblem{Field: "cursor", Want: "next_cursor of an earlier page, or nothing for the first"}), false

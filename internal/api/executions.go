@@ -182,7 +182,7 @@ func (s *Server) cancelExecution(w http.ResponseWriter, r *http.Request, p tenan
 		return err
 	}
 	if !job.ValidNote(req.Reason) {
-		return job.Invalids{{Field: "reason", Value: job.Show(req.Reason), Want: "at most 1000 characters, without control characters other than tabs and line breaks"}}
+		return job.Invalids{{Field: "reason", Value: job.Show(req.Reason), Want: job.WantNote}}
 	}
 	e, err := s.service.Cancel(r.Context(), p, id, req.Reason) // a second cancel is answered like the first, with or without a key
 	if err != nil {

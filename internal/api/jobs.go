@@ -33,7 +33,7 @@ func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	}
 	d, err := definition(req)
 	if err != nil {
-		return both(err, service.Check(d))
+		return both(err, s.service.Check(d))
 	}
 	made, replay, err := s.service.CreateJob(r.Context(), p, d, service.Once[[]service.NewJob]{
 		Key: o.key, Hash: o.hash, Encode: func(n []service.NewJob) []byte { return encoded(wireNewJob(n[0])) },
@@ -105,7 +105,7 @@ func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	for i, req := range reqs {
 		if defs[i], err = definition(req); err != nil {
 			var v job.Invalids
-			errors.As(both(err, service.Check(defs[i])), &v)
+			errors.As(both(err, s.service.Check(defs[i])), &v)
 			return v.Under(fmt.Sprintf("[%d].", i))
 		}
 	}

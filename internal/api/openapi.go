@@ -101,7 +101,7 @@ func operationID(rt route) string {
 		switch part {
 		case "{id}":
 			part = "byID"
-		case "{queue}":
+		case "{queue}", "{name}":
 			part = "byName"
 		}
 		id += strings.ToUpper(part[:1]) + part[1:]

@@ -40,7 +40,7 @@ func (s *Server) table() []route {
 	rs := []route{
 		{
 			method: "POST", path: "/api/v1/jobs", needs: tenant.Write, group: "Jobs", summary: "Create a job",
-			detail: "An IMMEDIATE job runs at once; a ONE_TIME job at its scheduled_time. The answer comes when the job is durable. Send X-Idempotency-Key to make the request safe to repeat for 24 hours. Where an execution with the same unique_key has not finished, the answer is its job, with the header Carillon-Deduplicated: true.",
+			detail: "An IMMEDIATE job runs at once, a ONE_TIME job at its scheduled_time, CRON and INTERVAL jobs again and again. The answer comes when the job is durable. Send X-Idempotency-Key to make the request safe to repeat for 24 hours. Where an execution with the same unique_key has not finished, the answer is its job, with the header Carillon-Deduplicated: true.",
 			body:   of[client.JobRequest](), sample: jobSample, status: 201, answer: of[client.Job](), handle: s.createJob,
 		},
 		{
@@ -57,13 +57,50 @@ func (s *Server) table() []route {
 			detail: "By its id, or by its key as key:…", status: 200, answer: of[client.Job](), handle: s.getJob,
 		},
 		{
+			method: "PATCH", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Change a job",
+			detail: "What the body leaves out stays; null is the default again. Payload, headers and lists are replaced whole; the key cannot change. With If-Match: revision it is 412 where someone else changed the job meanwhile. What was staged and has not begun follows the change; another schedule is planned anew from now.",
+			body:   of[client.JobRequest](), sample: `{"schedule": {"cron_expression": "30 4 * * *"}, "priority": 3}`, status: 200, answer: of[client.Job](), handle: s.patchJob,
+		},
+		{
 			method: "DELETE", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Delete a job",
 			detail: "Cancels its executions that wait and leaves those that run. Its history stays.", status: 200, answer: of[client.Job](), handle: s.deleteJob,
+		},
+		{
+			method: "PATCH", path: "/api/v1/jobs/{id}/pause", needs: tenant.Write, group: "Jobs", summary: "Pause a job",
+			detail: "It does not fire, and what waits of its schedule is held; what runs goes on. The body may be left out. Pausing it again changes reason and until.",
+			body:   of[client.PauseRequest](), sample: `{"reason": "maintenance", "until": "2030-01-01T06:00:00Z"}`, status: 200, answer: of[client.Job](), handle: s.pauseJob,
+		},
+		{
+			method: "PATCH", path: "/api/v1/jobs/{id}/resume", needs: tenant.Write, group: "Jobs", summary: "Resume a paused job",
+			detail: "What it missed is judged by catch_up.", status: 200, answer: of[client.Job](), handle: s.resumeJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{id}/pause", needs: tenant.Write, group: "Jobs", summary: "Pause a job",
+			detail: "It does not fire, and what waits of its schedule is held; what runs goes on. The body may be left out. Pausing it again changes reason and until.",
+			body:   of[client.PauseRequest](), sample: `{"reason": "maintenance", "until": "2030-01-01T06:00:00Z"}`, status: 200, answer: of[client.Job](), handle: s.pauseJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{id}/resume", needs: tenant.Write, group: "Jobs", summary: "Resume a paused job",
+			detail: "What it missed is judged by catch_up.", status: 200, answer: of[client.Job](), handle: s.resumeJob,
 		},
 		{
 			method: "POST", path: "/api/v1/jobs/{id}/trigger", needs: tenant.Write, group: "Jobs", summary: "Run a job now",
 			detail: "Ranked two priorities higher than the job. Works on finished one-off jobs, too. The body may be left out.",
 			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: s.triggerJob,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{id}/backfill", needs: tenant.Write, group: "Jobs", summary: "Fire past instants of a job, in the background",
+			detail: "By its schedule as it is now; by default only what is missing. The answer names the operation; with dry_run it is 200 with the count only.",
+			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.backfillJob,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/next", needs: tenant.Read, group: "Jobs", summary: "The next instants of a job",
+			params: nextParams, status: 200, answer: of[client.Preview](), handle: s.nextOfJob,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/occurrences", needs: tenant.Read, group: "Jobs", summary: "Did it run? Every instant of a job's schedule and what became of it",
+			detail: "The first one first. Instants of an earlier schedule are there as far as they left a record.",
+			params: occurrenceParams, status: 200, answer: of[client.Occurrences](), handle: s.listOccurrences,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs/{id}/executions", needs: tenant.Read, group: "Executions", summary: "List a job's executions, the latest scheduled time first",
@@ -125,6 +162,31 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/operations/{id}/cancel", needs: tenant.Write, group: "Operations", summary: "Cancel an operation",
 			detail: "It does no more; what it has done stays. One that has finished answers 409.", status: 202, answer: of[client.Operation](), handle: s.cancelOperation,
+		},
+		{
+			method: "POST", path: "/api/v1/schedules/preview", needs: tenant.Read, group: "Schedules", summary: "What a schedule does, in words and instants",
+			body: of[client.PreviewRequest](), sample: `{"cron_expression": "30 2 * * *", "timezone": "Europe/Berlin", "n": 5}`, status: 200, answer: of[client.Preview](), handle: s.previewSchedule,
+		},
+		{
+			method: "GET", path: "/api/v1/forecast", needs: tenant.Read, group: "Schedules", summary: "How many executions schedules will make, minute by minute",
+			params: forecastParams, status: 200, answer: of[client.Forecast](), handle: s.forecast,
+		},
+		{
+			method: "GET", path: "/api/v1/calendars", needs: tenant.Read, group: "Schedules", summary: "List calendars",
+			status: 200, answer: of[client.Calendars](), handle: s.listCalendars,
+		},
+		{
+			method: "GET", path: "/api/v1/calendars/{name}", needs: tenant.Read, group: "Schedules", summary: "Read a calendar",
+			status: 200, answer: of[client.Calendar](), handle: s.getCalendar,
+		},
+		{
+			method: "PUT", path: "/api/v1/calendars/{name}", needs: tenant.Write, group: "Schedules", summary: "Keep a calendar of what schedules leave out",
+			detail: "In place of any of its name; jobs that use it are planned anew.",
+			body:   of[client.CalendarRequest](), sample: `{"dates": ["2026-12-28"], "yearly": ["12-25", "12-26"], "weekdays": ["SAT", "SUN"], "timezone": "Europe/Berlin"}`, status: 200, answer: of[client.Calendar](), handle: s.putCalendar,
+		},
+		{
+			method: "DELETE", path: "/api/v1/calendars/{name}", needs: tenant.Write, group: "Schedules", summary: "Delete a calendar",
+			detail: "409 while a job uses it.", status: 200, answer: of[client.Calendar](), handle: s.deleteCalendar,
 		},
 		{
 			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -16,7 +16,6 @@ import (
 // fields is for Definition.Check to say; here only what has no place in a Definition is refused.
 func definition(r client.JobRequest) (job.Definition, error) {
 	var v job.Invalids
-	unavailable(r, &v)
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
 		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy),
@@ -29,21 +28,10 @@ func definition(r client.JobRequest) (job.Definition, error) {
 	if p := r.Execution.Payload; len(p) > 0 && string(p) != "null" {
 		d.Payload = p
 	}
-	if s := r.Schedule; s != nil {
-		if s.Type != "" {
-			t, ok := oneOf(s.Type, job.ScheduleTypes())
-			if !ok {
-				v.Add("schedule.type", s.Type, "one of "+list(job.ScheduleTypes()))
-			}
-			d.Schedule.Type = t
-		}
-		if s.ScheduledTime != nil {
-			d.Schedule.At = *s.ScheduledTime
-			if s.ScheduledTime.IsZero() {
-				d.Schedule.At = s.ScheduledTime.Add(1) // the year 1 is written, not omitted
-			}
-		}
+	if r.Schedule != nil {
+		d.Schedule = scheduleOf(*r.Schedule, &v)
 	}
+	policies(r, &d, &v)
 	return d, v.Err()
 }
 
@@ -87,42 +75,11 @@ func retry(r *client.RetryPolicy) job.RetryPolicy {
 	return p
 }
 
-// unavailable refuses what the contract knows and this version does not do, unless it asks for what happens anyway.
-func unavailable(r client.JobRequest, v *job.Invalids) {
-	no := func(given bool, field string, value any, neutral string) {
-		if given {
-			v.Add(field, value, neutral+": anything else is not available in this version")
-		}
-	}
-	text := func(field string, p *string, neutral string) {
-		no(p != nil && !strings.EqualFold(*p, neutral), field, deref(p, ""), fmt.Sprintf("%q or nothing", neutral))
-	}
-	absent := func(field string, p *string) { no(p != nil, field, deref(p, ""), "null") }
-	number := func(field string, p *int64) { no(p != nil, field, deref(p, 0), "null") }
-	text("overlap", r.Overlap, "allow")
-	text("catch_up", r.CatchUp, "latest")
-	no(r.CatchUpLimit != nil && *r.CatchUpLimit != 100, "catch_up_limit", deref(r.CatchUpLimit, 0), "100 or nothing")
-	if s := r.Schedule; s != nil {
-		if t, ok := oneOf(s.Type, job.ScheduleTypes()); ok && !t.OneOff() {
-			return // the type is refused as a whole
-		}
-		absent("schedule.cron_expression", s.CronExpression)
-		absent("schedule.every", s.Every)
-		text("schedule.timezone", s.Timezone, "UTC")
-		text("schedule.day", s.Day, "vixie")
-		no(s.JitterMS != nil && *s.JitterMS != 0, "schedule.jitter_ms", deref(s.JitterMS, 0), "0 or nothing")
-		no(s.StartAt != nil, "schedule.start_at", "", "null")
-		no(s.EndAt != nil, "schedule.end_at", "", "null")
-		number("schedule.max_runs", s.MaxRuns)
-		absent("schedule.calendar", s.Calendar)
-	}
-}
-
 // wireJob is a job as answered.
 func wireJob(j job.Job, stats job.Stats) client.Job {
 	out := client.Job{
 		JobID: j.ID.String(), Key: optional(j.Key), Name: j.Name, Description: j.Description, Status: j.State.String(),
-		Schedule: client.JobSchedule{Type: j.Schedule.Type.String(), ScheduledTime: instant(j.Schedule.At), NextRunAt: instant(j.NextRunAt), LastRunAt: instant(stats.LastRunAt)},
+		Schedule: wireSchedule(j, stats),
 		Execution: client.JobTarget{
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
@@ -137,12 +94,16 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 		Stats: client.Stats{
 			TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
 		},
-		Overlap: "allow", CatchUp: "latest", CatchUpLimit: 100, Labels: j.Labels, Queue: j.Queue,
+		Overlap: string(cmp.Or(j.Overlap, job.OverlapAllow)), CatchUp: string(cmp.Or(j.CatchUp, job.CatchUpLatest)),
+		CatchUpLimit: cmp.Or(j.CatchUpLimit, job.DefaultCatchUpLimit), Labels: j.Labels, Queue: j.Queue,
 		MaxConcurrent: atOnce(j.MaxConcurrent), ConcurrencyKey: optional(j.ConcurrencyKey), RateLimit: wireRate(j.Rate), UniqueKey: optional(j.UniqueKey),
 		ExpiresAfter: wireSpan(j.ExpiresAfter), AutoRedriveAfter: wireSpan(j.AutoRedriveAfter),
 		CreatedAt: j.CreatedAt, UpdatedAt: j.UpdatedAt, Revision: j.Revision,
 	}
 	out.Tags, out.Labels = list0(out.Tags), list0(out.Labels)
+	if j.State == job.Paused {
+		out.PauseReason, out.PausedUntil = optional(j.PauseNote), instant(j.PausedTill)
+	}
 	if len(j.Target.ExpectStatus) > 0 || j.Target.ExpectBody != "" {
 		out.Execution.Expect = &client.Expect{Status: j.Target.ExpectStatus, BodyContains: optional(j.Target.ExpectBody)}
 	}
@@ -190,6 +151,7 @@ func wireExecution(e job.Execution) client.Execution {
 		AttemptNumber: e.Attempt, MaxAttempts: e.MaxAttempts, LostAttempts: e.Lost, Metadata: map[string]string{}, Priority: e.Priority,
 		IdempotencyKey: e.IdempotencyKey(), Result: json.RawMessage(e.Result), Error: wireError(e.Error),
 	}
+	maps.Copy(out.Metadata, e.Metadata)
 	if !e.StartedAt.IsZero() && !e.FinishedAt.IsZero() {
 		out.DurationMS = new(e.Duration().Milliseconds())
 	}

@@ -15,12 +15,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	_ "time/tzdata" // for hosts without zone data
 
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -168,22 +170,31 @@ func (r *running) start(ctx context.Context) error {
 	r.disp.Store(disp)
 	door := api.NewDoor(disp, clk)
 	hint := r.hints(store, disp)
-	svc := service.New(store, clk, service.Config{LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh})
+	schedules := schedule.NewCache(time.LoadLocation)
+	replan := make(chan struct{}, 1)
+	svc := service.New(store, clk, service.Config{
+		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules,
+		Replan: func() { wake(replan); disp.Wake() },
+	})
 	key, err := r.serve(ctx, ln, store, svc, disp, clk)
 	if err != nil {
 		return err
 	}
 	if r.has("scheduler") {
-		s := scheduler.New(store, clk, scheduler.Config{LookAhead: c.LookAhead, Hint: hint})
+		s := scheduler.New(store, clk, scheduler.Config{
+			LookAhead: c.LookAhead, Schedules: schedules, Owner: r.schedules(store, replan), Hint: hint, Nudge: door.Nudge, Log: r.log,
+		})
+		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
 		canceller := &upkeep.Canceller{Store: store, Grace: cancelGrace, Log: r.log}
 		watchdog := &upkeep.Watchdog{Store: store, Clock: clk, Hint: hint, Log: r.log}
 		expirer := &upkeep.Expirer{Store: store, Log: r.log}
 		redriver := &upkeep.Redriver{Store: store, Redrive: svc.AutoRedrive, Log: r.log}
+		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
 		for name, tick := range map[string]loop.Tick{
-			"scheduler": s.Tick, "reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "tidier": tidier.Tick,
+			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
@@ -213,11 +224,25 @@ func (r *running) owner(store engine.Store) dispatch.Owner {
 	if !ok || !r.dispatches() {
 		return nil
 	}
-	k := ownership.New(shared, r.log, ownership.Config{Host: hostname(), TTL: r.Config.OwnershipTTL, Change: func() {
+	return r.keep(shared, engine.Dispatching, func() {
 		if d := r.disp.Load(); d != nil {
 			d.Wake()
 		}
-	}})
+	})
+}
+
+// schedules divides the schedules with the other servers, where there may be any; nil: it owns them all.
+func (r *running) schedules(store engine.Store, replan chan struct{}) func() engine.Holding {
+	shared, ok := store.(engine.Owners)
+	if !ok {
+		return nil
+	}
+	return r.keep(shared, engine.Scheduling, func() { wake(replan) }).Holding
+}
+
+// keep begins to own partitions for a duty.
+func (r *running) keep(shared engine.Owners, duty engine.Duty, change func()) *ownership.Keeper {
+	k := ownership.New(shared, r.log, ownership.Config{Duty: duty, Host: hostname(), TTL: r.Config.OwnershipTTL, Change: change})
 	r.background("ownership", func(ctx context.Context) {
 		loop.Run(ctx, r.log, "ownership", nil, k.Tick)
 		last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -227,6 +252,14 @@ func (r *running) owner(store engine.Store) dispatch.Owner {
 		}
 	})
 	return k
+}
+
+// wake says through a channel of one that there is something to do. It never blocks.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // operate does the work of operations until ctx ends, and gives back what is not done.

@@ -3,10 +3,11 @@
 // A Keeper attends: each second it says that its server lives, reads who else
 // does and who owns what, takes what nobody owns, and hands on what others
 // should have. Servers at which workers wait share the partitions evenly; one
-// at which none does owns nothing while another has some. What the dispatcher
-// learns from it, Holding, saves servers from picking the same executions and
-// lets one of them count each limit; no row depends on it but by the fence that
-// goes with a lease.
+// at which none does owns nothing while another has some. Schedulers have a
+// keeper of their own, whose duty is another: workers play no part in it, and
+// all share evenly. What the dispatcher learns from it, Holding, saves servers
+// from picking the same executions and lets one of them count each limit; no
+// row depends on it but by the fence that goes with a lease or a firing.
 //
 // The package decides who should own what (Plan, a pure function) and never
 // what may be leased: the store's epochs do.
@@ -29,6 +30,7 @@ import (
 
 // Config is what a keeper may be told.
 type Config struct {
+	Duty   engine.Duty // what the partitions are owned for; Dispatching where zero
 	Host   string
 	TTL    time.Duration // how long a server that does not attend is still counted in
 	Change func()        // told that what the server owns has changed
@@ -38,6 +40,9 @@ const (
 	attendEvery = time.Second
 	stayHungry  = 30 * time.Second // a server counts as one with waiting workers for so long after the last one waited
 )
+
+// duties are what partitions are owned for, in words.
+var duties = map[engine.Duty]string{engine.Dispatching: "dispatching", engine.Scheduling: "scheduling"}
 
 // Keeper keeps what a server owns.
 type Keeper struct {
@@ -57,6 +62,9 @@ type Keeper struct {
 
 // New makes a keeper for a new server.
 func New(store engine.Owners, log *slog.Logger, cfg Config) *Keeper {
+	if cfg.Duty == 0 {
+		cfg.Duty = engine.Dispatching
+	}
 	if cfg.TTL == 0 {
 		cfg.TTL = 5 * time.Second
 	}
@@ -129,7 +137,7 @@ func (k *Keeper) Borrow(ctx context.Context, bs []engine.Share) ([]int, error) {
 func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	k.mu.Lock()
-	s := engine.Server{ID: k.id, Host: k.cfg.Host, StartedAt: k.started, Hungry: time.Since(k.fed) < stayHungry && !k.fed.IsZero()}
+	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Hungry: time.Since(k.fed) < stayHungry && !k.fed.IsZero()}
 	wants, unfit := k.wants, k.unfit
 	k.wants = nil
 	k.mu.Unlock()
@@ -189,7 +197,7 @@ func (k *Keeper) learn(r engine.Roster, began time.Time) {
 	n := len(epochs)
 	k.mu.Unlock()
 	if changed {
-		k.log.Info("partitions", "owned", n, "servers", len(r.Servers))
+		k.log.Info("partitions", "for", duties[k.cfg.Duty], "owned", n, "servers", len(r.Servers))
 		k.cfg.Change()
 	}
 }

@@ -1,11 +1,13 @@
 // Package scheduler turns due instants into executions.
 //
-// A pass asks the store which jobs fire within the look-ahead, makes their
-// executions and moves their next instants, both in one transaction of the
-// store in which each job's instant moves by compare-and-set. So any number of
-// schedulers may run over one store: an instant fires once, whoever comes
-// first. Rows are staged early and never run early: a lease takes only what
-// the store's clock calls due.
+// A pass asks the store which jobs of the partitions that are its own fire
+// within the look-ahead, decides what each of them owes, makes the executions
+// and moves the next instants, both in one transaction of the store in which
+// each job's instant moves by compare-and-set. So any number of schedulers may
+// run over one store: an instant fires once, whoever comes first. Rows are
+// staged early and never run early: a lease takes only what the store's clock
+// calls due. What an overlap policy judges is not staged: it is fired when its
+// instant has come, by the same clock.
 //
 // The scheduler holds no schedule in memory and never decides whether a fire
 // counts: the store's condition does.
@@ -13,7 +15,11 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,54 +27,111 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// Config is what a scheduler may be told.
-type Config struct {
-	LookAhead time.Duration     // how early executions are staged
-	Hint      func([]job.Ready) // told of executions that may be leased
+// Store is the part of a store that the scheduler asks.
+type Store interface {
+	engine.Firings
+	Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error)
+	FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error)
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 }
 
-// Scheduler fires due jobs.
+// Config is what a scheduler may be told.
+type Config struct {
+	LookAhead time.Duration         // how early executions are staged
+	Schedules *schedule.Cache       // compiles schedules; shared with others
+	Owner     func() engine.Holding // the partitions that are its own; nil: all
+	Hint      func([]job.Ready)     // told of executions that may be leased
+	Nudge     func()                // told that there are orders for workers; may be nil
+	Log       *slog.Logger
+}
+
+// Scheduler fires due jobs. One goroutine owns it.
 type Scheduler struct {
-	store engine.Firings
+	store Store
 	clock clock.Clock // the store's
 	cfg   Config
+	stuck map[job.ID]stuck // jobs whose schedule cannot be worked out
+}
+
+// stuck says until when a job is passed over, unless it is changed.
+type stuck struct {
+	until    time.Time
+	revision int
 }
 
 // New makes a scheduler over a store whose clock is given.
-func New(store engine.Firings, clk clock.Clock, cfg Config) *Scheduler {
-	return &Scheduler{store: store, clock: clk, cfg: cfg}
+func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
+	if cfg.Schedules == nil {
+		cfg.Schedules = schedule.NewCache(time.LoadLocation)
+	}
+	if cfg.Hint == nil {
+		cfg.Hint = func([]job.Ready) {}
+	}
+	if cfg.Nudge == nil {
+		cfg.Nudge = func() {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}}
 }
 
 const (
 	batch = 1000
 	// Within the look-ahead of what was created meanwhile there is always another pass.
-	between = time.Second
+	between  = time.Second
+	afterRun = 20 * time.Millisecond // after a full batch of which nothing could be fired
+	maxStuck = 10_000
+	stuckFor = 10 * time.Second
 )
+
+// pass is one pass: the instant it is of, and what it has read.
+type pass struct {
+	*Scheduler
+	now       time.Time
+	calendars map[calendarKey]read
+	wait      time.Duration // until something is due that is not to be fired early
+}
+
+type calendarKey struct {
+	tenant tenant.ID
+	name   string
+}
+
+type read struct {
+	calendar *schedule.Calendar
+	err      error
+}
 
 // Tick fires one batch of what is due within the look-ahead.
 func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
-	now := s.clock.Now()
-	due, err := s.store.Due(ctx, now.Add(s.cfg.LookAhead), batch)
+	var ps []job.Partition
+	var fence engine.Fence
+	if s.cfg.Owner != nil {
+		fence = s.cfg.Owner().Fence
+		if ps = slices.Sorted(maps.Keys(fence.Epochs)); len(ps) == 0 {
+			return between, nil
+		}
+	}
+	p := &pass{Scheduler: s, now: s.clock.Now(), calendars: map[calendarKey]read{}, wait: between}
+	limit := batch + len(s.stuck) // so that those never hide the others
+	due, err := s.store.Due(ctx, ps, p.now.Add(max(s.cfg.LookAhead, between)), limit)
 	if err != nil {
 		return 0, fmt.Errorf("find due jobs: %w", err)
 	}
-	if len(due) == 0 {
-		return between, nil
+	fs, err := p.firings(ctx, due)
+	if err != nil {
+		return 0, err
 	}
-	fs := make([]engine.Firing, len(due))
-	for i, d := range due {
-		at := d.Job.NextRunAt
-		next, _ := schedule.Next(d.Job.Schedule, at)
-		fs[i] = engine.Firing{
-			Tenant: d.Job.Tenant, Job: d.Job.ID, Revision: d.Revision, Was: at, Next: next,
-			Executions: []job.Execution{d.Job.Fire(job.ExecutionID(uuid.Must(uuid.NewV7())), at, now)},
-		}
+	if len(fs) == 0 {
+		return p.wait, nil
 	}
-	ready, err := s.store.Fire(ctx, fs)
+	ready, err := s.store.Fire(ctx, fs, fence)
 	if err == nil {
 		err = failpoint.Hit("sched.afterCommitBeforeNotify")
 	}
@@ -76,8 +139,184 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("fire %d jobs: %w", len(fs), err)
 	}
 	s.cfg.Hint(ready)
-	if len(due) == batch {
-		return 0, nil
+	switch {
+	case len(due) < limit:
+		return p.wait, nil
+	case len(ready) == 0:
+		return afterRun, nil // it may be that these are another's by now
 	}
-	return between, nil
+	return 0, nil
 }
+
+// firings are what the jobs that are due come to.
+func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, error) {
+	fs := make([]engine.Firing, 0, len(due))
+	still := map[job.ID]stuck{}
+	for _, d := range due {
+		if x, ok := p.stuck[d.Job.ID]; ok && p.now.Before(x.until) && x.revision == d.Revision {
+			still[d.Job.ID] = x
+			continue
+		}
+		f, ok, err := p.firing(ctx, d)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, engine.ErrUnavailable):
+			return nil, err
+		case err != nil:
+			p.cfg.Log.Error("the schedule of a job cannot be worked out; it is tried again in a while, the others go on", "job", d.Job.ID, "tenant", d.Job.Tenant, "error", err)
+			if len(still) < maxStuck {
+				still[d.Job.ID] = stuck{p.now.Add(stuckFor), d.Revision}
+			}
+		case ok:
+			fs = append(fs, f)
+		}
+	}
+	p.stuck = still
+	return fs, nil
+}
+
+// firing is what one job comes to; not ok: nothing yet.
+func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bool, err error) {
+	j, at := d.Job, d.Job.NextRunAt
+	f = engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: d.Revision, Was: at, Overlap: j.Overlap}
+	if f.Overlap == "" {
+		f.Overlap = job.OverlapAllow
+	}
+	until := p.now // what else is live is judged when it is due, not when it is staged
+	if early(j) {
+		until = p.now.Add(p.cfg.LookAhead)
+	}
+	if at.After(until) {
+		p.wait = max(0, min(p.wait, at.Sub(until)))
+		return f, false, nil
+	}
+	if j.Schedule.Type.OneOff() {
+		f.Executions = []job.Execution{p.execution(j, at, job.BySchedule)}
+		return f, true, nil
+	}
+	plan, err := p.plan(ctx, j)
+	if err != nil {
+		return f, false, err
+	}
+	if t, more := plan.Next(at.Add(-1)); !more || !t.Equal(at) {
+		f.Next = t // its calendar, or its zone, has changed: this is no instant of it any more
+		return f, true, nil
+	}
+	p.owe(&f, j, plan, until)
+	if f.Overlap == job.OverlapReplace && len(f.Executions) > 0 {
+		return f, true, p.replace(ctx, j, f.Executions[0].ScheduledAt)
+	}
+	return f, true, nil
+}
+
+// early reports whether executions of a job may be staged before they are due.
+func early(j job.Job) bool {
+	return (j.Overlap == "" || j.Overlap == job.OverlapAllow) && j.UniqueKey == ""
+}
+
+// owe fills in what a recurring job owes, and what of it is staged.
+func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.Time) {
+	left := int64(-1)
+	if j.Schedule.MaxRuns > 0 {
+		left = max(0, j.Schedule.MaxRuns-j.Runs)
+	}
+	limit := j.CatchUpLimit
+	if limit == 0 {
+		limit = job.DefaultCatchUpLimit
+	}
+	policy := j.CatchUp
+	if policy == "" {
+		policy = job.CatchUpLatest
+	}
+	o := schedule.Owe(plan, f.Was, p.now, policy, limit, left)
+	f.Next, f.Runs = o.Next, int64(len(o.Fires))
+	if o.Skipped != nil {
+		f.Skips = append(f.Skips, j.Skip(newID(), *o.Skipped, job.SkipMissed, p.now))
+	}
+	if n := len(o.Fires); f.Overlap == job.OverlapReplace && n > 1 { // each would be replaced by the one after it
+		gone := job.Stretch{From: o.Fires[0], To: o.Fires[n-2], Count: int64(n - 1)}
+		f.Skips = append(f.Skips, j.Skip(newID(), gone, job.SkipOverlap, p.now))
+		o.Fires, f.Runs = o.Fires[n-1:], 1
+	}
+	trigger := job.BySchedule
+	if o.Caught {
+		trigger = job.ByCatchUp
+	}
+	for _, t := range o.Fires {
+		f.Executions = append(f.Executions, p.execution(j, t, trigger))
+	}
+	for f.Overlap == job.OverlapAllow && f.Next.After(p.now) && !f.Next.After(until) {
+		f.Executions = append(f.Executions, p.execution(j, f.Next, job.BySchedule))
+		f.Runs++
+		var more bool
+		if f.Next, more = plan.Next(f.Next); !more || left >= 0 && f.Runs >= left {
+			f.Next = time.Time{}
+			break
+		}
+	}
+	if !f.Next.IsZero() && (!early(j) || !f.Next.After(p.now)) {
+		p.wait = max(0, min(p.wait, f.Next.Sub(p.now)))
+	}
+}
+
+// execution is the execution of a job for an instant.
+func (p *pass) execution(j job.Job, at time.Time, by job.Trigger) job.Execution {
+	e := j.FireLate(newID(), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), p.now)
+	e.Trigger = by
+	return e
+}
+
+// plan compiles the schedule of a job, with its calendar as it is now.
+func (p *pass) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
+	var cal *schedule.Calendar
+	if name := j.Schedule.Calendar; name != "" {
+		key := calendarKey{j.Tenant, name}
+		r, ok := p.calendars[key]
+		if !ok {
+			var kept engine.Calendar
+			if kept, r.err = p.store.Calendar(ctx, j.Tenant, name); r.err == nil {
+				r.calendar, r.err = p.cfg.Schedules.ReadCalendar(kept.Spec)
+			}
+			p.calendars[key] = r
+		}
+		if r.err != nil {
+			return schedule.Plan{}, fmt.Errorf("calendar %s: %w", name, r.err)
+		}
+		cal = r.calendar
+	}
+	return p.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
+}
+
+// maxReplaced is how many executions of a job are replaced by one; with the policy in place there are two at the most.
+const maxReplaced = 100
+
+// replace cancels the scheduled executions of a job that have not finished, of instants before one.
+func (p *pass) replace(ctx context.Context, j job.Job, before time.Time) error {
+	page, err := p.store.FindExecutions(ctx, engine.ExecutionFilter{
+		Tenant: j.Tenant, Job: j.ID, Until: before, Statuses: []job.Status{job.Waiting, job.Pending, job.Running, job.Retrying},
+	}, engine.Page{Limit: maxReplaced})
+	if err != nil {
+		return fmt.Errorf("look for what is replaced: %w", err)
+	}
+	for _, e := range page.Executions {
+		if e.Trigger != job.BySchedule && e.Trigger != job.ByCatchUp {
+			continue
+		}
+		status, err := p.store.Cancel(ctx, j.Tenant, e.ID, "replaced by the execution of "+before.UTC().Format(time.RFC3339))
+		if err != nil && !gone(err) {
+			return fmt.Errorf("cancel what is replaced: %w", err)
+		}
+		if status == job.Cancelling {
+			p.cfg.Nudge()
+		}
+	}
+	return nil
+}
+
+// gone reports whether what was to be cancelled has finished meanwhile.
+func gone(err error) bool {
+	return errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrNotFound)
+}
+
+func newID() job.ExecutionID { return job.ExecutionID(uuid.Must(uuid.NewV7())) }

@@ -3,69 +3,419 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
+// fakeStore keeps jobs in memory and fires as a store does.
 type fakeStore struct {
-	until time.Time
-	due   []engine.Due
-	fired []engine.Firing
-	err   error
+	until     time.Time
+	asked     []job.Partition
+	jobs      []*job.Job
+	fired     []engine.Firing
+	fence     engine.Fence
+	live      []job.Execution
+	cancelled map[job.ExecutionID]string
+	calendars map[string]string
+	err       error
 }
 
-func (f *fakeStore) Due(_ context.Context, until time.Time, limit int) ([]engine.Due, error) {
-	f.until = until
-	return f.due[:min(limit, len(f.due))], f.err
+func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
+	f.until, f.asked = until, ps
+	var due []engine.Due
+	for _, j := range f.jobs {
+		if !j.NextRunAt.IsZero() && !j.NextRunAt.After(until) && (len(ps) == 0 || slices.Contains(ps, job.PartitionOf(j.ID))) {
+			due = append(due, engine.Due{Job: *j, Revision: j.Revision})
+		}
+	}
+	slices.SortStableFunc(due, func(a, b engine.Due) int { return a.Job.NextRunAt.Compare(b.Job.NextRunAt) })
+	return due[:min(limit, len(due))], f.err
 }
 
-func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing) ([]job.Ready, error) {
-	f.fired = append(f.fired, fs...)
-	f.due = f.due[len(fs):]
+func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+	f.fence = x
 	var rs []job.Ready
-	for _, x := range fs {
-		rs = append(rs, x.Executions[0].Ready())
+	for _, g := range fs {
+		i := slices.IndexFunc(f.jobs, func(j *job.Job) bool { return j.ID == g.Job })
+		if j := f.jobs[i]; !j.NextRunAt.Equal(g.Was) || j.Revision != g.Revision {
+			continue
+		}
+		f.jobs[i].NextRunAt = g.Next
+		f.jobs[i].Runs += g.Runs
+		f.fired = append(f.fired, g)
+		for _, e := range g.Executions {
+			rs = append(rs, e.Ready())
+		}
 	}
 	return rs, nil
 }
 
-func TestTick(t *testing.T) {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	f := &fakeStore{}
+func (f *fakeStore) Calendar(_ context.Context, t tenant.ID, name string) (engine.Calendar, error) {
+	spec, ok := f.calendars[name]
+	if !ok {
+		return engine.Calendar{}, engine.ErrNotFound
+	}
+	return engine.Calendar{Tenant: t, Name: name, Spec: []byte(spec)}, nil
+}
+
+func (f *fakeStore) FindExecutions(_ context.Context, q engine.ExecutionFilter, _ engine.Page) (engine.ExecutionPage, error) {
+	var p engine.ExecutionPage
+	for _, e := range f.live {
+		if e.Job == q.Job && slices.Contains(q.Statuses, e.Status) && e.ScheduledAt.Before(q.Until) {
+			p.Executions = append(p.Executions, e)
+		}
+	}
+	return p, nil
+}
+
+func (f *fakeStore) Cancel(_ context.Context, _ tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	if f.cancelled == nil {
+		f.cancelled = map[job.ExecutionID]string{}
+	}
+	f.cancelled[id] = reason
+	return job.Cancelling, nil
+}
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const ahead = 5 * time.Second
+
+// world is a scheduler over a fake store, by a clock that the test moves.
+type world struct {
+	*testing.T
+	store *fakeStore
+	clock *clock.Manual
+	s     *Scheduler
+}
+
+func newWorld(t *testing.T, at time.Time, change ...func(*Config)) *world {
+	w := &world{T: t, store: &fakeStore{}, clock: clock.NewManual(at)}
+	cfg := Config{LookAhead: ahead, Schedules: schedule.NewCache(time.LoadLocation)}
+	for _, c := range change {
+		c(&cfg)
+	}
+	w.s = New(w.store, w.clock, cfg)
+	return w
+}
+
+// add adds a job that was created now, with its first instant planned.
+func (w *world) add(s job.Schedule, change ...func(*job.Job)) *job.Job {
+	w.Helper()
+	j := &job.Job{ID: job.ID{byte(len(w.store.jobs)), 7}, Tenant: "t", Revision: 1, State: job.Active, CreatedAt: w.clock.Now(), Definition: job.Definition{Schedule: s, Priority: 5}}
+	plan, err := w.s.cfg.Schedules.Plan(s, j.CreatedAt, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	j.NextRunAt, _ = plan.Next(j.CreatedAt)
+	for _, c := range change {
+		c(j)
+	}
+	w.store.jobs = append(w.store.jobs, j)
+	return j
+}
+
+func (w *world) tick() time.Duration {
+	w.Helper()
+	next, err := w.s.Tick(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return next
+}
+
+// run ticks as the loop would, but not more often than each step, for so long.
+func (w *world) run(d, step time.Duration) {
+	w.Helper()
+	end := w.clock.Now().Add(d)
+	for n := 0; w.clock.Now().Before(end); n++ {
+		if n > 100_000 {
+			w.Fatal("it spins")
+		}
+		w.clock.Advance(max(w.tick(), step))
+	}
+}
+
+// instants are what was fired, in order, as local times of a layout.
+func (w *world) instants(layout string, loc *time.Location) []string {
+	var out []string
+	for _, g := range w.store.fired {
+		for _, e := range g.Executions {
+			out = append(out, e.ScheduledAt.In(loc).Format(layout))
+		}
+	}
+	return out
+}
+
+func cron(expression string) job.Schedule { return job.Schedule{Type: job.Cron, Cron: expression} }
+
+func TestTickOneTime(t *testing.T) {
 	hinted := 0
-	s := New(f, clock.NewManual(now), Config{LookAhead: 5 * time.Second, Hint: func(rs []job.Ready) { hinted += len(rs) }})
-	if next, err := s.Tick(t.Context()); err != nil || next != between || !f.until.Equal(now.Add(5*time.Second)) {
-		t.Errorf("nothing due: %v, %v, asked until %v", next, err, f.until)
+	w := newWorld(t, noon, func(c *Config) { c.Hint = func(rs []job.Ready) { hinted += len(rs) } })
+	if next := w.tick(); next != between || !w.store.until.Equal(noon.Add(ahead)) || w.store.asked != nil {
+		t.Errorf("nothing due: %v, asked until %v, of %v", next, w.store.until, w.store.asked)
 	}
 	for i := range batch + 1 {
-		at := now.Add(time.Duration(i%7-3) * time.Second)
-		f.due = append(f.due, engine.Due{Revision: 4, Job: job.Job{
-			ID: job.ID{byte(i >> 8), byte(i)}, NextRunAt: at, Definition: job.Definition{Priority: 3, Schedule: job.Schedule{Type: job.OneTime, At: at}, Retry: job.RetryPolicy{MaxRetries: 2}},
-		}})
+		at := noon.Add(time.Duration(i%7-3) * time.Second)
+		w.store.jobs = append(w.store.jobs, &job.Job{
+			ID: job.ID{byte(i >> 8), byte(i)}, Revision: 4, NextRunAt: at,
+			Definition: job.Definition{Priority: 3, Schedule: job.Schedule{Type: job.OneTime, At: at}, Retry: job.RetryPolicy{MaxRetries: 2}},
+		})
 	}
-	if next, err := s.Tick(t.Context()); err != nil || next != 0 {
-		t.Errorf("a full batch: %v, %v", next, err)
+	if next := w.tick(); next != 0 {
+		t.Errorf("a full batch: %v", next)
 	}
-	if next, err := s.Tick(t.Context()); err != nil || next != between {
-		t.Errorf("the rest: %v, %v", next, err)
+	if next := w.tick(); next != between {
+		t.Errorf("the rest: %v", next)
 	}
-	if len(f.fired) != batch+1 || hinted != batch+1 {
-		t.Fatalf("%d fired, %d hinted", len(f.fired), hinted)
+	if len(w.store.fired) != batch+1 || hinted != batch+1 {
+		t.Fatalf("%d fired, %d hinted", len(w.store.fired), hinted)
 	}
 	seen := map[job.ExecutionID]bool{}
-	for _, x := range f.fired {
+	for _, x := range w.store.fired {
 		e := x.Executions[0]
-		if seen[e.ID] || x.Revision != 4 || !x.Next.IsZero() || !e.ScheduledAt.Equal(x.Was) || e.DueAt.Before(now) || e.DueAt.Before(x.Was) || e.MaxAttempts != 3 || e.Trigger != job.BySchedule {
+		if seen[e.ID] || x.Revision != 4 || !x.Next.IsZero() || !e.ScheduledAt.Equal(x.Was) || e.DueAt.Before(noon) || e.DueAt.Before(x.Was) || e.MaxAttempts != 3 || e.Trigger != job.BySchedule {
 			t.Fatalf("fired %+v", x)
 		}
 		seen[e.ID] = true
 	}
-	f.err = errors.New("away")
-	if _, err := s.Tick(t.Context()); err == nil {
+	w.store.err = errors.New("away")
+	if _, err := w.s.Tick(t.Context()); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestEverySecond(t *testing.T) {
+	for _, o := range job.Overlaps() {
+		w := newWorld(t, noon.Add(300*time.Millisecond))
+		j := w.add(cron("* * * * * *"), func(j *job.Job) { j.Overlap = o })
+		w.run(time.Minute, time.Millisecond)
+		var want []string
+		for at := noon.Add(time.Second); at.Before(j.NextRunAt); at = at.Add(time.Second) {
+			want = append(want, at.Format(time.TimeOnly))
+		}
+		if got := w.instants(time.TimeOnly, time.UTC); !slices.Equal(got, want) || len(got) < 60 || int64(len(got)) != j.Runs {
+			t.Errorf("%s: fired %v", o, got)
+		}
+		for _, g := range w.store.fired {
+			if len(g.Skips) > 0 || g.Overlap != o || g.Executions[0].Trigger != job.BySchedule {
+				t.Fatalf("%s: %+v", o, g)
+			}
+		}
+	}
+}
+
+// A policy other than allow judges at the instant, so nothing is fired before it.
+func TestNothingIsStagedUnderAPolicy(t *testing.T) {
+	w := newWorld(t, noon)
+	w.add(cron("0 */5 * * * *"), func(j *job.Job) { j.Overlap = job.OverlapSkip })
+	w.add(cron("0 */5 * * * *"))
+	w.clock.Advance(5*time.Minute - 400*time.Millisecond)
+	if next := w.tick(); next != 400*time.Millisecond || len(w.store.fired) != 1 || w.store.fired[0].Overlap != job.OverlapAllow {
+		t.Fatalf("look again in %v; fired %+v", next, w.store.fired)
+	}
+	w.clock.Advance(400*time.Millisecond - 1)
+	if w.tick(); len(w.store.fired) != 1 {
+		t.Error("it fired a nanosecond early")
+	}
+	w.clock.Advance(1)
+	if w.tick(); len(w.store.fired) != 2 {
+		t.Error("it did not fire in time")
+	}
+}
+
+func TestAClockThatJumps(t *testing.T) {
+	for name, c := range map[string]struct {
+		jump time.Duration
+		want []string
+		skip int64
+	}{
+		"forward":  {45 * time.Minute, []string{"12:10", "12:55"}, 4},
+		"backward": {-25 * time.Minute, []string{"12:10", "12:20"}, 0},
+	} {
+		w := newWorld(t, noon)
+		w.add(cron("*/10 * * * *"), func(j *job.Job) { j.Schedule.Cron = "*/5 * * * *"; j.NextRunAt = noon.Add(10 * time.Minute) })
+		w.clock.Advance(10 * time.Minute)
+		w.tick()
+		w.clock.Advance(c.jump)
+		w.tick()
+		if name == "backward" {
+			if w.run(24*time.Minute, time.Second); len(w.store.fired) != 1 {
+				t.Errorf("%s: fired twice, or early: %v", name, w.instants("15:04", time.UTC))
+			}
+			w.run(12*time.Minute, time.Second)
+			if got := w.instants("15:04", time.UTC); !slices.Equal(got, []string{"12:10", "12:15", "12:20"}) {
+				t.Errorf("%s: %v", name, got)
+			}
+			continue
+		}
+		if got := w.instants("15:04", time.UTC); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+		if g := w.store.fired[1]; len(g.Skips) != 1 || g.Skips[0].Metadata["count"] != fmt.Sprint(8) || g.Executions[0].Trigger != job.ByCatchUp {
+			t.Errorf("%s: %+v", name, g.Skips)
+		}
+	}
+}
+
+func TestCatchUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy       job.CatchUp
+		limit        int
+		fired, count int
+	}{
+		"none":            {job.CatchUpNone, 0, 0, 12},
+		"latest":          {"", 0, 1, 11},
+		"all":             {job.CatchUpAll, 0, 12, 0},
+		"all, to a limit": {job.CatchUpAll, 5, 5, 7},
+	} {
+		w := newWorld(t, noon)
+		j := w.add(cron("0 * * * *"), func(j *job.Job) { j.CatchUp, j.CatchUpLimit = c.policy, c.limit })
+		w.clock.Advance(12*time.Hour + 30*time.Minute) // the job was paused, or nobody was there
+		w.tick()
+		g := w.store.fired[0]
+		if len(g.Executions) != c.fired || g.Runs != int64(c.fired) || !j.NextRunAt.Equal(noon.Add(13*time.Hour)) {
+			t.Errorf("%s: %d fired, next %v", name, len(g.Executions), j.NextRunAt)
+		}
+		for i, e := range g.Executions {
+			if e.Trigger != job.ByCatchUp || !e.DueAt.Equal(w.clock.Now()) || !e.ScheduledAt.Equal(noon.Add(time.Duration(13-c.fired+i)*time.Hour)) {
+				t.Errorf("%s: %v, due %v, by %v", name, e.ScheduledAt, e.DueAt, e.Trigger)
+			}
+		}
+		if (c.count > 0) != (len(g.Skips) == 1) || c.count > 0 && g.Skips[0].Metadata["count"] != fmt.Sprint(c.count) {
+			t.Errorf("%s: skips %+v", name, g.Skips)
+		}
+	}
+}
+
+func TestDaysOnWhichTheClocksChange(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		day        time.Time
+		expression string
+		want       []string
+	}{
+		"forward, a fixed time": {time.Date(2026, 3, 29, 0, 0, 0, 0, berlin), "30 2 * * *", []string{"03:00 +0200"}},
+		"forward, a pace":       {time.Date(2026, 3, 29, 0, 59, 0, 0, berlin), "30 * * * *", []string{"01:30 +0100", "03:30 +0200", "04:30 +0200"}},
+		"back, a fixed time":    {time.Date(2026, 10, 25, 0, 0, 0, 0, berlin), "30 2 * * *", []string{"02:30 +0200"}},
+		"back, a pace":          {time.Date(2026, 10, 25, 0, 59, 0, 0, berlin), "30 * * * *", []string{"01:30 +0200", "02:30 +0200", "02:30 +0100", "03:30 +0100"}},
+	} {
+		w := newWorld(t, c.day.UTC())
+		s := cron(c.expression)
+		s.Zone = "Europe/Berlin"
+		w.add(s)
+		w.run(time.Date(c.day.Year(), c.day.Month(), c.day.Day(), 4, 31, 0, 0, berlin).Sub(c.day), 30*time.Second)
+		got := w.instants("15:04 -0700", berlin)
+		if len(got) > len(c.want) && got[len(got)-1] == "04:30 +0100" {
+			got = got[:len(got)-1]
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestMaxRunsAndJitter(t *testing.T) {
+	w := newWorld(t, noon)
+	j := w.add(job.Schedule{Type: job.Interval, Every: time.Second, MaxRuns: 9, Jitter: 900 * time.Millisecond})
+	w.run(30*time.Second, time.Millisecond)
+	if got := w.instants("05", time.UTC); len(got) != 9 || got[8] != "09" || !j.NextRunAt.IsZero() || j.Runs != 9 {
+		t.Errorf("fired %v, next %v, runs %d", got, j.NextRunAt, j.Runs)
+	}
+	delays := map[time.Duration]bool{}
+	for _, g := range w.store.fired {
+		for _, e := range g.Executions {
+			d := e.DueAt.Sub(e.ScheduledAt)
+			if d < 0 || d >= 900*time.Millisecond || d != schedule.Jitter(j.ID, e.ScheduledAt, 900*time.Millisecond) {
+				t.Errorf("%v after its instant", d)
+			}
+			delays[d] = true
+		}
+	}
+	if len(delays) < 5 {
+		t.Errorf("delays: %v", delays)
+	}
+}
+
+func TestReplace(t *testing.T) {
+	nudged := 0
+	w := newWorld(t, noon, func(c *Config) { c.Nudge = func() { nudged++ } })
+	j := w.add(cron("* * * * *"), func(j *job.Job) { j.Overlap, j.CatchUp = job.OverlapReplace, job.CatchUpAll })
+	live := func(n byte, by job.Trigger, at time.Time, status job.Status) job.ExecutionID {
+		e := job.Execution{ID: job.ExecutionID{n}, Job: j.ID, Trigger: by, ScheduledAt: at, Status: status}
+		w.store.live = append(w.store.live, e)
+		return e.ID
+	}
+	now := noon.Add(3 * time.Minute)
+	runs := live(1, job.BySchedule, noon, job.Running)
+	waits := live(2, job.ByCatchUp, noon.Add(-time.Minute), job.Pending)
+	live(3, job.ByHand, noon, job.Running)
+	live(4, job.BySchedule, now, job.Pending) // another scheduler was quicker
+	live(5, job.BySchedule, noon, job.Succeeded)
+	w.clock.Advance(3 * time.Minute)
+	w.tick()
+	if len(w.store.cancelled) != 2 || w.store.cancelled[runs] == "" || w.store.cancelled[waits] == "" || nudged != 2 {
+		t.Errorf("cancelled %v, nudged %d", w.store.cancelled, nudged)
+	}
+	g := w.store.fired[0]
+	if len(g.Executions) != 1 || !g.Executions[0].ScheduledAt.Equal(now) || g.Runs != 1 || len(g.Skips) != 1 || g.Skips[0].Metadata["reason"] != "overlap" || g.Skips[0].Metadata["count"] != "2" {
+		t.Errorf("fired %+v", g)
+	}
+}
+
+func TestCalendars(t *testing.T) {
+	w := newWorld(t, noon)
+	w.store.calendars = map[string]string{"c": `{"dates": ["2026-01-03"]}`}
+	s := cron("0 0 * * *")
+	s.Calendar = "c"
+	j := w.add(s)
+	w.run(36*time.Hour, 30*time.Second)
+	w.store.calendars["c"] = `{"dates": ["2026-01-04"]}` // the planned instant is no instant any more
+	w.run(60*time.Hour, 30*time.Second)
+	if got := w.instants("02", time.UTC); !slices.Equal(got, []string{"02", "05"}) || j.Runs != 2 {
+		t.Errorf("fired %v", got)
+	}
+}
+
+func TestAScheduleThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, noon)
+	for range batch + 5 {
+		w.store.jobs = append(w.store.jobs, &job.Job{ID: job.ID{9, byte(len(w.store.jobs)), byte(len(w.store.jobs) >> 8)}, NextRunAt: noon.Add(-time.Hour), Definition: job.Definition{Schedule: cron("0 0 * *")}})
+	}
+	j := w.add(cron("0 * * * *"))
+	w.run(2*time.Hour+time.Minute, 30*time.Second)
+	if j.Runs != 2 {
+		t.Errorf("the others held it up: %d runs", j.Runs)
+	}
+	bad := w.store.jobs[0]
+	bad.Schedule, bad.Revision = cron("0 0 * * *"), 2
+	w.tick()
+	w.tick()
+	if !bad.NextRunAt.After(w.clock.Now()) {
+		t.Error("once it was mended it is still passed over")
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	var held engine.Holding
+	w := newWorld(t, noon, func(c *Config) { c.Owner = func() engine.Holding { return held } })
+	j := w.add(cron("* * * * * *"))
+	w.clock.Advance(time.Second)
+	if next := w.tick(); next != between || len(w.store.fired) != 0 || w.store.asked != nil {
+		t.Error("it fired what it does not own")
+	}
+	held = engine.Holding{Fence: engine.Fence{Server: engine.ServerID{1}, Epochs: map[job.Partition]int64{job.PartitionOf(j.ID): 3, 1: 2}}}
+	if w.tick(); len(w.store.fired) != 1 || w.store.fence.Epochs[1] != 2 || len(w.store.asked) < 1 {
+		t.Errorf("fired %d under %v, of %v", len(w.store.fired), w.store.fence, w.store.asked)
 	}
 }

@@ -27,10 +27,11 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 	if err := allow(p, tenant.Write); err != nil {
 		return made, nil, err
 	}
-	if err := Check(d).Err(); err != nil {
-		return made, nil, err
+	ps := s.plans(p.Tenant)
+	if v, err := s.check(ctx, ps, d); err != nil || v != nil {
+		return made, nil, errors.Join(err, v.Err())
 	}
-	all, replay, err := s.create(ctx, p, []job.Definition{d}, once)
+	all, replay, err := s.create(ctx, p, ps, []job.Definition{d}, once)
 	if len(all) == 1 {
 		made = all[0]
 	}
@@ -43,14 +44,42 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 	if err := allow(p, tenant.Write); err != nil {
 		return nil, nil, err
 	}
-	if err := checkAll(defs); err != nil {
+	ps := s.plans(p.Tenant)
+	if err := s.checkAll(ctx, ps, defs); err != nil {
 		return nil, nil, err
 	}
-	return s.create(ctx, p, defs, once)
+	return s.create(ctx, p, ps, defs, once)
 }
 
-// Check says everything that is wrong with a definition, also with its expression.
-func Check(d job.Definition) job.Invalids {
+// Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
+func (s *Service) Check(d job.Definition) job.Invalids {
+	return append(check(d), s.expression(d.Schedule, s.now())...)
+}
+
+// expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
+func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
+	if len(x.Check()) > 0 {
+		return nil
+	}
+	return s.cfg.Schedules.Check(x, at, nil)
+}
+
+// check says everything that is wrong with a definition, also that its calendar does not exist.
+func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
+	v := check(d)
+	if len(v) > 0 {
+		return append(v, s.expression(d.Schedule, ps.at)...), nil
+	}
+	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
+	if errors.Is(err, engine.ErrNotFound) {
+		v.Add("schedule.calendar", d.Schedule.Calendar, "the name of a calendar that exists; PUT /calendars/{name} makes one")
+		return v, nil
+	}
+	return append(v, s.cfg.Schedules.Check(d.Schedule, ps.at, cal)...), err
+}
+
+// check says what is wrong with a definition but for its schedule.
+func check(d job.Definition) job.Invalids {
 	v := d.Check()
 	if d.ConcurrencyKey == "" {
 		return v
@@ -97,8 +126,8 @@ func regroup(j job.Job, e *job.Execution) error {
 // maxRounds bounds how often a creation is tried again because others took its unique keys meanwhile.
 const maxRounds = 5
 
-func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
-	d, err := s.draft(p, defs)
+func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
+	d, err := s.draft(ctx, p, ps, defs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,6 +159,9 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, defs []job.Def
 			return nil, replay, err
 		}
 		s.cfg.Hint(ready)
+		if d.soon() {
+			s.cfg.Replan()
+		}
 		return made, nil, nil
 	}
 	return nil, nil, fmt.Errorf("create jobs: others took the unique keys %d times: %w", maxRounds, engine.ErrConflict)
@@ -145,25 +177,42 @@ type draft struct {
 	holders    map[string]engine.Incumbent
 }
 
-func (s *Service) draft(p tenant.Principal, defs []job.Definition) (*draft, error) {
-	d := &draft{tenant: p.Tenant, at: s.now(), executions: make([]job.Execution, len(defs)), holders: map[string]engine.Incumbent{}}
+func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
+	d := &draft{tenant: p.Tenant, at: ps.at, executions: make([]job.Execution, len(defs)), holders: map[string]engine.Incumbent{}}
 	for i, def := range defs {
-		def.Schedule.At = def.Schedule.At.UTC().Truncate(time.Microsecond)
+		def.Schedule = stored(def.Schedule)
 		j := job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: def, State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1}
 		g, err := group(j, def.Payload)
 		if err != nil {
-			return nil, err // Check has seen to it
+			return nil, err // it was checked
 		}
 		j.Group = g
-		at := schedule.First(def.Schedule, d.at)
-		if at.After(d.at.Add(s.cfg.LookAhead)) {
+		at, err := ps.next(ctx, j, d.at)
+		if err != nil {
+			return nil, err
+		}
+		ahead := s.cfg.LookAhead
+		if def.UniqueKey != "" {
+			ahead = 0 // who else holds the key is judged when it is due
+		}
+		if !def.Schedule.Type.OneOff() || at.After(d.at.Add(ahead)) {
 			j.NextRunAt = at
 		} else {
-			d.executions[i] = j.Fire(job.ExecutionID(j.ID), at, d.at)
+			d.executions[i] = j.FireLate(job.ExecutionID(j.ID), at, schedule.Jitter(j.ID, at, def.Schedule.Jitter), d.at)
 		}
-		d.jobs, d.planned = append(d.jobs, j), append(d.planned, s.planned(j))
+		d.jobs, d.planned = append(d.jobs, j), append(d.planned, s.planned(ctx, j, ps))
 	}
 	return d, nil
+}
+
+// soon reports whether a job fires before the scheduler would look again by itself.
+func (d *draft) soon() bool {
+	for _, j := range d.jobs {
+		if !j.NextRunAt.IsZero() && j.NextRunAt.Before(d.at.Add(2*time.Second)) {
+			return true
+		}
+	}
+	return false
 }
 
 // holder is who holds the unique key of the i-th execution in its place.
@@ -211,7 +260,7 @@ func (s *Service) named(ctx context.Context, p tenant.Principal, d *draft) ([]Ne
 			if err != nil {
 				return nil, err
 			}
-			made[i] = NewJob{Job: s.planned(j), Execution: h.Execution, Instead: true}
+			made[i] = NewJob{Job: s.planned(ctx, j, s.plans(p.Tenant)), Execution: h.Execution, Instead: true}
 		}
 	}
 	return made, nil
@@ -285,14 +334,18 @@ func keep[T any](ctx context.Context, s *Service, p tenant.Principal, v T, once 
 	return outcome(out)
 }
 
-func checkAll(defs []job.Definition) error {
+func (s *Service) checkAll(ctx context.Context, ps *plans, defs []job.Definition) error {
 	var all job.Invalids
 	if len(defs) == 0 || len(defs) > MaxBatch {
 		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))
 		return all
 	}
 	for i, d := range defs {
-		all = append(all, Check(d).Under(fmt.Sprintf("[%d].", i))...)
+		v, err := s.check(ctx, ps, d)
+		if err != nil {
+			return err
+		}
+		all = append(all, v.Under(fmt.Sprintf("[%d].", i))...)
 		if len(all) >= 20 {
 			break // enough to begin with
 		}

@@ -131,13 +131,16 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 	if err != nil {
 		return o, nil, err
 	}
-	o = job.Operation{
-		ID: job.OperationID(newID()), Tenant: p.Tenant, Kind: kind, State: job.OpRunning, Spec: what, Rate: rate, Total: total,
-		By: p.Name, CreatedAt: now, UpdatedAt: now, Version: 1,
-	}
+	return s.begin(ctx, p, job.Operation{Kind: kind, Spec: what, Rate: rate, Total: total}, once)
+}
+
+// begin stores an operation, for a runner to take.
+func (s *Service) begin(ctx context.Context, p tenant.Principal, o job.Operation, once Once[job.Operation]) (job.Operation, []byte, error) {
+	now := s.now()
+	o.ID, o.Tenant, o.State, o.By, o.CreatedAt, o.UpdatedAt, o.Version = job.OperationID(newID()), p.Tenant, job.OpRunning, p.Name, now, now, 1
 	out, err := s.store.AddOperation(ctx, o, once.with(o, now))
 	if err != nil {
-		return o, nil, fmt.Errorf("begin to %s: %w", kind, err)
+		return o, nil, fmt.Errorf("begin to %s: %w", o.Kind, err)
 	}
 	if replay, err := outcome(out); replay != nil || err != nil {
 		return o, replay, err

@@ -40,11 +40,16 @@ const (
 
 // run is one operation that is being done.
 type run struct {
-	op      job.Operation
-	sel     Selection
-	next    []job.ExecutionID // the piece that is being done; it is done again, the same, until it was answered
-	cursor  string            // behind it, where the selection is a filter
-	last    bool              // there is nothing behind it
+	op     job.Operation
+	sel    Selection
+	next   []job.ExecutionID // the piece that is being done; it is done again, the same, until it was answered
+	cursor string            // behind it, where the selection is a filter
+	last   bool              // there is nothing behind it
+
+	fill     filling                       // of a backfill: what it is over
+	from     time.Time                     // where the next piece of it begins
+	instants map[job.ExecutionID]time.Time // of the piece that is being done
+
 	bucket  bucket
 	savedAt time.Time
 	tried   time.Time // what the last save that was not answered would have set UpdatedAt to
@@ -91,7 +96,7 @@ func (r *Runner) take(ctx context.Context) error {
 			return fmt.Errorf("take an operation: %w", err)
 		}
 		x := &run{op: o, savedAt: r.s.now(), bucket: bucket{rate: o.Rate, at: r.s.now()}}
-		if x.sel, err = decodeSelection(o.Spec, o.Tenant); err != nil || o.Kind != job.OpRedrive && o.Kind != job.OpDiscard {
+		if err := x.decode(); err != nil {
 			r.log.Error("an operation cannot be read", "operation", o.ID, "kind", o.Kind, "error", err)
 			x.op.Error = "What it was to do cannot be read."
 			if _, err := r.save(ctx, x, job.OpFailed); err != nil {
@@ -105,6 +110,21 @@ func (r *Runner) take(ctx context.Context) error {
 		r.runs = append(r.runs, x)
 	}
 	return nil
+}
+
+// decode reads what the operation is to do.
+func (x *run) decode() (err error) {
+	switch x.op.Kind {
+	case job.OpRedrive, job.OpDiscard:
+		x.sel, err = decodeSelection(x.op.Spec, x.op.Tenant)
+	case job.OpBackfill:
+		x.fill, err = decodeFilling(x.op.Spec)
+		x.from = x.fill.From
+		x.op.Done = 0 // from its start again: what was done is done again, and changes nothing
+	default:
+		err = fmt.Errorf("the kind %q is not known", x.op.Kind)
+	}
+	return err
 }
 
 // step does one piece, if the rate allows it, and says when to come again, or that there is no more to do here.
@@ -167,6 +187,9 @@ func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
 
 // list reads the next piece of the selection.
 func (r *Runner) list(ctx context.Context, x *run) error {
+	if x.op.Kind == job.OpBackfill {
+		return r.listFill(ctx, x)
+	}
 	if len(x.sel.IDs) > 0 {
 		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
 		end := min(at+piece, len(x.sel.IDs))
@@ -184,9 +207,12 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 	return nil
 }
 
-// do redrives or discards a few, and answers with how many were there.
+// do redrives, discards or fires a few, and answers with how many were there.
 func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
-	if x.op.Kind == job.OpDiscard {
+	switch x.op.Kind {
+	case job.OpBackfill:
+		return r.fillIn(ctx, x, ids)
+	case job.OpDiscard:
 		return r.s.store.Discard(ctx, x.op.Tenant, ids)
 	}
 	var all []job.Execution
@@ -235,10 +261,15 @@ func (r *Runner) rerun(ctx context.Context, x *run, id job.ExecutionID, jobs map
 // operation was not saved, also on another server, so that a piece whose answer was lost adds nothing when it is done
 // again.
 func derived(o job.Operation, of job.ExecutionID) job.ExecutionID {
-	sum := sha256.Sum256(append(o.ID[:], of[:]...))
+	return derivedAt(o.ID, of[:], o.UpdatedAt)
+}
+
+// derivedAt makes an id of what an operation is over and an instant.
+func derivedAt(o job.OperationID, of []byte, at time.Time) job.ExecutionID {
+	sum := sha256.Sum256(append(o[:], of...))
 	id := job.ExecutionID(sum[:16])
 	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(o.UpdatedAt.UnixMilli()))
+	binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli()))
 	copy(id[:6], ms[2:])
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -37,6 +38,7 @@ type Store interface {
 	engine.Executions
 	engine.Operations
 	engine.Limits
+	engine.Calendars
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
@@ -48,6 +50,8 @@ type Config struct {
 	Hint      func([]job.Ready) // told of executions that may be leased
 	Nudge     func()            // told that there are orders for workers
 	Refresh   func()            // told that limits or tenants have changed
+	Replan    func()            // told that the scheduler has something to look at soon
+	Schedules *schedule.Cache   // compiles schedules; shared with others
 }
 
 // Service answers users.
@@ -73,6 +77,12 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	if cfg.Refresh == nil {
 		cfg.Refresh = func() {}
+	}
+	if cfg.Replan == nil {
+		cfg.Replan = func() {}
+	}
+	if cfg.Schedules == nil {
+		cfg.Schedules = schedule.NewCache(time.LoadLocation)
 	}
 	return &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
@@ -128,7 +138,7 @@ func (s *Service) report(ctx context.Context, p tenant.Principal, j job.Job) (Re
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{s.planned(j), stats[0]}, nil
+	return Report{s.planned(ctx, j, s.plans(p.Tenant)), stats[0]}, nil
 }
 
 // HasJob says with engine.ErrNotFound that there is no such job; a deleted one is there.
@@ -140,10 +150,23 @@ func (s *Service) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 	return err
 }
 
-// planned shows the instant of a job that is staged already, and so no longer planned in the store.
-func (s *Service) planned(j job.Job) job.Job {
-	if j.Schedule.Type == job.OneTime && j.State == job.Active && j.Schedule.At.After(s.clock.Now()) {
+// planned shows the next instant of a job as its user knows it: also one that is staged already, and so no longer planned
+// in the store, and none while the job is paused.
+func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
+	now := s.clock.Now()
+	switch {
+	case j.State != job.Active:
+		j.NextRunAt = time.Time{}
+	case j.Schedule.Type == job.OneTime && j.Schedule.At.After(now):
 		j.NextRunAt = j.Schedule.At
+	case !j.Schedule.Type.OneOff() && (j.Overlap == "" || j.Overlap == job.OverlapAllow):
+		plan, err := ps.plan(ctx, j)
+		if err != nil {
+			break // the store's word stands
+		}
+		if t, ok := plan.Next(now); ok && !t.After(now.Add(s.cfg.LookAhead)) && (j.NextRunAt.IsZero() || t.Before(j.NextRunAt)) && j.UpdatedAt.Before(t) {
+			j.NextRunAt = t
+		}
 	}
 	return j
 }
@@ -174,8 +197,9 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 		return Reports{}, err
 	}
 	out := Reports{Jobs: make([]Report, len(found.Jobs)), Next: found.Next, Total: found.Total}
+	ps := s.plans(p.Tenant)
 	for i, j := range found.Jobs {
-		out.Jobs[i] = Report{s.planned(j), stats[i]}
+		out.Jobs[i] = Report{s.planned(ctx, j, ps), stats[i]}
 	}
 	return out, nil
 }

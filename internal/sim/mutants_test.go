@@ -187,8 +187,8 @@ type eager struct {
 	calls int // guarded by mu
 }
 
-func (s *eager) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
-	rs, err := s.Store.Fire(ctx, fs)
+func (s *eager) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+	rs, err := s.Store.Fire(ctx, fs, x)
 	s.mu.Lock()
 	s.calls++
 	twice := s.calls%3 == 0

@@ -232,8 +232,8 @@ func (r *recorder) Rerun(ctx context.Context, t tenant.ID, x engine.Rerun) (engi
 	})
 }
 
-func (r *recorder) Fire(ctx context.Context, fs []engine.Firing) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs) }, func(ctx context.Context, out []job.Ready) {
+func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs, x) }, func(ctx context.Context, out []job.Ready) {
 		for _, f := range fs {
 			for _, e := range f.Executions {
 				if slices.ContainsFunc(out, func(x job.Ready) bool { return x.ID == e.ID }) {

@@ -2,7 +2,8 @@
 // the executions of dead workers to the queue, Canceller ends what was asked to
 // stop and did not, Watchdog what lasts too long although its worker lives,
 // Expirer what did not start in time; Redriver runs dead letters again whose
-// jobs say so, Tidier drops what has expired.
+// jobs say so, Resumer resumes jobs whose pause is over, Tidier drops what has
+// expired.
 //
 // Each is a Tick that does a bounded amount; any number of servers may run
 // them over one store. None decides what may be lost: a session that still

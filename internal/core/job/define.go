@@ -165,6 +165,9 @@ func (s Schedule) check(v *Invalids) {
 	} else {
 		s.checkRecurring(v)
 	}
+	if s.Type == Immediate {
+		s.refuse(v, s.Jitter != 0, "jitter_ms", s.Jitter.Milliseconds())
+	}
 	if s.Jitter < 0 || s.Jitter > maxJitter {
 		v.Add("schedule.jitter_ms", s.Jitter.Milliseconds(), "a whole number from 0 to 86400000 (24 hours)")
 	}
@@ -410,6 +413,9 @@ func reservedHeader(lower string) bool {
 	return strings.HasPrefix(lower, "webhook-") || strings.HasPrefix(lower, "carillon-")
 }
 
+// WantNote says what ValidNote asks for.
+const WantNote = "at most 1000 characters, without control characters other than tabs and line breaks"
+
 // ValidNote reports whether s may stand as a remark of a person's.
 func ValidNote(s string) bool { return utf8.RuneCountInString(s) <= 1000 && text(s) }
 
@@ -418,4 +424,11 @@ func text(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '\t' && r != '\n' && r != '\r' && (r < ' ' || r >= 0x7f && r < 0xa0)
 	})
+}
+
+// Check says what is wrong with a schedule, but for its expression, which is package schedule's to check.
+func (s Schedule) Check() Invalids {
+	var v Invalids
+	s.check(&v)
+	return v
 }

@@ -24,6 +24,8 @@ type OperationKind string
 const (
 	OpRedrive OperationKind = "redrive"
 	OpDiscard OperationKind = "discard"
+
+	OpBackfill OperationKind = "backfill"
 )
 
 // OperationState is where an operation stands.

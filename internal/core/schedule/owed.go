@@ -9,6 +9,9 @@ import (
 // Late is how long after its instant a fire still counts as one in time.
 const Late = time.Minute
 
+// maxMissed is how many missed instants are looked at in one go; the rest is owed from the next instant on.
+const maxMissed = 10_000
+
 // Owed is what a schedule owes, whose planned instant has come or comes soon.
 type Owed struct {
 	Fires   []time.Time  // in order
@@ -41,7 +44,9 @@ func Owe(p Plan, at, now time.Time, policy job.CatchUp, limit int, runs int64) O
 	for t, ok := at, true; ok && !t.After(now); t, ok = p.Next(t) {
 		if last = append(last, t); len(last) > keep {
 			skip(last[0])
-			last = last[1:]
+			if last = last[1:]; missed.Count == maxMissed {
+				return Owed{Skipped: &missed, Next: last[0]}
+			}
 		}
 		end = t
 	}

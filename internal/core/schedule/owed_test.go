@@ -97,3 +97,24 @@ func TestPlanOfASchedule(t *testing.T) {
 		t.Error(v)
 	}
 }
+
+func TestOweOfALongPauseIsBounded(t *testing.T) {
+	p := Plan{Every: time.Second, Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	at := p.Anchor.Add(time.Second)
+	now := p.Anchor.Add(25_000 * time.Second)
+	var skipped, fired int64
+	for rounds := 0; !at.After(now); rounds++ {
+		o := Owe(p, at, now, job.CatchUpAll, 100, -1)
+		if rounds > 3 || o.Skipped != nil && (o.Skipped.Count > maxMissed || !o.Skipped.From.Equal(at)) {
+			t.Fatalf("round %d: %+v", rounds, o)
+		}
+		if o.Skipped != nil {
+			skipped += o.Skipped.Count
+		}
+		fired += int64(len(o.Fires))
+		at = o.Next
+	}
+	if skipped != 24_900 || fired != 100 || !at.Equal(now.Add(time.Second)) {
+		t.Errorf("%d skipped, %d fired, then %v", skipped, fired, at)
+	}
+}

@@ -1,0 +1,123 @@
+package client
+
+import "time"
+
+// PauseRequest is the body of a request to pause a job.
+type PauseRequest struct {
+	Reason string     `json:"reason,omitempty" doc:"Why; at most 1000 characters."`
+	Until  *time.Time `json:"until,omitempty" doc:"When it is resumed by itself; null: when someone does."`
+}
+
+// BackfillRequest is the body of a request to fire past instants of a job.
+type BackfillRequest struct {
+	From        time.Time `json:"from" doc:"The first instant that may be fired."`
+	To          time.Time `json:"to" doc:"Instants before this one, and not after now."`
+	RatePerS    *float64  `json:"rate_per_s,omitempty" doc:"As fast as it goes when omitted."`
+	OnlyMissing *bool     `json:"only_missing,omitempty" doc:"Only instants that have no execution, or a SKIPPED one; true when omitted."`
+	DryRun      bool      `json:"dry_run,omitempty" doc:"Only count."`
+}
+
+// PreviewRequest is the body of a request to preview a schedule.
+type PreviewRequest struct {
+	CronExpression *string    `json:"cron_expression,omitempty" doc:"The expression, or …"`
+	Every          *string    `json:"every,omitempty" doc:"… the interval, such as 90s."`
+	Timezone       *string    `json:"timezone,omitempty" doc:"UTC when omitted."`
+	Day            *string    `json:"day,omitempty" enum:"vixie,or,and"`
+	From           *time.Time `json:"from,omitempty" doc:"The instants after this one; now when omitted."`
+	N              *int       `json:"n,omitempty" doc:"How many, 1 to 1000; 10 when omitted."`
+}
+
+// Preview is what a schedule does.
+type Preview struct {
+	Description string          `json:"description" doc:"In one English sentence."`
+	Warnings    []Warning       `json:"warnings"`
+	Next        []PreviewMoment `json:"next"`
+}
+
+// Warning is something that a schedule may do, but that its author may not expect.
+type Warning struct {
+	Code    string `json:"code"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// PreviewMoment is one instant of a schedule.
+type PreviewMoment struct {
+	UTC   time.Time `json:"utc"`
+	Local string    `json:"local" doc:"The same instant in the schedule's zone."`
+	Flag  *string   `json:"flag" enum:"gap,first-of-two,second-of-two,excluded" doc:"What is special about it, if anything."`
+}
+
+// Occurrence is an instant of a job's schedule and what became of it.
+type Occurrence struct {
+	ScheduledTime time.Time `json:"scheduled_time"`
+	Outcome       string    `json:"outcome" enum:"ran,skipped,missed,excluded,paused,planned" doc:"ran: it has an execution, which may not have finished. paused: it is judged when the job is resumed."`
+	Reason        *string   `json:"reason"`
+	ExecutionID   *string   `json:"execution_id"`
+	Status        *string   `json:"status" doc:"Of the execution."`
+}
+
+// Occurrences is one page of occurrences.
+type Occurrences struct {
+	Occurrences []Occurrence `json:"occurrences"`
+	Pagination  Pagination   `json:"pagination"`
+}
+
+// Forecast says how many executions schedules will make.
+type Forecast struct {
+	Minutes   []ForecastMinute `json:"minutes" doc:"Those with any."`
+	Herds     []Herd           `json:"herds" doc:"The minutes in which uncommonly many come together, the fullest first."`
+	Truncated bool             `json:"truncated" doc:"There were too many to count them all."`
+}
+
+// ForecastMinute is how many instants there are in a minute.
+type ForecastMinute struct {
+	At    time.Time `json:"at"`
+	Count int64     `json:"count"`
+}
+
+// Herd is a minute in which uncommonly many come together.
+type Herd struct {
+	At    time.Time `json:"at"`
+	Count int64     `json:"count"`
+	Jobs  []HerdJob `json:"jobs" doc:"Those that bring the most."`
+}
+
+// HerdJob is a job's part in a herd.
+type HerdJob struct {
+	JobID string `json:"job_id"`
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+// CalendarRequest is the body of a request to keep a calendar.
+type CalendarRequest struct {
+	Dates    []string         `json:"dates,omitempty" doc:"Days, such as 2026-12-25."`
+	Yearly   []string         `json:"yearly,omitempty" doc:"Days of every year, such as 12-25."`
+	Weekdays []string         `json:"weekdays,omitempty" doc:"MON to SUN."`
+	Windows  []CalendarWindow `json:"windows,omitempty" doc:"Stretches of local time."`
+	Timezone *string          `json:"timezone,omitempty" doc:"In which it is read; the schedule's when omitted."`
+}
+
+// CalendarWindow is a stretch of local time: from is in it, to is not.
+type CalendarWindow struct {
+	From string `json:"from" doc:"A local time without a zone, such as 2026-12-24T18:00, or a date."`
+	To   string `json:"to"`
+}
+
+// Calendar is a named list of what schedules leave out, as answered.
+type Calendar struct {
+	Name      string           `json:"name"`
+	Dates     []string         `json:"dates"`
+	Yearly    []string         `json:"yearly"`
+	Weekdays  []string         `json:"weekdays"`
+	Windows   []CalendarWindow `json:"windows"`
+	Timezone  *string          `json:"timezone"`
+	UpdatedAt time.Time        `json:"updated_at"`
+}
+
+// Calendars is all calendars of a tenant.
+type Calendars struct {
+	Calendars  []Calendar `json:"calendars"`
+	Pagination Pagination `json:"pagination"`
+}

@@ -1,0 +1,210 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// asRequest is the request that would make a job as it is.
+func asRequest(j job.Job) client.JobRequest {
+	w := wireJob(j, job.Stats{})
+	r := client.JobRequest{
+		Name: w.Name, Key: w.Key, Description: w.Description, Priority: &w.Priority, Tags: j.Tags, Owner: w.Owner, Runbook: w.Runbook,
+		Overlap: &w.Overlap, CatchUp: &w.CatchUp, CatchUpLimit: &w.CatchUpLimit, Labels: j.Labels, Queue: &w.Queue,
+		MaxConcurrent: w.MaxConcurrent, ConcurrencyKey: w.ConcurrencyKey, RateLimit: w.RateLimit, UniqueKey: w.UniqueKey,
+		ExpiresAfter: w.ExpiresAfter, AutoRedriveAfter: w.AutoRedriveAfter,
+		RetryPolicy: &client.RetryPolicy{
+			MaxRetries: &w.RetryPolicy.MaxRetries, Backoff: w.RetryPolicy.Backoff, InitialDelayMS: &w.RetryPolicy.InitialDelayMS, MaxDelayMS: &w.RetryPolicy.MaxDelayMS,
+		},
+	}
+	s, x := w.Schedule, w.Execution
+	r.Schedule = &client.Schedule{
+		Type: s.Type, ScheduledTime: s.ScheduledTime, CronExpression: s.CronExpression, Timezone: s.Timezone, Day: s.Day, Every: s.Every,
+		JitterMS: s.JitterMS, StartAt: s.StartAt, EndAt: s.EndAt, MaxRuns: s.MaxRuns, Calendar: s.Calendar,
+	}
+	r.Execution = client.Target{
+		Target: x.Target, CallbackURL: x.CallbackURL, Method: x.Method, Headers: j.Target.Headers, TimeoutSeconds: &x.TimeoutSeconds,
+		StallTimeoutSeconds: x.StallTimeout, TotalTimeoutSeconds: x.TotalTimeout, Expect: x.Expect, FollowRedirects: x.FollowRedirects,
+		Kind: x.Kind, WorkKind: x.WorkKind, DurationMS: x.DurationMS, FailAttempts: x.FailAttempts,
+	}
+	return r
+}
+
+// members is a JSON object whose values are not looked into.
+type members = map[string]json.RawMessage
+
+// merged is a job's request with a patch laid over it: what the patch leaves out stays, null is the default again. Objects
+// are merged member by member, but payload, headers and lists are replaced whole. With another schedule type, or another
+// target, what the old one said of it is gone.
+func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
+	if err := decode(patch, &out); err != nil {
+		return out, err // its form is that of a request, of which every field may be left out
+	}
+	request := asRequest(j)
+	given, base := objectOf(patch), objectOf(encoded(request))
+	schedule, execution := objectOf(given["schedule"]), objectOf(given["execution"])
+	if t := textOf(schedule["type"]); t != "" && !strings.EqualFold(t, request.Schedule.Type) {
+		delete(base, "schedule")
+	}
+	if t := textOf(execution["target"]); t != "" && !strings.EqualFold(t, request.Execution.Target) {
+		base["execution"] = encoded(client.Target{
+			TimeoutSeconds: request.Execution.TimeoutSeconds, StallTimeoutSeconds: request.Execution.StallTimeoutSeconds, TotalTimeoutSeconds: request.Execution.TotalTimeoutSeconds,
+		})
+	}
+	payload, has := execution["payload"]
+	laid := overlay(base, given, "")
+	out = client.JobRequest{}
+	if err := decode(encoded(laid), &out); err != nil {
+		return out, err
+	}
+	if out.Execution.Payload = payload; !has {
+		out.Execution.Payload = j.Payload // as it was written
+	}
+	for name, value := range out.Execution.Headers {
+		if was, ok := j.Target.Headers[name]; ok && value == hidden && credential(strings.ToLower(name)) {
+			out.Execution.Headers[name] = was // it was read and sent back
+		}
+	}
+	return out, nil
+}
+
+// overlay lays the members of a patch over those of an object.
+func overlay(base, patch members, path string) members {
+	if base == nil {
+		base = members{}
+	}
+	for name, value := range patch {
+		inner := objectOf(value)
+		switch {
+		case isNull(value):
+			delete(base, name)
+		case inner == nil || path+name == "execution.headers" || path+name == "execution.payload":
+			base[name] = value
+		default:
+			base[name] = encoded(overlay(objectOf(base[name]), inner, path+name+"."))
+		}
+	}
+	return base
+}
+
+func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
+
+// objectOf is the members of a JSON object; nil where it is none.
+func objectOf(raw []byte) members {
+	var m members
+	if json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+func textOf(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// revision reads If-Match; 0 where there is none.
+func revision(r *http.Request) (int, error) {
+	text := strings.TrimSpace(r.Header.Get("If-Match"))
+	if text == "" || text == "*" {
+		return 0, nil
+	}
+	bare := text
+	if len(text) > 2 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
+		bare = text[1 : len(text)-1]
+	}
+	n, err := strconv.Atoi(bare)
+	if err != nil || n < 1 {
+		return 0, refuse(400, "invalid_header", "If-Match cannot be read.", client.FieldProblem{Field: "If-Match", Value: job.Show(text), Want: "the revision of the job as it was read, such as 3"})
+	}
+	return n, nil
+}
+
+func (s *Server) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, data, err := s.onJob(w, r, p)
+	if err != nil {
+		return err
+	}
+	at, err := revision(r)
+	if err != nil {
+		return err
+	}
+	if objectOf(data) == nil && len(data) > 0 && json.Valid(data) {
+		return refuse(400, "invalid_body", "The body is not an object: want the fields that are to change.")
+	}
+	j, err := s.service.UpdateJob(r.Context(), p, ref, at, func(j job.Job) (job.Definition, error) {
+		req, err := merged(j, data)
+		if err != nil {
+			return job.Definition{}, err
+		}
+		d, err := definition(req)
+		if err != nil {
+			return d, both(err, s.service.Check(d))
+		}
+		return d, nil
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireJob(j.Job, j.Stats))
+}
+
+// onJob reads the job that a path names, which must be there before the body is judged, and the body.
+func (s *Server) onJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) (engine.Ref, []byte, error) {
+	ref, err := jobRef(r)
+	if err != nil {
+		return ref, nil, err
+	}
+	if err := s.service.HasJob(r.Context(), p, ref); err != nil {
+		return ref, nil, err
+	}
+	data, err := body(w, r, maxBody)
+	return ref, data, err
+}
+
+func (s *Server) pauseJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, data, err := s.onJob(w, r, p)
+	if err != nil {
+		return err
+	}
+	var req client.PauseRequest
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	j, err := s.service.PauseJob(r.Context(), p, ref, req.Reason, written(req.Until))
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireJob(j.Job, j.Stats))
+}
+
+func (s *Server) resumeJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, data, err := s.onJob(w, r, p)
+	if err != nil {
+		return err
+	}
+	var req struct{}
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	j, err := s.service.ResumeJob(r.Context(), p, ref)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireJob(j.Job, j.Stats))
+}

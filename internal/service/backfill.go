@@ -1,0 +1,178 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Backfill chooses past instants of a job's schedule to fire.
+type Backfill struct {
+	From, To    time.Time // from is in it, to is not
+	OnlyMissing bool      // those that have no execution, or only one that was skipped
+}
+
+// filling is a backfill as an operation keeps it.
+type filling struct {
+	Job         string    `json:"job"`
+	From        time.Time `json:"from"`
+	To          time.Time `json:"to"`
+	OnlyMissing bool      `json:"only_missing"`
+
+	job job.ID
+}
+
+// MaxBackfill is how many instants one backfill may fire.
+const MaxBackfill = 100_000
+
+// CountBackfill is how many instants a backfill would fire.
+func (s *Service) CountBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (int64, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return 0, err
+	}
+	_, n, err := s.fill(ctx, p, ref, b)
+	return n, err
+}
+
+// BeginBackfill begins to fire past instants of a job, at a rate a second (0: as fast as it goes).
+func (s *Service) BeginBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return o, nil, err
+	}
+	f, total, err := s.fill(ctx, p, ref, b)
+	if err != nil {
+		return o, nil, err
+	}
+	what, err := json.Marshal(f)
+	if err != nil {
+		return o, nil, err
+	}
+	return s.begin(ctx, p, job.Operation{Kind: job.OpBackfill, Spec: what, Rate: rate, Total: total}, once)
+}
+
+// fill checks a backfill and counts its instants.
+func (s *Service) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (f filling, n int64, err error) {
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return f, 0, err
+	}
+	if j.State == job.Deleted {
+		return f, 0, engine.ErrNotFound
+	}
+	if j.Schedule.Type.OneOff() {
+		return f, 0, &NotDone{"backfill", "The job fires once: there is nothing to backfill. Trigger it instead."}
+	}
+	ps := s.plans(p.Tenant)
+	if b.To.After(ps.at) {
+		b.To = ps.at
+	}
+	var v job.Invalids
+	if b.From.IsZero() || !b.From.Before(b.To) {
+		v.Add("from", b.From.Format(time.RFC3339), "a time in the past, before to")
+		return f, 0, v
+	}
+	f = filling{Job: j.ID.String(), From: b.From.UTC(), To: b.To.UTC(), OnlyMissing: b.OnlyMissing, job: j.ID}
+	for at := f.From; at.Before(f.To); {
+		found, end, err := s.toFill(ctx, ps, j, f, at, job.Operation{})
+		if err != nil {
+			return f, 0, err
+		}
+		if n += int64(len(found)); n > MaxBackfill {
+			v.Add("from", b.From.Format(time.RFC3339), fmt.Sprintf("a range with at most %d instants", MaxBackfill))
+			return f, 0, v
+		}
+		at = end
+	}
+	return f, n, nil
+}
+
+// toFill lists instants of a backfill from one on, and where it stopped looking. What the operation itself made counts
+// as missing: it is done again, which changes nothing.
+func (s *Service) toFill(ctx context.Context, ps *plans, j job.Job, f filling, from time.Time, o job.Operation) ([]time.Time, time.Time, error) {
+	t := &timetable{s: s, j: j, ps: ps, always: true}
+	if err := t.read(ctx, from, f.To, schedule.MaxPreview); err != nil {
+		return nil, from, err
+	}
+	var out []time.Time
+	for _, x := range t.planned {
+		if x.Flag == schedule.Excluded || !x.UTC.Before(t.end) {
+			continue
+		}
+		e, ok := t.records[x.UTC.UnixMicro()]
+		if ok && f.OnlyMissing && e.Status != job.Skipped && e.ID != filled(o, x.UTC) {
+			continue
+		}
+		out = append(out, x.UTC)
+	}
+	return out, t.end, nil
+}
+
+// filled is the id of the execution that a backfill makes for an instant: always the same, so that doing it again adds nothing.
+func filled(o job.Operation, at time.Time) job.ExecutionID {
+	return derivedAt(o.ID, []byte(at.UTC().Format(time.RFC3339)), o.CreatedAt)
+}
+
+func decodeFilling(b []byte) (f filling, err error) {
+	if err = json.Unmarshal(b, &f); err == nil {
+		f.job, err = job.ParseID(f.Job)
+	}
+	return f, err
+}
+
+// listFill reads the next piece of a backfill.
+func (r *Runner) listFill(ctx context.Context, x *run) error {
+	j, err := r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: x.fill.job})
+	if errors.Is(err, engine.ErrNotFound) || err == nil && (j.State == job.Deleted || j.Schedule.Type.OneOff()) {
+		x.last = true // there is nothing any more to fire
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	found, end, err := r.s.toFill(ctx, r.s.plans(x.op.Tenant), j, x.fill, x.from, x.op)
+	if err != nil {
+		return err
+	}
+	x.instants = map[job.ExecutionID]time.Time{}
+	for _, at := range found {
+		id := filled(x.op, at)
+		x.next, x.instants[id] = append(x.next, id), at
+	}
+	x.from, x.last = end, !end.Before(x.fill.To)
+	return nil
+}
+
+// fillIn fires a few instants, and answers with how many were.
+func (r *Runner) fillIn(ctx context.Context, x *run, ids []job.ExecutionID) (done int, err error) {
+	j, err := r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: x.fill.job})
+	if errors.Is(err, engine.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	now := r.s.now()
+	var ready []job.Ready
+	defer func() { r.s.cfg.Hint(ready) }()
+	for _, id := range ids {
+		e := j.Fire(id, x.instants[id], now)
+		e.Trigger = job.ByBackfill
+		out, err := r.s.store.Trigger(ctx, x.op.Tenant, e, engine.Idempotency{})
+		switch {
+		case errors.Is(err, engine.ErrNotFound) || err == nil && len(out.Unique) > 0:
+			continue // passed over
+		case err != nil:
+			return 0, err
+		}
+		done++
+		ready = append(ready, e.Ready())
+	}
+	return done, nil
+}

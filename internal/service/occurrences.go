@@ -1,0 +1,275 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Outcome is what became of an instant of a schedule.
+type Outcome string
+
+// The outcomes of instants.
+const (
+	Ran        Outcome = "ran"      // it has an execution, which may not have finished
+	PassedOver Outcome = "skipped"  // with the reason
+	Missed     Outcome = "missed"   // it passed while nobody fired, and is not caught up
+	Excluded   Outcome = "excluded" // by the calendar
+	Held       Outcome = "paused"   // it has come while the job is paused; when that ends, the catch-up policy judges
+	Planned    Outcome = "planned"
+)
+
+// Occurrence is an instant of a schedule and what became of it.
+type Occurrence struct {
+	At        time.Time
+	Outcome   Outcome
+	Reason    string
+	Execution job.ExecutionID // zero: there is none
+	Status    job.Status
+}
+
+// Occurrences is one page of occurrences.
+type Occurrences struct {
+	Occurrences []Occurrence
+	Next        string
+}
+
+// maxRecords bounds how many executions one page of occurrences reads.
+const maxRecords = 20_000
+
+// Occurrences lists the instants of a job in [from, to) and what became of each, the first one first. Those of an earlier
+// schedule are there as far as they left a record.
+func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time, page engine.Page) (out Occurrences, err error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return out, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return out, err
+	}
+	t := &timetable{s: s, j: j, ps: s.plans(p.Tenant)}
+	from, to = around(from, to, t.ps.at)
+	if page.Cursor != "" {
+		if from, _, err = engine.DecodeCursor(page.Cursor); err != nil {
+			return out, err
+		}
+	}
+	if err := t.read(ctx, from, to, page.Limit+1); err != nil {
+		return out, err
+	}
+	all := t.occurrences()
+	if len(all) > page.Limit {
+		out.Next = engine.EncodeCursor(all[page.Limit].At, [16]byte{})
+		all = all[:page.Limit]
+	} else if t.end.Before(to) {
+		out.Next = engine.EncodeCursor(t.end, [16]byte{})
+	}
+	out.Occurrences = all
+	return out, nil
+}
+
+// around fills in what is left open of a range of time.
+func around(from, to, now time.Time) (time.Time, time.Time) {
+	const day = 24 * time.Hour
+	switch {
+	case from.IsZero() && !to.IsZero() && to.Before(now):
+		from = to.Add(-day)
+	case from.IsZero():
+		from = now.Add(-day)
+	}
+	switch {
+	case to.IsZero() && from.After(now):
+		to = from.Add(day)
+	case to.IsZero():
+		to = now.Add(day)
+	}
+	return from.Truncate(time.Microsecond), to.Truncate(time.Microsecond)
+}
+
+// timetable is what is known of a job's instants in a stretch of time.
+type timetable struct {
+	s       *Service
+	j       job.Job
+	ps      *plans
+	planned []schedule.Instant
+	records map[int64]job.Execution // by the microsecond they are scheduled at
+	long    []job.Execution         // records of several instants
+	end     time.Time               // what is read is all before it
+	always  bool                    // also what the schedule would have fired before the job was made
+}
+
+// read reads up to n planned instants in [from, to), and the records of that time.
+func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
+	t.end = to
+	if err := t.plan(ctx, from, to, n); err != nil {
+		return err
+	}
+	t.records = map[int64]job.Execution{}
+	f := engine.ExecutionFilter{Tenant: t.j.Tenant, Job: t.j.ID, From: from, Until: t.end}
+	page := engine.Page{Limit: 1000}
+	for read := 0; ; {
+		found, err := t.s.store.FindExecutions(ctx, f, page)
+		if err != nil {
+			return err
+		}
+		for _, e := range found.Executions {
+			t.note(e)
+		}
+		read += len(found.Executions)
+		if page.Cursor = found.Next; page.Cursor == "" {
+			break
+		}
+		if read >= maxRecords { // the latest come first: begin again with half of the time
+			half := from.Add(t.end.Sub(from) / 2).Truncate(time.Microsecond)
+			if !half.After(from) {
+				break
+			}
+			return t.read(ctx, from, half, n)
+		}
+	}
+	return t.before(ctx, from)
+}
+
+// plan reads the planned instants. What a job without any record of it planned before it was made, or before its last
+// change, is not among them.
+func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
+	t.planned = nil
+	if t.j.Schedule.Type.OneOff() {
+		j := t.s.planned(ctx, t.j, t.ps)
+		if at := j.NextRunAt; !at.IsZero() && !at.Before(from) && at.Before(to) {
+			t.planned = []schedule.Instant{{UTC: at}}
+		}
+		return nil
+	}
+	plan, err := t.ps.plan(ctx, t.j)
+	if err != nil {
+		return err
+	}
+	begin := from
+	if !t.always && begin.Before(t.j.CreatedAt) {
+		begin = t.j.CreatedAt
+	}
+	all, err := plan.Preview(begin.Add(-1), min(n, schedule.MaxPreview))
+	if err != nil {
+		return err
+	}
+	for i, x := range all {
+		if !x.UTC.Before(to) {
+			all = all[:i]
+			break
+		}
+	}
+	if len(all) == min(n, schedule.MaxPreview) {
+		t.end = all[len(all)-1].UTC.Add(1000) // the next microsecond
+	}
+	t.planned = all
+	return nil
+}
+
+// note takes in a record of the schedule. Of two for one instant that which ran counts, and of these the latest.
+func (t *timetable) note(e job.Execution) {
+	if e.Trigger != job.BySchedule && e.Trigger != job.ByCatchUp && e.Trigger != job.ByBackfill {
+		return
+	}
+	if e.Metadata["to"] != "" {
+		t.long = append(t.long, e)
+	}
+	at := e.ScheduledAt.UnixMicro()
+	was, ok := t.records[at]
+	if !ok || was.Status == job.Skipped && e.Status != job.Skipped || was.Status == job.Skipped == (e.Status == job.Skipped) && slices.Compare(e.ID[:], was.ID[:]) > 0 {
+		t.records[at] = e
+	}
+}
+
+// before looks for a record of several instants that begins before the time and reaches into it.
+func (t *timetable) before(ctx context.Context, from time.Time) error {
+	found, err := t.s.store.FindExecutions(ctx, engine.ExecutionFilter{
+		Tenant: t.j.Tenant, Job: t.j.ID, Statuses: []job.Status{job.Skipped}, Until: from,
+	}, engine.Page{Limit: 10})
+	for _, e := range found.Executions {
+		if e.Metadata["to"] != "" {
+			t.long = append(t.long, e)
+		}
+	}
+	return err
+}
+
+// occurrences is what is known, in order.
+func (t *timetable) occurrences() []Occurrence {
+	var out []Occurrence
+	left := t.j.Schedule.MaxRuns - t.j.Runs
+	for _, x := range t.planned {
+		at := x.UTC
+		if e, ok := t.records[at.UnixMicro()]; ok {
+			out = append(out, t.recorded(e))
+			delete(t.records, at.UnixMicro())
+			continue
+		}
+		if x.Flag == schedule.Excluded {
+			out = append(out, Occurrence{At: at, Outcome: Excluded, Reason: "calendar " + t.j.Schedule.Calendar})
+			continue
+		}
+		if e, ok := t.covered(at); ok {
+			o := t.recorded(e)
+			o.At = at
+			out = append(out, o)
+			continue
+		}
+		open := !t.j.NextRunAt.IsZero() && !at.Before(t.j.NextRunAt) // still to be fired
+		switch {
+		case open && (t.j.State == job.Active || t.j.State == job.Paused):
+			if left--; t.j.Schedule.MaxRuns > 0 && left < 0 {
+				continue
+			}
+			o := Occurrence{At: at, Outcome: Planned}
+			if t.j.State == job.Paused {
+				o.Outcome, o.Reason = Held, t.j.PauseNote
+			}
+			out = append(out, o)
+		case t.j.Schedule.Type == job.OneTime && at.After(t.ps.at):
+			out = append(out, Occurrence{At: at, Outcome: Planned})
+		case at.After(t.j.UpdatedAt) && !at.After(t.ps.at) && t.j.State != job.Deleted && t.j.State != job.Completed:
+			out = append(out, Occurrence{At: at, Outcome: Missed, Reason: "there is no record of it"})
+		}
+	}
+	for _, e := range t.records { // of an earlier schedule
+		out = append(out, t.recorded(e))
+	}
+	slices.SortFunc(out, func(a, b Occurrence) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	return out
+}
+
+// covered finds the record that stands for an instant among others.
+func (t *timetable) covered(at time.Time) (job.Execution, bool) {
+	for _, e := range t.long {
+		to, err := time.Parse(time.RFC3339, e.Metadata["to"])
+		if err == nil && !at.Before(e.ScheduledAt) && !at.After(to) {
+			return e, true
+		}
+	}
+	return job.Execution{}, false
+}
+
+// recorded is the occurrence that an execution stands for.
+func (t *timetable) recorded(e job.Execution) Occurrence {
+	o := Occurrence{At: e.ScheduledAt, Outcome: Ran, Execution: e.ID, Status: e.Status}
+	switch {
+	case e.Status == job.Skipped:
+		o.Outcome, o.Reason = PassedOver, e.Metadata["reason"]
+		if o.Reason == "" && e.Error != nil {
+			o.Reason = string(job.SkipUnique)
+		}
+		if o.Reason == string(job.SkipMissed) {
+			o.Outcome = Missed
+		}
+	case !e.Status.Final() && e.ScheduledAt.After(t.ps.at):
+		o.Outcome = Planned
+	}
+	return o
+}

@@ -1,0 +1,190 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// plans compiles the schedules of a tenant's jobs for one request, and reads each calendar once.
+type plans struct {
+	s         *Service
+	tenant    tenant.ID
+	at        time.Time // the instant of the request
+	calendars map[string]*schedule.Calendar
+}
+
+func (s *Service) plans(t tenant.ID) *plans {
+	return &plans{s: s, tenant: t, at: s.now()}
+}
+
+// calendar is the calendar of a name; nil for none. engine.ErrNotFound if there is none.
+func (p *plans) calendar(ctx context.Context, name string) (*schedule.Calendar, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if cal, ok := p.calendars[name]; ok {
+		return cal, nil
+	}
+	kept, err := p.s.store.Calendar(ctx, p.tenant, name)
+	if err != nil {
+		return nil, err
+	}
+	cal, err := p.s.cfg.Schedules.ReadCalendar(kept.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if p.calendars == nil {
+		p.calendars = map[string]*schedule.Calendar{}
+	}
+	p.calendars[name] = cal
+	return cal, nil
+}
+
+// plan compiles the schedule of a job that recurs.
+func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
+	cal, err := p.calendar(ctx, j.Schedule.Calendar)
+	if err != nil {
+		return schedule.Plan{}, fmt.Errorf("calendar %s: %w", j.Schedule.Calendar, err)
+	}
+	return p.s.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
+}
+
+// next is the instant at which a job that is planned at an instant fires first.
+func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, error) {
+	switch j.Schedule.Type {
+	case job.Immediate:
+		return at, nil
+	case job.OneTime:
+		return j.Schedule.At, nil
+	}
+	plan, err := p.plan(ctx, j)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, ok := plan.Next(at)
+	if !ok {
+		return t, job.Invalids{{Field: "schedule", Want: "a schedule that has an instant left: its end_at, or its calendar, leaves none"}}
+	}
+	return t, nil
+}
+
+// stored is a schedule with its instants as stores keep them.
+func stored(s job.Schedule) job.Schedule {
+	s.At, s.Start, s.End = s.At.UTC().Truncate(time.Microsecond), s.Start.UTC().Truncate(time.Microsecond), s.End.UTC().Truncate(time.Microsecond)
+	return s
+}
+
+// Preview is what a schedule does.
+type Preview struct {
+	Description string
+	Warnings    []schedule.Warning
+	Next        []schedule.Instant
+}
+
+// Preview shows the next n instants of a recurring schedule after an instant.
+func (s *Service) Preview(p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return Preview{}, err
+	}
+	if from.IsZero() {
+		from = s.now()
+	}
+	v := x.Check()
+	if len(v) == 0 {
+		v = s.cfg.Schedules.Check(x, from, nil)
+	}
+	if len(v) > 0 {
+		return Preview{}, v
+	}
+	plan, err := s.cfg.Schedules.Plan(x, from, nil)
+	if err != nil {
+		return Preview{}, err
+	}
+	return shown(plan, from, n)
+}
+
+// NextOf shows the next n instants of a job.
+func (s *Service) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref, n int) (Preview, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return Preview{}, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return Preview{}, err
+	}
+	ps := s.plans(p.Tenant)
+	if j.Schedule.Type.OneOff() {
+		return single(s.planned(ctx, j, ps)), nil
+	}
+	plan, err := ps.plan(ctx, j)
+	if err != nil {
+		return Preview{}, err
+	}
+	out, err := shown(plan, ps.at, n)
+	if j.State == job.Completed || j.State == job.Deleted {
+		out.Next = nil
+	}
+	if left := j.Schedule.MaxRuns - j.Runs; j.Schedule.MaxRuns > 0 {
+		// What is staged has been counted already, and is still to come.
+		for _, x := range out.Next {
+			if x.UTC.Before(j.NextRunAt) || j.NextRunAt.IsZero() && !x.UTC.After(ps.at.Add(s.cfg.LookAhead)) {
+				left++
+			}
+		}
+		out.Next = firing(out.Next, left)
+	}
+	return out, err
+}
+
+// firing is the instants up to the last of n that fire.
+func firing(all []schedule.Instant, n int64) []schedule.Instant {
+	for i, x := range all {
+		if x.Flag == schedule.Excluded {
+			continue
+		}
+		if n--; n < 0 {
+			return all[:i]
+		}
+	}
+	return all
+}
+
+func shown(plan schedule.Plan, from time.Time, n int) (Preview, error) {
+	begins := from
+	if plan.Start.After(begins) {
+		begins = plan.Start
+	}
+	out := Preview{Warnings: plan.Lint(begins)}
+	if plan.Cron != nil {
+		out.Description = plan.Cron.Describe()
+	} else {
+		out.Description = schedule.DescribeEvery(plan.Every)
+	}
+	var err error
+	if out.Next, err = plan.Preview(from, n); err != nil {
+		var bad *schedule.Error
+		if errors.As(err, &bad) {
+			return out, job.Invalids{{Field: bad.Field, Value: bad.Value, Want: bad.Want}}
+		}
+	}
+	return out, err
+}
+
+// single is the preview of a job that fires once.
+func single(j job.Job) Preview {
+	if j.Schedule.Type == job.Immediate {
+		return Preview{Description: "Once, when it was created."}
+	}
+	out := Preview{Description: "Once, at " + j.Schedule.At.UTC().Format(time.RFC3339) + "."}
+	if !j.NextRunAt.IsZero() {
+		out.Next = []schedule.Instant{{UTC: j.NextRunAt, Local: j.NextRunAt.UTC()}}
+	}
+	return out
+}

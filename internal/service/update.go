@@ -1,0 +1,176 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Revised says that a job has another revision than the request expects.
+type Revised struct{ Want, Is int }
+
+func (r *Revised) Error() string {
+	return fmt.Sprintf("the job has revision %d, not %d", r.Is, r.Want)
+}
+
+// UpdateJob changes a job's definition. change is given the job as it is and answers with what its definition is to be;
+// it is asked again where another request came in between, unless a revision (not 0) was asked for: then it is *Revised.
+func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, change func(job.Job) (job.Definition, error)) (Report, error) {
+	return s.change(ctx, p, ref, revision, func(ps *plans, j job.Job) (engine.Update, error) {
+		d, err := change(j)
+		if err != nil {
+			return engine.Update{}, err
+		}
+		return s.revise(ctx, ps, j, d)
+	})
+}
+
+// change changes a job by what decide makes of it.
+func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return Report{}, err
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return Report{}, err
+	}
+	defer leave()
+	for range maxRounds {
+		j, err := s.store.Job(ctx, p.Tenant, ref)
+		if err != nil {
+			return Report{}, err
+		}
+		if j.State == job.Deleted {
+			return Report{}, engine.ErrNotFound
+		}
+		if revision != 0 && j.Revision != revision {
+			return Report{}, &Revised{Want: revision, Is: j.Revision}
+		}
+		ps := s.plans(p.Tenant)
+		u, err := decide(ps, j)
+		if errors.Is(err, errUnchanged) {
+			return s.report(ctx, p, j)
+		}
+		if err != nil {
+			return Report{}, err
+		}
+		u.Revision, u.AsOf, u.Job.UpdatedAt = j.Revision, ps.at, ps.at
+		j, err = s.store.UpdateJob(ctx, p.Tenant, u)
+		if isConflict(err) {
+			continue // look at it again
+		}
+		if err != nil {
+			return Report{}, fmt.Errorf("change a job: %w", err)
+		}
+		s.cfg.Replan()
+		return s.report(ctx, p, j)
+	}
+	return Report{}, fmt.Errorf("change a job: others changed it %d times: %w", maxRounds, engine.ErrConflict)
+}
+
+// errUnchanged says that a job is as it is to be.
+var errUnchanged = errors.New("unchanged")
+
+// revise is the update that gives a job another definition. Where its schedule is another, it is planned anew.
+func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
+	d.Schedule = stored(d.Schedule)
+	if d.Key != j.Key {
+		return u, job.Invalids{{Field: "key", Value: job.Show(d.Key), Want: "the key it has, or nothing: a job's key cannot change"}}
+	}
+	if reflect.DeepEqual(d, j.Definition) {
+		return u, errUnchanged
+	}
+	u.Job, u.Replan = j, d.Schedule != j.Schedule
+	u.Job.Definition = d
+	v := check(d)
+	if u.Replan && len(v) == 0 {
+		if v, err = s.check(ctx, ps, d); err != nil {
+			return u, err
+		}
+	}
+	if m := d.Schedule.MaxRuns; u.Replan && m > 0 && m <= j.Runs {
+		v.Add("schedule.max_runs", m, fmt.Sprintf("more than %d, the number of times it has fired", j.Runs))
+	}
+	if len(v) > 0 {
+		return u, v
+	}
+	if u.Job.Group, err = group(u.Job, d.Payload); err != nil {
+		return u, err // it was checked
+	}
+	if !u.Replan {
+		return u, nil
+	}
+	if u.Job.NextRunAt, err = ps.next(ctx, u.Job, ps.at); err != nil {
+		return u, err
+	}
+	if j.State == job.Completed {
+		u.Job.State = job.Active
+	}
+	return u, nil
+}
+
+// PauseJob keeps a job from firing, until an instant where one is given, and holds what waits of its schedule. Pausing it
+// again changes why and until when.
+func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref, why string, until time.Time) (Report, error) {
+	until = until.UTC().Truncate(time.Microsecond)
+	return s.change(ctx, p, ref, 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
+		var v job.Invalids
+		if !job.ValidNote(why) {
+			v.Add("reason", why, job.WantNote)
+		}
+		if !until.IsZero() && !until.After(ps.at) {
+			v.Add("until", until.Format(time.RFC3339), "an instant in the future, or null for until it is resumed")
+		}
+		if len(v) > 0 {
+			return u, v
+		}
+		if j.State == job.Completed {
+			return u, &NotDone{"pause", "The job is COMPLETED: it does not fire any more, so there is nothing to pause."}
+		}
+		if j.State == job.Paused && j.PauseNote == why && j.PausedTill.Equal(until) {
+			return u, errUnchanged
+		}
+		u.Job = j
+		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Paused, why, until
+		return u, nil
+	})
+}
+
+// ResumeJob lets a job fire again. What it missed meanwhile its catch-up policy judges.
+func (s *Service) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+	return s.change(ctx, p, ref, 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+		switch j.State {
+		case job.Active:
+			return u, errUnchanged
+		case job.Completed:
+			return u, &NotDone{"resume", "The job is COMPLETED: it does not fire any more. Change its schedule, or trigger it."}
+		}
+		u.Job = j
+		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Active, "", time.Time{}
+		return u, nil
+	})
+}
+
+// AutoResume resumes a job whose pause is over by itself, unless it was changed meanwhile.
+func (s *Service) AutoResume(ctx context.Context, j job.Job) error {
+	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause"}
+	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, j.Revision, func(_ *plans, j job.Job) (u engine.Update, err error) {
+		if j.State != job.Paused {
+			return u, errUnchanged
+		}
+		u.Job = j
+		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Active, "", time.Time{}
+		return u, nil
+	})
+	var revised *Revised
+	if errors.As(err, &revised) || errors.Is(err, engine.ErrNotFound) {
+		return nil
+	}
+	return err
+}
