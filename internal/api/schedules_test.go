@@ -269,6 +269,33 @@ func TestOccurrencesOverHTTP(t *testing.T) {
 	}
 }
 
+func TestBackfillOverHTTP(t *testing.T) {
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "@hourly"}`, ""))
+	path := "/api/v1/jobs/" + j.JobID + "/backfill"
+	const day = `"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"`
+	if n := want[client.Begun](f, 200, "POST", path, `{`+day+`, "dry_run": true}`); n.Count != 24 || n.OperationID != "" {
+		t.Errorf("a dry run: %+v", n)
+	}
+	first := f.ask("POST", path, `{`+day+`, "rate_per_s": 0.5}`, "X-Idempotency-Key", "k")
+	again := f.ask("POST", path, `{`+day+`, "rate_per_s": 0.5}`, "X-Idempotency-Key", "k")
+	if first.Code != 202 || first.Body.String() != again.Body.String() || first.Header().Get("Location") == "" {
+		t.Errorf("begun: %d %s, again %s", first.Code, first.Body, again.Body)
+	}
+	for body, field := range map[string]string{
+		`{}`: "from", `{"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}`: "from", `{` + day + `, "rate_per_s": 0}`: "rate_per_s",
+		`{"from": "2001-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}`: "from", `{"from": "2199-01-01T00:00:00Z", "to": "2200-01-01T00:00:00Z"}`: "from",
+	} {
+		if p := want[client.Problem](f, 422, "POST", path, body); p.Errors[0].Field != field {
+			t.Errorf("%s: %+v", body, p.Errors)
+		}
+	}
+	want[client.Problem](f, 400, "POST", path, `{"form": 1}`)
+	once := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	want[client.Problem](f, 409, "POST", "/api/v1/jobs/"+once.JobID+"/backfill", `{`+day+`}`)
+	want[client.Problem](f, 404, "POST", "/api/v1/jobs/key:nope/backfill", `{`)
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -228,7 +228,8 @@ func TestSchedulersShareAndTakeOver(t *testing.T) {
 	}
 }
 
-// unbrokenBut checks that no instant is missing, and that none fired twice but for attempts that the kill cut off.
+// unbrokenBut checks that no instant is missing and that none has two executions. One execution may call twice: a server
+// that dies or freezes loses its attempts.
 func unbrokenBut(t *testing.T, i int, as []arrival) {
 	t.Helper()
 	seen := map[string]map[string]bool{} // instant → executions
@@ -305,4 +306,43 @@ func TestBackfill(t *testing.T) {
 			t.Errorf("the trigger is %s", es.Executions[0].Trigger)
 		}
 	})
+}
+
+func TestSchedulersJoinAndFreeze(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	first := serve(t, where)
+	var sinks []*sink
+	for range 8 {
+		s := newSink(t)
+		first.create(s.recurs(eachSecond, `, "catch_up": "all"`))
+		sinks = append(sinks, s)
+	}
+	until := func(what string, after time.Time) {
+		t.Helper()
+		eventually(t, 40*time.Second, what, func() bool {
+			return !slices.ContainsFunc(sinks, func(s *sink) bool {
+				as := s.seen()
+				return len(as) == 0 || as[len(as)-1].at.Before(after)
+			})
+		})
+	}
+	until("the first calls", time.Time{})
+	second := serve(t, where) // takes half of the partitions
+	until("calls with two servers", time.Now().Add(3*time.Second))
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	frozen := time.Now()
+	until("calls while one stands still", frozen.Add(11*time.Second))
+	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	until("calls after it went on", time.Now().Add(4*time.Second))
+	for i, s := range sinks {
+		unbrokenBut(t, i, s.seen())
+	}
+	if code := second.signal(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
 }
