@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// fill reads into the window what the waiting claims may be given.
+func (m *matcher) fill(ctx context.Context, now time.Time) error {
+	hungry := !m.win.picker.Any(m.serves, now)
+	poll := m.d.cfg.Poll
+	if len(m.win.lanes) > 1000 {
+		poll = sweepEvery // listing so many is no small thing
+	}
+	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
+		if err := m.sweep(ctx); err != nil {
+			m.d.missed.Store(true)
+			return err
+		}
+		m.win.picker.Prune()
+		m.unfit()
+		m.swept, m.woken = now, false
+	}
+	m.foreign = false
+	if err := m.refill(ctx, now); err != nil {
+		return err
+	}
+	if m.d.cfg.Owner == nil || m.win.picker.Any(m.serves, now) {
+		return nil
+	}
+	m.foreign = true // before the workers here stay idle they help the others out
+	if err := m.refill(ctx, now); err != nil {
+		return err
+	}
+	return m.covet(ctx, now)
+}
+
+// sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. Where one class of a tenant has
+// very many groups in a partition, it lists the first of them and, each time round, some more, and goes on behind them:
+// they must not keep it from what else there is.
+func (m *matcher) sweep(ctx context.Context) error {
+	for began := time.Now(); ; {
+		lanes, err := m.d.store.Lanes(ctx, m.after, sweepLanes)
+		if err != nil {
+			return err
+		}
+		whole := len(lanes) < sweepLanes
+		m.win.sweep(lanes, m.after, whole)
+		if whole {
+			m.after = nil
+			return nil
+		}
+		first, last := lanes[0], lanes[len(lanes)-1]
+		m.after = &last
+		if crowd := (crowded{last.Partition, last.Tenant, last.Class}); crowd == (crowded{first.Partition, first.Tenant, first.Class}) {
+			if err := m.crowd(ctx, crowd, last); err != nil {
+				return err
+			}
+			m.after = &job.Lane{Partition: last.Partition, Tenant: last.Tenant, Class: last.Class, Group: math.MaxInt64, Priority: math.MaxInt16}
+		}
+		if time.Since(began) > sweepTime {
+			return nil
+		}
+	}
+}
+
+// crowded is a class of a tenant in a partition that has very many groups.
+type crowded struct {
+	part   job.Partition
+	tenant tenant.ID
+	class  job.Class
+}
+
+// crowd lists some more groups of a crowded class, behind those of the last time.
+func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
+	after, ok := m.crowds[c]
+	if !ok || after.Compare(first) < 0 {
+		after = first
+	}
+	lanes, err := m.d.store.Lanes(ctx, &after, sweepLanes)
+	if err != nil {
+		return err
+	}
+	lanes = slices.DeleteFunc(lanes, func(l job.Lane) bool { return l.Partition != c.part || l.Tenant != c.tenant || l.Class != c.class })
+	m.win.sweep(lanes, &after, false)
+	delete(m.crowds, c)
+	if len(lanes) > 0 && len(m.crowds) < 10_000 {
+		m.crowds[c] = lanes[len(lanes)-1]
+	}
+	return nil
+}
+
+// refill reads the lanes that must be read before the window can tell what comes first.
+func (m *matcher) refill(ctx context.Context, now time.Time) error {
+	cs := m.win.dry(m.d.cfg.PerLane/4, m.reads)
+	if len(cs) == 0 {
+		return nil
+	}
+	per := m.win.perLane(m.d.cfg.PerLane, len(cs))
+	rs, err := m.d.store.Ready(ctx, cs, per)
+	if err != nil {
+		return err
+	}
+	m.win.refill(cs, slices.DeleteFunc(rs, func(r job.Ready) bool {
+		return !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
+	}), per)
+	return nil
+}
+
+// patience is how long what is ready is left to the owner of its partition.
+const patience = 100 * time.Millisecond
+
+// own reports whether this server owns a partition.
+func (m *matcher) own(p job.Partition) bool {
+	if m.d.cfg.Owner == nil {
+		return true
+	}
+	_, ok := m.holding.Fence.Epochs[p]
+	return ok
+}
+
+// reads reports whether a lane is read: one of its own, or, when nothing of its own is left, one without limits.
+func (m *matcher) reads(k job.Lane) bool {
+	if !m.serves(k.Class) {
+		return false
+	}
+	return m.own(k.Partition) || m.foreign && !m.limited(k)
+}
+
+// limited reports whether a lane's executions count against limits.
+func (m *matcher) limited(k job.Lane) bool {
+	return m.win.picker.Limits(&job.Ready{Tenant: k.Tenant, Class: k.Class, Group: job.Group{Key: k.Group}})
+}
+
+// covet asks for partitions of others in which executions wait that count against limits, which only the owner may
+// lease, and that nobody there seems to serve.
+func (m *matcher) covet(ctx context.Context, now time.Time) error {
+	if now.Sub(m.wanted) < time.Second {
+		return nil
+	}
+	m.wanted = now
+	var cs []engine.LaneCursor
+	for k := range m.win.lanes {
+		if !m.own(k.Partition) && m.serves(k.Class) && m.limited(k) && len(cs) < 100 {
+			cs = append(cs, engine.LaneCursor{Lane: k})
+		}
+	}
+	if len(cs) == 0 {
+		return nil
+	}
+	rs, err := m.d.store.Ready(ctx, cs, 1)
+	if err != nil {
+		return err
+	}
+	var ps []job.Partition
+	for _, r := range rs {
+		if now.Sub(r.DueAt) > neglect && !slices.Contains(ps, r.Partition) {
+			ps = append(ps, r.Partition)
+		}
+	}
+	if len(ps) > 0 {
+		m.d.cfg.Owner.Want(ps)
+	}
+	return nil
+}
+
+// unfit tells the owner of partitions which of them hold what is limited and no worker that is known here serves.
+func (m *matcher) unfit() {
+	if m.d.cfg.Owner == nil {
+		return
+	}
+	served := map[job.Class]bool{}
+	out := map[job.Partition]bool{}
+	for k := range m.win.lanes {
+		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) {
+			continue
+		}
+		ok, seen := served[k.Class]
+		if !seen {
+			ok = m.d.anyServes(k.Class)
+			served[k.Class] = ok
+		}
+		out[k.Partition] = !ok
+	}
+	m.d.cfg.Owner.Unfit(out)
+}
+
+// neglect is how long an execution waits before a server with a worker for it asks for its partition.
+const neglect = 2 * time.Second

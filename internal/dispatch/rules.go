@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// settle takes in which leases have ended.
+func (m *matcher) settle() {
+	if !m.d.counts.Load() {
+		return
+	}
+	m.d.mu.Lock()
+	ended := m.d.ended
+	m.d.ended = nil
+	m.d.mu.Unlock()
+	for _, l := range ended {
+		m.win.picker.Ended(l)
+	}
+}
+
+// rules keeps what decides who is given what up to date: who owns which partition, weights, limits, and what runs.
+func (m *matcher) rules(ctx context.Context, now time.Time) error {
+	p := m.win.picker
+	if m.d.cfg.Owner != nil {
+		h := m.d.cfg.Owner.Holding()
+		if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
+			m.recount = true
+			m.win.reset() // what it no longer owns, another picks from
+			m.swept, m.after = time.Time{}, nil
+		}
+		m.holding = h
+	}
+	anew := m.d.anew.Swap(false)
+	if anew || now.Sub(m.weighed) >= weighEvery {
+		ts, err := m.d.store.Tenants(ctx)
+		if err != nil {
+			return err
+		}
+		weights := make(map[tenant.ID]int, len(ts))
+		for _, t := range ts {
+			weights[t.ID] = t.Tier.Weight()
+		}
+		p.Weigh(weights)
+		m.weighed = now
+	}
+	if anew || now.Sub(m.ruled) >= ruleEvery {
+		ls, err := m.d.store.Limits(ctx, "")
+		if err != nil {
+			return err
+		}
+		m.recount = p.Limit(ls) || m.recount
+		m.ruled = now
+	}
+	if err := m.count(ctx, now); err != nil {
+		return err
+	}
+	if now.Sub(m.shared) >= shareEvery || m.ruled.Equal(now) && m.d.cfg.Owner == nil || p.Narrow() && now.Sub(m.shared) >= narrowEvery {
+		return m.share(ctx, now)
+	}
+	return nil
+}
+
+// count holds what is counted against the store: whole, where it may be wrong, or, where something waits for what runs to
+// end, what another server may have seen the end of.
+func (m *matcher) count(ctx context.Context, now time.Time) error {
+	p := m.win.picker
+	if m.recount {
+		var ps []job.Partition
+		for part := range m.holding.Fence.Epochs {
+			ps = append(ps, part)
+		}
+		var rs []engine.Running
+		var err error
+		if m.d.cfg.Owner == nil || len(ps) > 0 {
+			if rs, err = m.d.store.Running(ctx, ps); err != nil {
+				return err
+			}
+		}
+		running := make(map[job.Lease]job.Ready, len(rs))
+		for _, r := range rs {
+			running[job.Lease{Execution: r.ID, Token: r.Token}] = r.Ready
+		}
+		p.Recount(running)
+		m.d.counts.Store(p.Counts())
+		m.recount, m.confirmed, m.shared = false, now, time.Time{}
+		return nil
+	}
+	if !p.Counts() || now.Sub(m.confirmed) < confirmEvery || !p.Full() && now.Sub(m.confirmed) < countEvery {
+		return nil
+	}
+	m.confirmed = now
+	all := p.Count()
+	for len(all) > 0 {
+		some := all[:min(1000, len(all))]
+		all = all[len(some):]
+		hs, err := m.d.store.Held(ctx, some)
+		if err != nil {
+			return err
+		}
+		holds := make(map[job.Lease]bool, len(hs))
+		for _, h := range hs {
+			holds[job.Lease{Execution: h.ID, Token: h.Token}] = true
+		}
+		for _, l := range some {
+			if !holds[l] {
+				p.Ended(l)
+			}
+		}
+	}
+	return nil
+}
+
+// share asks for as much of each limit on what runs at once as can be used here.
+func (m *matcher) share(ctx context.Context, now time.Time) error {
+	p := m.win.picker
+	ss := p.Shares()
+	m.shared = now
+	if len(ss) == 0 {
+		return nil
+	}
+	if m.d.cfg.Owner == nil {
+		for _, s := range ss {
+			p.Allow(s, s.Whole)
+		}
+		return nil
+	}
+	bs := make([]engine.Share, len(ss))
+	for i, s := range ss {
+		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want, Used: s.Used}
+	}
+	got, err := m.d.cfg.Owner.Borrow(ctx, bs)
+	if err != nil {
+		return err
+	}
+	for i, s := range ss {
+		p.Allow(s, got[i])
+	}
+	return nil
+}
