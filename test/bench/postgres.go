@@ -99,7 +99,8 @@ var (
 func (p *rawPostgres) insert(ctx context.Context, c *pgx.Conn, n int) ([]rawJob, error) {
 	jobs := make([]rawJob, n)
 	for i := range jobs {
-		jobs[i] = rawJob{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
+		id := uuid.Must(uuid.NewV7())
+		jobs[i] = rawJob{id, id} // as the own fire of a one-off job
 	}
 	now := time.Now()
 	err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

@@ -108,10 +108,11 @@ func (p *rawSQLite) insert(n int) ([]rawJob, error) {
 	jobs := make([]rawJob, n)
 	now := time.Now().UnixMicro()
 	return jobs, p.tx(func() error {
-		j := p.c.Prep(`INSERT INTO jobs (tenant, id, state, kind, priority, revision, created_at, updated_at, fires_at, name, spec, target, payload) VALUES ('default', ?1, 1, 1, 5, 1, ?2, ?2, ?2, 'bench', ?3, ?4, ?5)`)
-		l := p.c.Prep(`INSERT INTO live (id, due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, tally, job, tenant, class) VALUES (?1, ?2, ?2, 0, 4, ?3, 5, 1, 0, ?4, 'default', 'simulate')`)
+		j := p.c.Prep(`INSERT INTO jobs (tenant, id, state, kind, priority, revision, created_at, updated_at, name, spec, target, payload) VALUES ('default', ?1, 1, 1, 5, 1, ?2, ?2, 'bench', ?3, ?4, ?5)`)
+		l := p.c.Prep(`INSERT INTO live (id, due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, job, tenant, class) VALUES (?1, ?2, ?2, 0, 4, ?3, 5, 1, ?4, 'default', 'simulate')`)
 		for i := range jobs {
-			jobs[i] = rawJob{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
+			id := uuid.Must(uuid.NewV7())
+			jobs[i] = rawJob{id, id} // as the own fire of a one-off job
 			j.BindBytes(1, jobs[i].job[:])
 			j.BindInt64(2, now)
 			j.BindBytes(3, rawSpec)
