@@ -15,10 +15,12 @@ import (
 )
 
 // collectAttempts reads what leaseSQL returns, and puts each where it was asked
-// for. It reads the binary form itself: this is the widest row of the hot path.
-func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) ([]job.Attempt, error) {
+// for; first says when the first of each token may overrun. It reads the binary
+// form itself: this is the widest row of the hot path.
+func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all []job.Attempt, first map[job.Token]time.Time, err error) {
 	defer rows.Close()
-	all := make([]job.Attempt, n)
+	first = map[job.Token]time.Time{}
+	all = make([]job.Attempt, n)
 	known := map[string]job.Target{} // one batch often has one target
 	count := 0
 	for rows.Next() {
@@ -29,30 +31,39 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) ([]jo
 		}
 		target := r.bytes()
 		a.Payload = slices.Clone(r.bytes())
+		within := time.Duration(r.int8()) * time.Millisecond
 		if r.bad {
-			return nil, fmt.Errorf("the server answered a lease with rows that are not as expected")
+			return nil, nil, fmt.Errorf("the server answered a lease with rows that are not as expected")
 		}
 		t, ok := known[string(target)]
 		if !ok {
-			var err error
 			if t, err = engine.DecodeTarget(target); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			known[string(target)] = t
 		}
 		a.Target = t
 		a.Target.Headers, a.Target.ExpectStatus = maps.Clone(t.Headers), slices.Clone(t.ExpectStatus)
+		if within == 0 {
+			within = unbound
+		}
+		if at, ok := first[a.Token]; !ok || a.LeasedAt.Add(within).Before(at) {
+			first[a.Token] = a.LeasedAt.Add(within)
+		}
 		all[places[a.Execution]] = a
 		count++
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if count == n {
-		return all, nil
+		return all, first, nil
 	}
-	return slices.DeleteFunc(all, func(a job.Attempt) bool { return a.Token == 0 }), nil
+	return slices.DeleteFunc(all, func(a job.Attempt) bool { return a.Token == 0 }), first, nil
 }
+
+// unbound is when what has neither timeout is looked at again.
+const unbound = time.Hour
 
 // reader takes the values of a row apart, in order.
 type reader struct {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +35,18 @@ const (
 		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = u.id AND v.lease = l.lease AND v.cancel_at IS NULL AND (` + overtime + `
 			OR v.stall_ms > 0 AND greatest(v.leased_at, v.progress_at) + v.stall_ms * interval '1 millisecond' < now()) OFFSET 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j
-		WHERE l.at < now() - interval '1 second' LIMIT $2`
+		WHERE l.lease = ANY ($3::int8[]) LIMIT $2`
+	// givenSQL lists what was given, but for the last second.
+	givenSQL = "SELECT lease, now() FROM leases WHERE at < now() - interval '1 second'"
+	// watchSQL says when, of what is still held under leases, the first may overrun next.
+	watchSQL = `
+		SELECT l.lease, min(v.at) FROM leases l
+		CROSS JOIN LATERAL unnest(l.ids) u(id)
+		CROSS JOIN LATERAL (
+			SELECT least(v.leased_at + nullif(v.timeout_ms, 0) * interval '1 millisecond', greatest(v.leased_at, v.progress_at) + nullif(v.stall_ms, 0) * interval '1 millisecond') AS at
+			FROM live v WHERE v.id = u.id AND v.lease = l.lease OFFSET 0
+		) v
+		WHERE l.lease = ANY ($1::int8[]) GROUP BY l.lease`
 	overtime = `(v.timeout_ms > 0 AND v.leased_at + v.timeout_ms * interval '1 millisecond' + $1::interval < now())`
 )
 
@@ -90,13 +103,92 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]engine.Overrun, error) {
 	var out []engine.Overrun
 	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit, 0))
-		var err error
+		late, now, err := s.watch.late(ctx, c)
+		if err != nil || len(late) == 0 {
+			return err
+		}
+		tokens := bigints(len(late))
+		for _, t := range late {
+			tokens.int8(t)
+		}
+		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit, 0), tokens)
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
 			o.Held, err = scanHeld(r, &o.Stalled)
 			return o, err
 		})
-		return err
+		if err != nil {
+			return err
+		}
+		return s.watch.look(ctx, c, late, tokens, now)
 	})
 	return out, err
+}
+
+// watch remembers when the first of what was given under each lease may overrun, so that looking for what does costs
+// nothing for all that ends in time. It is filled by what this server leases, and by looking for what others did.
+type watch struct {
+	mu sync.Mutex
+	at map[int64]time.Time // guarded by mu: by token; zero: nothing of it is held any more
+}
+
+// given notes what was leased.
+func (w *watch) given(first map[job.Token]time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at = map[int64]time.Time{}
+	}
+	for t, at := range first {
+		w.at[int64(t)] = at
+	}
+}
+
+// late lists the leases of which something may overrun by now, or that are not known here.
+func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now time.Time, err error) {
+	rows, _ := c.Query(ctx, givenSQL)
+	var token int64
+	there := map[int64]bool{}
+	if _, err = pgx.ForEachRow(rows, []any{&token, &now}, func() error { there[token] = true; return nil }); err != nil {
+		return nil, now, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for t := range there {
+		if at, ok := w.at[t]; !ok || !at.IsZero() && !at.After(now) {
+			late = append(late, t)
+		}
+	}
+	for t, at := range w.at { // what was tidied away; what is too new to be listed lasts longer
+		if !there[t] && !at.After(now.Add(-time.Minute)) {
+			delete(w.at, t)
+		}
+	}
+	slices.Sort(late)
+	return late, now, nil
+}
+
+// look finds out when leases are to be looked at again.
+func (w *watch) look(ctx context.Context, c *pgxpool.Conn, late []int64, tokens *array, now time.Time) error {
+	next := make(map[int64]time.Time, len(late))
+	rows, _ := c.Query(ctx, watchSQL, tokens)
+	var token int64
+	var at *time.Time
+	_, err := pgx.ForEachRow(rows, []any{&token, &at}, func() error {
+		if next[token] = now.Add(unbound); at != nil { // held, and bound by nothing
+			next[token] = *at
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at = map[int64]time.Time{}
+	}
+	for _, t := range late {
+		w.at[t] = next[t]
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -151,7 +152,7 @@ const (
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
 			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
 		RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
-			j.target, coalesce(v.payload, j.payload)`
+			j.target, coalesce(v.payload, j.payload), coalesce(least(nullif(v.timeout_ms, 0), nullif(v.stall_ms, 0)), 0)`
 )
 
 // fenceArgs are what a fence names, its partitions sorted, and whose it is.
@@ -195,13 +196,14 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 		sql, args = leaseFencedSQL, append(args, fenceArgs(f)...)
 	}
 	var out []job.Attempt
+	var first map[job.Token]time.Time
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
 		err := hitting(ctx, c.Conn(), "claim.beforeCommit", func() error {
 			rows, err := c.Query(ctx, sql, args...)
 			if err != nil {
 				return err
 			}
-			out, err = collectAttempts(rows, len(wishes), places)
+			out, first, err = collectAttempts(rows, len(wishes), places)
 			return err
 		})
 		if err != nil || len(out) > 0 {
@@ -214,6 +216,9 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 		}
 		return err
 	})
+	if err == nil {
+		s.watch.given(first)
+	}
 	return out, err
 }
 

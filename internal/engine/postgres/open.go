@@ -42,6 +42,7 @@ type Store struct {
 	walked atomic.Pointer[[16]byte]
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
+	watch watch
 }
 
 var _ engine.Store = (*Store)(nil)
