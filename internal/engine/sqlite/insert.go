@@ -19,11 +19,13 @@ const (
 		VALUES `
 	liveValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	insertLiveSQL = intoLive + liveValues
-	// insertRichSQL has what few executions have, too.
-	insertRichSQL = `
+	// intoRich has what few executions have, too.
+	intoRich = `
 		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms,
 			stall_ms, expires_at, unique_key, group_key, group_limits)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES `
+	richValues           = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	insertRichSQL        = intoRich + richValues
 	insertIdempotencySQL = `
 		INSERT INTO idempotency (tenant, key, hash, answer, expires_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, key) DO UPDATE SET hash = excluded.hash, answer = excluded.answer, expires_at = excluded.expires_at`
@@ -33,6 +35,7 @@ const (
 var (
 	insertJobsSQL  = inSizes(intoJobs, jobValues, ifMissing)
 	insertLivesSQL = inSizes(intoLive, liveValues, "")
+	insertRichsSQL = inSizes(intoRich, richValues, "")
 )
 
 // encoded is a job and the stored forms of it.
@@ -78,21 +81,27 @@ func (q *stmt) job(j *encoded) *stmt {
 // insertExecutions stores executions of a tenant.
 func insertExecutions(c *conn, t tenant.ID, es []job.Execution) error {
 	for len(es) > 0 {
-		plain := 0
-		for plain < min(len(es), bulk) && !rich(&es[plain]) {
-			plain++
+		alike, rich := 1, isRich(&es[0])
+		for alike < min(len(es), bulk) && isRich(&es[alike]) == rich {
+			alike++
 		}
-		if plain < few {
+		if alike < few {
 			if _, err := inserting(c, "").insert(t, &es[0]); err != nil {
 				return err
 			}
 			es = es[1:]
 			continue
 		}
-		sql, n := insertLivesSQL.upTo(plain, insertLiveSQL)
+		sql, n := insertLivesSQL.upTo(alike, insertLiveSQL)
+		if rich {
+			sql, n = insertRichsSQL.upTo(alike, insertRichSQL)
+		}
 		q := c.prepare(sql).text(string(t))
 		for i := range es[:n] {
 			q.execution(&es[i])
+			if rich {
+				q.riches(&es[i])
+			}
 		}
 		if _, err := q.exec(); err != nil {
 			return err
@@ -110,20 +119,20 @@ func inserting(c *conn, conflict string) inserter {
 	return inserter{plain: c.prepare(insertLiveSQL + conflict), rich: c.prepare(insertRichSQL + conflict)}
 }
 
-// rich reports whether an execution has what few have.
-func rich(e *job.Execution) bool {
+// isRich reports whether an execution has what few have.
+func isRich(e *job.Execution) bool {
 	return e.Stall != 0 || !e.ExpiresAt.IsZero() || e.UniqueKey != "" || e.Group.Key != 0
 }
 
 // insert stores an execution, and reports whether the clause for conflicts let it in.
 func (i inserter) insert(t tenant.ID, e *job.Execution) (bool, error) {
 	q := i.plain // as most are; what need not be bound is saved
-	if rich(e) {
+	if isRich(e) {
 		q = i.rich
 	}
 	q.text(string(t)).execution(e)
-	if rich(e) {
-		q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
+	if isRich(e) {
+		q.riches(e)
 	}
 	n, err := q.exec()
 	return n > 0, err
@@ -133,6 +142,11 @@ func (i inserter) insert(t tenant.ID, e *job.Execution) (bool, error) {
 func (q *stmt) execution(e *job.Execution) *stmt {
 	return q.id(e.Job).id(e.ID).int(int64(e.Partition)).text(string(e.Class)).int(int64(e.Priority)).at(e.DueAt).at(e.ScheduledAt).
 		int(e.Nonce()).int(int64(e.Trigger)).int(int64(e.MaxAttempts)).int(hold(e)).idOrNull(e.RetryOf).bytes(e.Payload).int(ms(e.Timeout))
+}
+
+// riches binds what few executions have.
+func (q *stmt) riches(e *job.Execution) *stmt {
+	return q.intOrNull(ms(e.Stall)).at(e.ExpiresAt).textOrNull(e.UniqueKey).group(&e.Group)
 }
 
 func hold(e *job.Execution) int64 {
