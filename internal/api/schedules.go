@@ -37,7 +37,7 @@ func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 		v.Add("schedule.cron_expression", "", "no cron_expression with type "+out.Type.String())
 	}
 	out.Zone = text("timezone", s.Timezone, "a zone such as Europe/Berlin or UTC")
-	if out.Type.OneOff() && strings.EqualFold(out.Zone, "UTC") {
+	if strings.EqualFold(out.Zone, "UTC") {
 		out.Zone = "" // what it is anyway
 	} else if out.Type.OneOff() && out.Zone != "" {
 		v.Add("schedule.timezone", out.Zone, fmt.Sprintf("no timezone with type %s: a time has its offset", out.Type))

@@ -49,6 +49,21 @@ func TestRecurringJobs(t *testing.T) {
 	}
 }
 
+// What a job's schedule is by default is no change of it.
+func TestAPatchBesideTheScheduleLeavesItAlone(t *testing.T) {
+	f := newFace(t)
+	for _, s := range []string{`{"type": "CRON", "cron_expression": "0 0 1 1 *"}`, `{"type": "INTERVAL", "every": "1000h"}`, `{"type": "CRON", "cron_expression": "0 0 1 1 *", "max_runs": 1, "timezone": "UTC"}`} {
+		j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "plain", "schedule": `+s+`, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		got := want[client.Job](f, 200, "PATCH", "/api/v1/jobs/"+j.JobID, `{"description": "x"}`)
+		if got.Revision != 2 || !got.Schedule.NextRunAt.Equal(*j.Schedule.NextRunAt) || *got.Schedule.Timezone != "UTC" {
+			t.Errorf("%s: revision %d, next %v, want %v", s, got.Revision, got.Schedule.NextRunAt, j.Schedule.NextRunAt)
+		}
+		if same := want[client.Job](f, 200, "PATCH", "/api/v1/jobs/"+j.JobID, `{"schedule": {"timezone": "utc"}}`); same.Revision != 2 {
+			t.Errorf("%s: revision %d", s, same.Revision)
+		}
+	}
+}
+
 func TestPatch(t *testing.T) {
 	f := newFace(t)
 	body := `{"name": "before", "key": "k", "description": "d", "tags": ["a"], "priority": 2, "schedule": {"type": "CRON", "cron_expression": "0 4 * * *", "timezone": "Europe/Berlin"},

@@ -72,7 +72,7 @@ type Jobs interface {
 	// Deleting a deleted job answers it again.
 	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
-	// that. What was staged and is not due yet is taken back: unless the update plans anew, the next instant is the first of
+	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
 	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)

@@ -229,15 +229,14 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 	if policy == "" {
 		policy = job.CatchUpLatest
 	}
+	why := job.SkipMissed
+	if f.Overlap == job.OverlapReplace && policy == job.CatchUpAll {
+		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
+	}
 	o := schedule.Owe(plan, f.Was, p.now, policy, limit, left)
 	f.Next, f.Runs = o.Next, int64(len(o.Fires))
 	if o.Skipped != nil {
-		f.Skips = append(f.Skips, j.Skip(newID(), *o.Skipped, job.SkipMissed, p.now))
-	}
-	if n := len(o.Fires); f.Overlap == job.OverlapReplace && n > 1 { // each would be replaced by the one after it
-		gone := job.Stretch{From: o.Fires[0], To: o.Fires[n-2], Count: int64(n - 1)}
-		f.Skips = append(f.Skips, j.Skip(newID(), gone, job.SkipOverlap, p.now))
-		o.Fires, f.Runs = o.Fires[n-1:], 1
+		f.Skips = append(f.Skips, j.Skip(newID(), *o.Skipped, why, p.now))
 	}
 	trigger := job.BySchedule
 	if o.Caught {
@@ -264,6 +263,7 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 func (p *pass) execution(j job.Job, at time.Time, by job.Trigger) job.Execution {
 	e := j.FireLate(newID(), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), p.now)
 	e.Trigger = by
+	e.Queue(j)
 	return e
 }
 

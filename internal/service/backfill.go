@@ -73,13 +73,20 @@ func (s *Service) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, 
 	if b.To.After(ps.at) {
 		b.To = ps.at
 	}
+	if next := j.NextRunAt; !next.IsZero() && b.To.After(next) {
+		b.To = next // what is planned, or owed since, the schedule fires itself
+	}
 	var v job.Invalids
 	if b.From.IsZero() || !b.From.Before(b.To) {
 		v.Add("from", b.From.Format(time.RFC3339), "a time in the past, before to")
 		return f, 0, v
 	}
 	f = filling{Job: j.ID.String(), From: b.From.UTC(), To: b.To.UTC(), OnlyMissing: b.OnlyMissing, job: j.ID}
-	for at := f.From; at.Before(f.To); {
+	for at, pages := f.From, 0; at.Before(f.To); pages++ {
+		if pages > maxFillPages {
+			v.Add("from", b.From.Format(time.RFC3339), fmt.Sprintf("a shorter range: this one has over %d instants to look at", maxFillPages*schedule.MaxPreview))
+			return f, 0, v
+		}
 		found, end, err := s.toFill(ctx, ps, j, f, at, job.Operation{})
 		if err != nil {
 			return f, 0, err
@@ -92,6 +99,9 @@ func (s *Service) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, 
 	}
 	return f, n, nil
 }
+
+// maxFillPages bounds how much is looked at for one backfill.
+const maxFillPages = 200
 
 // toFill lists instants of a backfill from one on, and where it stopped looking. What the operation itself made counts
 // as missing: it is done again, which changes nothing.

@@ -106,7 +106,11 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	if !u.Replan {
 		return u, nil
 	}
-	if u.Job.NextRunAt, err = ps.next(ctx, u.Job, ps.at); err != nil {
+	from := ps.at
+	if owed := j.NextRunAt; !d.Schedule.Type.OneOff() && !owed.IsZero() && !owed.After(from) {
+		from = owed.Add(-time.Microsecond) // what has come and was not fired is owed by the schedule as it is now
+	}
+	if u.Job.NextRunAt, err = ps.next(ctx, u.Job, from); err != nil {
 		return u, err
 	}
 	if j.State == job.Completed {

@@ -86,13 +86,18 @@ func (j Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now tim
 	if j.Target.Total > 0 {
 		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt is longer than all of them
 	}
-	if j.Overlap == OverlapQueue || j.Overlap == OverlapReplace {
-		e.Join(Group{Key: groupKey(j.Tenant, "", j.ID.String()), Max: 1, Rate: j.Group.Rate})
-	}
 	if j.ExpiresAfter > 0 {
 		e.ExpiresAt = due.Add(j.ExpiresAfter)
 	}
 	return e
+}
+
+// Queue has an execution that its job's schedule fires wait for the earlier ones, where the overlap policy says so. One
+// that a person triggers does not.
+func (e *Execution) Queue(j Job) {
+	if j.Overlap == OverlapQueue || j.Overlap == OverlapReplace {
+		e.Join(Group{Key: groupKey(j.Tenant, "", j.ID.String()), Max: 1, Rate: j.Group.Rate})
+	}
 }
 
 // Join puts the execution into a group, whose partition it then takes, so that one server counts it.

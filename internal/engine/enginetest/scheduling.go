@@ -233,6 +233,21 @@ func update(t *testing.T, h Harness) {
 			t.Errorf("planned never: %v, %v", got.NextRunAt, err)
 		}
 	})
+	t.Run("what has come and waits for its jitter stays", func(t *testing.T) {
+		past := now.Add(-2 * time.Second)
+		j := f.recurring("jitters", past, func(j *job.Job) { j.Overlap = job.OverlapAllow })
+		g := f.firing(j, past, future, 2) // the second of them has come, too, and may have run
+		g.Executions[0].DueAt = now.Add(time.Hour)
+		must(f.Fire(f.ctx, []engine.Firing{g}, engine.Fence{}))
+		f.report(succeed(f.took(g.Executions[1].ID)))
+		got, err := change(f.job(j.ID))
+		if err != nil || !got.NextRunAt.Equal(future) || got.Runs != 2 {
+			t.Errorf("next %v, want %v; runs %d; %v", got.NextRunAt, future, got.Runs, err)
+		}
+		if e := f.execution(g.Executions[0].ID); e.Status != job.Pending {
+			t.Errorf("it is %v", e.Status)
+		}
+	})
 	t.Run("pause and resume", func(t *testing.T) {
 		j := f.recurring("paused", now.Add(-time.Second), func(j *job.Job) { j.Overlap = job.OverlapAllow })
 		g := f.firing(j, j.NextRunAt, future, 1)

@@ -23,16 +23,17 @@ func scheduledRows(tenant, job string) string {
 
 // The job is locked before its executions, as by whoever fires or deletes it. What
 // was leased, even if it was handed back, has begun and is not taken back: a lease
-// that is 0 is one that never was.
+// that is 0 is one that never was. Nor is what stands for an instant that has come
+// and waits for its jitter: instants after it may have run, and would fire again.
 var (
 	lockJobSQL = "SELECT revision FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
 
 	takeBackSQL = `
 		WITH back AS (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
-				SELECT s.id FROM (` + scheduledRows("$1", "$2") + `) s WHERE s.lease = 0 AND s.due_at > now()
+				SELECT s.id FROM (` + scheduledRows("$1", "$2") + `) s WHERE s.lease = 0 AND s.scheduled_at > now()
 			)) u(id) ORDER BY u.id) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease = 0 AND v.due_at > now() AND v.tries = 0 AND v.attempt = 0
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease = 0 AND v.scheduled_at > now() AND v.tries = 0 AND v.attempt = 0
 			RETURNING v.scheduled_at
 		)
 		SELECT min(scheduled_at), count(*) FROM back`

@@ -10,8 +10,9 @@ import (
 
 const (
 	planSQL = "SELECT revision, next_run_at FROM jobs WHERE tenant = ? AND id = ? AND state <> 4"
-	// takeBackSQL drops what was staged and is not due: what never ran.
-	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND due_at > ?3 AND tries = 0 AND attempt = 0 RETURNING scheduled_at"
+	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
+	// has come and only waits for its jitter stays.
+	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND attempt = 0 RETURNING scheduled_at"
 	holdSQL     = "UPDATE live SET hold = ?3 WHERE " + ofSchedule + " AND lease <= 0"
 
 	updateJobSQL = `
