@@ -178,7 +178,8 @@ func TestSharesNeverExceedTheLimit(t *testing.T) {
 	wg.Wait()
 	c := direct(t, s)
 	for queue, most := range map[string]int{"a": 1, "b": 10} {
-		if sum := one[int](t, c, "SELECT sum(share) FROM limit_shares WHERE queue = $1", queue); sum > most || sum == 0 {
+		// Of a limit of 1 the one whose turn it is may not have asked again yet.
+		if sum := one[int](t, c, "SELECT sum(share) FROM limit_shares WHERE queue = $1", queue); sum > most || sum == 0 && most > 1 {
 			t.Errorf("%s: %d of %d are borrowed", queue, sum, most)
 		}
 	}
