@@ -201,11 +201,18 @@ func (w *world) settle() time.Duration {
 	w.after(lease)
 	w.store.add(check.Event{Proc: "nemesis", Kind: check.Fault, Op: check.Quiet})
 	begun := time.Now()
-	for w.store.open() > 0 && time.Since(begun) < within {
+	last := begun // when something was last open
+	for time.Since(last) < calm && time.Since(begun) < within {
 		w.after(time.Second)
+		if w.store.open() > 0 {
+			last = time.Now()
+		}
 	}
-	return time.Since(begun)
+	return last.Sub(begun)
 }
+
+// calm is how long nothing must be open before it is over: a call that is late may begin something new.
+const calm = 2 * lease
 
 // stuck is how long everything may take to stop.
 const stuck = 10 * time.Minute
