@@ -38,6 +38,10 @@ type Target struct {
 	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty" doc:"Of all attempts together, from the first start."`
 	Expect              *Expect           `json:"expect,omitempty"`
 	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
+	Command             []string          `json:"command,omitempty" doc:"command: the program and its arguments; no shell reads them."`
+	ArtifactID          string            `json:"artifact_id,omitempty" doc:"command: what is unpacked into the working folder."`
+	Entrypoint          string            `json:"entrypoint,omitempty" doc:"command: the program in the artifact."`
+	Env                 map[string]string `json:"env,omitempty" doc:"command: environment variables; there are hardly any others."`
 	Kind                string            `json:"kind,omitempty" doc:"worker: the kind of handler that runs it."`
 	WorkKind            string            `json:"work_kind,omitempty" enum:"noop,sleep,fail,fail_permanent,flaky,cancel,hang,random" doc:"simulate: what to pretend."`
 	DurationMS          int64             `json:"duration_ms,omitempty" doc:"simulate: how long it takes."`

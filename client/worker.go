@@ -18,6 +18,8 @@ type Attempt struct {
 	ScheduledTime  time.Time       `json:"scheduled_time"`
 	Deadline       time.Time       `json:"deadline"`
 	IdempotencyKey string          `json:"idempotency_key"`
+
+	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
 }
 
 // The ways an attempt ends.

@@ -58,15 +58,17 @@ var table = map[string]rule{
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
 	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},
 
+	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
+
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
-		ours: []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
+		ours: []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
 		why:  "it wires the parts as a server does, over a store that it is given",
 	},
 	"internal/app": {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},

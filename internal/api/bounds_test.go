@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 // worker registers one that runs the handler h.
@@ -91,7 +92,8 @@ func TestOutcomesAreBounded(t *testing.T) {
 func TestTheDoorRefusesOutcomes(t *testing.T) {
 	f := newFace(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	d := api.NewDoor(dispatch.New(f.store, clock.System{}, log, dispatch.Config{}), clock.System{})
+	disp := dispatch.New(f.store, clock.System{}, log, dispatch.Config{})
+	d := api.NewDoor(disp, handout.New(disp, log), clock.System{})
 	s, err := d.Register(t.Context(), client.Registration{Targets: []string{"simulate"}, Capacity: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -15,12 +15,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
 // Door is the way to the dispatcher for a worker inside this process.
 type Door struct {
 	d     *dispatch.Dispatcher
+	out   *handout.Desk
 	clock clock.Clock
 	nudge chan struct{}
 }
@@ -28,8 +30,8 @@ type Door struct {
 var _ worker.Source = (*Door)(nil)
 
 // NewDoor makes a door to a dispatcher.
-func NewDoor(d *dispatch.Dispatcher, clk clock.Clock) *Door {
-	return &Door{d, clk, make(chan struct{}, 1)}
+func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
+	return &Door{d, out, clk, make(chan struct{}, 1)}
 }
 
 // Nudge makes the worker beat at once, since there may be orders for it.
@@ -66,11 +68,7 @@ func (d *Door) Claim(ctx context.Context, s client.Session, limit int) ([]client
 	if err != nil {
 		return nil, session(err)
 	}
-	out := make([]client.Attempt, len(as))
-	for i, a := range as {
-		out[i] = wireAttempt(a)
-	}
-	return out, nil
+	return d.out.Give(ctx, w, as), nil
 }
 
 // Beat keeps the session alive.
@@ -140,31 +138,9 @@ func session(err error) error {
 	return err
 }
 
-func wireAttempt(a job.Attempt) client.Attempt {
-	t := a.Target
-	out := client.Attempt{
-		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload, Kind: t.Handler,
-		Execution: client.Target{
-			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(timeLeft(a)),
-			FollowRedirects: t.FollowRedirects, Kind: t.Handler, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
-		},
-		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.Deadline(),
-		IdempotencyKey: job.IdempotencyKey(a.Job, a.Execution, a.Trigger, a.ScheduledAt),
-	}
-	if len(t.ExpectStatus) > 0 || t.ExpectBody != "" {
-		out.Execution.Expect = &client.Expect{Status: t.ExpectStatus, BodyContains: optional(t.ExpectBody)}
-	}
-	return out
-}
-
 var outcomes = map[string]job.OutcomeStatus{
 	client.Succeeded: job.OutcomeSucceeded, client.Failed: job.OutcomeFailed, client.Cancelled: job.OutcomeCancelled,
 	client.Snoozed: job.OutcomeSnoozed,
-}
-
-// timeLeft is how many seconds the attempt has, from when it was leased: a worker's clock may be another than ours.
-func timeLeft(a job.Attempt) int64 {
-	return max(1, int64((a.Deadline().Sub(a.LeasedAt)+time.Second-1)/time.Second))
 }
 
 func outcome(o client.Outcome) (job.Outcome, error) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -29,6 +30,7 @@ type Authenticate func(ctx context.Context, authorization, tenantID string) (ten
 type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
+	Handout  *handout.Desk        // what they are given
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate

@@ -38,6 +38,7 @@ func definition(r client.JobRequest) (job.Definition, error) {
 func target(e client.Target) job.Target {
 	t := job.Target{
 		Kind: job.TargetKind(strings.ToLower(e.Target)), URL: e.CallbackURL, Method: strings.ToUpper(e.Method), Headers: e.Headers,
+		Command: e.Command, Artifact: e.ArtifactID, Entrypoint: e.Entrypoint, Env: e.Env,
 		FollowRedirects: e.FollowRedirects, Handler: e.Kind, WorkKind: strings.ToLower(e.WorkKind), FailAttempts: e.FailAttempts,
 		Timeout: seconds(deref(e.TimeoutSeconds, int64(job.DefaultTimeout/time.Second))), Duration: millis(e.DurationMS),
 		Stall: seconds(deref(e.StallTimeoutSeconds, 0)), Total: seconds(deref(e.TotalTimeoutSeconds, 0)),

@@ -137,10 +137,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	if n < len(as) {
 		s.handBack(r.Context(), id, as[n:])
 	}
-	out := client.Claimed{Attempts: make([]client.Attempt, n)}
-	for i, a := range as[:n] {
-		out.Attempts[i] = wireAttempt(a)
-	}
+	out := client.Claimed{Attempts: s.cfg.Handout.Give(r.Context(), id, as[:n])}
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false) // a payload is as long as it was counted

@@ -28,6 +28,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
+	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
@@ -168,7 +169,8 @@ func (r *running) start(ctx context.Context) error {
 
 	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
 	r.disp.Store(disp)
-	door := api.NewDoor(disp, clk)
+	out := handout.New(disp, r.log)
+	door := api.NewDoor(disp, out, clk)
 	hint := r.hints(store, disp)
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan := make(chan struct{}, 1)
@@ -176,7 +178,7 @@ func (r *running) start(ctx context.Context) error {
 		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules,
 		Replan: func() { wake(replan); disp.Wake() },
 	})
-	key, err := r.serve(ctx, ln, store, svc, disp, clk)
+	key, err := r.serve(ctx, ln, store, svc, disp, out, clk)
 	if err != nil {
 		return err
 	}
@@ -296,9 +298,9 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
-func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, clk clock.Clock) (key string, err error) {
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Dispatch: disp, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Handout: out, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

@@ -28,11 +28,16 @@ type storedTarget struct {
 	Fails   int               `json:"fa,omitempty"`
 	Stall   time.Duration     `json:"st,omitempty"`
 	Total   time.Duration     `json:"tt,omitempty"`
+
+	Command    []string          `json:"c,omitempty"`
+	Artifact   string            `json:"a,omitempty"`
+	Entrypoint string            `json:"ep,omitempty"`
+	Env        map[string]string `json:"env,omitempty"`
 }
 
 // EncodeTarget is the stored form of what an execution runs.
 func EncodeTarget(t job.Target) []byte {
-	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total}
+	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total, t.Command, t.Artifact, t.Entrypoint, t.Env}
 	return s.encode()
 }
 
@@ -46,6 +51,7 @@ func DecodeTarget(b []byte) (job.Target, error) {
 		Kind: s.Kind, Timeout: s.Timeout, URL: s.URL, Method: s.Method, Headers: s.Headers,
 		ExpectStatus: s.Status, ExpectBody: s.Body, FollowRedirects: s.Follow, Handler: s.Handler,
 		WorkKind: s.Work, Duration: s.Length, FailAttempts: s.Fails, Stall: s.Stall, Total: s.Total,
+		Command: s.Command, Artifact: s.Artifact, Entrypoint: s.Entrypoint, Env: s.Env,
 	}, nil
 }
 

@@ -11,7 +11,7 @@ type form struct {
 
 // encode is the target's form.
 func (s *storedTarget) encode() []byte {
-	f := form{b: make([]byte, 0, 128), give: len(s.Headers)+len(s.Status) > 0}
+	f := form{b: make([]byte, 0, 128), give: len(s.Headers)+len(s.Status)+len(s.Command)+len(s.Env) > 0}
 	f.text("k", string(s.Kind), true)
 	f.int("t", int64(s.Timeout))
 	f.text("u", s.URL, false)
@@ -24,6 +24,8 @@ func (s *storedTarget) encode() []byte {
 	f.int("fa", int64(s.Fails))
 	f.int("st", int64(s.Stall))
 	f.int("tt", int64(s.Total))
+	f.text("a", s.Artifact, false)
+	f.text("ep", s.Entrypoint, false)
 	if f.give {
 		return encode(*s)
 	}

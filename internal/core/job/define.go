@@ -243,6 +243,9 @@ func (t Target) check(v *Invalids) {
 	default:
 		v.Add("execution.target", string(t.Kind), "one of http, worker, simulate")
 	}
+	if t.Kind != Command {
+		t.refuseCommand(v)
+	}
 	if t.Kind != Handler {
 		t.refuse(v, t.Handler != "", "kind", t.Handler)
 	}
@@ -255,6 +258,14 @@ func (t Target) refuseHTTP(v *Invalids) {
 	t.refuse(v, len(t.Headers) > 0, "headers", fmt.Sprintf("%d headers", len(t.Headers)))
 	t.refuse(v, len(t.ExpectStatus) > 0 || t.ExpectBody != "", "expect", "")
 	t.refuse(v, t.FollowRedirects, "follow_redirects", true)
+}
+
+// refuseCommand refuses what only the target command takes.
+func (t Target) refuseCommand(v *Invalids) {
+	t.refuse(v, len(t.Command) > 0, "command", strings.Join(t.Command, " "))
+	t.refuse(v, t.Artifact != "", "artifact_id", t.Artifact)
+	t.refuse(v, t.Entrypoint != "", "entrypoint", t.Entrypoint)
+	t.refuse(v, len(t.Env) > 0, "env", fmt.Sprintf("%d variables", len(t.Env)))
 }
 
 // refuseWork refuses what only the target simulate takes.

@@ -124,6 +124,12 @@ type Target struct {
 	ExpectBody      string
 	FollowRedirects bool
 
+	// command
+	Command    []string          // the program and its arguments; none: what an artifact holds is run
+	Artifact   string            // the id of what is unpacked into the working folder; empty: none
+	Entrypoint string            // the program in the artifact
+	Env        map[string]string // beside which the environment is clean
+
 	// worker
 	Handler string // its kind
 

@@ -1,0 +1,98 @@
+// Package handout makes of a leased attempt what its worker is given: what is
+// stored says which secrets, signatures and tokens an attempt needs, and they
+// are added only here, on the way out, so that they are never stored.
+//
+//	dispatch ──job.Attempt──▶ Give ──step, step, …──▶ client.Attempt ──▶ worker
+//
+// A step that fails keeps the attempt from its worker: with a Refusal it ends
+// as a failure of the attempt, with any other error its lease is given back,
+// and the execution is handed out again later.
+//
+// The package never changes what is stored of an execution but through its
+// outcome.
+package handout
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// Step completes what a worker is given of an attempt.
+type Step func(ctx context.Context, a job.Attempt, out *client.Attempt) error
+
+// Refusal is an error of a step that no other try at the hand-out would mend: the attempt fails with it.
+type Refusal struct {
+	Cause     job.Error
+	Retryable bool
+}
+
+func (r *Refusal) Error() string { return r.Cause.Message }
+
+// Dispatcher takes back what could not be handed out.
+type Dispatcher interface {
+	Report(ctx context.Context, w job.WorkerID, os []job.Outcome) ([]job.Verdict, error)
+	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error
+}
+
+// Desk hands attempts out.
+type Desk struct {
+	d     Dispatcher
+	log   *slog.Logger
+	steps []Step
+}
+
+// New makes a desk whose steps are taken in their order.
+func New(d Dispatcher, log *slog.Logger, steps ...Step) *Desk {
+	return &Desk{d, log, steps}
+}
+
+// Give is what the worker is given of the attempts it has leased: of those that could be made whole.
+func (k *Desk) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
+	out := make([]client.Attempt, 0, len(as))
+	var failed []job.Outcome
+	var back []job.Lease
+	for _, a := range as {
+		given := wire(a)
+		err := k.complete(ctx, a, &given)
+		var no *Refusal
+		switch {
+		case err == nil:
+			out = append(out, given)
+		case errors.As(err, &no):
+			failed = append(failed, job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: &no.Cause, Retryable: no.Retryable})
+		default:
+			k.log.WarnContext(ctx, "an attempt could not be handed out; it is given back", "execution_id", a.Execution, "error", err)
+			back = append(back, a.Lease)
+		}
+	}
+	k.settle(ctx, w, failed, back)
+	return out
+}
+
+func (k *Desk) complete(ctx context.Context, a job.Attempt, out *client.Attempt) error {
+	for _, step := range k.steps {
+		if err := step(ctx, a, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle ends what cannot be handed out. Where that fails, the worker's next beat shows that it does not know of it.
+func (k *Desk) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
+	ctx = context.WithoutCancel(ctx)
+	if len(failed) > 0 {
+		if _, err := k.d.Report(ctx, w, failed); err != nil {
+			k.log.WarnContext(ctx, "attempts that could not be handed out could not be ended", "executions", len(failed), "error", err)
+		}
+	}
+	if len(back) > 0 {
+		if err := k.d.Release(ctx, w, back); err != nil {
+			k.log.WarnContext(ctx, "attempts that could not be handed out could not be given back", "executions", len(back), "error", err)
+		}
+	}
+}

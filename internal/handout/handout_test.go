@@ -1,0 +1,57 @@
+package handout_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/handout"
+)
+
+// taken records what a desk gave back.
+type taken struct {
+	failed []job.Outcome
+	back   []job.Lease
+}
+
+func (t *taken) Report(_ context.Context, _ job.WorkerID, os []job.Outcome) ([]job.Verdict, error) {
+	t.failed = append(t.failed, os...)
+	return nil, nil
+}
+
+func (t *taken) Release(_ context.Context, _ job.WorkerID, ls []job.Lease) error {
+	t.back = append(t.back, ls...)
+	return nil
+}
+
+func TestGive(t *testing.T) {
+	var got taken
+	step := func(_ context.Context, a job.Attempt, out *client.Attempt) error {
+		switch a.JobName {
+		case "unknown secret":
+			return &handout.Refusal{Cause: job.Error{Type: "INTERNAL", Message: "no such secret"}}
+		case "store away":
+			return errors.New("the store is away")
+		}
+		out.Kind = "completed"
+		return nil
+	}
+	desk := handout.New(&got, slog.New(slog.DiscardHandler), step)
+	as := []job.Attempt{{JobName: "unknown secret", Lease: job.Lease{Token: 1}}, {JobName: "whole", Lease: job.Lease{Token: 2}}, {JobName: "store away", Lease: job.Lease{Token: 3}}}
+	given := desk.Give(t.Context(), job.WorkerID{}, as)
+	if len(given) != 1 || given[0].JobName != "whole" || given[0].Kind != "completed" || given[0].FencingToken != 2 {
+		t.Errorf("given: %+v; want the whole one, completed", given)
+	}
+	want := []job.Outcome{{Lease: as[0].Lease, Status: job.OutcomeFailed, Error: &job.Error{Type: "INTERNAL", Message: "no such secret"}}}
+	if d := cmp.Diff(want, got.failed); d != "" {
+		t.Errorf("failed (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]job.Lease{as[2].Lease}, got.back); d != "" {
+		t.Errorf("given back (-want +got):\n%s", d)
+	}
+}
