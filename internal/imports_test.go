@@ -37,6 +37,7 @@ var table = map[string]rule{
 	"internal/clock":      {why: "a leaf"},
 	"internal/failpoint":  {why: "a leaf: every part may be made to fail"},
 	"internal/loop":       {why: "a leaf"},
+	"internal/seal":       {why: "a leaf: it knows bytes and keys"},
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
