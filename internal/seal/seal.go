@@ -35,7 +35,7 @@ const (
 
 // The errors on which callers decide.
 var (
-	ErrNoKey      = errors.New("no key is configured")                           // there is no ring, so nothing can be sealed or opened
+	ErrNoKey      = errors.New("no key is configured")                             // there is no ring, so nothing can be sealed or opened
 	ErrUnknownKey = errors.New("it was sealed under a key that is not configured") // the key may have been removed too early
 	ErrDamaged    = errors.New("it is damaged, or was sealed for another place")
 )
