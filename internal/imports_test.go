@@ -32,6 +32,7 @@ var table = map[string]rule{
 	"internal/core/tenant":   {why: "core is pure: the standard library only"},
 	"internal/core/job":      {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
 	"internal/core/pick":     {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
+	"internal/core/notice":   {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
 	"internal/clock":      {why: "a leaf"},

@@ -1,0 +1,147 @@
+// Package notice holds what a tenant is told of by itself: rules say which
+// events of which jobs, and where to.
+//
+// It decides what is wrong with a rule and which rules an event concerns. It
+// never looks for events and never sends anything.
+package notice
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Event is something that a rule may be about.
+type Event string
+
+// The events.
+const (
+	Failed       Event = "failed"        // an execution ended as FAILED or TIMED_OUT
+	DeadLettered Event = "dead_lettered" // and is a dead letter: of each, once
+	Late         Event = "late"          // an execution of the job is due and has not started for as long as the rule says
+	Missing      Event = "missing"       // an instant passed and nothing ran: it was missed, or expired, or nobody fires the job
+	Recovered    Event = "recovered"     // a job of which one of the others was told is well again
+)
+
+// Events lists them all.
+func Events() []Event { return []Event{Failed, DeadLettered, Late, Missing, Recovered} }
+
+// Tag is what the jobs have by which notices are sent. Nothing is told of them.
+const Tag = "carillon-notification"
+
+// Rule says what a tenant is told of, and where to.
+type Rule struct {
+	Tenant      tenant.ID     `json:"-"`
+	Name        string        `json:"-"` // unique in the tenant
+	Events      []Event       `json:"events"`
+	Jobs        []job.ID      `json:"jobs,omitempty"` // none: of every job
+	Tags        []string      `json:"tags,omitempty"` // none: with any tags; else with one of these at least
+	URL         string        `json:"url"`
+	LateAfter   time.Duration `json:"late_after,omitempty"`
+	SilentUntil time.Time     `json:"silent_until,omitzero"` // nothing is told before
+	CreatedAt   time.Time     `json:"-"`
+	UpdatedAt   time.Time     `json:"-"`
+}
+
+// The limits of rules.
+const (
+	MaxRules         = 100 // of one tenant
+	DefaultLateAfter = time.Minute
+	minLateAfter     = 5 * time.Second
+	maxLateAfter     = 7 * 24 * time.Hour
+	maxListed        = 100
+)
+
+// Check says what is wrong with a rule.
+func (r Rule) Check() job.Invalids {
+	var v job.Invalids
+	if !job.ValidKey(r.Name) {
+		v.Add("name", job.Show(r.Name), "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+	if len(r.Events) == 0 {
+		v.Add("events", "[]", "at least one of "+words())
+	}
+	for i, e := range r.Events {
+		if !slices.Contains(Events(), e) {
+			v.Add(fmt.Sprintf("events[%d]", i), job.Show(string(e)), "one of "+words())
+		} else if slices.Index(r.Events, e) < i {
+			v.Add(fmt.Sprintf("events[%d]", i), string(e), "each event only once")
+		}
+	}
+	if slices.Equal(r.Events, []Event{Recovered}) {
+		v.Add("events", "[recovered]", "beside recovered, an event to recover from: one of failed, dead_lettered, late, missing")
+	}
+	if len(r.Jobs) > maxListed {
+		v.Add("jobs", fmt.Sprintf("%d jobs", len(r.Jobs)), "at most 100 jobs; tags choose more")
+	}
+	if len(r.Tags) > maxListed {
+		v.Add("tags", fmt.Sprintf("%d tags", len(r.Tags)), "at most 100 tags")
+	}
+	if slices.Contains(r.Tags, "") {
+		v.Add("tags", "", "tags of at least one character")
+	}
+	if r.LateAfter < minLateAfter || r.LateAfter > maxLateAfter {
+		v.Add("late_after_seconds", int64(r.LateAfter/time.Second), "a whole number from 5 to 604800 (7 days)")
+	}
+	for _, x := range r.Job().Check() {
+		if x.Field == "execution.callback_url" {
+			x.Field = "callback_url"
+			v = append(v, x)
+		}
+	}
+	return v
+}
+
+func words() string {
+	all := make([]string, len(Events()))
+	for i, e := range Events() {
+		all[i] = string(e)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Wants reports whether the rule is about the event, and about the job.
+func (r Rule) Wants(e Event, j job.Job) bool {
+	return slices.Contains(r.Events, e) && r.Concerns(j)
+}
+
+// Concerns reports whether the rule is about the job. None is about the jobs that send notices.
+func (r Rule) Concerns(j job.Job) bool {
+	if slices.Contains(j.Tags, Tag) || len(r.Jobs) > 0 && !slices.Contains(r.Jobs, j.ID) {
+		return false
+	}
+	return len(r.Tags) == 0 || slices.ContainsFunc(j.Tags, func(t string) bool { return slices.Contains(r.Tags, t) })
+}
+
+// Silent reports whether nothing is told now.
+func (r Rule) Silent(now time.Time) bool { return now.Before(r.SilentUntil) }
+
+// Job is what sends a notice of the rule, but for its payload.
+func (r Rule) Job() job.Definition {
+	return job.Definition{
+		Name: "notification: " + r.Name, Schedule: job.Schedule{Type: job.Immediate}, Tags: []string{Tag},
+		Target:   job.Target{Kind: job.HTTP, URL: r.URL, Method: "POST", Timeout: 30 * time.Second},
+		Retry:    job.RetryPolicy{MaxRetries: 8, Backoff: job.Exponential, InitialDelay: 5 * time.Second, MaxDelay: 10 * time.Minute},
+		Priority: job.DefaultPriority, Queue: job.DefaultQueue,
+	}
+}
+
+// Alarm is a state of a job that a rule has told of, and that has not ended.
+type Alarm struct {
+	Tenant    tenant.ID
+	Rule      string
+	Job       job.ID
+	Event     Event           // the one that began it
+	Execution job.ExecutionID // that it began with; zero: none
+	Since     time.Time
+}
+
+// Key names what a notice is of, so that it is sent once: a rule, an event, a job and what it was about.
+func Key(rule string, e Event, j job.ID, about [16]byte, at time.Time) string {
+	return fmt.Sprintf("notice/%s/%s/%s/%s/%d", rule, e, j, hex.EncodeToString(about[:]), at.UnixMicro())
+}
