@@ -60,6 +60,7 @@ var table = map[string]rule{
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
 	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},
 
+	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
 	"internal/api": {

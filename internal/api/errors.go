@@ -61,6 +61,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var taken *service.KeyTaken
 	var notDone *service.NotDone
 	var revised *service.Revised
+	var over *service.OverQuota
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
@@ -77,6 +78,8 @@ func problem(err error) (p client.Problem, ours bool) {
 			client.FieldProblem{Field: "key", Value: taken.Key, Want: "a key that no other job has"}), false
 	case errors.As(err, &notDone):
 		return made(409, "cannot_"+notDone.What, notDone.Why), false
+	case errors.As(err, &over):
+		return made(403, "over_quota", over.What), false
 	case errors.As(err, &revised):
 		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),
 			client.FieldProblem{Field: "If-Match", Value: fmt.Sprint(revised.Want), Want: fmt.Sprint(revised.Is)}), false

@@ -96,7 +96,10 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, once, er
 
 // jobRef reads the job that a path names, by id or as key:…; what can be neither is not found.
 func jobRef(r *http.Request) (engine.Ref, error) {
-	text := r.PathValue("id")
+	return parseRef(r.PathValue("id"))
+}
+
+func parseRef(text string) (engine.Ref, error) {
 	if key, ok := strings.CutPrefix(text, "key:"); ok && job.ValidKey(key) {
 		return engine.Ref{Key: key}, nil
 	}

@@ -270,7 +270,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return rs
+	return append(rs, s.ruleRoutes()...)
 }
 
 type health struct {

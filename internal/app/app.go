@@ -30,6 +30,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -183,8 +184,9 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	if r.has("scheduler") {
+		owned := r.schedules(store, replan)
 		s := scheduler.New(store, clk, scheduler.Config{
-			LookAhead: c.LookAhead, Schedules: schedules, Owner: r.schedules(store, replan), Hint: hint, Nudge: door.Nudge, Log: r.log,
+			LookAhead: c.LookAhead, Schedules: schedules, Owner: owned, Hint: hint, Nudge: door.Nudge, Log: r.log,
 		})
 		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
@@ -200,6 +202,8 @@ func (r *running) start(ctx context.Context) error {
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
+		notifier := &notify.Notifier{Store: store, Send: svc.Notify, Clock: clk, Mine: mine(owned), Log: r.log}
+		r.background("notifier", func(ctx context.Context) { loop.Run(ctx, r.log, "notifier", nil, notifier.Tick) })
 		r.background("operations", func(ctx context.Context) { operate(ctx, svc.Runner(r.log), r.log) })
 	}
 	if r.dispatches() {
@@ -240,6 +244,17 @@ func (r *running) schedules(store engine.Store, replan chan struct{}) func() eng
 		return nil
 	}
 	return r.keep(shared, engine.Scheduling, func() { wake(replan) }).Holding
+}
+
+// mine says whether this server is the one of all that does what one is enough for: who has the first partition.
+func mine(owned func() engine.Holding) func() bool {
+	if owned == nil {
+		return nil
+	}
+	return func() bool {
+		_, ok := owned().Fence.Epochs[0]
+		return ok
+	}
 }
 
 // keep begins to own partitions for a duty.

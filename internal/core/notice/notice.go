@@ -54,7 +54,7 @@ const (
 	DefaultLateAfter = time.Minute
 	minLateAfter     = 5 * time.Second
 	maxLateAfter     = 7 * 24 * time.Hour
-	maxListed        = 100
+	MaxListed        = 100 // jobs, or tags, of one rule
 )
 
 // Check says what is wrong with a rule.
@@ -76,10 +76,7 @@ func (r Rule) Check() job.Invalids {
 	if slices.Equal(r.Events, []Event{Recovered}) {
 		v.Add("events", "[recovered]", "beside recovered, an event to recover from: one of failed, dead_lettered, late, missing")
 	}
-	if len(r.Jobs) > maxListed {
-		v.Add("jobs", fmt.Sprintf("%d jobs", len(r.Jobs)), "at most 100 jobs; tags choose more")
-	}
-	if len(r.Tags) > maxListed {
+	if len(r.Tags) > MaxListed {
 		v.Add("tags", fmt.Sprintf("%d tags", len(r.Tags)), "at most 100 tags")
 	}
 	if slices.Contains(r.Tags, "") {

@@ -1,0 +1,62 @@
+package client
+
+import "time"
+
+// NotificationRuleRequest says what to be told of, and where to.
+type NotificationRuleRequest struct {
+	Events           []string   `json:"events" enum:"failed,dead_lettered,late,missing,recovered" doc:"What to be told of. failed: an execution ended as FAILED or TIMED_OUT. dead_lettered: it is a dead letter. late: one is due and has not started for late_after_seconds. missing: an instant passed and nothing ran. recovered: a job of which one of the others was told is well again."`
+	Jobs             []string   `json:"jobs,omitempty" doc:"Only of these jobs, by id or as key:…; of every job when omitted."`
+	Tags             []string   `json:"tags,omitempty" doc:"Only of jobs that have one of these tags."`
+	CallbackURL      string     `json:"callback_url" doc:"Where a Notification is posted to, signed as every callback is."`
+	LateAfterSeconds *int64     `json:"late_after_seconds,omitempty" doc:"60 when omitted."`
+	SilenceUntil     *time.Time `json:"silence_until,omitempty" doc:"Nothing is told before."`
+}
+
+// NotificationRule is a rule as answered.
+type NotificationRule struct {
+	Name             string     `json:"name"`
+	Events           []string   `json:"events"`
+	Jobs             []string   `json:"jobs"`
+	Tags             []string   `json:"tags"`
+	CallbackURL      string     `json:"callback_url"`
+	LateAfterSeconds int64      `json:"late_after_seconds"`
+	SilenceUntil     *time.Time `json:"silence_until"`
+	CreatedAt        time.Time  `json:"created_at"`
+	UpdatedAt        time.Time  `json:"updated_at"`
+}
+
+// NotificationRules is all rules of the tenant.
+type NotificationRules struct {
+	NotificationRules []NotificationRule `json:"notification_rules"`
+	Pagination        Pagination         `json:"pagination"`
+}
+
+// Notification is what is posted to a rule's callback_url.
+type Notification struct {
+	Event      string                 `json:"event"`
+	Rule       string                 `json:"rule"`
+	Summary    string                 `json:"summary"`
+	OccurredAt time.Time              `json:"occurred_at"`
+	Job        NotificationJob        `json:"job"`
+	Execution  *NotificationExecution `json:"execution,omitempty"`
+}
+
+// NotificationJob is the job that a notification is about.
+type NotificationJob struct {
+	JobID   string   `json:"job_id"`
+	Key     *string  `json:"key,omitempty"`
+	Name    string   `json:"name"`
+	Tags    []string `json:"tags"`
+	Owner   *string  `json:"owner,omitempty"`
+	Runbook *string  `json:"runbook,omitempty"`
+}
+
+// NotificationExecution is the execution that a notification is about.
+type NotificationExecution struct {
+	ExecutionID   string     `json:"execution_id"`
+	Status        string     `json:"status,omitempty"`
+	ScheduledTime time.Time  `json:"scheduled_time"`
+	FinishedAt    *time.Time `json:"finished_at,omitempty"`
+	AttemptNumber int        `json:"attempt_number,omitempty"`
+	Error         *Error     `json:"error,omitempty"`
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/notice"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func wireRule(r notice.Rule) client.NotificationRule {
+	out := client.NotificationRule{
+		Name: r.Name, Events: make([]string, len(r.Events)), Jobs: make([]string, len(r.Jobs)), Tags: list0(r.Tags), CallbackURL: r.URL,
+		LateAfterSeconds: int64(r.LateAfter / time.Second), SilenceUntil: instant(r.SilentUntil), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+	for i, e := range r.Events {
+		out.Events[i] = string(e)
+	}
+	for i, j := range r.Jobs {
+		out.Jobs[i] = j.String()
+	}
+	return out
+}
+
+// ruleRoutes are about what the tenant is told of by itself.
+func (s *Server) ruleRoutes() []route {
+	const group = "Notifications"
+	return []route{
+		{
+			method: "GET", path: "/api/v1/notification-rules", needs: tenant.Read, group: group, summary: "List notification rules",
+			status: 200, answer: of[client.NotificationRules](), handle: s.listRules,
+		},
+		{
+			method: "GET", path: "/api/v1/notification-rules/{name}", needs: tenant.Read, group: group, summary: "Read a notification rule",
+			status: 200, answer: of[client.NotificationRule](), handle: s.getRule,
+		},
+		{
+			method: "PUT", path: "/api/v1/notification-rules/{name}", needs: tenant.Manage, group: group, summary: "Keep a notification rule",
+			detail: "What it is about is posted to callback_url as a Notification, by a job of the tag carillon-notification: signed, tried again and kept in history as every callback. It tells of what happens from then on.",
+			body:   of[client.NotificationRuleRequest](), sample: `{"events": ["failed", "late", "recovered"], "tags": ["billing"], "callback_url": "https://example.com/on-call"}`,
+			status: 200, answer: of[client.NotificationRule](), handle: s.putRule,
+		},
+		{
+			method: "DELETE", path: "/api/v1/notification-rules/{name}", needs: tenant.Manage, group: group, summary: "Delete a notification rule",
+			status: 200, answer: of[client.NotificationRule](), handle: s.deleteRule,
+		},
+		{
+			method: "POST", path: "/api/v1/notification-rules/{name}/test", needs: tenant.Manage, group: group, summary: "Send a made-up notification",
+			detail: "The execution that posts it says what became of it.", status: 202, answer: of[client.Triggered](), handle: s.testRule,
+		},
+	}
+}
+
+func (s *Server) listRules(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	all, err := s.service.Rules(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	out := client.NotificationRules{NotificationRules: make([]client.NotificationRule, len(all)), Pagination: whole(len(all))}
+	for i, x := range all {
+		out.NotificationRules[i] = wireRule(x)
+	}
+	return reply(w, 200, out)
+}
+
+// ruleName is the rule that a path names; what can be none is not found.
+func ruleName(r *http.Request) (string, error) {
+	name := r.PathValue("name")
+	if !job.ValidKey(name) {
+		return "", engine.ErrNotFound
+	}
+	return name, nil
+}
+
+func (s *Server) getRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	name, err := ruleName(r)
+	if err != nil {
+		return err
+	}
+	x, err := s.service.Rule(r.Context(), p, name)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireRule(x))
+}
+
+func (s *Server) putRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	var req client.NotificationRuleRequest
+	if err := s.readInto(w, r, maxBody, &req); err != nil {
+		return err
+	}
+	x := notice.Rule{Name: r.PathValue("name"), URL: req.CallbackURL, Tags: req.Tags, LateAfter: seconds(deref(req.LateAfterSeconds, int64(notice.DefaultLateAfter/time.Second)))}
+	if req.SilenceUntil != nil {
+		x.SilentUntil = req.SilenceUntil.UTC()
+	}
+	for _, e := range req.Events {
+		x.Events = append(x.Events, notice.Event(e))
+	}
+	var v job.Invalids
+	refs := make([]engine.Ref, len(req.Jobs))
+	for i, id := range req.Jobs {
+		var err error
+		if refs[i], err = parseRef(id); err != nil {
+			v.Add(fmt.Sprintf("jobs[%d]", i), job.Show(id), "the id of a job, or key: and its key")
+		}
+	}
+	if len(v) > 0 {
+		return v
+	}
+	kept, err := s.service.PutRule(r.Context(), p, x, refs)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireRule(kept))
+}
+
+func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	name, err := ruleName(r)
+	if err != nil {
+		return err
+	}
+	x, err := s.service.DeleteRule(r.Context(), p, name)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireRule(x))
+}
+
+func (s *Server) testRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	name, err := ruleName(r)
+	if err != nil {
+		return err
+	}
+	made, err := s.service.TestRule(r.Context(), p, name, func(x notice.Rule, now time.Time) []byte {
+		payload, _ := json.Marshal(client.Notification{ // of texts and a time, which always have a form
+			Event: "test", Rule: x.Name, Summary: "This is a test of the notification rule " + x.Name + ": nothing happened.", OccurredAt: now,
+			Job: client.NotificationJob{Name: "none", Tags: []string{}},
+		})
+		return payload
+	})
+	if err != nil {
+		return err
+	}
+	return reply(w, 202, client.Triggered{ExecutionID: made.Execution.String(), JobID: made.Job.ID.String(), Status: job.Pending.String(), ScheduledTime: made.Job.CreatedAt})
+}

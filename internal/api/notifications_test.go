@@ -1,0 +1,96 @@
+package api_test
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/notify"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+func TestNotificationsOverHTTP(t *testing.T) {
+	var svc *service.Service
+	f := newFace(t, func(c *api.Config, _ engine.Store) { svc = c.Service })
+	const at = "/api/v1/notification-rules"
+	watched := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "billing run", "key": "billing", "owner": "finance", "runbook": "https://wiki/billing",
+		"execution": {"target": "simulate", "work_kind": "fail_permanent"}, "schedule": {"type": "CRON", "cron_expression": "0 0 1 1 *"}}`)
+	rule := want[client.NotificationRule](f, 200, "PUT", at+"/on-call", `{"events": ["failed", "recovered"], "jobs": ["key:billing"], "callback_url": "https://example.com/hook"}`)
+	if rule.Name != "on-call" || len(rule.Jobs) != 1 || rule.Jobs[0] != watched.JobID || rule.LateAfterSeconds != 60 || rule.SilenceUntil != nil || rule.CreatedAt.IsZero() {
+		t.Errorf("rule: %+v", rule)
+	}
+	if list := want[client.NotificationRules](f, 200, "GET", at, ""); len(list.NotificationRules) != 1 || list.Pagination.Total != 1 {
+		t.Errorf("list: %+v", list)
+	}
+	changed := want[client.NotificationRule](f, 200, "PUT", at+"/on-call", `{"events": ["failed"], "callback_url": "https://example.com/other"}`)
+	if !changed.CreatedAt.Equal(rule.CreatedAt) || changed.CallbackURL != "https://example.com/other" || len(changed.Jobs) != 0 {
+		t.Errorf("changed: %+v", changed)
+	}
+	for body, field := range map[string]string{
+		`{"events": ["exploded"], "callback_url": "https://example.com"}`:                                                         "events[0]",
+		`{"events": ["failed"], "callback_url": "gopher://x"}`:                                                                    "callback_url",
+		`{"events": ["failed"], "callback_url": "https://example.com", "jobs": ["key:none"]}`:                                     "jobs[0]",
+		`{"events": ["failed"], "callback_url": "https://example.com", "jobs": ["nonsense"]}`:                                     "jobs[0]",
+		`{"events": ["failed"], "callback_url": "https://example.com", "late_after_seconds": 1}`:                                  "late_after_seconds",
+		`{"events": ["failed"], "callback_url": "https://example.com", "jobs": [` + strings.Repeat(`"key:a",`, 100) + `"key:a"]}`: "jobs",
+	} {
+		p := want[client.Problem](f, 422, "PUT", at+"/bad", body)
+		if len(p.Errors) != 1 || p.Errors[0].Field != field || p.Errors[0].Want == "" {
+			t.Errorf("%.80s: %+v", body, p.Errors)
+		}
+	}
+	want[client.Problem](f, 404, "GET", at+"/none", "")
+	want[client.Problem](f, 404, "DELETE", at+"/No%20Key", "")
+	want[client.Problem](f, 404, "POST", at+"/none/test", "")
+
+	tested := want[client.Triggered](f, 202, "POST", at+"/on-call/test", "")
+	if e := want[client.Execution](f, 200, "GET", "/api/v1/executions/"+tested.ExecutionID, ""); e.JobName != "notification: on-call" {
+		t.Errorf("test: %+v", e)
+	}
+
+	// The job fails for good, and the notice of it is a job like any other, made once.
+	run := want[client.Triggered](f, 202, "POST", "/api/v1/jobs/"+watched.JobID+"/trigger", "")
+	failOnce(f, run.ExecutionID)
+	n := &notify.Notifier{Store: f.store, Send: svc.Notify, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}
+	for range 2 {
+		if _, err := n.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n = &notify.Notifier{Store: f.store, Send: svc.Notify, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}
+	}
+	jobs := want[client.Jobs](f, 200, "GET", "/api/v1/jobs?tag=carillon-notification", "").Jobs
+	if len(jobs) != 2 {
+		t.Fatalf("%d notices, want the test and the failure", len(jobs))
+	}
+	sent := jobs[0]
+	if p := string(sent.Execution.Payload); sent.Execution.CallbackURL != "https://example.com/other" || !strings.Contains(p, `"event":"failed"`) ||
+		!strings.Contains(p, `"owner":"finance"`) || !strings.Contains(p, run.ExecutionID) {
+		t.Errorf("the notice: %s", p)
+	}
+	want[client.NotificationRule](f, 200, "DELETE", at+"/on-call", "")
+	want[client.Problem](f, 404, "DELETE", at+"/on-call", "")
+}
+
+// failOnce lets a worker take what waits and fail the named execution for good.
+func failOnce(f face, execution string) {
+	f.Helper()
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"targets": ["simulate", "http"], "capacity": 10}`)
+	for {
+		got := want[client.Claimed](f, 200, "POST", "/api/v1/workers/"+s.WorkerID+"/claim", `{"max": 1, "wait_seconds": 10}`, "X-Worker-Session", s.Session)
+		if len(got.Attempts) == 0 {
+			f.Fatal("nothing to claim")
+		}
+		a := got.Attempts[0]
+		if a.ExecutionID != execution {
+			continue
+		}
+		body := fmt.Sprintf(`{"outcomes": [{"execution_id": %q, "fencing_token": %d, "status": "FAILED", "error": {"type": "HANDLER_ERROR", "message": "no"}}]}`, a.ExecutionID, a.FencingToken)
+		want[client.Verdicts](f, 200, "POST", "/api/v1/workers/"+s.WorkerID+"/complete", body, "X-Worker-Session", s.Session)
+		return
+	}
+}

@@ -1,0 +1,142 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/notice"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// OverQuota says that a tenant's tier does not allow something.
+type OverQuota struct{ What string }
+
+func (o *OverQuota) Error() string { return o.What }
+
+// Rules lists the tenant's notification rules.
+func (s *Service) Rules(ctx context.Context, p tenant.Principal) ([]notice.Rule, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	return s.store.Rules(ctx, p.Tenant)
+}
+
+// Rule finds one of the tenant's notification rules.
+func (s *Service) Rule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return notice.Rule{}, err
+	}
+	return s.store.Rule(ctx, p.Tenant, name)
+}
+
+// PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about.
+func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return r, err
+	}
+	if p.Tenant != tenant.Default { // which has no limits
+		t, err := s.tenant(ctx, p.Tenant)
+		if err != nil {
+			return r, err
+		}
+		if t.Tier == tenant.Free {
+			return r, &OverQuota{"Notification rules are for the tiers pro and enterprise; the tenant's tier is free."}
+		}
+	}
+	now := s.now()
+	r.Tenant, r.CreatedAt, r.UpdatedAt = p.Tenant, now, now
+	v := r.Check()
+	if len(refs) > notice.MaxListed {
+		v.Add("jobs", fmt.Sprintf("%d jobs", len(refs)), fmt.Sprintf("at most %d jobs; tags choose more", notice.MaxListed))
+		refs = nil
+	}
+	for i, ref := range refs {
+		j, err := s.store.Job(ctx, p.Tenant, ref)
+		if errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted {
+			shown := "key:" + ref.Key
+			if ref.Key == "" {
+				shown = ref.ID.String()
+			}
+			v.Add(fmt.Sprintf("jobs[%d]", i), shown, "the id of a job, or key: and its key")
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		r.Jobs = append(r.Jobs, j.ID)
+	}
+	if len(v) > 0 {
+		return r, v
+	}
+	err := s.store.PutRule(ctx, r, notice.MaxRules)
+	if isConflict(err) {
+		return r, &OverQuota{fmt.Sprintf("A tenant has at most %d notification rules.", notice.MaxRules)}
+	}
+	if err != nil {
+		return r, err
+	}
+	return s.store.Rule(ctx, p.Tenant, r.Name)
+}
+
+// DeleteRule forgets a notification rule.
+func (s *Service) DeleteRule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return notice.Rule{}, err
+	}
+	r, err := s.store.Rule(ctx, p.Tenant, name)
+	if err != nil {
+		return r, err
+	}
+	return r, s.store.DeleteRule(ctx, p.Tenant, name)
+}
+
+// TestRule has a made-up notice of a rule sent, and answers with the execution that posts it.
+func (s *Service) TestRule(ctx context.Context, p tenant.Principal, name string, payload func(notice.Rule, time.Time) []byte) (NewJob, error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return NewJob{}, err
+	}
+	r, err := s.store.Rule(ctx, p.Tenant, name)
+	if err != nil {
+		return NewJob{}, err
+	}
+	return s.notify(ctx, r, "", payload(r, s.now()))
+}
+
+// Notify makes the job that posts a notice of a rule, one for each key.
+func (s *Service) Notify(ctx context.Context, r notice.Rule, key string, payload []byte) error {
+	_, err := s.notify(ctx, r, key, payload)
+	return err
+}
+
+func (s *Service) notify(ctx context.Context, r notice.Rule, key string, payload []byte) (NewJob, error) {
+	d := r.Job()
+	d.Payload = payload
+	var once Once[[]NewJob]
+	if key != "" {
+		sum := sha256.Sum256([]byte(key))
+		once = Once[[]NewJob]{Key: key, Hash: sum, Encode: func([]NewJob) []byte { return []byte("{}") }}
+	}
+	p := tenant.Principal{Tenant: r.Tenant, Role: tenant.System, Name: "notification rule " + r.Name}
+	made, _, err := s.CreateJob(ctx, p, d, once)
+	return made, err
+}
+
+// tenant finds one.
+func (s *Service) tenant(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
+	all, err := s.store.Tenants(ctx)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	for _, t := range all {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return tenant.Tenant{}, engine.ErrNotFound
+}
+
