@@ -56,7 +56,7 @@ func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 	return p.s.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
 }
 
-// next is the instant at which a job that is planned at an instant fires first.
+// next is the instant at which a job that is planned at an instant fires first, or is looked at again: see schedule.Plan.Cursor.
 func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, error) {
 	switch j.Schedule.Type {
 	case job.Immediate:
@@ -68,9 +68,9 @@ func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, e
 	if err != nil {
 		return time.Time{}, err
 	}
-	t, ok := plan.Next(at)
+	t, ok := plan.Cursor(at, p.at)
 	if !ok {
-		return t, job.Invalids{{Field: "schedule", Want: "a schedule that has an instant left: its end_at, or its calendar, leaves none"}}
+		return t, job.Invalids{{Field: "schedule", Want: "a schedule that has an instant left: its end_at leaves none"}}
 	}
 	return t, nil
 }

@@ -35,7 +35,8 @@ func (c *Cache) Plan(s job.Schedule, created time.Time, cal *Calendar) (Plan, er
 	return p, err
 }
 
-// Check says what is wrong with a recurring schedule, in the words of a request, and where.
+// Check says what is wrong with a recurring schedule, in the words of a request, and where. That its calendar leaves
+// nothing is no fault of it: calendars change.
 func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Invalids {
 	if s.Type.OneOff() {
 		return nil
@@ -65,8 +66,8 @@ func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Inva
 	case s.Type == job.Interval && (s.Every < time.Second || s.Every%time.Second != 0):
 		v.Add("schedule.every", s.Every, "whole seconds, at least 1s")
 	default:
-		if _, ok := p.Next(created); !ok {
-			v.Add("schedule", "", "a schedule that has an instant left: its end_at, or its calendar, leaves none")
+		if _, ok := p.Cursor(created, created); !ok {
+			v.Add("schedule", "", "a schedule that has an instant left: its end_at leaves none")
 		}
 	}
 	return v
