@@ -105,6 +105,10 @@ func EncodeSpec(j job.Job) []byte {
 	return s.encode()
 }
 
+// CalendarMark is what the stored form of a definition holds if, and only if, its schedule names the calendar: within a
+// text of JSON its quotes would be escaped.
+func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
+
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
