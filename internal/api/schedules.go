@@ -250,9 +250,7 @@ func (s *Server) listOccurrences(w http.ResponseWriter, r *http.Request, p tenan
 	if err != nil {
 		return err
 	}
-	out := client.Occurrences{Occurrences: make([]client.Occurrence, len(found.Occurrences)), Pagination: client.Pagination{
-		Limit: page.Limit, Total: int64(len(found.Occurrences)), TotalIsEstimate: found.Next != "" || page.Cursor != "", NextCursor: optional(found.Next),
-	}}
+	out := client.Occurrences{Occurrences: make([]client.Occurrence, len(found.Occurrences)), Pagination: pagination(page, found.Total, found.Next)}
 	for i, o := range found.Occurrences {
 		x := client.Occurrence{ScheduledTime: o.At, Outcome: string(o.Outcome), Reason: optional(o.Reason)}
 		if !o.Execution.IsZero() {

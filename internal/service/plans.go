@@ -131,25 +131,28 @@ func (s *Service) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref
 	if j.State == job.Completed || j.State == job.Deleted {
 		out.Next = nil
 	}
-	if left := j.Schedule.MaxRuns - j.Runs; j.Schedule.MaxRuns > 0 {
-		// What is staged has been counted already, and is still to come.
-		for _, x := range out.Next {
-			if x.UTC.Before(j.NextRunAt) || j.NextRunAt.IsZero() && !x.UTC.After(ps.at.Add(s.cfg.LookAhead)) {
-				left++
-			}
-		}
-		out.Next = firing(out.Next, left)
+	if left := s.budget(j, ps.at); left.bounded {
+		out.Next = left.firing(out.Next)
+	}
+	if j.State == job.Paused {
+		out.Warnings = append(out.Warnings, paused(j))
 	}
 	return out, err
 }
 
-// firing is the instants up to the last of n that fire.
-func firing(all []schedule.Instant, n int64) []schedule.Instant {
+// paused is what to know of the instants of a paused job.
+func paused(j job.Job) schedule.Warning {
+	w := schedule.Warning{Code: "paused", Message: "the job is paused: nothing fires until it is resumed"}
+	if till := j.PausedTill; !till.IsZero() {
+		w.Message = "the job is paused: nothing fires before " + till.UTC().Format(time.RFC3339)
+	}
+	return w
+}
+
+// firing is the instants up to the last that fires.
+func (b budget) firing(all []schedule.Instant) []schedule.Instant {
 	for i, x := range all {
-		if x.Flag == schedule.Excluded {
-			continue
-		}
-		if n--; n < 0 {
+		if x.Flag != schedule.Excluded && !b.take(x.UTC) {
 			return all[:i]
 		}
 	}
