@@ -172,9 +172,6 @@ func wireReport(r job.Report) client.Report {
 	return out
 }
 
-// whole is the pagination of a list that is always answered whole.
-func whole(n int) client.Pagination { return client.Pagination{Limit: max(n, 1), Total: int64(n)} }
-
 func (s *Server) cancelExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.CancelRequest
 	id, _, err := s.action(w, r, p, &req)

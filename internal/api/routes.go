@@ -173,7 +173,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/calendars", needs: tenant.Read, group: "Schedules", summary: "List calendars",
-			status: 200, answer: of[client.Calendars](), handle: s.listCalendars,
+			params: pageParams, status: 200, answer: of[client.Calendars](), handle: s.listCalendars,
 		},
 		{
 			method: "GET", path: "/api/v1/calendars/{name}", needs: tenant.Read, group: "Schedules", summary: "Read a calendar",
