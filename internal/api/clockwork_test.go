@@ -375,7 +375,7 @@ func TestABackfillGoesOn(t *testing.T) {
 	if op.Done != 0 || op.State != "SUCCEEDED" || op.Error == nil || !strings.Contains(*op.Error, "1440 passed over") {
 		t.Errorf("the other: %+v", op)
 	}
-	if looked.first.Before(monday.AddDate(0, 0, -1).Truncate(24*time.Hour).Add(1000 * time.Minute)) {
+	if looked.first.Before(monday.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(1000 * time.Minute)) {
 		t.Errorf("it began at %v again", looked.first)
 	}
 	if got := must(c.store.FindExecutions(t.Context(), engine.ExecutionFilter{Tenant: tenant.Default, Job: ref(j.JobID).ID, Until: monday}, engine.Page{Limit: 1})).Total.Count; got != 1440 {

@@ -88,7 +88,11 @@ const (
 	afterRun = 20 * time.Millisecond // after a full batch of which nothing could be fired
 	maxStuck = 10_000
 	stuckFor = 10 * time.Second
+	onHold   = 100 * time.Millisecond // between looks at whether the clock is to be believed again
 )
+
+// holder is a clock that may not be believed for a while.
+type holder interface{ Held() bool }
 
 // pass is one pass: the instant it is of, and what it has read.
 type pass struct {
@@ -117,6 +121,9 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		if ps = slices.Sorted(maps.Keys(fence.Epochs)); len(ps) == 0 {
 			return between, nil
 		}
+	}
+	if h, ok := s.clock.(holder); ok && h.Held() {
+		return onHold, nil
 	}
 	p := &pass{Scheduler: s, now: s.clock.Now(), calendars: map[calendarKey]read{}, wait: between}
 	limit := batch + len(s.stuck) // so that those never hide the others
