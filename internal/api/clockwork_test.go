@@ -463,3 +463,33 @@ func TestLimitsOfShortLists(t *testing.T) {
 		}
 	}
 }
+
+// A preview may try a calendar, and errors say what is meant.
+func TestPreviewsAsTheyAreRead(t *testing.T) {
+	c := newClockwork(t)
+	want[client.Calendar](c.face, 200, "PUT", "/api/v1/calendars/none", noDay)
+	want[client.Calendar](c.face, 200, "PUT", "/api/v1/calendars/years", `{"windows": [{"from": "2030-01-01", "to": "2033-01-01"}]}`)
+	for calendar, code := range map[string]string{"none": "all-excluded", "years": "long-excluded"} {
+		p := want[client.Preview](c.face, 200, "POST", "/api/v1/schedules/preview", `{"cron_expression": "0 9 * * *", "n": 1, "calendar": "`+calendar+`"}`)
+		if len(p.Warnings) != 1 || p.Warnings[0].Code != code || *p.Next[0].Flag != "excluded" {
+			t.Errorf("%s: %+v", calendar, p)
+		}
+	}
+	for body, says := range map[string]string{
+		`{"cron_expression": "0 25 * * *"}`:                                   `cron_expression is "0 25 * * *", want in hour, at position 3, in place of 25: 0-23.`,
+		`{"every": "90s", "day": "or"}`:                                       `want no day with every.`,
+		`{"every": "90s", "calendar": "nope"}`:                                `calendar is "nope", want the name of a calendar that exists`,
+		`{"every": "2h", "from": "9999-12-31T23:00:00Z"}`:                     `want a schedule that fires after 9999-12-31T23:00:00Z`,
+		`{"cron_expression": "@fortnightly"}`:                                 `cron_expression is "@fortnightly", want @yearly`,
+		`{"cron_expression": "0 9 * * *", "timezone": "Europe/Berln"}`:        `timezone is "Europe/Berln", want an IANA zone name`,
+		`{"cron_expression": "0 9 * * *", "timezone": "UTC", "calendar": ""}`: `calendar: want the name of a calendar`,
+	} {
+		if p := want[client.Problem](c.face, 422, "POST", "/api/v1/schedules/preview", body); !strings.Contains(p.Detail, says) {
+			t.Errorf("%s: %s", body, p.Detail)
+		}
+	}
+	p := want[client.Problem](c.face, 422, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "* * * * *", "end_at": "2020-01-01T00:00:00Z"}`, ""))
+	if len(p.Errors) != 1 || p.Errors[0].Field != "schedule.end_at" || !strings.Contains(p.Errors[0].Want, "2030-04-01T12:01:00Z") {
+		t.Errorf("over: %+v", p.Errors)
+	}
+}

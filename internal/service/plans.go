@@ -70,7 +70,7 @@ func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, e
 	}
 	t, ok := plan.Cursor(at, p.at)
 	if !ok {
-		return t, job.Invalids{{Field: "schedule", Want: "a schedule that has an instant left: its end_at leaves none"}}
+		return t, plan.Over(at)
 	}
 	return t, nil
 }
@@ -89,21 +89,28 @@ type Preview struct {
 }
 
 // Preview shows the next n instants of a recurring schedule after an instant.
-func (s *Service) Preview(p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
+func (s *Service) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
 	}
 	if from.IsZero() {
 		from = s.now()
 	}
+	cal, err := s.plans(p.Tenant).calendar(ctx, x.Calendar)
 	v := x.Check()
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		v.Add("schedule.calendar", x.Calendar, wantCalendar)
+	case err != nil:
+		return Preview{}, err
+	}
 	if len(v) == 0 {
-		v = s.cfg.Schedules.Check(x, from, nil)
+		v = s.cfg.Schedules.Check(x, from, cal)
 	}
 	if len(v) > 0 {
 		return Preview{}, v
 	}
-	plan, err := s.cfg.Schedules.Plan(x, from, nil)
+	plan, err := s.cfg.Schedules.Plan(x, from, cal)
 	if err != nil {
 		return Preview{}, err
 	}

@@ -87,7 +87,7 @@ func TestPlanOfASchedule(t *testing.T) {
 		"schedule.timezone":        {Type: job.Cron, Cron: "* * * * *", Zone: "Mars/Base"},
 		"schedule.day":             {Type: job.Cron, Cron: "* * * * *", Day: "some"},
 		"schedule.every":           {Type: job.Interval, Every: 1500 * time.Millisecond},
-		"schedule":                 {Type: job.Cron, Cron: "* * * * *", End: created.Add(-time.Hour)},
+		"schedule.end_at":          {Type: job.Cron, Cron: "* * * * *", End: created.Add(-time.Hour)},
 	} {
 		if v := c.Check(s, created, nil); len(v) != 1 || v[0].Field != field || v[0].Want == "" {
 			t.Errorf("%s: %v", field, v)
