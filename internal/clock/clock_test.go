@@ -126,7 +126,7 @@ func TestTheFollowedClockIsSet(t *testing.T) {
 				}
 				<-time.After(time.Second)
 			}
-			return c.Now().Sub(time.Now()).Round(time.Second)
+			return time.Until(c.Now()).Round(time.Second)
 		}
 		follow(3)
 		off = time.Hour // for two seconds
