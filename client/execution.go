@@ -128,9 +128,9 @@ type Begun struct {
 // Operation is work over many things, done in the background.
 type Operation struct {
 	OperationID string     `json:"operation_id"`
-	Kind        string     `json:"kind" enum:"redrive,discard,backfill"`
+	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan"`
 	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
-	Total       int64      `json:"total" doc:"As counted when it began."`
+	Total       int64      `json:"total" doc:"As counted when it began; of a replan, as found so far."`
 	Done        int64      `json:"done"`
 	Passed      int64      `json:"passed" doc:"Passed over: no longer there, or not to be had."`
 	RatePerS    *float64   `json:"rate_per_s"`

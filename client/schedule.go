@@ -23,6 +23,7 @@ type PreviewRequest struct {
 	Every          *string    `json:"every,omitempty" doc:"… the interval, such as 90s."`
 	Timezone       *string    `json:"timezone,omitempty" doc:"UTC when omitted."`
 	Day            *string    `json:"day,omitempty" enum:"vixie,or,and"`
+	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar; what it leaves out is flagged."`
 	From           *time.Time `json:"from,omitempty" doc:"The instants after this one; now when omitted."`
 	N              *int       `json:"n,omitempty" doc:"How many, 1 to 1000; 10 when omitted."`
 }

@@ -23,11 +23,11 @@ func wireCalendar(c service.Calendar) client.Calendar {
 }
 
 func (s *Server) listCalendars(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, err := s.service.Calendars(r.Context(), p)
+	all, page, err := paged(r, func() ([]service.Calendar, error) { return s.service.Calendars(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.Calendars{Calendars: make([]client.Calendar, len(all)), Pagination: whole(len(all))}
+	out := client.Calendars{Calendars: make([]client.Calendar, len(all)), Pagination: page}
 	for i, c := range all {
 		out.Calendars[i] = wireCalendar(c)
 	}

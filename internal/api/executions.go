@@ -81,11 +81,11 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
-	past, err := s.service.Attempts(r.Context(), p, id)
+	past, page, err := paged(r, func() ([]job.PastAttempt, error) { return s.service.Attempts(r.Context(), p, id) })
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, client.PastAttempts{Attempts: wireAttempts(past), Pagination: whole(len(past))})
+	return reply(w, 200, client.PastAttempts{Attempts: wireAttempts(past), Pagination: page})
 }
 
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -93,11 +93,11 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err != nil {
 		return err
 	}
-	all, err := s.service.Events(r.Context(), p, id)
+	all, page, err := paged(r, func() ([]job.Event, error) { return s.service.Events(r.Context(), p, id) })
 	if err != nil {
 		return err
 	}
-	out := client.Events{Events: make([]client.Event, len(all)), Pagination: whole(len(all))}
+	out := client.Events{Events: make([]client.Event, len(all)), Pagination: page}
 	for i, e := range all {
 		out.Events[i] = client.Event{At: e.At, Type: string(e.Kind), WorkerID: workerID(e.Worker), Detail: e.Note}
 		if e.Attempt > 0 {
@@ -171,9 +171,6 @@ func wireReport(r job.Report) client.Report {
 	}
 	return out
 }
-
-// whole is the pagination of a list that is always answered whole.
-func whole(n int) client.Pagination { return client.Pagination{Limit: max(n, 1), Total: int64(n)} }
 
 func (s *Server) cancelExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.CancelRequest

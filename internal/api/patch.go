@@ -42,8 +42,8 @@ func asRequest(j job.Job) client.JobRequest {
 type members = map[string]json.RawMessage
 
 // merged is a job's request with a patch laid over it: what the patch leaves out stays, null is the default again. Objects
-// are merged member by member, but payload, headers and lists are replaced whole. With another schedule type, or another
-// target, what the old one said of it is gone.
+// are merged member by member, but payload, headers and lists are replaced whole. With another schedule type what that type
+// does not have is dropped; with another target, what the old one said of it is gone.
 func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	if err := decode(patch, &out); err != nil {
 		return out, err // its form is that of a request, of which every field may be left out
@@ -52,7 +52,7 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	given, base := objectOf(patch), objectOf(encoded(request))
 	schedule, execution := objectOf(given["schedule"]), objectOf(given["execution"])
 	if t := textOf(schedule["type"]); t != "" && !strings.EqualFold(t, request.Schedule.Type) {
-		delete(base, "schedule")
+		base["schedule"] = encoded(fitting(objectOf(base["schedule"]), strings.ToUpper(t)))
 	}
 	if t := textOf(execution["target"]); t != "" && !strings.EqualFold(t, request.Execution.Target) {
 		base["execution"] = encoded(client.Target{
@@ -74,6 +74,25 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 		}
 	}
 	return out, nil
+}
+
+// scheduleMembers are what each type of schedule has beside its type.
+var scheduleMembers = map[string][]string{
+	job.Immediate.String(): {},
+	job.OneTime.String():   {"scheduled_time", "jitter_ms"},
+	job.Cron.String():      {"cron_expression", "timezone", "day", "jitter_ms", "start_at", "end_at", "max_runs", "calendar"},
+	job.Interval.String():  {"every", "timezone", "jitter_ms", "start_at", "end_at", "max_runs", "calendar"},
+}
+
+// fitting is what of a schedule stays when it is to have another type.
+func fitting(was members, to string) members {
+	out := members{}
+	for _, name := range scheduleMembers[to] {
+		if value, ok := was[name]; ok {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // overlay lays the members of a patch over those of an object.

@@ -128,6 +128,8 @@ func parseQuery(r *http.Request, known []param) (*query, error) {
 	}
 	for name, vs := range values {
 		switch {
+		case !slices.Contains(names, name) && len(names) == 1:
+			q.wrong(name, vs[0], "no parameter but "+names[0])
 		case !slices.Contains(names, name):
 			q.wrong(name, vs[0], "one of the parameters "+strings.Join(names, ", "))
 		case len(vs) > 1:

@@ -112,11 +112,11 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/executions/{id}/attempts", needs: tenant.Read, group: "Executions", summary: "List the failed and lost attempts of an execution",
-			status: 200, answer: of[client.PastAttempts](), handle: s.listAttempts,
+			params: pageParams, status: 200, answer: of[client.PastAttempts](), handle: s.listAttempts,
 		},
 		{
 			method: "GET", path: "/api/v1/executions/{id}/events", needs: tenant.Read, group: "Executions", summary: "Tell all that happened to an execution, the first thing first",
-			status: 200, answer: of[client.Events](), handle: s.listEvents,
+			params: pageParams, status: 200, answer: of[client.Events](), handle: s.listEvents,
 		},
 		{
 			method: "GET", path: "/api/v1/executions/{id}/report", needs: tenant.Read, group: "Executions", summary: "Sum up an execution: how it ended, and where its time went",
@@ -173,7 +173,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/calendars", needs: tenant.Read, group: "Schedules", summary: "List calendars",
-			status: 200, answer: of[client.Calendars](), handle: s.listCalendars,
+			params: pageParams, status: 200, answer: of[client.Calendars](), handle: s.listCalendars,
 		},
 		{
 			method: "GET", path: "/api/v1/calendars/{name}", needs: tenant.Read, group: "Schedules", summary: "Read a calendar",

@@ -198,11 +198,11 @@ func (s *Server) previewSchedule(w http.ResponseWriter, r *http.Request, p tenan
 	if len(v) > 0 {
 		return v
 	}
-	x := scheduleOf(client.Schedule{Type: kind.String(), CronExpression: req.CronExpression, Every: req.Every, Timezone: req.Timezone, Day: req.Day}, &v)
+	x := scheduleOf(client.Schedule{Type: kind.String(), CronExpression: req.CronExpression, Every: req.Every, Timezone: req.Timezone, Day: req.Day, Calendar: req.Calendar}, &v)
 	if len(v) > 0 {
 		return unprefixed(v)
 	}
-	out, err := s.service.Preview(p, x, written(req.From), n)
+	out, err := s.service.Preview(r.Context(), p, x, written(req.From), n)
 	if errors.As(err, &v) {
 		return unprefixed(v)
 	}
@@ -217,6 +217,7 @@ func unprefixed(v job.Invalids) job.Invalids {
 	out := make(job.Invalids, len(v))
 	for i, x := range v {
 		x.Field = strings.TrimPrefix(x.Field, "schedule.")
+		x.Want = strings.NewReplacer("with type INTERVAL", "with every", "with type CRON", "with cron_expression").Replace(x.Want)
 		out[i] = x
 	}
 	return out
@@ -250,9 +251,7 @@ func (s *Server) listOccurrences(w http.ResponseWriter, r *http.Request, p tenan
 	if err != nil {
 		return err
 	}
-	out := client.Occurrences{Occurrences: make([]client.Occurrence, len(found.Occurrences)), Pagination: client.Pagination{
-		Limit: page.Limit, Total: int64(len(found.Occurrences)), TotalIsEstimate: found.Next != "" || page.Cursor != "", NextCursor: optional(found.Next),
-	}}
+	out := client.Occurrences{Occurrences: make([]client.Occurrence, len(found.Occurrences)), Pagination: pagination(page, found.Total, found.Next)}
 	for i, o := range found.Occurrences {
 		x := client.Occurrence{ScheduledTime: o.At, Outcome: string(o.Outcome), Reason: optional(o.Reason)}
 		if !o.Execution.IsZero() {

@@ -76,6 +76,10 @@ func arm() error {
 	if err := failpoint.Arm(spec); err != nil {
 		return config.Mistakes{{Key: "failpoints", Value: spec, Want: err.Error(), From: "environment " + failpoint.Variable}}
 	}
+	wrong := os.Getenv(clock.SkewVariable)
+	if err := clock.Skew(wrong); err != nil {
+		return config.Mistakes{{Key: "clock_skew", Value: wrong, Want: err.Error(), From: "environment " + clock.SkewVariable}}
+	}
 	return nil
 }
 
@@ -161,6 +165,7 @@ func (r *running) start(ctx context.Context) error {
 		store = r.Wrap(store)
 	}
 	clk := clock.NewTracked(store.Now)
+	clk.Alarm(r.jumped)
 	if err := clk.Refresh(ctx); err != nil {
 		return fmt.Errorf("read the store's clock: %w", err)
 	}
@@ -222,6 +227,18 @@ func (r *running) start(ctx context.Context) error {
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
 	})
 	return nil
+}
+
+// jumped tells of a clock that was set.
+func (r *running) jumped(j clock.Jump) {
+	switch {
+	case j.Host:
+		r.log.Warn("this machine's clock was set; due times follow the store's clock, which was asked before anything more is fired", "by", j.By.Round(time.Millisecond).String())
+	case j.By > 0:
+		r.log.Warn("the store's clock is suddenly ahead; it is followed if that lasts for some seconds", "by", j.By.Round(time.Millisecond).String())
+	default:
+		r.log.Warn("the store's clock was set back; what has fired does not fire again, what is planned waits for its time", "by", j.By.Round(time.Millisecond).String())
+	}
 }
 
 // owner divides the partitions with the other servers, where there may be any; nil: it owns them all.

@@ -67,3 +67,102 @@ func TestManual(t *testing.T) {
 		t.Error("not in UTC")
 	}
 }
+
+// machine is a clock that people set.
+type machine struct{ off time.Duration }
+
+func (m *machine) wall() time.Time { return time.Now().Add(m.off) }
+
+func TestThisMachinesClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour, 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var m machine
+			store := time.Now().Add(time.Second)
+			begun := time.Now()
+			c := NewTrackedOn(func(context.Context) (time.Time, error) { return store.Add(time.Since(begun)), nil }, m.wall)
+			var jumps []Jump
+			c.Alarm(func(j Jump) { jumps = append(jumps, j) })
+			refresh := func() {
+				if err := c.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			refresh()
+			<-time.After(10 * time.Minute) // an idle host is no jump
+			if c.Held() {
+				t.Error("held for nothing")
+			}
+			m.off = by
+			told := c.Now()
+			if !c.Held() || told.Sub(store.Add(time.Since(begun))).Abs() > time.Second {
+				t.Errorf("set by %v: held %v, told %v", by, c.Held(), told)
+			}
+			refresh()
+			if c.Held() || len(jumps) != 1 || !jumps[0].Host || jumps[0].By.Round(time.Second) != by {
+				t.Errorf("set by %v: held %v, alarms %v", by, c.Held(), jumps)
+			}
+			if d := c.Now().Sub(told); d < 0 || d > time.Second {
+				t.Errorf("set by %v: it went by %v", by, d)
+			}
+			m.off += 30 * time.Second // a correction
+			refresh()
+			if len(jumps) != 1 {
+				t.Errorf("alarms %v", jumps)
+			}
+		})
+	}
+}
+
+func TestTheFollowedClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var off time.Duration
+		c := NewTracked(func(context.Context) (time.Time, error) { return time.Now().Add(off), nil })
+		var jumps []Jump
+		c.Alarm(func(j Jump) { jumps = append(jumps, j) })
+		follow := func(seconds int) time.Duration {
+			for range seconds {
+				if err := c.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Second)
+			}
+			return time.Until(c.Now()).Round(time.Second)
+		}
+		follow(3)
+		off = time.Hour // for two seconds
+		if by := follow(2); by != 0 || len(jumps) != 1 || jumps[0].By.Round(time.Second) != time.Hour || jumps[0].Host {
+			t.Errorf("a leap that does not last is followed by %v; alarms %v", by, jumps)
+		}
+		off = 0
+		if by := follow(10); by != 0 {
+			t.Errorf("off by %v", by)
+		}
+		off = time.Hour
+		if by := follow(4); by != 0 {
+			t.Errorf("too soon: %v", by)
+		}
+		if by := follow(3); by != time.Hour || len(jumps) != 2 {
+			t.Errorf("one that lasts is followed by %v; alarms %v", by, jumps)
+		}
+		off = 0
+		if by := follow(1); by != 0 || len(jumps) != 3 || jumps[2].By.Round(time.Second) != -time.Hour {
+			t.Errorf("one back is followed by %v; alarms %v", by, jumps)
+		}
+	})
+}
+
+func TestSkews(t *testing.T) {
+	for spec, want := range map[string]skew{"+1h": {by: time.Hour}, "-90m": {by: -90 * time.Minute}, "-1h@10s": {-time.Hour, 10 * time.Second}} {
+		if s, err := parseSkew(spec); err != nil || *s != want {
+			t.Errorf("%s: %v, %v", spec, s, err)
+		}
+	}
+	for _, spec := range []string{"1", "x", "+1h@", "+1h@-1s", "@1s"} {
+		if _, err := parseSkew(spec); err == nil {
+			t.Errorf("%s is read", spec)
+		}
+	}
+	if s, err := parseSkew(""); s != nil || err != nil {
+		t.Errorf("nothing: %v, %v", s, err)
+	}
+}

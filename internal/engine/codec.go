@@ -90,6 +90,7 @@ type storedSpec struct {
 	Overlap  job.Overlap   `json:"ov,omitempty"`
 	CatchUp  job.CatchUp   `json:"cu,omitempty"`
 	CatchMax int           `json:"cl,omitempty"`
+	Resumed  *time.Time    `json:"ra,omitempty"` // when its last pause ended
 }
 
 // EncodeSpec is the stored form of the parts of a definition that have no
@@ -106,9 +107,13 @@ func EncodeSpec(j job.Job) []byte {
 	x := d.Schedule
 	s.At, s.Start, s.End = instant(x.At), instant(x.Start), instant(x.End)
 	s.Cron, s.Zone, s.Day, s.Every, s.Jitter, s.MaxRuns, s.Calendar = x.Cron, x.Zone, x.Day, x.Every, x.Jitter, x.MaxRuns, x.Calendar
-	s.Overlap, s.CatchUp, s.CatchMax = d.Overlap, d.CatchUp, d.CatchUpLimit
+	s.Overlap, s.CatchUp, s.CatchMax, s.Resumed = d.Overlap, d.CatchUp, d.CatchUpLimit, instant(j.ResumedAt)
 	return s.encode()
 }
+
+// CalendarMark is what the stored form of a definition holds if, and only if, its schedule names the calendar: within a
+// text of JSON its quotes would be escaped.
+func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
 
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -142,7 +147,7 @@ func DecodeSpec(b []byte, j *job.Job) error {
 		Type: d.Schedule.Type, At: orZero(s.At), Cron: s.Cron, Zone: s.Zone, Day: s.Day, Every: s.Every, Jitter: s.Jitter,
 		Start: orZero(s.Start), End: orZero(s.End), MaxRuns: s.MaxRuns, Calendar: s.Calendar,
 	}
-	d.Overlap, d.CatchUp, d.CatchUpLimit = s.Overlap, s.CatchUp, s.CatchMax
+	d.Overlap, d.CatchUp, d.CatchUpLimit, j.ResumedAt = s.Overlap, s.CatchUp, s.CatchMax, orZero(s.Resumed)
 	return nil
 }
 

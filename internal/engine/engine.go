@@ -76,13 +76,18 @@ type Jobs interface {
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
-	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision.
+	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
+	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
 	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
 	Resumable(ctx context.Context, limit int) ([]job.Job, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
 	// unique key nothing is stored, its idempotency key neither.
 	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
+	// Backfill adds executions of one existing job for instants of its schedule, all in one commit; ErrNotFound if the job is
+	// unknown or deleted. Passed over is one whose instant has a live execution already, and one whose unique key another
+	// holds. It answers with the ids of the others; the same call again answers these again, and adds nothing.
+	Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error)
 	// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters, all in
 	// one commit. Passed over is one whose RetryOf is not a finished execution of the tenant, whose job is unknown
 	// or deleted, whose unique key another holds, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
@@ -96,6 +101,12 @@ type Update struct {
 	Revision int     // that it must have; 0: any
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
+}
+
+// Overtaken reports whether an update plans a recurring job, whose planned instant (0: none) has not come, for one that has
+// come by now: it had not when that was decided, and has perhaps fired since. Both are microseconds.
+func (u *Update) Overtaken(planned, now int64) bool {
+	return u.Replan && !u.Job.Schedule.Type.OneOff() && !u.Job.NextRunAt.IsZero() && u.Job.NextRunAt.UnixMicro() <= now && (planned == 0 || planned > now)
 }
 
 // Rerun asks for new executions of finished ones.
@@ -156,8 +167,9 @@ type Ref struct {
 // Page asks for a part of a list: at most Limit rows behind Cursor, an opaque
 // text of an earlier page ("" for the first).
 type Page struct {
-	Limit  int
-	Cursor string
+	Limit     int
+	Cursor    string
+	Uncounted bool // no total is wanted, of jobs and executions, where counting costs more than the page
 }
 
 // Total counts a whole list: exact up to TotalExact, then an estimate.
@@ -472,6 +484,9 @@ type Calendars interface {
 	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
 	// DeleteCalendar forgets one; ErrNotFound if there is none.
 	DeleteCalendar(ctx context.Context, t tenant.ID, name string) error
+	// CalendarUsers looks at up to look jobs of the tenant behind one, in order of their ids, and lists those that name the
+	// calendar and are not deleted, and the last one it looked at; the zero id where there are no more.
+	CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error)
 }
 
 // Calendar is a named list of what schedules leave out.

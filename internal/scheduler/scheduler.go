@@ -88,7 +88,11 @@ const (
 	afterRun = 20 * time.Millisecond // after a full batch of which nothing could be fired
 	maxStuck = 10_000
 	stuckFor = 10 * time.Second
+	onHold   = 100 * time.Millisecond // between looks at whether the clock is to be believed again
 )
+
+// holder is a clock that may not be believed for a while.
+type holder interface{ Held() bool }
 
 // pass is one pass: the instant it is of, and what it has read.
 type pass struct {
@@ -117,6 +121,9 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		if ps = slices.Sorted(maps.Keys(fence.Epochs)); len(ps) == 0 {
 			return between, nil
 		}
+	}
+	if h, ok := s.clock.(holder); ok && h.Held() {
+		return onHold, nil
 	}
 	p := &pass{Scheduler: s, now: s.clock.Now(), calendars: map[calendarKey]read{}, wait: between}
 	limit := batch + len(s.stuck) // so that those never hide the others
@@ -199,8 +206,8 @@ func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bo
 	if err != nil {
 		return f, false, err
 	}
-	if t, more := plan.Next(at.Add(-1)); !more || !t.Equal(at) {
-		f.Next = t // its calendar, or its zone, has changed: this is no instant of it any more
+	if !plan.At(at) { // its calendar, or its zone, has changed, or it is to be looked at again
+		f.Next, _ = plan.Cursor(at.Add(-1), p.now)
 		return f, true, nil
 	}
 	p.owe(&f, j, plan, until)
@@ -229,13 +236,16 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 	if policy == "" {
 		policy = job.CatchUpLatest
 	}
-	why := job.SkipMissed
+	why := job.SkipReason("")
 	if f.Overlap == job.OverlapReplace && policy == job.CatchUpAll {
 		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
 	}
-	o := schedule.Owe(plan, f.Was, p.now, policy, limit, left)
+	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Resumed: j.ResumedAt})
 	f.Next, f.Runs = o.Next, int64(len(o.Fires))
 	if o.Skipped != nil {
+		if why == "" {
+			why = o.Why
+		}
 		f.Skips = append(f.Skips, j.Skip(newID(), *o.Skipped, why, p.now))
 	}
 	trigger := job.BySchedule
@@ -245,11 +255,11 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 	for _, t := range o.Fires {
 		f.Executions = append(f.Executions, p.execution(j, t, trigger))
 	}
-	for f.Overlap == job.OverlapAllow && f.Next.After(p.now) && !f.Next.After(until) {
+	for f.Overlap == job.OverlapAllow && f.Next.After(p.now) && !f.Next.After(until) && plan.At(f.Next) {
 		f.Executions = append(f.Executions, p.execution(j, f.Next, job.BySchedule))
 		f.Runs++
 		var more bool
-		if f.Next, more = plan.Next(f.Next); !more || left >= 0 && f.Runs >= left {
+		if f.Next, more = plan.Cursor(f.Next, p.now); !more || left >= 0 && f.Runs >= left {
 			f.Next = time.Time{}
 			break
 		}

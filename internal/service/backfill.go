@@ -25,6 +25,7 @@ type filling struct {
 	From        time.Time `json:"from"`
 	To          time.Time `json:"to"`
 	OnlyMissing bool      `json:"only_missing"`
+	At          time.Time `json:"at,omitzero"` // how far it has come: what is before it is done
 
 	job job.ID
 }
@@ -159,8 +160,17 @@ func (r *Runner) listFill(ctx context.Context, x *run) error {
 	return nil
 }
 
-// fillIn fires a few instants, and answers with how many were.
-func (r *Runner) fillIn(ctx context.Context, x *run, ids []job.ExecutionID) (done int, err error) {
+// filled notes how far a backfill has come: to the next instant of the piece, or to the end of it.
+func (x *run) filled() (err error) {
+	if x.fill.At = x.from; len(x.next) > 0 {
+		x.fill.At = x.instants[x.next[0]]
+	}
+	x.op.Spec, err = json.Marshal(x.fill)
+	return err
+}
+
+// fillIn fires a few instants in one commit, and answers with how many are there.
+func (r *Runner) fillIn(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
 	j, err := r.s.store.Job(ctx, x.op.Tenant, engine.Ref{ID: x.fill.job})
 	if errors.Is(err, engine.ErrNotFound) {
 		return 0, nil
@@ -169,20 +179,28 @@ func (r *Runner) fillIn(ctx context.Context, x *run, ids []job.ExecutionID) (don
 		return 0, err
 	}
 	now := r.s.now()
-	var ready []job.Ready
-	defer func() { r.s.cfg.Hint(ready) }()
-	for _, id := range ids {
-		e := j.Fire(id, x.instants[id], now)
-		e.Trigger = job.ByBackfill
-		out, err := r.s.store.Trigger(ctx, x.op.Tenant, e, engine.Idempotency{})
-		switch {
-		case errors.Is(err, engine.ErrNotFound) || err == nil && len(out.Unique) > 0:
-			continue // passed over
-		case err != nil:
-			return 0, err
-		}
-		done++
-		ready = append(ready, e.Ready())
+	es := make([]job.Execution, len(ids))
+	for i, id := range ids {
+		es[i] = j.Fire(id, x.instants[id], now)
+		es[i].Trigger = job.ByBackfill
 	}
-	return done, nil
+	got, err := r.s.store.Backfill(ctx, x.op.Tenant, j.ID, es)
+	if errors.Is(err, engine.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	there := make(map[job.ExecutionID]bool, len(got))
+	for _, id := range got {
+		there[id] = true
+	}
+	var ready []job.Ready
+	for i := range es {
+		if there[es[i].ID] {
+			ready = append(ready, es[i].Ready())
+		}
+	}
+	r.s.cfg.Hint(ready)
+	return len(got), nil
 }

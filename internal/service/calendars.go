@@ -86,31 +86,130 @@ func (s *Service) PutCalendar(ctx context.Context, p tenant.Principal, name stri
 	if !had {
 		return out, nil
 	}
-	return out, s.users(ctx, p.Tenant, name, func(j job.Job) (bool, error) { return true, s.replan(ctx, p, j) })
+	return out, s.follow(ctx, p, name)
 }
 
-// replan plans a job's next instant anew where its calendar has moved it.
-func (s *Service) replan(ctx context.Context, p tenant.Principal, j job.Job) error {
-	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
-		if j.State != job.Active || !j.NextRunAt.After(ps.at) {
-			return u, errUnchanged // what is owed is fired first
+const (
+	lookAtOnce   = 10_000 // jobs that are looked at in one go for who uses a calendar
+	replanAtOnce = 100    // jobs that follow a calendar before its change is answered
+)
+
+// following is an operation's jobs that are to follow a calendar: those behind one.
+type following struct {
+	Calendar string `json:"calendar"`
+	After    string `json:"after"`
+
+	after job.ID
+}
+
+func (f following) encode() ([]byte, error) {
+	f.After = f.after.String()
+	return json.Marshal(f)
+}
+
+func decodeFollowing(b []byte) (f following, err error) {
+	if err = json.Unmarshal(b, &f); err == nil {
+		f.after, err = job.ParseID(f.After)
+	}
+	return f, err
+}
+
+// follow plans the jobs that use a calendar anew: the first of them at once, the others by an operation.
+func (s *Service) follow(ctx context.Context, p tenant.Principal, name string) error {
+	users, last, err := s.store.CalendarUsers(ctx, p.Tenant, name, job.ID{}, lookAtOnce)
+	if err != nil {
+		return err
+	}
+	if len(users) > replanAtOnce {
+		users = users[:replanAtOnce]
+		last = users[replanAtOnce-1].ID
+	}
+	for _, j := range users {
+		if err := s.replan(ctx, p, j.ID); err != nil {
+			return err
 		}
-		plan, err := ps.plan(ctx, j)
-		if err != nil {
-			return u, err
+	}
+	if last.IsZero() {
+		return nil
+	}
+	spec, err := following{Calendar: name, after: last}.encode()
+	if err != nil {
+		return err
+	}
+	_, _, err = s.begin(ctx, p, job.Operation{Kind: job.OpReplan, Spec: spec}, Once[job.Operation]{})
+	return err
+}
+
+// listFollowing reads the next jobs that are to follow a calendar.
+func (r *Runner) listFollowing(ctx context.Context, x *run) error {
+	users, last, err := r.s.store.CalendarUsers(ctx, x.op.Tenant, x.follow.Calendar, x.follow.after, lookAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, j := range users {
+		x.next = append(x.next, job.ExecutionID(j.ID))
+	}
+	x.op.Total = max(x.op.Total, x.op.Done+x.op.Passed+int64(len(x.next))) // which is found out on the way
+	x.behind, x.last = last, last.IsZero()
+	if len(x.next) == 0 {
+		x.follow.after = last
+	}
+	return nil
+}
+
+// followed notes how far the jobs have followed.
+func (x *run) followed(these []job.ExecutionID) (err error) {
+	x.follow.after = job.ID(these[len(these)-1])
+	if len(x.next) == 0 && !x.last {
+		x.follow.after = x.behind
+	}
+	x.op.Spec, err = x.follow.encode()
+	return err
+}
+
+// replan plans a job's next instant anew where its calendar may have moved it, and takes back what is staged.
+func (s *Service) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
+	_, err := s.change(ctx, p, engine.Ref{ID: id}, 0, func(ps *plans, j job.Job) (engine.Update, error) {
+		u, changed := s.rejudge(ctx, ps, j)
+		if !changed {
+			return u, errUnchanged
 		}
-		next, ok := plan.Next(ps.at)
-		if !ok || next.Equal(j.NextRunAt) {
-			return u, errUnchanged // one without any instant left ends when its planned one comes
-		}
-		u.Job, u.Replan = j, true
-		u.Job.NextRunAt = next
 		return u, nil
 	})
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
 	return err
+}
+
+// rejudge is the update of a job whose calendar has changed; false where there is nothing to change.
+func (s *Service) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
+	owes := !j.NextRunAt.IsZero() && !j.NextRunAt.After(ps.at)
+	if j.Schedule.Type.OneOff() || owes { // what is owed is judged by the calendar when it is fired
+		return u, false
+	}
+	plan, err := ps.plan(ctx, j)
+	if err != nil {
+		return u, false // it cannot fire either, and says so
+	}
+	next, _ := plan.Cursor(ps.at, ps.at)
+	over := j.State == job.Completed
+	if over && (next.IsZero() || !plan.At(next) || j.Schedule.MaxRuns > 0 && j.Runs >= j.Schedule.MaxRuns) {
+		return u, false
+	}
+	bare := plan
+	bare.Calendar = nil
+	soon, ok := bare.Next(ps.at)
+	staged := ok && !soon.After(ps.at.Add(s.cfg.LookAhead+time.Second)) // or about to be, by the calendar as it was
+	if next.Equal(j.NextRunAt) && !staged {
+		return u, false
+	}
+	u.Job, u.Replan = j, true
+	u.Job.NextRunAt = next
+	if over {
+		u.Job.State = job.Active // it had come to its end for the calendar's sake
+	}
+	return u, true
 }
 
 // DeleteCalendar forgets a calendar that no job uses; *NotDone if one does.
@@ -122,25 +221,18 @@ func (s *Service) DeleteCalendar(ctx context.Context, p tenant.Principal, name s
 	if err != nil {
 		return c, err
 	}
-	var used *job.Job
-	err = s.users(ctx, p.Tenant, name, func(j job.Job) (bool, error) { used = &j; return false, nil })
-	if err != nil {
-		return c, err
-	}
-	if used != nil {
-		return c, &NotDone{"delete", fmt.Sprintf("The job %q (%s) uses the calendar; change or delete the job first.", used.Name, used.ID)}
-	}
-	return c, s.store.DeleteCalendar(ctx, p.Tenant, name)
-}
-
-// users calls f with each job that uses a calendar and is not deleted, until it says no.
-func (s *Service) users(ctx context.Context, t tenant.ID, calendar string, f func(job.Job) (bool, error)) error {
-	return s.recurring(ctx, t, 0, func(j job.Job) (bool, error) {
-		if j.Schedule.Calendar != calendar {
-			return true, nil
+	for after := (job.ID{}); ; {
+		users, last, err := s.store.CalendarUsers(ctx, p.Tenant, name, after, lookAtOnce)
+		if err != nil {
+			return c, err
 		}
-		return f(j)
-	})
+		if len(users) > 0 {
+			return c, &NotDone{"delete", fmt.Sprintf("The job %q (%s) uses the calendar; change or delete the job first.", users[0].Name, users[0].ID)}
+		}
+		if after = last; after.IsZero() {
+			return c, s.store.DeleteCalendar(ctx, p.Tenant, name)
+		}
+	}
 }
 
 // recurring calls f with each recurring job in a state (0: in any but deleted), until it says no.
@@ -155,7 +247,7 @@ func (s *Service) recurring(ctx context.Context, t tenant.ID, state job.State, f
 
 // each calls f with each job that a filter chooses, until it says no.
 func (s *Service) each(ctx context.Context, f engine.JobFilter, do func(job.Job) (bool, error)) (more bool, err error) {
-	page := engine.Page{Limit: 1000}
+	page := engine.Page{Limit: 1000, Uncounted: true}
 	for {
 		found, err := s.store.FindJobs(ctx, f, page)
 		if err != nil {

@@ -64,6 +64,8 @@ func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
 	return s.cfg.Schedules.Check(x, at, nil)
 }
 
+const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} makes one"
+
 // check says everything that is wrong with a definition, also that its calendar does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
 	v := check(d)
@@ -72,7 +74,7 @@ func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.I
 	}
 	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
 	if errors.Is(err, engine.ErrNotFound) {
-		v.Add("schedule.calendar", d.Schedule.Calendar, "the name of a calendar that exists; PUT /calendars/{name} makes one")
+		v.Add("schedule.calendar", d.Schedule.Calendar, wantCalendar)
 		return v, nil
 	}
 	return append(v, s.cfg.Schedules.Check(d.Schedule, ps.at, cal)...), err

@@ -50,21 +50,35 @@ const (
 
 // counted is a job that a forecast counts.
 type counted struct {
-	id   job.ID
-	name string
-	plan *schedule.Plan // nil: it fires once
-	at   time.Time      // then
+	id      job.ID
+	name    string
+	plan    *schedule.Plan // nil: it fires once
+	at      time.Time      // then, or when its pause ends; zero: it is not paused
+	caught  int64          // instants that are caught up when its pause ends
+	allowed budget
 }
 
-// next is the first instant of the job after one.
-func (c counted) next(after time.Time) (time.Time, bool) {
-	if c.plan == nil {
-		return c.at, c.at.After(after)
+// each calls f with each instant of the job after one and before another, and how many fires there are at it, until it says no.
+func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool) {
+	if c.at.After(after) {
+		after = c.at
+		if c.at.Before(until) && (c.plan == nil || c.caught > 0) && !f(c.at, max(c.caught, 1)) {
+			return
+		}
 	}
-	return c.plan.Next(after)
+	if c.plan == nil {
+		return
+	}
+	left := c.allowed
+	for t, ok := c.plan.Next(after); ok && t.Before(until) && left.take(t); t, ok = c.plan.Next(t) {
+		if !f(t, 1) {
+			return
+		}
+	}
 }
 
-// Forecast counts what the tenant's schedules will fire within a time from now.
+// Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
+// runs and pauses let through. What an overlap policy will skip nobody knows yet.
 func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (out Forecast, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
@@ -78,14 +92,16 @@ func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.D
 	}
 	counts := make([]int64, int(until.Sub(from)/time.Minute)+1)
 	total := int64(0)
-	for _, c := range jobs {
-		for t, ok := c.next(ps.at); ok && t.Before(until); t, ok = c.next(t) {
-			if total == maxInstants {
-				out.Truncated = true
-				break
-			}
-			counts[t.Sub(from)/time.Minute]++
-			total++
+	for i, c := range jobs {
+		c.each(ps.at, until, func(t time.Time, n int64) bool {
+			counts[t.Sub(from)/time.Minute] += n
+			total += n
+			return total < maxInstants
+		})
+		if total >= maxInstants {
+			out.Truncated = true
+			jobs = jobs[:i+1]
+			break
 		}
 		if ctx.Err() != nil {
 			return out, ctx.Err()
@@ -96,7 +112,8 @@ func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.D
 			out.Minutes = append(out.Minutes, Minute{from.Add(time.Duration(i) * time.Minute), n})
 		}
 	}
-	out.Herds = herds(out.Minutes, total/int64(len(counts)), jobs, ps.at)
+	out.Herds = herds(out.Minutes, total/int64(len(counts)))
+	gather(out.Herds, jobs, ps.at, until)
 	return out, nil
 }
 
@@ -108,29 +125,101 @@ func (s *Service) countable(ctx context.Context, ps *plans, out *Forecast) ([]co
 			out.Truncated = true
 			return false, nil
 		}
-		c := counted{id: j.ID, name: j.Name, at: j.Schedule.At}
-		if !j.Schedule.Type.OneOff() {
-			plan, err := ps.plan(ctx, j)
-			if err != nil {
-				return true, nil // it cannot fire either
-			}
-			c.plan = &plan
+		if c, ok := s.toCount(ctx, ps, j); ok {
+			jobs = append(jobs, c)
 		}
-		jobs = append(jobs, c)
 		return true, nil
 	}
-	if err := s.recurring(ctx, ps.tenant, job.Active, add); err != nil {
-		return nil, err
+	for _, state := range []job.State{job.Active, job.Paused} {
+		if err := s.recurring(ctx, ps.tenant, state, add); err != nil {
+			return nil, err
+		}
+		if out.Truncated {
+			break
+		}
+		if _, err := s.each(ctx, engine.JobFilter{Tenant: ps.tenant, ScheduleType: job.OneTime, State: state}, add); err != nil {
+			return nil, err
+		}
 	}
-	if out.Truncated {
-		return jobs, nil
+	return jobs, nil
+}
+
+// toCount is a job as a forecast counts it; false where it will not fire, or cannot.
+func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job) (c counted, ok bool) {
+	if j.State == job.Paused && j.PausedTill.IsZero() {
+		return c, false
 	}
-	_, err := s.each(ctx, engine.JobFilter{Tenant: ps.tenant, ScheduleType: job.OneTime, State: job.Active}, add)
-	return jobs, err
+	c = counted{id: j.ID, name: j.Name, at: j.PausedTill, allowed: s.budget(j, ps.at)}
+	if j.Schedule.Type.OneOff() {
+		if at := j.Schedule.At; at.After(c.at) {
+			c.at = at
+		}
+		return c, true
+	}
+	plan, err := ps.plan(ctx, j)
+	if err != nil {
+		return c, false
+	}
+	c.plan = &plan
+	if j.State == job.Paused {
+		c.catchUp(j)
+	}
+	return c, true
+}
+
+// catchUp counts what is caught up when the job's pause ends.
+func (c *counted) catchUp(j job.Job) {
+	const most = 20 // of many thousand instants each
+	terms := schedule.Terms{Policy: j.CatchUp, Limit: j.CatchUpLimit, Runs: -1, Resumed: c.at}
+	if terms.Policy == "" {
+		terms.Policy = job.CatchUpLatest
+	}
+	if terms.Limit == 0 {
+		terms.Limit = job.DefaultCatchUpLimit
+	}
+	if c.allowed.bounded {
+		terms.Runs = max(0, c.allowed.left)
+	}
+	at := j.NextRunAt
+	for n := 0; !at.IsZero() && !at.After(c.at) && n < most; n++ {
+		if !c.plan.At(at) {
+			at, _ = c.plan.Next(at)
+			continue
+		}
+		o := schedule.Owe(*c.plan, at, c.at, terms)
+		c.caught += int64(len(o.Fires))
+		c.allowed.left -= int64(len(o.Fires))
+		at = o.Next
+	}
+}
+
+// budget lets through as many instants of a job as its number of runs leaves. What is staged has been counted already, and
+// is still to come.
+type budget struct {
+	bounded bool
+	left    int64
+	staged  time.Time // what is before it is
+}
+
+func (s *Service) budget(j job.Job, now time.Time) budget {
+	b := budget{bounded: j.Schedule.MaxRuns > 0, left: j.Schedule.MaxRuns - j.Runs, staged: j.NextRunAt}
+	if j.NextRunAt.IsZero() {
+		b.staged = now.Add(s.cfg.LookAhead + 1)
+	}
+	return b
+}
+
+// take reports whether an instant fires; they come in order.
+func (b *budget) take(at time.Time) bool {
+	if !b.bounded || at.Before(b.staged) {
+		return true
+	}
+	b.left--
+	return b.left >= 0
 }
 
 // herds are the fullest minutes, if they are much fuller than others.
-func herds(minutes []Minute, average int64, jobs []counted, now time.Time) []Herd {
+func herds(minutes []Minute, average int64) []Herd {
 	least := max(smallestHerd, timesTheAverage*average)
 	var out []Herd
 	for _, m := range minutes {
@@ -139,24 +228,33 @@ func herds(minutes []Minute, average int64, jobs []counted, now time.Time) []Her
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Herd) int { return cmp.Compare(b.Count, a.Count) })
-	out = out[:min(len(out), maxHerds)]
-	for i := range out {
-		h := &out[i]
-		begin := h.At.Add(-1)
-		if begin.Before(now) {
-			begin = now
-		}
-		for _, c := range jobs {
-			x := HerdJob{ID: c.id, Name: c.name}
-			for t, ok := c.next(begin); ok && t.Before(h.At.Add(time.Minute)); t, ok = c.next(t) {
-				x.Count++
+	return out[:min(len(out), maxHerds)]
+}
+
+// gather finds the jobs that bring the most to each herd.
+func gather(hs []Herd, jobs []counted, now, until time.Time) {
+	if len(hs) == 0 {
+		return
+	}
+	place := map[int64]int{}
+	for i, h := range hs {
+		place[h.At.Unix()] = i
+	}
+	counts := make([]int64, len(hs))
+	for _, c := range jobs {
+		clear(counts)
+		c.each(now, until, func(t time.Time, n int64) bool {
+			if i, ok := place[t.Unix()/60*60]; ok {
+				counts[i] += n
 			}
-			if x.Count > 0 {
-				h.add(x)
+			return true
+		})
+		for i, n := range counts {
+			if n > 0 {
+				hs[i].add(HerdJob{ID: c.id, Name: c.name, Count: n})
 			}
 		}
 	}
-	return out
 }
 
 // add keeps a job if it is among those that bring the most.

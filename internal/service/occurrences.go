@@ -38,6 +38,7 @@ type Occurrence struct {
 type Occurrences struct {
 	Occurrences []Occurrence
 	Next        string
+	Total       engine.Total
 }
 
 // maxRecords bounds how many executions one page of occurrences reads.
@@ -55,6 +56,7 @@ func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engin
 	}
 	t := &timetable{s: s, j: j, ps: s.plans(p.Tenant)}
 	from, to = around(from, to, t.ps.at)
+	begin := from
 	if page.Cursor != "" {
 		if from, _, err = engine.DecodeCursor(page.Cursor); err != nil {
 			return out, err
@@ -71,8 +73,50 @@ func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engin
 		out.Next = engine.EncodeCursor(t.end, [16]byte{})
 	}
 	out.Occurrences = all
-	return out, nil
+	if page.Cursor == "" && out.Next == "" {
+		out.Total.Count = int64(len(all))
+		return out, nil
+	}
+	out.Total, err = s.countOccurrences(ctx, t, begin, to)
+	return out, err
 }
+
+// countOccurrences counts what there is in [from, to): exactly, as far as totals are, and then as densely as the plan goes on.
+func (s *Service) countOccurrences(ctx context.Context, like *timetable, from, to time.Time) (n engine.Total, err error) {
+	t := &timetable{s: s, j: like.j, ps: like.ps}
+	for looks := 0; from.Before(to) && n.Count <= engine.TotalExact && looks < 2*engine.TotalExact/schedule.MaxPreview; looks++ {
+		if err := t.read(ctx, from, to, schedule.MaxPreview); err != nil {
+			return n, err
+		}
+		n.Count += int64(len(t.occurrences()))
+		from = t.end
+	}
+	if !from.Before(to) {
+		return n, nil
+	}
+	n.Estimate = true
+	if t.j.Schedule.Type.OneOff() {
+		return n, nil
+	}
+	plan, err := t.ps.plan(ctx, t.j)
+	if err != nil {
+		return n, err
+	}
+	plan.Calendar = nil // what is left out is listed, too
+	begin, seen := from.Add(-1), int64(0)
+	for at, ok := plan.Next(begin); ok && at.Before(to); at, ok = plan.Next(at) {
+		if seen++; seen == maxCounted {
+			share := float64(to.Sub(begin)) / float64(at.Sub(begin))
+			seen = int64(float64(seen) * max(1, share))
+			break
+		}
+	}
+	n.Count += seen
+	return n, nil
+}
+
+// maxCounted is how many instants beyond those that are looked at are counted one by one.
+const maxCounted = 100_000
 
 // around fills in what is left open of a range of time.
 func around(from, to, now time.Time) (time.Time, time.Time) {
@@ -98,6 +142,7 @@ type timetable struct {
 	j       job.Job
 	ps      *plans
 	planned []schedule.Instant
+	ahead   int64                   // instants that are still to be fired before these, where their number is bounded
 	records map[int64]job.Execution // by the microsecond they are scheduled at
 	long    []job.Execution         // records of several instants
 	end     time.Time               // what is read is all before it
@@ -110,9 +155,9 @@ func (t *timetable) read(ctx context.Context, from, to time.Time, n int) error {
 	if err := t.plan(ctx, from, to, n); err != nil {
 		return err
 	}
-	t.records = map[int64]job.Execution{}
+	t.records, t.long = map[int64]job.Execution{}, nil
 	f := engine.ExecutionFilter{Tenant: t.j.Tenant, Job: t.j.ID, From: from, Until: t.end}
-	page := engine.Page{Limit: 1000}
+	page := engine.Page{Limit: 1000, Uncounted: true}
 	for read := 0; ; {
 		found, err := t.s.store.FindExecutions(ctx, f, page)
 		if err != nil {
@@ -151,6 +196,7 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	if err != nil {
 		return err
 	}
+	t.ahead = t.open(plan, from)
 	begin := from
 	if !t.always && begin.Before(t.j.CreatedAt) {
 		begin = t.j.CreatedAt
@@ -172,6 +218,18 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	return nil
 }
 
+// open counts the instants that are still to be fired before one, as far as the number of runs that are left goes.
+func (t *timetable) open(plan schedule.Plan, before time.Time) (n int64) {
+	left := t.j.Schedule.MaxRuns - t.j.Runs
+	if t.j.Schedule.MaxRuns == 0 || t.j.NextRunAt.IsZero() {
+		return 0
+	}
+	for at, ok := plan.Next(t.j.NextRunAt.Add(-1)); ok && at.Before(before) && n <= left; at, ok = plan.Next(at) {
+		n++
+	}
+	return n
+}
+
 // note takes in a record of the schedule. Of two for one instant that which ran counts, and of these the latest.
 func (t *timetable) note(e job.Execution) {
 	if e.Trigger != job.BySchedule && e.Trigger != job.ByCatchUp && e.Trigger != job.ByBackfill {
@@ -191,7 +249,7 @@ func (t *timetable) note(e job.Execution) {
 func (t *timetable) before(ctx context.Context, from time.Time) error {
 	found, err := t.s.store.FindExecutions(ctx, engine.ExecutionFilter{
 		Tenant: t.j.Tenant, Job: t.j.ID, Statuses: []job.Status{job.Skipped}, Until: from,
-	}, engine.Page{Limit: 10})
+	}, engine.Page{Limit: 10, Uncounted: true})
 	for _, e := range found.Executions {
 		if e.Metadata["to"] != "" {
 			t.long = append(t.long, e)
@@ -203,7 +261,7 @@ func (t *timetable) before(ctx context.Context, from time.Time) error {
 // occurrences is what is known, in order.
 func (t *timetable) occurrences() []Occurrence {
 	var out []Occurrence
-	left := t.j.Schedule.MaxRuns - t.j.Runs
+	left := t.j.Schedule.MaxRuns - t.j.Runs - t.ahead
 	for _, x := range t.planned {
 		at := x.UTC
 		if e, ok := t.records[at.UnixMicro()]; ok {

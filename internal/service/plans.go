@@ -56,7 +56,7 @@ func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 	return p.s.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
 }
 
-// next is the instant at which a job that is planned at an instant fires first.
+// next is the instant at which a job that is planned at an instant fires first, or is looked at again: see schedule.Plan.Cursor.
 func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, error) {
 	switch j.Schedule.Type {
 	case job.Immediate:
@@ -68,9 +68,9 @@ func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, e
 	if err != nil {
 		return time.Time{}, err
 	}
-	t, ok := plan.Next(at)
+	t, ok := plan.Cursor(at, p.at)
 	if !ok {
-		return t, job.Invalids{{Field: "schedule", Want: "a schedule that has an instant left: its end_at, or its calendar, leaves none"}}
+		return t, plan.Over(at)
 	}
 	return t, nil
 }
@@ -89,21 +89,28 @@ type Preview struct {
 }
 
 // Preview shows the next n instants of a recurring schedule after an instant.
-func (s *Service) Preview(p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
+func (s *Service) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
 	}
 	if from.IsZero() {
 		from = s.now()
 	}
+	cal, err := s.plans(p.Tenant).calendar(ctx, x.Calendar)
 	v := x.Check()
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		v.Add("schedule.calendar", x.Calendar, wantCalendar)
+	case err != nil:
+		return Preview{}, err
+	}
 	if len(v) == 0 {
-		v = s.cfg.Schedules.Check(x, from, nil)
+		v = s.cfg.Schedules.Check(x, from, cal)
 	}
 	if len(v) > 0 {
 		return Preview{}, v
 	}
-	plan, err := s.cfg.Schedules.Plan(x, from, nil)
+	plan, err := s.cfg.Schedules.Plan(x, from, cal)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -131,25 +138,28 @@ func (s *Service) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref
 	if j.State == job.Completed || j.State == job.Deleted {
 		out.Next = nil
 	}
-	if left := j.Schedule.MaxRuns - j.Runs; j.Schedule.MaxRuns > 0 {
-		// What is staged has been counted already, and is still to come.
-		for _, x := range out.Next {
-			if x.UTC.Before(j.NextRunAt) || j.NextRunAt.IsZero() && !x.UTC.After(ps.at.Add(s.cfg.LookAhead)) {
-				left++
-			}
-		}
-		out.Next = firing(out.Next, left)
+	if left := s.budget(j, ps.at); left.bounded {
+		out.Next = left.firing(out.Next)
+	}
+	if j.State == job.Paused {
+		out.Warnings = append(out.Warnings, paused(j))
 	}
 	return out, err
 }
 
-// firing is the instants up to the last of n that fire.
-func firing(all []schedule.Instant, n int64) []schedule.Instant {
+// paused is what to know of the instants of a paused job.
+func paused(j job.Job) schedule.Warning {
+	w := schedule.Warning{Code: "paused", Message: "the job is paused: nothing fires until it is resumed"}
+	if till := j.PausedTill; !till.IsZero() {
+		w.Message = "the job is paused: nothing fires before " + till.UTC().Format(time.RFC3339)
+	}
+	return w
+}
+
+// firing is the instants up to the last that fires.
+func (b budget) firing(all []schedule.Instant) []schedule.Instant {
 	for i, x := range all {
-		if x.Flag == schedule.Excluded {
-			continue
-		}
-		if n--; n < 0 {
+		if x.Flag != schedule.Excluded && !b.take(x.UTC) {
 			return all[:i]
 		}
 	}

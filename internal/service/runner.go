@@ -33,6 +33,7 @@ func (r *Runner) Wake() <-chan struct{} { return r.s.wake }
 const (
 	maxRuns  = 16               // operations that one server has at once
 	piece    = 100              // items done between two looks at whether it is cancelled
+	fillMax  = 500              // of a backfill, which are one commit
 	hold     = 15 * time.Second // how long an operation is had without a word
 	lookEach = time.Second      // for operations that nobody has
 	sayEach  = 5 * time.Second  // a run that waits for its rate says that it lives
@@ -49,6 +50,9 @@ type run struct {
 	fill     filling                       // of a backfill: what it is over
 	from     time.Time                     // where the next piece of it begins
 	instants map[job.ExecutionID]time.Time // of the piece that is being done
+
+	follow following // of a change of a calendar: who is to follow it
+	behind job.ID    // where the next piece of it begins
 
 	bucket  bucket
 	savedAt time.Time
@@ -104,7 +108,7 @@ func (r *Runner) take(ctx context.Context) error {
 			}
 			continue
 		}
-		if len(x.sel.IDs) == 0 {
+		if x.op.Kind.Dead() && len(x.sel.IDs) == 0 {
 			x.op.Passed = 0 // the list is read from its start again, and with it all that was passed over
 		}
 		r.runs = append(r.runs, x)
@@ -119,8 +123,11 @@ func (x *run) decode() (err error) {
 		x.sel, err = decodeSelection(x.op.Spec, x.op.Tenant)
 	case job.OpBackfill:
 		x.fill, err = decodeFilling(x.op.Spec)
-		x.from = x.fill.From
-		x.op.Done = 0 // from its start again: what was done is done again, and changes nothing
+		if x.from = x.fill.At; x.from.IsZero() {
+			x.from, x.op.Done, x.op.Passed = x.fill.From, 0, 0
+		}
+	case job.OpReplan:
+		x.follow, err = decodeFollowing(x.op.Spec)
 	default:
 		err = fmt.Errorf("the kind %q is not known", x.op.Kind)
 	}
@@ -139,7 +146,7 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 		return 0, over, err
 	}
 	now := r.s.now()
-	n := x.bucket.draw(piece, now)
+	n := x.bucket.draw(x.piece(), now)
 	if n == 0 {
 		wait = min(x.bucket.wait(), lookEach/2)
 		if now.Sub(x.savedAt) >= sayEach {
@@ -162,6 +169,9 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 		x.op.Done += int64(done)
 		x.op.Passed += int64(len(these) - done)
 		x.next = x.next[len(these):]
+		if err := x.mark(these); err != nil {
+			return 0, false, err
+		}
 	}
 	state := job.OpRunning
 	if x.last && len(x.next) == 0 {
@@ -169,6 +179,25 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 	}
 	over, err = r.save(ctx, x, state)
 	return 0, over, err
+}
+
+// piece is how many items are done in one go.
+func (x *run) piece() int {
+	if x.op.Kind == job.OpBackfill {
+		return fillMax
+	}
+	return piece
+}
+
+// mark notes in the operation where another server would go on after these.
+func (x *run) mark(these []job.ExecutionID) error {
+	switch x.op.Kind {
+	case job.OpBackfill:
+		return x.filled()
+	case job.OpReplan:
+		return x.followed(these)
+	}
+	return nil
 }
 
 // ours reports whether the operation still runs and is ours to go on with.
@@ -187,8 +216,11 @@ func (r *Runner) ours(ctx context.Context, x *run) (bool, error) {
 
 // list reads the next piece of the selection.
 func (r *Runner) list(ctx context.Context, x *run) error {
-	if x.op.Kind == job.OpBackfill {
+	switch x.op.Kind {
+	case job.OpBackfill:
 		return r.listFill(ctx, x)
+	case job.OpReplan:
+		return r.listFollowing(ctx, x)
 	}
 	if len(x.sel.IDs) > 0 {
 		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
@@ -207,11 +239,19 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 	return nil
 }
 
-// do redrives, discards or fires a few, and answers with how many were there.
+// do redrives, discards, fires or plans a few, and answers with how many were there.
 func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, error) {
 	switch x.op.Kind {
 	case job.OpBackfill:
 		return r.fillIn(ctx, x, ids)
+	case job.OpReplan:
+		p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By}
+		for _, id := range ids {
+			if err := r.s.replan(ctx, p, job.ID(id)); err != nil {
+				return 0, err
+			}
+		}
+		return len(ids), nil
 	case job.OpDiscard:
 		return r.s.store.Discard(ctx, x.op.Tenant, ids)
 	}
@@ -309,6 +349,8 @@ func whyPassed(o job.Operation) string {
 	switch {
 	case o.Passed == 0:
 		return ""
+	case o.Kind == job.OpBackfill:
+		return fmt.Sprintf("%d passed over: the instant has an execution that has not finished, or another execution holds the job's unique key.", o.Passed)
 	case o.Kind == job.OpDiscard:
 		return fmt.Sprintf("%d passed over: no longer a dead letter.", o.Passed)
 	}

@@ -160,10 +160,17 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 		j.NextRunAt = time.Time{}
 	case j.Schedule.Type == job.OneTime && j.Schedule.At.After(now):
 		j.NextRunAt = j.Schedule.At
-	case !j.Schedule.Type.OneOff() && (j.Overlap == "" || j.Overlap == job.OverlapAllow):
+	case !j.Schedule.Type.OneOff() && (j.Overlap == "" || j.Overlap == job.OverlapAllow || j.Schedule.Calendar != ""):
 		plan, err := ps.plan(ctx, j)
 		if err != nil {
 			break // the store's word stands
+		}
+		if j.Schedule.Calendar != "" && j.NextRunAt.After(now) && !plan.At(j.NextRunAt) {
+			j.NextRunAt, _ = plan.Next(now) // it is only to be looked at again then
+			break
+		}
+		if j.Overlap != "" && j.Overlap != job.OverlapAllow {
+			break
 		}
 		if t, ok := plan.Next(now); ok && !t.After(now.Add(s.cfg.LookAhead)) && (j.NextRunAt.IsZero() || t.Before(j.NextRunAt)) && j.UpdatedAt.Before(t) {
 			j.NextRunAt = t

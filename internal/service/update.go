@@ -148,29 +148,36 @@ func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.R
 
 // ResumeJob lets a job fire again. What it missed meanwhile its catch-up policy judges.
 func (s *Service) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
-	return s.change(ctx, p, ref, 0, func(_ *plans, j job.Job) (u engine.Update, err error) {
+	return s.change(ctx, p, ref, 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		switch j.State {
 		case job.Active:
 			return u, errUnchanged
 		case job.Completed:
 			return u, &NotDone{"resume", "The job is COMPLETED: it does not fire any more. Change its schedule, or trigger it."}
 		}
-		u.Job = j
-		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Active, "", time.Time{}
-		return u, nil
+		return resumed(j, ps.at), nil
 	})
+}
+
+// resumed is the update that ends a pause; it ended when it was to end by itself, even if that is noticed later.
+func resumed(j job.Job, at time.Time) (u engine.Update) {
+	u.Job = j
+	u.Job.ResumedAt = at
+	if till := j.PausedTill; !till.IsZero() && till.Before(at) {
+		u.Job.ResumedAt = till
+	}
+	u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Active, "", time.Time{}
+	return u
 }
 
 // AutoResume resumes a job whose pause is over by itself, unless it was changed meanwhile.
 func (s *Service) AutoResume(ctx context.Context, j job.Job) error {
 	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause"}
-	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, j.Revision, func(_ *plans, j job.Job) (u engine.Update, err error) {
+	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, j.Revision, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		if j.State != job.Paused {
 			return u, errUnchanged
 		}
-		u.Job = j
-		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Active, "", time.Time{}
-		return u, nil
+		return resumed(j, ps.at), nil
 	})
 	var revised *Revised
 	if errors.As(err, &revised) || errors.Is(err, engine.ErrNotFound) {

@@ -26,7 +26,11 @@ const (
 	OpDiscard OperationKind = "discard"
 
 	OpBackfill OperationKind = "backfill"
+	OpReplan   OperationKind = "replan" // jobs follow a change of their calendar
 )
+
+// Dead reports whether the items are dead letters.
+func (k OperationKind) Dead() bool { return k == OpRedrive || k == OpDiscard }
 
 // OperationState is where an operation stands.
 type OperationState string

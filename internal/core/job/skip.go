@@ -11,7 +11,8 @@ type SkipReason string
 // Why instants do not fire.
 const (
 	SkipOverlap SkipReason = "overlap" // an earlier fire had not finished
-	SkipMissed  SkipReason = "missed"  // it passed while nobody fired, or the job was paused, and is not caught up
+	SkipMissed  SkipReason = "missed"  // it passed while nobody fired, and is not caught up
+	SkipPause   SkipReason = "pause"   // it passed while the job was paused, and is not caught up
 	SkipUnique  SkipReason = "unique"  // another execution held its unique key
 )
 

@@ -35,7 +35,8 @@ func (c *Cache) Plan(s job.Schedule, created time.Time, cal *Calendar) (Plan, er
 	return p, err
 }
 
-// Check says what is wrong with a recurring schedule, in the words of a request, and where.
+// Check says what is wrong with a recurring schedule, in the words of a request, and where. That its calendar leaves
+// nothing is no fault of it: calendars change.
 func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Invalids {
 	if s.Type.OneOff() {
 		return nil
@@ -45,29 +46,41 @@ func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Inva
 	var bad *Error
 	switch {
 	case errors.As(err, &bad):
-		field := "schedule.cron_expression"
+		field, value, want := "schedule.cron_expression", job.Show(s.Cron), bad.Want
 		switch bad.Field {
 		case "timezone":
-			field = "schedule.timezone"
+			field, value = "schedule.timezone", bad.Value
 		case "day":
-			field = "schedule.day"
+			field, value = "schedule.day", bad.Value
 		}
-		want := bad.Want
-		if bad.Position > 0 {
-			want = fmt.Sprintf("at position %d, in %s: %s", bad.Position, bad.Field, bad.Want)
+		if bad.Position > 0 && bad.Value != value {
+			want = fmt.Sprintf("in %s, at position %d, in place of %s: %s", bad.Field, bad.Position, bad.Value, bad.Want)
 		}
 		if bad.Hint != "" {
 			want += " (" + bad.Hint + ")"
 		}
-		v.Add(field, bad.Value, want)
+		v.Add(field, value, want)
 	case err != nil:
 		v.Add("schedule", "", err.Error())
 	case s.Type == job.Interval && (s.Every < time.Second || s.Every%time.Second != 0):
 		v.Add("schedule.every", s.Every, "whole seconds, at least 1s")
 	default:
-		if _, ok := p.Next(created); !ok {
-			v.Add("schedule", "", "a schedule that has an instant left: its end_at, or its calendar, leaves none")
+		if _, ok := p.Cursor(created, created); !ok {
+			v = append(v, p.over(created))
 		}
 	}
 	return v
 }
+
+// over says of a plan without any instant after one why it has none.
+func (p Plan) over(after time.Time) job.Invalid {
+	bare := p
+	bare.End, bare.Calendar = time.Time{}, nil
+	if first, ok := bare.Next(after); ok && !p.End.IsZero() {
+		return job.Invalid{Field: "schedule.end_at", Value: p.End.Format(time.RFC3339), Want: "a time after the schedule's next instant, which is " + first.Format(time.RFC3339)}
+	}
+	return job.Invalid{Field: "schedule", Want: "a schedule that fires after " + after.UTC().Format(time.RFC3339) + "; the last instant there is lies in the year 9999"}
+}
+
+// Over says why a plan has no instant after one.
+func (p Plan) Over(after time.Time) job.Invalids { return job.Invalids{p.over(after)} }

@@ -24,6 +24,8 @@ const (
 	LintGap          = "gap"             // a fixed time falls into the zone's next gap
 	LintOverlap      = "overlap"         // a fixed time falls into the zone's next overlap
 	LintJitter       = "jitter-too-long" // the jitter's window is longer than the shortest interval
+	LintBarred       = "all-excluded"    // the calendar leaves no instant
+	LintFar          = "long-excluded"   // the calendar leaves none for more than a year
 )
 
 // Lint lists what to tell the author of a plan; clock changes and intervals are judged from asOf on.
@@ -39,7 +41,24 @@ func (p Plan) Lint(asOf time.Time) []Warning {
 		}
 		out = append(out, c.lintClocks(asOf)...)
 	}
+	out = append(out, p.lintCalendar(asOf)...)
 	return append(out, p.lintJitter(asOf)...)
+}
+
+// lintCalendar tells of a calendar that leaves nothing, or nothing for long although the schedule has instants.
+func (p Plan) lintCalendar(asOf time.Time) []Warning {
+	if p.Calendar == nil {
+		return nil
+	}
+	if p.Barred(asOf) {
+		return []Warning{{LintBarred, "calendar", "the calendar leaves out every instant of the schedule: nothing fires until the calendar is changed"}}
+	}
+	bare, ok := p.nominal(asOf)
+	year := asOf.AddDate(1, 0, 0)
+	if t, more := p.Next(asOf); ok && more && bare.Before(year) && t.After(year) {
+		return []Warning{{LintFar, "calendar", fmt.Sprintf("the calendar leaves out every instant before %s", t.Format(time.RFC3339))}}
+	}
+	return nil
 }
 
 func lintSteps(f field) []Warning {

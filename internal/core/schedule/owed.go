@@ -17,16 +17,29 @@ type Owed struct {
 	Fires   []time.Time  // in order
 	Caught  bool         // they come late: they are caught up
 	Skipped *job.Stretch // instants before them that are not caught up; nil: none
-	Next    time.Time    // the instant after all of these; zero: none
+	Why     job.SkipReason
+	Next    time.Time // the instant after all of these, or when to look again; zero: none
+}
+
+// Terms are what a job says of the instants that nobody fired.
+type Terms struct {
+	Policy  job.CatchUp
+	Limit   int       // of CatchUpAll
+	Runs    int64     // how many more there may be; less than 0: any number
+	Resumed time.Time // when its last pause ended; zero: never
 }
 
 // Owe says what is owed of a plan as of an instant, where at is the one that is planned. One that has not come is owed
-// alone: it is staged. Of those that have, the policy says which are caught up; runs are how many more there may be, less
-// than 0 for any number.
-func Owe(p Plan, at, now time.Time, policy job.CatchUp, limit int, runs int64) Owed {
+// alone: it is staged. Of those that have, the terms say which are caught up. What passed in a pause and is not to be
+// caught up is answered first, however late it is: what came since is owed from Next on.
+func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	if at.After(now) {
-		return p.close(Owed{Fires: []time.Time{at}}, at, runs)
+		return p.close(Owed{Fires: []time.Time{at}}, at, now, terms.Runs)
 	}
+	if terms.Policy == job.CatchUpNone && at.Before(terms.Resumed) {
+		return p.paused(at, now, terms.Resumed)
+	}
+	policy, limit := terms.Policy, terms.Limit
 	// A ring of the last instants that have come, as many as may be caught up.
 	keep := 1
 	if policy == job.CatchUpAll {
@@ -45,7 +58,7 @@ func Owe(p Plan, at, now time.Time, policy job.CatchUp, limit int, runs int64) O
 		if last = append(last, t); len(last) > keep {
 			skip(last[0])
 			if last = last[1:]; missed.Count == maxMissed {
-				return Owed{Skipped: &missed, Next: last[0]}
+				return Owed{Skipped: &missed, Why: why(missed, terms.Resumed), Next: last[0]}
 			}
 		}
 		end = t
@@ -58,17 +71,36 @@ func Owe(p Plan, at, now time.Time, policy job.CatchUp, limit int, runs int64) O
 		o.Fires = nil
 	}
 	if missed.Count > 0 {
-		o.Skipped = &missed
+		o.Skipped, o.Why = &missed, why(missed, terms.Resumed)
 	}
-	return p.close(o, end, runs)
+	return p.close(o, end, now, terms.Runs)
+}
+
+// why is the reason that a stretch of instants is skipped for.
+func why(s job.Stretch, resumed time.Time) job.SkipReason {
+	if s.To.Before(resumed) {
+		return job.SkipPause
+	}
+	return job.SkipMissed
+}
+
+// paused is what a plan owes that passed in a pause, which is to be skipped.
+func (p Plan) paused(at, now, resumed time.Time) Owed {
+	s := job.Stretch{From: at}
+	for t, ok := at, true; ok && t.Before(resumed) && !t.After(now) && s.Count < maxMissed; t, ok = p.Next(t) {
+		s.To, s.Count = t, s.Count+1
+	}
+	o := Owed{Skipped: &s, Why: job.SkipPause}
+	o.Next, _ = p.Cursor(s.To, now)
+	return o
 }
 
 // close says what comes after, and keeps to the number of runs that are left.
-func (p Plan) close(o Owed, end time.Time, runs int64) Owed {
+func (p Plan) close(o Owed, end, now time.Time, runs int64) Owed {
 	if runs >= 0 && int64(len(o.Fires)) >= runs {
 		o.Fires = o.Fires[:runs]
 		return o
 	}
-	o.Next, _ = p.Next(end)
+	o.Next, _ = p.Cursor(end, now)
 	return o
 }

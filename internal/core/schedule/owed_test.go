@@ -38,7 +38,7 @@ func TestOwe(t *testing.T) {
 		"a year of seconds, by seconds": {now: h(0).Add(24 * time.Hour), policy: job.CatchUpLatest, runs: -1, fires: []time.Time{h(24)}, caught: true, skipped: 24, next: h(25)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Owe(hourly, at, c.now, c.policy, c.limit, c.runs)
+			o := Owe(hourly, at, c.now, Terms{Policy: c.policy, Limit: c.limit, Runs: c.runs})
 			var skipped int64
 			if o.Skipped != nil {
 				skipped = o.Skipped.Count
@@ -87,7 +87,7 @@ func TestPlanOfASchedule(t *testing.T) {
 		"schedule.timezone":        {Type: job.Cron, Cron: "* * * * *", Zone: "Mars/Base"},
 		"schedule.day":             {Type: job.Cron, Cron: "* * * * *", Day: "some"},
 		"schedule.every":           {Type: job.Interval, Every: 1500 * time.Millisecond},
-		"schedule":                 {Type: job.Cron, Cron: "* * * * *", End: created.Add(-time.Hour)},
+		"schedule.end_at":          {Type: job.Cron, Cron: "* * * * *", End: created.Add(-time.Hour)},
 	} {
 		if v := c.Check(s, created, nil); len(v) != 1 || v[0].Field != field || v[0].Want == "" {
 			t.Errorf("%s: %v", field, v)
@@ -104,7 +104,7 @@ func TestOweOfALongPauseIsBounded(t *testing.T) {
 	now := p.Anchor.Add(25_000 * time.Second)
 	var skipped, fired int64
 	for rounds := 0; !at.After(now); rounds++ {
-		o := Owe(p, at, now, job.CatchUpAll, 100, -1)
+		o := Owe(p, at, now, Terms{Policy: job.CatchUpAll, Limit: 100, Runs: -1})
 		if rounds > 3 || o.Skipped != nil && (o.Skipped.Count > maxMissed || !o.Skipped.From.Equal(at)) {
 			t.Fatalf("round %d: %+v", rounds, o)
 		}
@@ -116,5 +116,59 @@ func TestOweOfALongPauseIsBounded(t *testing.T) {
 	}
 	if skipped != 24_900 || fired != 100 || !at.Equal(now.Add(time.Second)) {
 		t.Errorf("%d skipped, %d fired, then %v", skipped, fired, at)
+	}
+}
+
+func TestWhatPassedInAPauseIsSkipped(t *testing.T) {
+	every := Plan{Every: 10 * time.Second, Anchor: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s := func(n int) time.Time { return every.Anchor.Add(time.Duration(n) * time.Second) }
+	terms := Terms{Policy: job.CatchUpNone, Runs: -1, Resumed: s(35)}
+	// Nothing of it is a minute old, and yet none of it fires.
+	o := Owe(every, s(10), s(36), terms)
+	if len(o.Fires) != 0 || o.Skipped == nil || o.Skipped.Count != 3 || !o.Skipped.To.Equal(s(30)) || o.Why != job.SkipPause || !o.Next.Equal(s(40)) {
+		t.Errorf("got %+v", o)
+	}
+	// What came since the pause is judged as ever, from its own instant on.
+	if o = Owe(every, s(10), s(52), terms); o.Skipped.Count != 3 || !o.Next.Equal(s(40)) {
+		t.Errorf("got %+v", o)
+	}
+	if o = Owe(every, s(40), s(52), terms); len(o.Fires) != 1 || !o.Fires[0].Equal(s(50)) || o.Why != job.SkipMissed {
+		t.Errorf("since the pause: %+v", o)
+	}
+	// The instant at which it ends is not part of a pause.
+	terms.Resumed = s(30)
+	if o = Owe(every, s(10), s(31), terms); o.Skipped.Count != 2 || !o.Next.Equal(s(30)) {
+		t.Errorf("got %+v", o)
+	}
+	terms.Policy = job.CatchUpLatest
+	if o = Owe(every, s(10), s(31), terms); len(o.Fires) != 1 || o.Why != job.SkipPause {
+		t.Errorf("the latest: %+v", o)
+	}
+	// Years of seconds are bounded.
+	second := Plan{Every: time.Second, Anchor: s(0)}
+	if o = Owe(second, s(1), s(100_000), Terms{Policy: job.CatchUpNone, Runs: -1, Resumed: s(90_000)}); o.Skipped.Count != maxMissed || !o.Next.Equal(s(maxMissed+1)) {
+		t.Errorf("many: %+v", o)
+	}
+}
+
+// A calendar that leaves nothing makes a plan wait, not end.
+func TestCursorOfABarredPlan(t *testing.T) {
+	all := calendar(t, Exclusions{Weekdays: []time.Weekday{0, 1, 2, 3, 4, 5, 6}})
+	now := time.Date(2026, 5, 1, 12, 0, 0, 7, time.UTC)
+	p := Plan{Every: time.Minute, Anchor: now.Add(-time.Hour), Calendar: all}
+	at, ok := p.Cursor(now.AddDate(-1, 0, 0), now)
+	if !ok || !p.Barred(now) || p.At(at) || at.Sub(now) > LookAgain || at.Sub(now) < LookAgain-time.Second {
+		t.Errorf("look again at %v, %v", at, ok)
+	}
+	p.End = now.Add(time.Hour)
+	if at, ok = p.Cursor(now, now); !ok || !at.Equal(p.End) {
+		t.Errorf("not after its end: %v, %v", at, ok)
+	}
+	if at, ok = p.Cursor(p.End.Add(-1), now); ok || !at.IsZero() || p.Barred(p.End) {
+		t.Errorf("after its end: %v, %v", at, ok)
+	}
+	p = Plan{Every: time.Minute, Anchor: p.Anchor, End: now}
+	if _, ok = p.Cursor(now, now); ok || p.Barred(now) {
+		t.Error("one without a calendar is over")
 	}
 }

@@ -39,6 +39,46 @@ func (p Plan) Next(after time.Time) (time.Time, bool) {
 	}
 }
 
+// LookAgain is how long a plan whose calendar leaves it no instant is let alone before it is looked at again.
+const LookAgain = 24 * time.Hour
+
+// Cursor is where a plan stands after an instant: at its next instant or, where there is none for its calendar only, at a
+// time to look again, which is no instant of it; a calendar may change. False: it is over for good.
+func (p Plan) Cursor(after, now time.Time) (time.Time, bool) {
+	if t, ok := p.Next(after); ok {
+		return t, true
+	}
+	if !p.Barred(after) {
+		return time.Time{}, false
+	}
+	if now.After(after) {
+		after = now
+	}
+	again := after.Add(LookAgain).Truncate(time.Second)
+	if !p.End.IsZero() && again.After(p.End) {
+		again = p.End
+	}
+	return again, true
+}
+
+// Barred reports whether there would be an instant after one, but the calendar leaves none that is known.
+func (p Plan) Barred(after time.Time) bool {
+	if p.Calendar == nil {
+		return false
+	}
+	if _, ok := p.Next(after); ok {
+		return false
+	}
+	_, ok := p.nominal(after)
+	return ok
+}
+
+// At reports whether an instant is one of the plan's.
+func (p Plan) At(t time.Time) bool {
+	is, ok := p.Next(t.Add(-1))
+	return ok && is.Equal(t)
+}
+
 // nominal is the first instant after the given one between start and end, whether it is excluded or not.
 func (p Plan) nominal(after time.Time) (time.Time, bool) {
 	if before := p.Start.Add(-1); !p.Start.IsZero() && after.Before(before) {

@@ -328,6 +328,18 @@ func (f *Faulty) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	return disturb(ctx, f, "Resumable", func() ([]job.Job, error) { return f.Store.Resumable(ctx, limit) })
 }
 
+func (f *Faulty) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
+	return disturb(ctx, f, "Backfill", func() ([]job.ExecutionID, error) { return f.Store.Backfill(ctx, t, of, es) })
+}
+
+func (f *Faulty) CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) (users []job.Job, last job.ID, err error) {
+	users, err = disturb(ctx, f, "CalendarUsers", func() (us []job.Job, err error) {
+		us, last, err = f.Store.CalendarUsers(ctx, t, name, after, look)
+		return us, err
+	})
+	return users, last, err
+}
+
 func (f *Faulty) PutCalendar(ctx context.Context, c engine.Calendar) error {
 	_, err := disturb(ctx, f, "PutCalendar", func() (struct{}, error) { return none(f.Store.PutCalendar(ctx, c)) })
 	return err

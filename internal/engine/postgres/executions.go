@@ -131,7 +131,9 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 			last := out.Executions[limit-1]
 			out.Next = engine.EncodeCursor(last.ScheduledAt, last.ID)
 		}
-		out.Total, err = total(ctx, c, all, allParams)
+		if !p.Uncounted {
+			out.Total, err = total(ctx, c, all, allParams)
+		}
 		return err
 	})
 	return out, err

@@ -96,7 +96,9 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 			last := out.Jobs[limit-1]
 			out.Next = engine.EncodeCursor(last.CreatedAt, last.ID)
 		}
-		out.Total, err = total(ctx, c, all, allParams)
+		if !p.Uncounted {
+			out.Total, err = total(ctx, c, all, allParams)
+		}
 		return err
 	})
 	return out, err

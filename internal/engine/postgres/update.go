@@ -26,7 +26,7 @@ func scheduledRows(tenant, job string) string {
 // that is 0 is one that never was. Nor is what stands for an instant that has come
 // and waits for its jitter: instants after it may have run, and would fire again.
 var (
-	lockJobSQL = "SELECT revision FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
+	lockJobSQL = "SELECT revision, next_run_at, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
 
 	takeBackSQL = `
 		WITH back AS (
@@ -75,11 +75,15 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.Job, error) {
 	of := []any{string(t), [16]byte(u.Job.ID)}
 	var revision int
-	if err := tx.QueryRow(ctx, lockJobSQL, of...).Scan(&revision); err != nil {
+	var planned, now time.Time
+	if err := tx.QueryRow(ctx, lockJobSQL, of...).Scan(&revision, at(&planned), at(&now)); err != nil {
 		return job.Job{}, found(err)
 	}
 	if u.Revision != 0 && u.Revision != revision {
 		return job.Job{}, fmt.Errorf("%w: the job has revision %d, not %d", engine.ErrConflict, revision, u.Revision)
+	}
+	if u.Overtaken(microseconds(planned), now.UnixMicro()) {
+		return job.Job{}, fmt.Errorf("%w: the instant it is planned for has come meanwhile", engine.ErrConflict)
 	}
 	var first time.Time
 	var staged int64
@@ -104,6 +108,14 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	}
 	rows, _ := tx.Query(ctx, updatedSQL, of...)
 	return pgx.CollectExactlyOneRow(rows, scanJob)
+}
+
+// microseconds is an instant in microseconds; 0 for none.
+func microseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 // Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.

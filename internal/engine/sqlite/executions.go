@@ -108,6 +108,9 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 			if err := b.add(c, &out, w, limit); err != nil {
 				return err
 			}
+			if p.Uncounted {
+				continue
+			}
 			n, err := b.count(c, &all)
 			if err != nil {
 				return err

@@ -88,7 +88,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		if err != nil {
 			return err
 		}
-		whole := len(out.Jobs) <= limit && p.Cursor == ""
+		whole := len(out.Jobs) <= limit && p.Cursor == "" || p.Uncounted
 		if len(out.Jobs) > limit {
 			out.Jobs = out.Jobs[:limit]
 			last := out.Jobs[limit-1]

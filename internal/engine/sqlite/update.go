@@ -35,6 +35,9 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if err != nil {
 			return err
 		}
+		if u.Overtaken(p.next, now) {
+			return engine.ErrConflict
+		}
 		if err := p.takeBack(c, t, u.Job.ID, now); err != nil {
 			return err
 		}

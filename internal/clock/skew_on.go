@@ -1,0 +1,32 @@
+//go:build failpoint && unix
+
+package clock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+var (
+	skewed atomic.Pointer[skew]
+	began  = time.Now()
+)
+
+// host is what this machine's clock shows, or what it is said to show.
+func host() time.Time {
+	now := time.Now()
+	if s := skewed.Load(); s != nil && now.Sub(began) >= s.after {
+		return now.Round(0).Add(s.by)
+	}
+	return now
+}
+
+// Skew has this machine's clock be wrong from now on, as a specification says.
+func Skew(spec string) error {
+	s, err := parseSkew(spec)
+	if err != nil {
+		return err
+	}
+	skewed.Store(s)
+	return nil
+}
