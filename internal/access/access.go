@@ -12,8 +12,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +47,8 @@ type Authenticator struct {
 	clock clock.Clock
 
 	mu    sync.Mutex
-	cache map[[32]byte]known // guarded by mu
+	cache map[[32]byte]known   // guarded by mu
+	used  map[string]time.Time // guarded by mu: since the store was last told
 }
 
 type known struct {
@@ -55,7 +58,7 @@ type known struct {
 
 // New makes an authenticator over the keys of a store.
 func New(store engine.Keys, clk clock.Clock) *Authenticator {
-	return &Authenticator{store: store, clock: clk, cache: map[[32]byte]known{}}
+	return &Authenticator{store: store, clock: clk, cache: map[[32]byte]known{}, used: map[string]time.Time{}}
 }
 
 // Authenticate says who asks. header is the Authorization header, named the tenant asked for ("" for the credential's own).
@@ -64,6 +67,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	secret = strings.TrimSpace(secret)
 	if header == "" || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > 8192 {
 		return tenant.Principal{}, ErrNoCredential
+	}
+	if !plausible(secret) {
+		return tenant.Principal{}, ErrUnknownKey
 	}
 	key, err := a.find(ctx, sha256.Sum256([]byte(secret)))
 	if err != nil {
@@ -108,10 +114,61 @@ func (a *Authenticator) find(ctx context.Context, hash [32]byte) (engine.Key, er
 		a.cache[hash] = hit
 		a.mu.Unlock()
 	}
-	if e := hit.key.ExpiresAt; !e.IsZero() && !now.Before(e) {
+	if !hit.key.Works(now) {
 		return engine.Key{}, ErrUnknownKey
 	}
+	a.mu.Lock()
+	a.used[hit.key.ID] = now
+	a.mu.Unlock()
 	return hit.key, nil
+}
+
+const tellUse = time.Minute
+
+// Tick tells the store which keys were used.
+func (a *Authenticator) Tick(ctx context.Context) (time.Duration, error) {
+	a.mu.Lock()
+	used := a.used
+	a.used = map[string]time.Time{}
+	a.mu.Unlock()
+	if len(used) == 0 {
+		return tellUse, nil
+	}
+	return tellUse, a.store.UseKeys(ctx, used) // what is not told now is told when it is used again
+}
+
+// NewKey makes the text of a key up: its id, by which it is recognised, what makes it secret, and a sum of both, by
+// which a mistyped one is refused without asking the store.
+func NewKey() (id, text string) {
+	id = random(5)
+	body := prefix + id + "_" + random(32)
+	return id, body + sum(body)
+}
+
+// Prefix is what the text of a key begins with.
+func Prefix(id string) string { return prefix + id + "_" }
+
+const (
+	prefix  = "car_live_"
+	sumSize = 7
+)
+
+// sum is what the text of a key ends with.
+func sum(body string) string {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], crc32.ChecksumIEEE([]byte(body)))
+	return lower(b[:])
+}
+
+// plausible reports whether a text may be a key. One that an operator chose, or that has no sum yet, may.
+func plausible(text string) bool {
+	rest, ours := strings.CutPrefix(text, prefix)
+	_, secret, ok := strings.Cut(rest, "_")
+	if !ours || !ok || len(secret) != 52+sumSize {
+		return true
+	}
+	body := text[:len(text)-sumSize]
+	return sum(body) == text[len(text)-sumSize:]
 }
 
 // Bootstrap makes the first key of an installation, of role system, unless there is one already. chosen is
@@ -120,10 +177,9 @@ func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.T
 	if chosen != "" && len(chosen) < MinKey {
 		return "", fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
 	}
-	id := random(5)
-	secret := chosen
-	if secret == "" {
-		secret = "car_live_" + id + "_" + random(32)
+	id, secret := NewKey()
+	if chosen != "" {
+		secret = chosen
 	}
 	stored, err := store.Bootstrap(ctx, engine.Key{
 		ID: id, Tenant: tenant.Default, Role: tenant.System, Name: "bootstrap", Hash: sha256.Sum256([]byte(secret)), CreatedAt: now,
@@ -140,5 +196,10 @@ func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.T
 func random(n int) string {
 	b := make([]byte, n)
 	rand.Read(b) // never fails: package crypto/rand ends the program instead
+	return lower(b)
+}
+
+// lower is bytes as letters and digits.
+func lower(b []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }

@@ -319,7 +319,7 @@ func TestSignIn(t *testing.T) {
 		}
 		c.Authenticate = access.New(store, clock.System{}).Authenticate
 	})
-	if !regexp.MustCompile(`^car_live_[a-z2-7]+_[a-z2-7]{52}$`).MatchString(key) {
+	if !regexp.MustCompile(`^car_live_[a-z2-7]+_[a-z2-7]{59}$`).MatchString(key) {
 		t.Errorf("key %q", key)
 	}
 	bearer := "Bearer " + key

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -270,7 +271,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return append(rs, s.ruleRoutes()...)
+	return slices.Concat(rs, s.ruleRoutes(), s.keyRoutes())
 }
 
 type health struct {

@@ -344,7 +344,9 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
 			return "", err
 		}
-		cfg.Authenticate = access.New(store, clk).Authenticate
+		auth := access.New(store, clk)
+		cfg.Authenticate = auth.Authenticate
+		r.background("keys", func(ctx context.Context) { loop.Run(ctx, r.log, "keys", nil, auth.Tick) })
 		if r.tls == nil && !loopback(r.address) {
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}

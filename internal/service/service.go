@@ -40,6 +40,7 @@ type Store interface {
 	engine.Limits
 	engine.Calendars
 	engine.Notices
+	engine.Keys
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)

@@ -85,6 +85,26 @@ var grants = map[Role]map[Permission]bool{
 // Allows reports whether the role carries the permission.
 func (r Role) Allows(p Permission) bool { return p == Open || grants[r][p] }
 
+// Gives reports whether the role may give the other one to a key: none that carries what it does not carry itself, but
+// for Worker, which admins give.
+func (r Role) Gives(other Role) bool {
+	if _, known := grants[other]; !known || !r.Allows(Manage) {
+		return false
+	}
+	if other == Worker {
+		return true
+	}
+	for p := range grants[other] {
+		if !r.Allows(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// Roles lists them all.
+func Roles() []Role { return []Role{Viewer, Operator, Admin, Worker, System} }
+
 // Principal is who a request acts for.
 type Principal struct {
 	Tenant ID

@@ -184,6 +184,7 @@ func keys(t *testing.T, h Harness) {
 	if got := must(f.Key(f.ctx, stored[0].Hash)); got != stored[0] {
 		t.Errorf("got %+v, want %+v", got, stored[0])
 	}
+	managedKeys(t, f, stored[0])
 	if ok := must(f.HasTenant(f.ctx, tenant.Default)); !ok {
 		t.Error("there is no default tenant")
 	}

@@ -231,6 +231,33 @@ func (f *Faulty) Key(ctx context.Context, hash [32]byte) (engine.Key, error) {
 	return disturb(ctx, f, "Key", func() (engine.Key, error) { return f.Store.Key(ctx, hash) })
 }
 
+func (f *Faulty) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency) (engine.Created, error) {
+	return disturb(ctx, f, "AddKey", func() (engine.Created, error) { return f.Store.AddKey(ctx, asks, k, most, i) })
+}
+
+func (f *Faulty) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
+	return disturb(ctx, f, "Keys", func() ([]engine.Key, error) { return f.Store.Keys(ctx, t) })
+}
+
+func (f *Faulty) KeyOf(ctx context.Context, t tenant.ID, id string) (engine.Key, error) {
+	return disturb(ctx, f, "KeyOf", func() (engine.Key, error) { return f.Store.KeyOf(ctx, t, id) })
+}
+
+func (f *Faulty) RevokeKey(ctx context.Context, t tenant.ID, id string, now time.Time) error {
+	_, err := disturb(ctx, f, "RevokeKey", func() (struct{}, error) { return none(f.Store.RevokeKey(ctx, t, id, now)) })
+	return err
+}
+
+func (f *Faulty) ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
+	_, err := disturb(ctx, f, "ExpireKey", func() (struct{}, error) { return none(f.Store.ExpireKey(ctx, t, id, at)) })
+	return err
+}
+
+func (f *Faulty) UseKeys(ctx context.Context, used map[string]time.Time) error {
+	_, err := disturb(ctx, f, "UseKeys", func() (struct{}, error) { return none(f.Store.UseKeys(ctx, used)) })
+	return err
+}
+
 func (f *Faulty) HasTenant(ctx context.Context, t tenant.ID) (bool, error) {
 	return disturb(ctx, f, "HasTenant", func() (bool, error) { return f.Store.HasTenant(ctx, t) })
 }

@@ -1,0 +1,38 @@
+package client
+
+import "time"
+
+// KeyRequest asks for an API key.
+type KeyRequest struct {
+	TenantID  *string    `json:"tenant_id,omitempty" doc:"The credential's own when omitted. Another one, or * with the role worker for all, needs the role system."`
+	Name      string     `json:"name" doc:"1 to 255 characters: what the key is for."`
+	Role      string     `json:"role" enum:"viewer,operator,admin,worker,system"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Never when omitted."`
+}
+
+// RotateRequest asks for another key in place of one.
+type RotateRequest struct {
+	OverlapSeconds *int64     `json:"overlap_seconds,omitempty" doc:"How long the old key goes on working, 0 to 2592000 (30 days); 86400 when omitted."`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; never when omitted."`
+}
+
+// APIKey is an API key as answered. Its text is shown once, in the answer that makes it.
+type APIKey struct {
+	KeyID      string     `json:"key_id"`
+	TenantID   string     `json:"tenant_id" doc:"*: all, of a worker's key."`
+	Name       string     `json:"name"`
+	Role       string     `json:"role"`
+	Prefix     string     `json:"prefix" doc:"What its text begins with, to recognise it."`
+	Status     string     `json:"status" enum:"ACTIVE,EXPIRED,REVOKED"`
+	Key        *string    `json:"key,omitempty" doc:"Its text: only in the answer that makes it, and not in a repetition of that."`
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
+	RevokedAt  *time.Time `json:"revoked_at"`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"To about a minute."`
+}
+
+// APIKeys is all keys of the tenant, the newest first.
+type APIKeys struct {
+	APIKeys    []APIKey   `json:"api_keys"`
+	Pagination Pagination `json:"pagination"`
+}

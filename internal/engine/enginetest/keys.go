@@ -1,0 +1,111 @@
+package enginetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// managedKeys is about keys beside the first one.
+func managedKeys(t *testing.T, f fixture, first engine.Key) {
+	now := f.now()
+	key := func(id string, who tenant.ID, role tenant.Role) engine.Key {
+		return engine.Key{ID: id, Tenant: who, Role: role, Name: "key " + id, Hash: [32]byte{9, id[0]}, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+	}
+	a, b := key("a2", "acme", tenant.Admin), key("b2", "acme", tenant.Viewer)
+	b.CreatedAt, b.ExpiresAt = now.Add(time.Second), time.Time{}
+	once := engine.Idempotency{Key: "make a", Hash: [32]byte{1}, Answer: []byte("answer"), Until: now.Add(time.Hour)}
+	if out := must(f.AddKey(f.ctx, tenant.Default, a, 2, once)); out.Replay != nil || out.Reused {
+		t.Errorf("first: %+v", out)
+	}
+	other := a
+	other.ID, other.Hash = "z2", [32]byte{7}
+	if out := must(f.AddKey(f.ctx, tenant.Default, other, 2, once)); string(out.Replay) != "answer" {
+		t.Errorf("again: %+v", out)
+	}
+	for range 2 {
+		must(f.AddKey(f.ctx, tenant.Default, b, 2, engine.Idempotency{}))
+	}
+	if _, err := f.AddKey(f.ctx, tenant.Default, key("c2", "acme", tenant.Viewer), 2, engine.Idempotency{}); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("one too many: %v", err)
+	}
+	if got := must(f.Keys(f.ctx, "acme")); !cmp.Equal(got, []engine.Key{b, a}) {
+		t.Errorf("list (-want +got):\n%s", cmp.Diff([]engine.Key{b, a}, got))
+	}
+	if got := must(f.KeyOf(f.ctx, "acme", "a2")); got != a {
+		t.Errorf("one: %+v", got)
+	}
+	if _, err := f.KeyOf(f.ctx, tenant.Default, "a2"); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %v", err)
+	}
+
+	if err := f.UseKeys(f.ctx, map[string]time.Time{"a2": now.Add(time.Minute), "nobody's": now}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.UseKeys(f.ctx, map[string]time.Time{"a2": now}); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(f.Key(f.ctx, a.Hash)); !got.UsedAt.Equal(now.Add(time.Minute)) {
+		t.Errorf("used: %+v", got)
+	}
+
+	for _, at := range []time.Time{now.Add(2 * time.Hour), now.Add(30 * time.Minute)} {
+		if err := f.ExpireKey(f.ctx, "acme", "a2", at); err != nil {
+			t.Fatal(err)
+		}
+		want := at
+		if want.After(a.ExpiresAt) {
+			want = a.ExpiresAt
+		}
+		if got := must(f.Key(f.ctx, a.Hash)); !got.ExpiresAt.Equal(want) {
+			t.Errorf("expires: %v, want %v", got.ExpiresAt, want)
+		}
+	}
+	if err := f.ExpireKey(f.ctx, "acme", "b2", now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(f.Key(f.ctx, b.Hash)); !got.ExpiresAt.Equal(now.Add(time.Hour)) {
+		t.Errorf("one that did not expire: %v", got.ExpiresAt)
+	}
+	if err := f.ExpireKey(f.ctx, tenant.Default, "a2", now); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %v", err)
+	}
+
+	for range 2 {
+		if err := f.RevokeKey(f.ctx, "acme", "a2", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Key(f.ctx, a.Hash); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("revoked: %v", err)
+	}
+	if got := must(f.KeyOf(f.ctx, "acme", "a2")); !got.RevokedAt.Equal(now) || got.Works(now) {
+		t.Errorf("revoked: %+v", got)
+	}
+	must(f.AddKey(f.ctx, tenant.Default, key("d2", "acme", tenant.Viewer), 2, engine.Idempotency{})) // what is revoked does not count
+	if err := f.RevokeKey(f.ctx, tenant.Default, "a2", now); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %v", err)
+	}
+
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("the last of role system: %v", err)
+	}
+	lapsed := key("e2", tenant.Default, tenant.System)
+	lapsed.ExpiresAt = now.Add(-time.Hour)
+	must(f.AddKey(f.ctx, tenant.Default, lapsed, 9, engine.Idempotency{}))
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("the last of role system that works: %v", err)
+	}
+	must(f.AddKey(f.ctx, tenant.Default, key("f2", tenant.Default, tenant.System), 9, engine.Idempotency{}))
+	if err := f.RevokeKey(f.ctx, tenant.Default, first.ID, now); err != nil {
+		t.Errorf("one of two: %v", err)
+	}
+	if ok, err := f.Bootstrap(f.ctx, key("g2", tenant.Default, tenant.System)); ok || err != nil {
+		t.Errorf("a first key after the first was revoked: %v, %v", ok, err)
+	}
+}
