@@ -13,7 +13,7 @@ import (
 )
 
 // fresh is a migrated store over a new database.
-func fresh(t *testing.T) *Store {
+func fresh(t testing.TB) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Config{URL: postgrestest.URL(t)})
 	if err != nil {
