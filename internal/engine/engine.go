@@ -18,6 +18,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -74,7 +75,8 @@ type Jobs interface {
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
-	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision.
+	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, *Spent if it
+	// is planned anew and has run as often as it may, without what was taken back.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
 	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
 	Resumable(ctx context.Context, limit int) ([]job.Job, error)
@@ -95,6 +97,11 @@ type Update struct {
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
 }
+
+// Spent says that a job has used up its runs.
+type Spent struct{ Runs int64 }
+
+func (s *Spent) Error() string { return fmt.Sprintf("the job has fired %d times", s.Runs) }
 
 // Rerun asks for new executions of finished ones.
 type Rerun struct {
@@ -193,8 +200,10 @@ type Firings interface {
 	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
 	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.
 	//
-	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits, an execution
-	// is stored as SKIPPED instead; within one firing the earlier ones count. A firing in a partition that the fence names
+	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits that never
+	// started, an execution is stored as SKIPPED instead; within one firing the earlier ones count. Where it is replace, and
+	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
+	// to stop, as by Cancel. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
 	// (see Fence) is left out unless it is owned under that epoch.
 	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
 }
@@ -212,7 +221,8 @@ type Firing struct {
 	Revision   int
 	Was        time.Time // the instant that fires
 	Next       time.Time // the one after it; zero: none
-	Runs       int64     // that are added to the job's
+	Spare      time.Time // the one after it where fewer than Runs fire, if not zero: there are runs left for it
+	Runs       int64     // that are added to the job's, or as many as fire, if those are fewer
 	Overlap    job.Overlap
 	Executions []job.Execution
 	Skips      []job.Execution // records of instants that do not fire, which go straight into history

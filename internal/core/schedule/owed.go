@@ -18,6 +18,7 @@ type Owed struct {
 	Caught  bool         // they come late: they are caught up
 	Skipped *job.Stretch // instants before them that are not caught up; nil: none
 	Next    time.Time    // the instant after all of these; zero: none
+	Spare   time.Time    // the instant after these, where they are the last runs; one that is skipped leaves a run for it
 }
 
 // Owe says what is owed of a plan as of an instant, where at is the one that is planned. One that has not come is owed
@@ -66,6 +67,9 @@ func Owe(p Plan, at, now time.Time, policy job.CatchUp, limit int, runs int64) O
 // close says what comes after, and keeps to the number of runs that are left.
 func (p Plan) close(o Owed, end time.Time, runs int64) Owed {
 	if runs >= 0 && int64(len(o.Fires)) >= runs {
+		if o.Spare, _ = p.Next(end); int64(len(o.Fires)) > runs {
+			o.Spare = o.Fires[runs]
+		}
 		o.Fires = o.Fires[:runs]
 		return o
 	}

@@ -181,7 +181,7 @@ func TestNoFireOfAJobThatIsBeingUpdated(t *testing.T) {
 	j := recurring(t, s, 1, job.OverlapSkip, now)[0]
 	mine := direct(t, s)
 	exec(t, mine, "BEGIN")
-	exec(t, mine, "UPDATE jobs SET revision = revision + 1")
+	exec(t, mine, "UPDATE schedules SET revision = revision + 1")
 	got := make(chan []job.Ready)
 	go func() {
 		rs, err := s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now)}, engine.Fence{})
@@ -211,7 +211,7 @@ func TestATakeoverWaitsForFires(t *testing.T) {
 	}
 	mine := direct(t, s)
 	exec(t, mine, "BEGIN")
-	exec(t, mine, "SELECT 1 FROM jobs FOR UPDATE") // so that the fire waits, with its fence locked
+	exec(t, mine, "SELECT 1 FROM schedules FOR UPDATE") // so that the fire waits, with its fence locked
 	got := make(chan []job.Ready)
 	go func() {
 		rs, err := s.Fire(t.Context(), []engine.Firing{firingOf(j, now, now)}, engine.Fence{Server: x.ID, Epochs: map[job.Partition]int64{p: 1}})
