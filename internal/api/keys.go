@@ -41,7 +41,7 @@ func (s *Server) keyRoutes() []route {
 			body:   of[client.KeyRequest](), sample: `{"name": "ci", "role": "operator", "expires_at": "2030-01-01T00:00:00Z"}`, status: 201, answer: of[client.APIKey](), handle: s.createKey,
 		},
 		{
-			method: "GET", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "List API keys, the newest first",
+			method: "GET", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "List API keys, the newest first", params: pageParams,
 			detail: "Also those that have expired or were revoked.", status: 200, answer: of[client.APIKeys](), handle: s.listKeys,
 		},
 		{
@@ -131,11 +131,11 @@ func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Prin
 }
 
 func (s *Server) listKeys(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, err := s.service.Keys(r.Context(), p)
+	all, page, err := paged(r, func() ([]engine.Key, error) { return s.service.Keys(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.APIKeys{APIKeys: make([]client.APIKey, len(all)), Pagination: whole(len(all))}
+	out := client.APIKeys{APIKeys: make([]client.APIKey, len(all)), Pagination: page}
 	for i, k := range all {
 		out.APIKeys[i] = wireKey(k, time.Now())
 	}

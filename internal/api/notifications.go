@@ -32,7 +32,7 @@ func (s *Server) ruleRoutes() []route {
 	const group = "Notifications"
 	return []route{
 		{
-			method: "GET", path: "/api/v1/notification-rules", needs: tenant.Read, group: group, summary: "List notification rules",
+			method: "GET", path: "/api/v1/notification-rules", needs: tenant.Read, group: group, summary: "List notification rules", params: pageParams,
 			status: 200, answer: of[client.NotificationRules](), handle: s.listRules,
 		},
 		{
@@ -57,11 +57,11 @@ func (s *Server) ruleRoutes() []route {
 }
 
 func (s *Server) listRules(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	all, err := s.service.Rules(r.Context(), p)
+	all, page, err := paged(r, func() ([]notice.Rule, error) { return s.service.Rules(r.Context(), p) })
 	if err != nil {
 		return err
 	}
-	out := client.NotificationRules{NotificationRules: make([]client.NotificationRule, len(all)), Pagination: whole(len(all))}
+	out := client.NotificationRules{NotificationRules: make([]client.NotificationRule, len(all)), Pagination: page}
 	for i, x := range all {
 		out.NotificationRules[i] = wireRule(x)
 	}

@@ -186,6 +186,11 @@ func HeldUnique(key string) *job.Error {
 	return &job.Error{Type: job.CancelledError, Message: fmt.Sprintf("another execution with the unique key %q had not finished", key)}
 }
 
+// ReplacedBy is why an execution is cancelled that one of a later instant replaces.
+func ReplacedBy(at time.Time) string {
+	return "replaced by the execution of " + at.UTC().Format(time.RFC3339)
+}
+
 // ExpiredInTime is the error of an execution that did not start in time.
 func ExpiredInTime() *job.Error {
 	return &job.Error{Type: job.CancelledError, Message: "it did not start before its expiry"}

@@ -18,6 +18,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -77,7 +78,8 @@ type Jobs interface {
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
 	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
-	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already.
+	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already; *Spent if it
+	// is planned anew and has run as often as it may, without what was taken back.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
 	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
 	Resumable(ctx context.Context, limit int) ([]job.Job, error)
@@ -108,6 +110,11 @@ type Update struct {
 func (u *Update) Overtaken(planned, now int64) bool {
 	return u.Replan && !u.Job.Schedule.Type.OneOff() && !u.Job.NextRunAt.IsZero() && u.Job.NextRunAt.UnixMicro() <= now && (planned == 0 || planned > now)
 }
+
+// Spent says that a job has used up its runs.
+type Spent struct{ Runs int64 }
+
+func (s *Spent) Error() string { return fmt.Sprintf("the job has fired %d times", s.Runs) }
 
 // Rerun asks for new executions of finished ones.
 type Rerun struct {
@@ -207,8 +214,10 @@ type Firings interface {
 	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
 	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.
 	//
-	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits, an execution
-	// is stored as SKIPPED instead; within one firing the earlier ones count. A firing in a partition that the fence names
+	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits that never
+	// started, an execution is stored as SKIPPED instead; within one firing the earlier ones count. Where it is replace, and
+	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
+	// to stop, as by Cancel. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
 	// (see Fence) is left out unless it is owned under that epoch.
 	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
 }
@@ -226,7 +235,8 @@ type Firing struct {
 	Revision   int
 	Was        time.Time // the instant that fires
 	Next       time.Time // the one after it; zero: none
-	Runs       int64     // that are added to the job's
+	Spare      time.Time // the one after it where fewer than Runs fire, if not zero: there are runs left for it
+	Runs       int64     // that are added to the job's, or as many as fire, if those are fewer
 	Overlap    job.Overlap
 	Executions []job.Execution
 	Skips      []job.Execution // records of instants that do not fire, which go straight into history

@@ -36,8 +36,6 @@ import (
 type Store interface {
 	engine.Firings
 	Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error)
-	FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error)
-	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 }
 
 // Config is what a scheduler may be told.
@@ -146,6 +144,9 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("fire %d jobs: %w", len(fs), err)
 	}
 	s.cfg.Hint(ready)
+	if slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace }) {
+		s.cfg.Nudge() // what it replaces may run
+	}
 	switch {
 	case len(due) < limit:
 		return p.wait, nil
@@ -211,9 +212,6 @@ func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bo
 		return f, true, nil
 	}
 	p.owe(&f, j, plan, until)
-	if f.Overlap == job.OverlapReplace && len(f.Executions) > 0 {
-		return f, true, p.replace(ctx, j, f.Executions[0].ScheduledAt)
-	}
 	return f, true, nil
 }
 
@@ -241,7 +239,7 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
 	}
 	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Resumed: j.ResumedAt})
-	f.Next, f.Runs = o.Next, int64(len(o.Fires))
+	f.Next, f.Spare, f.Runs = o.Next, o.Spare, int64(len(o.Fires))
 	if o.Skipped != nil {
 		if why == "" {
 			why = o.Why
@@ -258,9 +256,9 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 	for f.Overlap == job.OverlapAllow && f.Next.After(p.now) && !f.Next.After(until) && plan.At(f.Next) {
 		f.Executions = append(f.Executions, p.execution(j, f.Next, job.BySchedule))
 		f.Runs++
-		var more bool
-		if f.Next, more = plan.Cursor(f.Next, p.now); !more || left >= 0 && f.Runs >= left {
-			f.Next = time.Time{}
+		next, more := plan.Cursor(f.Next, p.now)
+		if f.Next = next; !more || left >= 0 && f.Runs >= left {
+			f.Next, f.Spare = time.Time{}, next
 			break
 		}
 	}
@@ -296,37 +294,6 @@ func (p *pass) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 		cal = r.calendar
 	}
 	return p.cfg.Schedules.Plan(j.Schedule, j.CreatedAt, cal)
-}
-
-// maxReplaced is how many executions of a job are replaced by one; with the policy in place there are two at the most.
-const maxReplaced = 100
-
-// replace cancels the scheduled executions of a job that have not finished, of instants before one.
-func (p *pass) replace(ctx context.Context, j job.Job, before time.Time) error {
-	page, err := p.store.FindExecutions(ctx, engine.ExecutionFilter{
-		Tenant: j.Tenant, Job: j.ID, Until: before, Statuses: []job.Status{job.Waiting, job.Pending, job.Running, job.Retrying},
-	}, engine.Page{Limit: maxReplaced})
-	if err != nil {
-		return fmt.Errorf("look for what is replaced: %w", err)
-	}
-	for _, e := range page.Executions {
-		if e.Trigger != job.BySchedule && e.Trigger != job.ByCatchUp {
-			continue
-		}
-		status, err := p.store.Cancel(ctx, j.Tenant, e.ID, "replaced by the execution of "+before.UTC().Format(time.RFC3339))
-		if err != nil && !gone(err) {
-			return fmt.Errorf("cancel what is replaced: %w", err)
-		}
-		if status == job.Cancelling {
-			p.cfg.Nudge()
-		}
-	}
-	return nil
-}
-
-// gone reports whether what was to be cancelled has finished meanwhile.
-func gone(err error) bool {
-	return errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrNotFound)
 }
 
 func newID() job.ExecutionID { return job.ExecutionID(uuid.Must(uuid.NewV7())) }

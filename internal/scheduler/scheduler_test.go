@@ -22,8 +22,6 @@ type fakeStore struct {
 	jobs      []*job.Job
 	fired     []engine.Firing
 	fence     engine.Fence
-	live      []job.Execution
-	cancelled map[job.ExecutionID]string
 	calendars map[string]string
 	err       error
 }
@@ -64,24 +62,6 @@ func (f *fakeStore) Calendar(_ context.Context, t tenant.ID, name string) (engin
 		return engine.Calendar{}, engine.ErrNotFound
 	}
 	return engine.Calendar{Tenant: t, Name: name, Spec: []byte(spec)}, nil
-}
-
-func (f *fakeStore) FindExecutions(_ context.Context, q engine.ExecutionFilter, _ engine.Page) (engine.ExecutionPage, error) {
-	var p engine.ExecutionPage
-	for _, e := range f.live {
-		if e.Job == q.Job && slices.Contains(q.Statuses, e.Status) && e.ScheduledAt.Before(q.Until) {
-			p.Executions = append(p.Executions, e)
-		}
-	}
-	return p, nil
-}
-
-func (f *fakeStore) Cancel(_ context.Context, _ tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	if f.cancelled == nil {
-		f.cancelled = map[job.ExecutionID]string{}
-	}
-	f.cancelled[id] = reason
-	return job.Cancelling, nil
 }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -348,26 +328,31 @@ func TestMaxRunsAndJitter(t *testing.T) {
 func TestReplace(t *testing.T) {
 	nudged := 0
 	w := newWorld(t, noon, func(c *Config) { c.Nudge = func() { nudged++ } })
-	j := w.add(cron("* * * * *"), func(j *job.Job) { j.Overlap, j.CatchUp = job.OverlapReplace, job.CatchUpAll })
-	live := func(n byte, by job.Trigger, at time.Time, status job.Status) job.ExecutionID {
-		e := job.Execution{ID: job.ExecutionID{n}, Job: j.ID, Trigger: by, ScheduledAt: at, Status: status}
-		w.store.live = append(w.store.live, e)
-		return e.ID
-	}
+	w.add(cron("* * * * *"), func(j *job.Job) { j.Overlap, j.CatchUp = job.OverlapReplace, job.CatchUpAll })
 	now := noon.Add(3 * time.Minute)
-	runs := live(1, job.BySchedule, noon, job.Running)
-	waits := live(2, job.ByCatchUp, noon.Add(-time.Minute), job.Pending)
-	live(3, job.ByHand, noon, job.Running)
-	live(4, job.BySchedule, now, job.Pending) // another scheduler was quicker
-	live(5, job.BySchedule, noon, job.Succeeded)
 	w.clock.Advance(3 * time.Minute)
 	w.tick()
-	if len(w.store.cancelled) != 2 || w.store.cancelled[runs] == "" || w.store.cancelled[waits] == "" || nudged != 2 {
-		t.Errorf("cancelled %v, nudged %d", w.store.cancelled, nudged)
+	if nudged != 1 {
+		t.Errorf("nudged %d times", nudged)
 	}
 	g := w.store.fired[0]
-	if len(g.Executions) != 1 || !g.Executions[0].ScheduledAt.Equal(now) || g.Runs != 1 || len(g.Skips) != 1 || g.Skips[0].Metadata["reason"] != "overlap" || g.Skips[0].Metadata["count"] != "2" {
+	if g.Overlap != job.OverlapReplace || len(g.Executions) != 1 || !g.Executions[0].ScheduledAt.Equal(now) || g.Runs != 1 || len(g.Skips) != 1 || g.Skips[0].Metadata["reason"] != "overlap" || g.Skips[0].Metadata["count"] != "2" {
 		t.Errorf("fired %+v", g)
+	}
+}
+
+// The last runs of a job name the instant that has its turn where one of them is skipped.
+func TestTheInstantAfterTheLastRun(t *testing.T) {
+	for _, o := range []job.Overlap{job.OverlapAllow, job.OverlapSkip} {
+		w := newWorld(t, noon)
+		s := cron("* * * * * *")
+		s.MaxRuns = 2
+		w.add(s, func(j *job.Job) { j.Overlap, j.CatchUp = o, job.CatchUpAll })
+		w.run(5*time.Second, time.Second)
+		last := w.store.fired[len(w.store.fired)-1]
+		if want := noon.Add(3 * time.Second); !last.Next.IsZero() || !last.Spare.Equal(want) {
+			t.Errorf("%s: next %v, spare %v, want %v", o, last.Next, last.Spare, want)
+		}
 	}
 }
 

@@ -65,6 +65,10 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 		if isConflict(err) {
 			continue // look at it again
 		}
+		var spent *engine.Spent
+		if errors.As(err, &spent) { // only the store knows what of its runs is staged and taken back
+			return Report{}, job.Invalids{{Field: "schedule.max_runs", Value: job.Show(u.Job.Schedule.MaxRuns), Want: fmt.Sprintf("more than %d, the number of times it has fired", spent.Runs)}}
+		}
 		if err != nil {
 			return Report{}, fmt.Errorf("change a job: %w", err)
 		}
@@ -93,9 +97,6 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 		if v, err = s.check(ctx, ps, d); err != nil {
 			return u, err
 		}
-	}
-	if m := d.Schedule.MaxRuns; u.Replan && m > 0 && m <= j.Runs {
-		v.Add("schedule.max_runs", m, fmt.Sprintf("more than %d, the number of times it has fired", j.Runs))
 	}
 	if len(v) > 0 {
 		return u, v

@@ -19,6 +19,7 @@ type Owed struct {
 	Skipped *job.Stretch // instants before them that are not caught up; nil: none
 	Why     job.SkipReason
 	Next    time.Time // the instant after all of these, or when to look again; zero: none
+	Spare   time.Time // likewise, where these are the last runs: one that is skipped leaves a run for it
 }
 
 // Terms are what a job says of the instants that nobody fired.
@@ -98,6 +99,9 @@ func (p Plan) paused(at, now, resumed time.Time) Owed {
 // close says what comes after, and keeps to the number of runs that are left.
 func (p Plan) close(o Owed, end, now time.Time, runs int64) Owed {
 	if runs >= 0 && int64(len(o.Fires)) >= runs {
+		if o.Spare, _ = p.Cursor(end, now); int64(len(o.Fires)) > runs {
+			o.Spare = o.Fires[runs]
+		}
 		o.Fires = o.Fires[:runs]
 		return o
 	}

@@ -21,6 +21,7 @@ func TestOwe(t *testing.T) {
 		caught  bool
 		skipped int64
 		next    time.Time
+		spare   time.Time
 	}{
 		"it comes soon":                 {now: h(0).Add(-time.Second), runs: -1, fires: []time.Time{h(0)}, next: h(1)},
 		"in time":                       {now: h(0).Add(time.Second), runs: -1, fires: []time.Time{h(0)}, next: h(1)},
@@ -32,9 +33,9 @@ func TestOwe(t *testing.T) {
 		"four missed, one in time":      {now: h(4).Add(time.Second), policy: job.CatchUpNone, runs: -1, fires: []time.Time{h(4)}, caught: true, skipped: 4, next: h(5)},
 		"five missed, all":              {now: h(4).Add(30 * time.Minute), policy: job.CatchUpAll, limit: 10, runs: -1, fires: []time.Time{h(0), h(1), h(2), h(3), h(4)}, caught: true, next: h(5)},
 		"five missed, all of three":     {now: h(4).Add(30 * time.Minute), policy: job.CatchUpAll, limit: 3, runs: -1, fires: []time.Time{h(2), h(3), h(4)}, caught: true, skipped: 2, next: h(5)},
-		"the last run":                  {now: h(0), runs: 1, fires: []time.Time{h(0)}},
-		"no run is left":                {now: h(0), runs: 0},
-		"fewer runs than missed":        {now: h(4).Add(time.Minute * 5), policy: job.CatchUpAll, limit: 9, runs: 2, fires: []time.Time{h(0), h(1)}, caught: true},
+		"the last run":                  {now: h(0), runs: 1, fires: []time.Time{h(0)}, spare: h(1)},
+		"no run is left":                {now: h(0), runs: 0, spare: h(0)},
+		"fewer runs than missed":        {now: h(4).Add(time.Minute * 5), policy: job.CatchUpAll, limit: 9, runs: 2, fires: []time.Time{h(0), h(1)}, caught: true, spare: h(2)},
 		"a year of seconds, by seconds": {now: h(0).Add(24 * time.Hour), policy: job.CatchUpLatest, runs: -1, fires: []time.Time{h(24)}, caught: true, skipped: 24, next: h(25)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestOwe(t *testing.T) {
 					t.Errorf("skipped %+v", *o.Skipped)
 				}
 			}
-			if !slices.EqualFunc(o.Fires, c.fires, time.Time.Equal) || o.Caught != c.caught || skipped != c.skipped || !o.Next.Equal(c.next) {
+			if !slices.EqualFunc(o.Fires, c.fires, time.Time.Equal) || o.Caught != c.caught || skipped != c.skipped || !o.Next.Equal(c.next) || !o.Spare.Equal(c.spare) {
 				t.Errorf("got %+v, %d skipped", o, skipped)
 			}
 		})

@@ -33,6 +33,8 @@ func Store(t *testing.T, h Harness) {
 	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
 	t.Run("fire", func(t *testing.T) { fire(t, h) })
 	t.Run("overlap", func(t *testing.T) { overlap(t, h) })
+	t.Run("runs", func(t *testing.T) { runs(t, h) })
+	t.Run("overlapping", func(t *testing.T) { overlapping(t, h) })
 	t.Run("update", func(t *testing.T) { update(t, h) })
 	t.Run("calendars", func(t *testing.T) { calendars(t, h) })
 	t.Run("notices", func(t *testing.T) { notices(t, h) })

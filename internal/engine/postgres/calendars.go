@@ -68,7 +68,7 @@ const (
 	usersSQL = `
 		SELECT id, state <> 4 AND kind IN (3, 4) AND position($4::bytea IN spec) > 0 FROM jobs
 		WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3`
-	jobsByIDSQL = "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND j.id = ANY ($2::uuid[]) ORDER BY j.id"
+	jobsByIDSQL = "SELECT " + jobColumns + " FROM " + listedJobs + waits + " WHERE j.tenant = $1 AND j.id = ANY ($2::uuid[]) ORDER BY j.id"
 )
 
 // CalendarUsers lists those of some jobs that name a calendar, and the last one it looked at.

@@ -68,7 +68,7 @@ func anywhere(text string) string {
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
 	var ps params
 	w := jobConditions(f, &ps)
-	from := "FROM jobs j"
+	from := "FROM " + listedJobs
 	if f.State == job.Active || f.State == job.Completed {
 		from += waits
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // dueSQL merges the partitions, each of which its index gives in order, and so
@@ -21,10 +22,10 @@ import (
 var dueSQL = func() string {
 	parts := make([]string, job.Partitions)
 	for p := range parts {
-		parts[p] = fmt.Sprintf("(SELECT %[1]s FROM jobs j WHERE j.part = %[2]d AND ($3::int8 >> %[2]d) & 1 = 1 AND j.next_run_at IS NOT NULL AND j.next_run_at <= $1 AND j.state = 1 ORDER BY j.next_run_at LIMIT $2)",
-			definitionColumns, p)
+		parts[p] = fmt.Sprintf("(SELECT next_run_at, runs, tenant, job FROM schedules WHERE part = %[1]d AND ($3::int8 >> %[1]d) & 1 = 1 AND active AND next_run_at IS NOT NULL AND next_run_at <= $1 ORDER BY next_run_at LIMIT $2)", p)
 	}
-	return "SELECT " + definitionColumns + " FROM (" + strings.Join(parts, " UNION ALL ") + ") j ORDER BY j.next_run_at LIMIT $2"
+	return "SELECT " + definitionColumns + " FROM (SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + `) s ORDER BY s.next_run_at LIMIT $2) s
+		CROSS JOIN LATERAL (SELECT *, s.next_run_at, s.runs FROM jobs WHERE tenant = s.tenant AND id = s.job OFFSET 0) j ORDER BY s.next_run_at`
 }()
 
 // partitionBits is the set of the partitions; of all, if none is named.
@@ -60,23 +61,52 @@ func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, li
 	return out, err
 }
 
-// A firing's executions are elements $first to $last of the arrays behind it, one
-// a column of live: reading those by their number needs no join between what moved
-// and what is new.
-var (
-	fireSQL = fireHead + `
-		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireValues + ` FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.last) n
-		ON CONFLICT (job, scheduled_at, nonce) WHERE tally DO NOTHING
-		RETURNING ` + readyColumns
+// Where nothing stands in the way of a firing, its job is moved, and its executions
+// follow by COPY.
+const moveSQL = fireHead + `
+	UPDATE schedules s SET next_run_at = f.next, runs = s.runs + f.runs FROM (` + fireRows + ` OFFSET 0) f
+	WHERE s.part = ANY (ARRAY[f.part]) AND s.job BETWEEN f.id AND f.id` + asGiven + `
+	RETURNING f.n`
 
-	// fireJudgedSQL is for firings that may come to nothing. Skipped is what overlaps:
-	// an earlier fire of its job is in the way, or one before it in its firing; and what
-	// wants a unique key that is held, or taken by one before it. What fired before is
-	// neither in anybody's way nor skipped. Elements $last + 1 to $until are records of
-	// what does not fire at all.
-	fireJudgedSQL = fireHead + `, new AS MATERIALIZED (
-			SELECT ` + fireNamed + `, n, m.overlap, n > m.last AS recorded, (` + fireArg("ending") + `)[n] AS ending
-			FROM moved m CROSS JOIN LATERAL generate_series(m.first, m.until) n
+// A fence locks the partitions it names before any job, as a lease's does.
+const (
+	fireHead = `
+	WITH fence AS MATERIALIZED (
+		SELECT coalesce(array_agg(p.part), '{}') AS held FROM unnest($1::int2[], $2::int8[]) f(part, epoch)
+		CROSS JOIN LATERAL (SELECT part FROM partitions WHERE duty = 2 AND part = f.part AND owner IS NOT DISTINCT FROM $3::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
+	)`
+	fireRows = `SELECT f.*, (SELECT held FROM fence) AS held
+			FROM unnest($4::text[], $5::int2[], $6::uuid[], $7::timestamptz[], $8::int[], $9::timestamptz[], $10::int8[]) WITH ORDINALITY f(tenant, part, id, was, revision, next, runs, n)`
+	// asGiven is that a job is as the firing has it, and the fence lets it through.
+	asGiven = ` AND s.tenant = f.tenant
+		AND s.next_run_at IS NOT DISTINCT FROM f.was AND s.revision = f.revision AND s.active AND (s.part = ANY (f.held) OR s.part <> ALL ($1::int2[]))`
+
+	// lockSQL locks the jobs of firings that are as given, in the order in which all do.
+	lockSQL = fireHead + `
+	SELECT f.n FROM (` + fireRows + ` OFFSET 0) f ` + lockFired
+
+	lockFired = `
+		CROSS JOIN LATERAL (SELECT s.part FROM schedules s WHERE s.part = f.part AND s.job = f.id` + asGiven + ` OFFSET 0 FOR UPDATE) s`
+)
+
+// fireJudgedSQL is for firings that may come to nothing. A firing's executions are
+// elements $first to $last of the arrays behind it, one a column of live: reading those
+// by their number needs no join between what is locked and what is new.
+//
+// What is read after a job is locked has seen every earlier fire of it: the statement
+// began after that had committed, or the job's instant would not be as given. Skipped is what overlaps:
+// an earlier fire of its job is in the way, or one before it in its firing; and what
+// wants a unique key that is held, or taken by one before it. What fired before is
+// neither in anybody's way nor skipped. Elements $last + 1 to $until are records of
+// what does not fire at all. Only what is stored counts as a run; where that is less
+// than was to be, the next instant is the spare one.
+var (
+	fireJudgedSQL = fireHead + `, locked AS MATERIALIZED (
+			SELECT f.*, ($11::timestamptz[])[f.n] AS spare, ($12::int2[])[f.n] AS overlap, ($13::int[])[f.n] AS first, ($14::int[])[f.n] AS last, ($15::int[])[f.n] AS until
+			FROM (` + fireRows + ` OFFSET 0) f` + lockFired + `
+		), new AS MATERIALIZED (
+			SELECT ` + fireNamed + `, g.n, m.overlap, g.n > m.last AS recorded, (` + fireArg("ending") + `)[g.n] AS ending
+			FROM locked m CROSS JOIN LATERAL generate_series(m.first, m.until) g(n)
 		), seen AS MATERIALIZED (
 			SELECT w.*, h.id IS NOT NULL AS held, w.overlap > 0 AND (
 				o.busy IS NOT NULL OR count(*) FILTER (WHERE h.id IS NULL) OVER (PARTITION BY w.tenant, w.job ORDER BY w.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) > 0
@@ -86,7 +116,7 @@ var (
 					AND (job, scheduled_at, nonce) IS DISTINCT FROM (w.job, w.scheduled_at, w.nonce) OFFSET 0
 			) h ON true LEFT JOIN LATERAL (
 				SELECT true AS busy FROM (` + scheduledRows("w.tenant", "w.job") + `) v
-				WHERE w.overlap > 0 AND (w.overlap = 1 OR v.lease <= 0) AND v.scheduled_at <> w.scheduled_at LIMIT 1
+				WHERE w.overlap > 0 AND (w.overlap = 1 OR v.lease <= 0 AND v.tries = 0 AND v.attempt = 0) AND v.scheduled_at <> w.scheduled_at LIMIT 1
 			) o ON true
 			WHERE NOT w.recorded
 		), judged AS MATERIALIZED (
@@ -103,40 +133,31 @@ var (
 				UNION ALL
 				SELECT ` + fireColumns + `, ending FROM new WHERE recorded
 			) w
-		), ` + endSQL + `
-		INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireColumns + ` FROM judged WHERE NOT skipped ORDER BY tenant, unique_key NULLS FIRST
-		ON CONFLICT (job, scheduled_at, nonce) WHERE tally DO NOTHING
-		RETURNING ` + readyColumns
+		), ` + endSQL + `, fired AS (
+			INSERT INTO live AS v (` + fireColumns + `) SELECT ` + fireColumns + ` FROM judged WHERE NOT skipped ORDER BY tenant, unique_key NULLS FIRST
+			ON CONFLICT (job, scheduled_at, nonce) WHERE tally DO NOTHING
+			RETURNING ` + readyColumns + `, v.job
+		), counted AS MATERIALIZED (
+			SELECT x.id, max(x.part) AS part, max(x.next) AS next, max(x.spare) AS spare, max(x.runs) AS runs, count(x.fired) AS n FROM (
+				SELECT part, id, next, spare, runs, NULL::bool AS fired FROM locked
+				UNION ALL
+				SELECT NULL, job, NULL, NULL, NULL, true FROM fired
+			) x GROUP BY x.id
+		), moved AS (
+			UPDATE schedules s SET next_run_at = CASE WHEN c.n < c.runs THEN coalesce(c.spare, c.next) ELSE c.next END, runs = s.runs + least(c.runs, c.n) FROM counted c
+			WHERE s.part = ANY (ARRAY[c.part]) AND s.job BETWEEN c.id AND c.id
+		)
+		SELECT ` + readyColumns + ` FROM fired v`
 
-	fireColumns, fireValues, fireNamed = firing()
+	fireColumns, fireNamed = firing()
 )
-
-// A fence locks the partitions it names before any job, as a lease's does. What is
-// read after a job has moved has seen every earlier fire of it: the statement began
-// after that had committed, or the job's instant would not be as given.
-const fireHead = `
-	WITH fence AS MATERIALIZED (
-		SELECT coalesce(array_agg(p.part), '{}') AS held FROM unnest($11::int2[], $12::int8[]) f(part, epoch)
-		CROSS JOIN LATERAL (SELECT part FROM partitions WHERE duty = 2 AND part = f.part AND owner IS NOT DISTINCT FROM $13::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
-	), moved AS (
-		UPDATE jobs j SET next_run_at = f.next, runs = j.runs + f.runs
-		FROM (
-			SELECT f.*, (SELECT held FROM fence) AS held
-			FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::int[], $5::timestamptz[], $6::int8[], $7::int2[], $8::int[], $9::int[], $10::int[])
-				f(tenant, id, was, revision, next, runs, overlap, first, last, until) OFFSET 0
-		) f
-		WHERE j.tenant = ANY (ARRAY[f.tenant]) AND j.id BETWEEN f.id AND f.id
-			AND j.next_run_at IS NOT DISTINCT FROM f.was AND j.revision = f.revision AND j.state = 1
-			AND (j.part = ANY (f.held) OR j.part <> ALL ($11::int2[]))
-		RETURNING j.tenant, j.id, f.overlap, f.first, f.last, f.until
-	)`
 
 // firedBy are the columns of live that what moved says, not the arrays.
 var firedBy = map[string]string{"tenant": "m.tenant", "job": "m.id", "tally": "true"}
 
 // fireArg is the parameter of a column, or of what fireJudgedSQL has beside them: the ending of each, and that of one that overlaps.
 func fireArg(name string) string {
-	n := 13
+	n := 15
 	for _, f := range liveTable.fields {
 		if f.name == "tenant" || f.name == "job" || f.name == "tally" {
 			continue
@@ -153,16 +174,16 @@ func fireArg(name string) string {
 }
 
 // firing lists the columns, and where each comes from.
-func firing() (columns, values, named string) {
-	var cs, vs, ns []string
+func firing() (columns, named string) {
+	var cs, ns []string
 	for _, f := range liveTable.fields {
 		v, ok := firedBy[f.name]
 		if !ok {
-			v = "(" + fireArg(f.name) + ")[n]"
+			v = "(" + fireArg(f.name) + ")[g.n]"
 		}
-		cs, vs, ns = append(cs, f.name), append(vs, v), append(ns, v+" AS "+f.name)
+		cs, ns = append(cs, f.name), append(ns, v+" AS "+f.name)
 	}
-	return strings.Join(cs, ", "), strings.Join(vs, ", "), strings.Join(ns, ", ")
+	return strings.Join(cs, ", "), strings.Join(ns, ", ")
 }
 
 // Fire moves each job's next instant by compare-and-set and stores the executions of those that moved.
@@ -170,19 +191,123 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	sql, args := fireArgs(fs, f)
+	fs = slices.Clone(fs)
+	slices.SortStableFunc(fs, func(a, b engine.Firing) int {
+		return cmp.Or(cmp.Compare(job.PartitionOf(a.Job), job.PartitionOf(b.Job)), bytes.Compare(a.Job[:], b.Job[:]))
+	})
+	x := volley{firings: fs, args: moveArgs(fs, f)}
+	var rows page // made before the transaction begins, as those of a creation are
+	plain := len(fs) >= copyFrom && x.plain()
+	if plain {
+		rows = x.rows()
+	}
 	var out []job.Ready
 	err := s.write(ctx, "fire", func(ctx context.Context, c *pgxpool.Conn) error {
-		return hitting(ctx, c.Conn(), "sched.afterInsertBeforeCommit", func() error {
-			return withDays(ctx, c, func() (err error) {
-				for range races {
-					if out, err = collectReady(c.Query(ctx, sql, args...)); !isHeld(err) {
-						return err
-					}
+		if plain {
+			var err error
+			if out, err = x.copy(ctx, c.Conn(), &rows); !isCode(err, uniqueViolation) {
+				return err
+			}
+		}
+		return withDays(ctx, c, func() (err error) {
+			for range races {
+				if out, err = x.judge(ctx, c.Conn()); !isHeld(err) {
+					return err
 				}
-				return fmt.Errorf("%w: %w", engine.ErrConflict, err)
-			})
+			}
+			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
 		})
+	})
+	return out, err
+}
+
+// volley is firings that are stored together, in the order in which all lock their jobs.
+type volley struct {
+	firings []engine.Firing
+	args    []any // of moveSQL
+}
+
+// plain reports whether nothing is to be judged.
+func (x *volley) plain() bool {
+	for i := range x.firings {
+		f := &x.firings[i]
+		if len(f.Skips) > 0 || f.Overlap != job.OverlapAllow && f.Overlap != "" {
+			return false
+		}
+		for n := range f.Executions {
+			if f.Executions[n].UniqueKey != "" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// rows are the executions as COPY takes them.
+func (x *volley) rows() page {
+	p := page{sheet: liveTable.copies(len(x.firings) * 220)}
+	for i := range x.firings {
+		f := &x.firings[i]
+		for n := range f.Executions {
+			p.execution(f.Tenant, &f.Executions[n], true)
+			p.mark(i)
+		}
+	}
+	return p
+}
+
+// copy stores what nothing stands in the way of: one that fired before does, by its unique index.
+func (x *volley) copy(ctx context.Context, c *pgx.Conn, p *page) (out []job.Ready, err error) {
+	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		moved, err := chosen(tx.Query(ctx, moveSQL, x.args...))
+		if err != nil {
+			return err
+		}
+		if err := p.send(ctx, c, moved); err != nil {
+			return err
+		}
+		out = make([]job.Ready, 0, len(p.of))
+		for i := range x.firings {
+			f := &x.firings[i]
+			for n := range f.Executions {
+				if moved[i] {
+					r := f.Executions[n].Ready()
+					r.Tenant, r.DueAt = f.Tenant, r.DueAt.UTC().Truncate(time.Microsecond)
+					out = append(out, r)
+				}
+			}
+		}
+		return failpoint.Hit("sched.afterInsertBeforeCommit")
+	})
+	return out, err
+}
+
+// chosen reads which firings, counted from 1, a statement chose.
+func chosen(rows pgx.Rows, err error) (map[int]bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	out, n := map[int]bool{}, 0
+	_, err = pgx.ForEachRow(rows, []any{&n}, func() error {
+		out[n-1] = true
+		return nil
+	})
+	return out, err
+}
+
+// judge stores what its overlap policies and unique keys let through, and what is skipped.
+func (x *volley) judge(ctx context.Context, c *pgx.Conn) (out []job.Ready, err error) {
+	fire := func() (err error) {
+		out, err = collectReady(c.Query(ctx, fireJudgedSQL, append(slices.Clip(x.args), x.judgedArgs()...)...))
+		return err
+	}
+	if !slices.ContainsFunc(x.firings, replaces) {
+		err = hitting(ctx, c, "sched.afterInsertBeforeCommit", fire)
+		return out, err
+	}
+	err = x.replace(ctx, c, func() ([]job.Ready, error) {
+		err := fire()
+		return out, err
 	})
 	return out, err
 }
@@ -198,15 +323,27 @@ func overlapCode(o job.Overlap) int {
 	return 0
 }
 
-// fireArgs chooses the statement and makes its parameters.
-func fireArgs(fs []engine.Firing, x engine.Fence) (sql string, args []any) {
-	fs = slices.Clone(fs)
-	slices.SortStableFunc(fs, func(a, b engine.Firing) int {
-		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), bytes.Compare(a.Job[:], b.Job[:]))
-	})
+// moveArgs are the parameters of moveSQL.
+func moveArgs(fs []engine.Firing, x engine.Fence) []any {
 	n := len(fs)
-	tenants, jobs, was, revisions, nexts := texts(n), uuids(n), instants(n), ints(n), instants(n)
-	runs, overlaps, firsts, lasts, untils := bigints(n), smallints(n), ints(n), ints(n), ints(n)
+	tenants, parts, jobs, was, revisions, nexts, runs := texts(n), smallints(n), uuids(n), instants(n), ints(n), instants(n), bigints(n)
+	for i := range fs {
+		f := &fs[i]
+		tenants.text(string(f.Tenant))
+		parts.int2(int(job.PartitionOf(f.Job)))
+		jobs.uuid(f.Job)
+		was.time(f.Was)
+		revisions.int4(f.Revision)
+		nexts.time(f.Next)
+		runs.int8(f.Runs)
+	}
+	return append(fenceArgs(x), tenants, parts, jobs, was, revisions, nexts, runs)
+}
+
+// judgedArgs are those that fireJudgedSQL has beside them.
+func (x *volley) judgedArgs() []any {
+	n := len(x.firings)
+	spares, overlaps, firsts, lasts, untils := instants(n), smallints(n), ints(n), ints(n), ints(n)
 	es := liveTable.arrays()
 	var endings *array
 	add := func(f *engine.Firing, e *job.Execution, ending []byte) {
@@ -215,15 +352,9 @@ func fireArgs(fs []engine.Firing, x engine.Fence) (sql string, args []any) {
 		}
 		es.execution(f.Tenant, e, true)
 	}
-	judged := false
-	for i := range fs {
-		f := &fs[i]
-		tenants.text(string(f.Tenant))
-		jobs.uuid(f.Job)
-		was.time(f.Was)
-		revisions.int4(f.Revision)
-		nexts.time(f.Next)
-		runs.int8(f.Runs)
+	for i := range x.firings {
+		f := &x.firings[i]
+		spares.time(f.Spare)
 		overlaps.int2(overlapCode(f.Overlap))
 		firsts.int4(es.rows + 1)
 		for i := range f.Executions {
@@ -234,18 +365,14 @@ func fireArgs(fs []engine.Firing, x engine.Fence) (sql string, args []any) {
 			add(f, &f.Skips[i], engine.EncodeSkip(f.Skips[i].Metadata))
 		}
 		untils.int4(es.rows)
-		judged = judged || overlapCode(f.Overlap) > 0
 	}
-	args = append([]any{tenants, jobs, was, revisions, nexts, runs, overlaps, firsts, lasts, untils}, fenceArgs(x)...)
+	args := []any{spares, overlaps, firsts, lasts, untils}
 	for i, a := range es.sparse() {
 		if _, ok := firedBy[liveTable.fields[i].name]; !ok {
 			args = append(args, a)
 		}
 	}
-	if endings == nil && !judged {
-		return fireSQL, args
-	}
-	return fireJudgedSQL, append(args, endings, engine.Overlapped())
+	return append(args, endings, engine.Overlapped())
 }
 
 // heldUnique is the ending of the execution, should another hold its unique key.

@@ -22,14 +22,16 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 	}
 	switch {
 	case b.jobCount() < copyFrom:
-		js, es := jobsTable.arrays(), liveTable.arrays()
+		js, ss, es := jobsTable.arrays(), schedulesTable.arrays(), liveTable.arrays()
 		for i, j := range b.jobs {
 			js.job(b.all[i].Tenant, j)
+			ss.schedule(b.all[i].Tenant, j)
 		}
 		for i, f := range b.executions {
 			es.execution(b.all[i].Tenant, f.Execution, f.tally)
 		}
 		js.queue(q)
+		ss.queue(q)
 		es.queue(q)
 		if tx != nil {
 			return send(ctx, c, q)
@@ -58,7 +60,7 @@ func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
 
 // pages are the rows of a large batch in the form that COPY takes. They are made before the transaction begins: one
 // that is idle while they are made would hold its locks, and for too long would be ended.
-type pages struct{ jobs, executions page }
+type pages struct{ jobs, schedules, executions page }
 
 type page struct {
 	*sheet
@@ -83,10 +85,13 @@ func (b batch) paged() batch {
 	if n < copyFrom {
 		return b
 	}
-	b.pages = &pages{page{sheet: jobsTable.copies(n * 800)}, page{sheet: liveTable.copies(n * 200)}}
+	b.pages = &pages{page{sheet: jobsTable.copies(n * 800)}, page{sheet: schedulesTable.copies(0)}, page{sheet: liveTable.copies(n * 200)}}
 	for i, j := range b.jobs {
 		b.pages.jobs.job(b.all[i].Tenant, j)
 		b.pages.jobs.mark(i)
+		if b.pages.schedules.schedule(b.all[i].Tenant, j) {
+			b.pages.schedules.mark(i)
+		}
 	}
 	for i, f := range b.executions {
 		b.pages.executions.execution(b.all[i].Tenant, f.Execution, f.tally)
@@ -101,6 +106,9 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 		chosen[i] = true
 	}
 	if err := b.pages.jobs.send(ctx, c, chosen); err != nil {
+		return err
+	}
+	if err := b.pages.schedules.send(ctx, c, chosen); err != nil {
 		return err
 	}
 	return b.pages.executions.send(ctx, c, chosen)

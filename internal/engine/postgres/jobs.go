@@ -13,6 +13,12 @@ import (
 )
 
 const (
+	// plannedJobs are jobs with what their schedules change: a probe of an index each.
+	plannedJobs = `(SELECT j.*, s.next_run_at, coalesce(s.runs, 0) AS runs FROM jobs j
+		LEFT JOIN LATERAL (SELECT next_run_at, runs FROM schedules WHERE part = j.part AND job = j.id OFFSET 0) s ON true) j`
+	// listedJobs are the same, for the planner to join as it likes, or not at all where nothing of it is asked for.
+	listedJobs = `(SELECT j.*, s.next_run_at, coalesce(s.runs, 0) AS runs FROM jobs j LEFT JOIN schedules s ON s.part = j.part AND s.job = j.id) j`
+
 	// definitionColumns are what definition reads: all but the payload.
 	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target,
 		j.runs, j.paused_until, j.pause_note`
@@ -72,7 +78,7 @@ func scanJob(row pgx.CollectableRow) (job.Job, error) {
 func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
 	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) error {
-		const head = "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND "
+		const head = "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND "
 		var rows pgx.Rows
 		if ref.ID.IsZero() {
 			rows, _ = c.Query(ctx, head+"j.key = $2 AND j.state <> 4", string(t), ref.Key)
@@ -88,8 +94,10 @@ func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, 
 
 const (
 	deleteJobSQL = `
-		UPDATE jobs SET state = 4, next_run_at = NULL, revision = revision + 1, updated_at = $3
+		UPDATE jobs SET state = 4, revision = revision + 1, updated_at = $3
 		WHERE tenant = $1 AND id = $2 AND state <> 4`
+	// unplanSQL waits for a fire of the job, or keeps the next one from finding it.
+	unplanSQL = "UPDATE schedules SET next_run_at = NULL, active = false, revision = revision + 1 WHERE part = $1 AND job = $2 AND tenant = $3"
 	cancelSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
@@ -109,6 +117,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		return withDays(ctx, c, func() error {
 			b := &pgx.Batch{}
 			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
+			b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
 			b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
 			return c.SendBatch(ctx, b).Close()
 		})

@@ -13,7 +13,7 @@ import (
 )
 
 // fresh is a migrated store over a new database.
-func fresh(t *testing.T) *Store {
+func fresh(t testing.TB) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Config{URL: postgrestest.URL(t)})
 	if err != nil {
@@ -68,7 +68,7 @@ func (n planNode) bad(limited bool, walked string) []string {
 			out = append(out, "Seq Scan of "+n.Relation)
 		}
 	case "Index Scan", "Index Only Scan":
-		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part", "tenant", "class", "group_key", "priority"}, "jobs_due": {"part", "next_run_at"},
+		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part", "tenant", "class", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
 			"events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]
@@ -97,7 +97,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	statements := map[string]string{
-		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": fireSQL, "due": dueSQL,
+		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
@@ -106,7 +106,7 @@ func TestPlans(t *testing.T) {
 		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
-		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND j.id = $2",
+		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
@@ -136,8 +136,8 @@ func TestPlans(t *testing.T) {
 		if err := json.Unmarshal(text, &plans); err != nil {
 			t.Fatal(err)
 		}
-		if name == "due" && plans[0].Plan.Plans[0].Type != "Merge Append" {
-			t.Errorf("due: %s instead of a merge of the partitions", plans[0].Plan.Plans[0].Type)
+		if name == "due" && !strings.Contains(string(text), "Merge Append") || name == "due" && strings.Contains(string(text), `"Sort"`) {
+			t.Errorf("due: no merge of the partitions: %s", text)
 		}
 		if bad := plans[0].Plan.bad(false, map[string]string{"running": "leases", "overrun": "leases", "borrow": "partitions"}[name]); len(bad) > 0 {
 			t.Errorf("%s: %s", name, strings.Join(bad, "; "))

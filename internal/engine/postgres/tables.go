@@ -65,9 +65,9 @@ var (
 		field{"tenant", pgtype.TextOID}, field{"id", pgtype.UUIDOID}, field{"key", pgtype.TextOID}, field{"name", pgtype.TextOID},
 		field{"description", pgtype.TextOID}, field{"state", pgtype.Int2OID}, field{"kind", pgtype.Int2OID}, field{"part", pgtype.Int2OID},
 		field{"priority", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"revision", pgtype.Int4OID},
-		field{"next_run_at", pgtype.TimestamptzOID}, field{"created_at", pgtype.TimestamptzOID}, field{"updated_at", pgtype.TimestamptzOID},
+		field{"created_at", pgtype.TimestamptzOID}, field{"updated_at", pgtype.TimestamptzOID},
 		field{"tags", pgtype.TextArrayOID}, field{"spec", pgtype.ByteaOID}, field{"target", pgtype.ByteaOID}, field{"payload", pgtype.ByteaOID},
-		field{"runs", pgtype.Int8OID}, field{"paused_until", pgtype.TimestamptzOID}, field{"pause_note", pgtype.TextOID})
+		field{"paused_until", pgtype.TimestamptzOID}, field{"pause_note", pgtype.TextOID})
 	liveTable = newTable("live",
 		field{"id", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"job", pgtype.UUIDOID}, field{"part", pgtype.Int2OID},
 		field{"class", pgtype.TextOID}, field{"priority", pgtype.Int2OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID},
@@ -76,6 +76,9 @@ var (
 		field{"group_key", pgtype.Int8OID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID},
 		field{"rate_burst", pgtype.Int4OID}, field{"timeout_ms", pgtype.Int8OID}, field{"stall_ms", pgtype.Int8OID},
 		field{"expires_at", pgtype.TimestamptzOID}, field{"unique_key", pgtype.TextOID})
+	schedulesTable = newTable("schedules",
+		field{"part", pgtype.Int2OID}, field{"job", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"next_run_at", pgtype.TimestamptzOID},
+		field{"runs", pgtype.Int8OID}, field{"revision", pgtype.Int4OID}, field{"active", pgtype.BoolOID})
 	idempotencyTable = newTable("idempotency",
 		field{"tenant", pgtype.TextOID}, field{"key", pgtype.TextOID}, field{"hash", pgtype.ByteaOID}, field{"answer", pgtype.ByteaOID},
 		field{"expires_at", pgtype.TimestamptzOID})
@@ -186,16 +189,30 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 	s.next().int2(j.Priority)
 	s.next().int4(j.Retry.MaxRetries + 1)
 	s.next().int4(j.Revision)
-	s.next().time(j.NextRunAt)
 	s.next().time(j.CreatedAt)
 	s.next().time(j.UpdatedAt)
 	s.texts(j.Tags)
 	s.next().bytes(engine.EncodeSpec(*j))
 	s.next().bytes(engine.EncodeTarget(j.Target))
 	s.next().bytes(j.Payload)
-	s.next().int8(j.Runs)
 	s.next().time(j.PausedTill)
 	s.next().textOrNull(j.PauseNote)
+}
+
+// schedule adds what a job's schedule changes, if it has one.
+func (s *sheet) schedule(t tenant.ID, j *job.Job) (added bool) {
+	if j.Schedule.Type.OneOff() && j.NextRunAt.IsZero() {
+		return false
+	}
+	s.row()
+	s.next().int2(int(job.PartitionOf(j.ID)))
+	s.next().uuid(j.ID)
+	s.next().text(string(t))
+	s.next().time(j.NextRunAt)
+	s.next().int8(j.Runs)
+	s.next().int4(j.Revision)
+	s.next().bool(j.State == job.Active)
+	return true
 }
 
 func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // scheduledRows are the executions in live that a job's schedule fired: tallied or
 // not, each by an index.
 func scheduledRows(tenant, job string) string {
-	const columns = "SELECT id, lease, hold, due_at, scheduled_at FROM live WHERE nonce = 0 AND "
+	const columns = "SELECT id, lease, hold, due_at, scheduled_at, trigger, tries, attempt FROM live WHERE nonce = 0 AND "
 	return columns + fmt.Sprintf("job = %s AND tally AND tenant = %s", job, tenant) +
 		" UNION ALL " + columns + fmt.Sprintf("id = %s AND NOT tally AND tenant = %s", job, tenant)
 }
@@ -26,7 +27,7 @@ func scheduledRows(tenant, job string) string {
 // that is 0 is one that never was. Nor is what stands for an instant that has come
 // and waits for its jitter: instants after it may have run, and would fire again.
 var (
-	lockJobSQL = "SELECT revision, next_run_at, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
+	lockJobSQL = "SELECT revision, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
 
 	takeBackSQL = `
 		WITH back AS (
@@ -44,16 +45,19 @@ var (
 		)) u(id) ORDER BY u.id) d
 		WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0`
 
-	// An instant that was taken back has not fired.
+	lockPlanSQL = "SELECT next_run_at, runs FROM schedules WHERE part = $1 AND job = $2 AND tenant = $3 FOR UPDATE"
+	replanSQL   = `
+		INSERT INTO schedules AS s (part, job, tenant, next_run_at, runs, revision, active) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (part, job) DO UPDATE SET next_run_at = EXCLUDED.next_run_at, runs = EXCLUDED.runs, revision = EXCLUDED.revision, active = EXCLUDED.active`
+
 	updateJobSQL = `
-		UPDATE jobs SET next_run_at = CASE WHEN $3 THEN $4 ELSE least(next_run_at, $5) END, runs = greatest(0, runs - $6),
-			revision = revision + 1, updated_at = $7, state = $8, kind = $9, priority = $10, max_attempts = $11, name = $12, description = $13, tags = $14,
-			spec = $15, target = $16, payload = $17, paused_until = $18, pause_note = $19
+		UPDATE jobs SET revision = revision + 1, updated_at = $3, state = $4, kind = $5, priority = $6, max_attempts = $7, name = $8, description = $9, tags = $10,
+			spec = $11, target = $12, payload = $13, paused_until = $14, pause_note = $15
 		WHERE tenant = $1 AND id = $2`
 
-	updatedSQL = "SELECT " + jobColumns + " FROM jobs j" + waits + " WHERE j.tenant = $1 AND j.id = $2"
+	updatedSQL = "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2"
 
-	resumableSQL = "SELECT " + jobColumns + " FROM (SELECT " + definitionColumns + `, j.payload FROM jobs j
+	resumableSQL = "SELECT " + jobColumns + " FROM (SELECT " + definitionColumns + `, j.payload FROM ` + plannedJobs + `
 		WHERE j.state = 2 AND j.paused_until IS NOT NULL AND j.paused_until <= now() ORDER BY j.paused_until LIMIT $1) j` + waits + " ORDER BY j.paused_until"
 )
 
@@ -73,24 +77,23 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 }
 
 func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.Job, error) {
-	of := []any{string(t), [16]byte(u.Job.ID)}
-	var revision int
-	var planned, now time.Time
-	if err := tx.QueryRow(ctx, lockJobSQL, of...).Scan(&revision, at(&planned), at(&now)); err != nil {
-		return job.Job{}, found(err)
+	j := &u.Job
+	p, err := lockPlan(ctx, tx, t, &u)
+	if err != nil {
+		return job.Job{}, err
 	}
-	if u.Revision != 0 && u.Revision != revision {
-		return job.Job{}, fmt.Errorf("%w: the job has revision %d, not %d", engine.ErrConflict, revision, u.Revision)
-	}
-	if u.Overtaken(microseconds(planned), now.UnixMicro()) {
+	if u.Overtaken(microseconds(p.next), p.now.UnixMicro()) {
 		return job.Job{}, fmt.Errorf("%w: the instant it is planned for has come meanwhile", engine.ErrConflict)
 	}
+	of := []any{string(t), [16]byte(j.ID)}
 	var first time.Time
 	var staged int64
 	if err := tx.QueryRow(ctx, takeBackSQL, of...).Scan(at(&first), &staged); err != nil {
 		return job.Job{}, err
 	}
-	j := &u.Job
+	if p.change(&u, first, staged); u.Replan && j.Schedule.MaxRuns > 0 && j.Schedule.MaxRuns <= p.runs {
+		return job.Job{}, &engine.Spent{Runs: p.runs}
+	}
 	state, hold := j.State, int16(0)
 	switch state {
 	case job.Paused:
@@ -100,9 +103,12 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	}
 	b := &pgx.Batch{}
 	b.Queue(holdSQL, append(of[:2:2], hold)...)
-	b.Queue(updateJobSQL, append(of[:2:2], u.Replan, orNever(j.NextRunAt), orNever(first), staged, u.AsOf,
+	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
 		engine.EncodeSpec(*j), engine.EncodeTarget(j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)
+	if p.found || !j.Schedule.Type.OneOff() || !p.next.IsZero() {
+		b.Queue(replanSQL, int16(job.PartitionOf(j.ID)), [16]byte(j.ID), string(t), orNever(p.next), p.runs, p.revision+1, state == job.Active)
+	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return job.Job{}, err
 	}
@@ -116,6 +122,47 @@ func microseconds(t time.Time) int64 {
 		return 0
 	}
 	return t.UnixMicro()
+}
+
+// plan is what a job's schedule has come to.
+type plan struct {
+	found    bool // it has a row
+	next     time.Time
+	runs     int64
+	revision int // the job's
+	now      time.Time
+}
+
+// lockPlan locks a job that is to be updated and what its schedule has come to, under the revision it is to have.
+func lockPlan(ctx context.Context, tx pgx.Tx, t tenant.ID, u *engine.Update) (p plan, err error) {
+	b := &pgx.Batch{}
+	b.Queue(lockJobSQL, string(t), [16]byte(u.Job.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&p.revision, at(&p.now)) })
+	b.Queue(lockPlanSQL, int16(job.PartitionOf(u.Job.ID)), [16]byte(u.Job.ID), string(t)).QueryRow(func(r pgx.Row) error {
+		err := r.Scan(at(&p.next), &p.runs)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		p.found = err == nil
+		return err
+	})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return p, found(err)
+	}
+	if u.Revision != 0 && u.Revision != p.revision {
+		return p, fmt.Errorf("%w: the job has revision %d, not %d", engine.ErrConflict, p.revision, u.Revision)
+	}
+	return p, nil
+}
+
+// change plans anew, or the first of what was taken back again. An instant that was taken back has not fired.
+func (p *plan) change(u *engine.Update, first time.Time, staged int64) {
+	p.runs = max(0, p.runs-staged)
+	switch {
+	case u.Replan:
+		p.next = u.Job.NextRunAt
+	case !first.IsZero() && (p.next.IsZero() || first.Before(p.next)):
+		p.next = first
+	}
 }
 
 // Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.

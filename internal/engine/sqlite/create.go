@@ -70,6 +70,9 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 		if !stored {
 			return out, engine.ErrConflict
 		}
+		if err := insertSchedules(c, x.Tenant, x.jobs); err != nil {
+			return out, err
+		}
 	}
 	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
 		return out, err

@@ -79,7 +79,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	limit := max(p.Limit, 1)
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs", func(c *conn) error {
-		q := c.prepare("SELECT " + jobColumns + " FROM jobs j WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
+		q := c.prepare("SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
 		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
 			j, err := readJob(r)
 			out.Jobs = append(out.Jobs, j)
@@ -99,7 +99,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 			return nil
 		}
 		out.Total, err = tally(
-			all.bind(c.prepare("SELECT j.created_at FROM jobs j WHERE "+all.String()+" ORDER BY j.id DESC")),
+			all.bind(c.prepare("SELECT j.created_at FROM "+plannedJobs+" WHERE "+all.String()+" ORDER BY j.id DESC")),
 			c.prepare("SELECT created_at FROM jobs WHERE tenant = ? ORDER BY id LIMIT 1").text(string(f.Tenant)))
 		return err
 	})

@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	dueSQL = "SELECT " + definitionColumns + `, j.target FROM jobs j INDEXED BY jobs_due
-		WHERE j.next_run_at IS NOT NULL AND j.next_run_at <= ? AND j.state = 1 ORDER BY j.next_run_at` // no LIMIT ?, as in readySQL
-	moveSQL = "UPDATE jobs SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND id = ? AND next_run_at = ? AND revision = ? AND state = 1"
-	oneFire = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
+	dueSQL = "SELECT " + definitionColumns + `, j.target FROM schedules s INDEXED BY schedules_due CROSS JOIN jobs j
+		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
+	moveSQL = "UPDATE schedules SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
+	// spareSQL is for a firing of which not all came about: those that did not are no runs.
+	spareSQL = "UPDATE schedules SET next_run_at = coalesce(?, next_run_at), runs = runs - ? WHERE job = ?"
+	oneFire  = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
 )
 
 // Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first. Others are
@@ -47,40 +49,19 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 	}
 	var out []job.Ready
 	err := s.write(ctx, "fire", func(c *conn, now int64) error {
-		move, into, h := c.prepare(moveSQL), inserting(c, oneFire), newHistory(c, now)
+		x := volley{history: newHistory(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire)}
 		for i := range fs {
-			f := &fs[i]
-			moved, err := move.at(f.Next).int(f.Runs).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
-			if err != nil {
+			if err := x.fire(&fs[i]); err != nil {
 				return err
-			}
-			if moved == 0 {
-				continue
-			}
-			if err := h.record(f); err != nil {
-				return err
-			}
-			busy, err := overlaps(c, f)
-			if err != nil {
-				return err
-			}
-			for n := range f.Executions {
-				e := &f.Executions[n]
-				stored, err := h.fire(into, f, e, busy)
-				if err != nil {
-					return err
-				}
-				if stored {
-					busy = f.Overlap == job.OverlapSkip || f.Overlap == job.OverlapQueue
-					r := e.Ready()
-					r.Tenant, r.DueAt = f.Tenant, e.DueAt.UTC().Truncate(time.Microsecond)
-					out = append(out, r)
-				}
 			}
 		}
-		if err := h.tally(); err != nil {
+		if err := x.flush(); err != nil {
 			return err
 		}
+		if err := x.tally(); err != nil {
+			return err
+		}
+		out = x.ready
 		return failpoint.Hit("sched.afterInsertBeforeCommit")
 	})
 	if err != nil {
@@ -89,9 +70,125 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 	return out, nil
 }
 
-// fire stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
+// volley is firings that are stored together.
+type volley struct {
+	*history
+	move  *stmt
+	into  inserter
+	plain []*engine.Firing // that moved, of one tenant and one plain execution each, which is still to be stored
+	ready []job.Ready
+}
+
+// fire moves a job's next instant and stores what fires.
+func (x *volley) fire(f *engine.Firing) error {
+	moved, err := x.move.at(f.Next).int(f.Runs).text(string(f.Tenant)).id(f.Job).at(f.Was).int(int64(f.Revision)).exec()
+	if err != nil || moved == 0 {
+		return err
+	}
+	if isPlain(f) {
+		if len(x.plain) > 0 && x.plain[0].Tenant != f.Tenant {
+			if err := x.flush(); err != nil {
+				return err
+			}
+		}
+		if x.plain = append(x.plain, f); len(x.plain) == bulk {
+			return x.flush()
+		}
+		return nil
+	}
+	if err := x.flush(); err != nil { // in order: a unique key is the first one's
+		return err
+	}
+	return x.judge(f)
+}
+
+// isPlain reports whether nothing is to be judged of a firing, which has one execution that has only what most have.
+func isPlain(f *engine.Firing) bool {
+	return (f.Overlap == job.OverlapAllow || f.Overlap == "") && len(f.Skips) == 0 && len(f.Executions) == 1 && !isRich(&f.Executions[0])
+}
+
+// flush stores what is plain, many to a statement.
+func (x *volley) flush() error {
+	for len(x.plain) > 0 {
+		sql, n := fireLivesSQL.upTo(len(x.plain), insertLiveSQL+oneFire)
+		q := x.prepare(sql).text(string(x.plain[0].Tenant))
+		for _, f := range x.plain[:n] {
+			q.execution(&f.Executions[0])
+		}
+		stored, err := q.exec()
+		if err != nil {
+			return err
+		}
+		for _, f := range x.plain[:n] {
+			fired := 1
+			if stored < n { // some fired before
+				is, err := exists(x.conn, "SELECT 1 FROM live WHERE tenant = ? AND id = ?", f.Tenant, f.Executions[0].ID)
+				if err != nil {
+					return err
+				}
+				if !is {
+					fired = 0
+				}
+			}
+			if err := x.fired(f, f.Executions[:fired]...); err != nil {
+				return err
+			}
+		}
+		x.plain = x.plain[n:]
+	}
+	return nil
+}
+
+// fired notes which executions of a firing came about.
+func (x *volley) fired(f *engine.Firing, es ...job.Execution) error {
+	for i := range es {
+		r := es[i].Ready()
+		r.Tenant, r.DueAt = f.Tenant, r.DueAt.UTC().Truncate(time.Microsecond)
+		x.ready = append(x.ready, r)
+	}
+	lacking := f.Runs - int64(len(es))
+	if lacking <= 0 {
+		return nil
+	}
+	_, err := x.prepare(spareSQL).at(f.Spare).int(lacking).id(f.Job).exec()
+	return err
+}
+
+// judge stores what the overlap policy and unique keys let through, and what is skipped.
+func (x *volley) judge(f *engine.Firing) error {
+	if err := x.record(f); err != nil {
+		return err
+	}
+	if err := x.replaceWaiting(f); err != nil {
+		return err
+	}
+	busy, err := overlaps(x.conn, f)
+	if err != nil {
+		return err
+	}
+	var fired []job.Execution
+	for n := range f.Executions {
+		e := &f.Executions[n]
+		stored, err := x.store(x.into, f, e, busy)
+		if err != nil {
+			return err
+		}
+		if stored {
+			busy = f.Overlap == job.OverlapSkip || f.Overlap == job.OverlapQueue
+			fired = append(fired, *e)
+		}
+	}
+	if len(fired) > 0 {
+		if err := x.replaceRunning(f); err != nil {
+			return err
+		}
+	}
+	return x.fired(f, fired...)
+}
+
+// store stores an execution of a firing, and reports whether it waits to be leased: not where it is there already, and where
 // an earlier fire is in its way, or another holds its unique key, it ends as SKIPPED.
-func (h *history) fire(into inserter, f *engine.Firing, e *job.Execution, busy bool) (stored bool, err error) {
+func (h *history) store(into inserter, f *engine.Firing, e *job.Execution, busy bool) (stored bool, err error) {
 	if busy {
 		return false, h.skip(into, f, e, engine.Overlapped())
 	}

@@ -8,11 +8,15 @@ import (
 
 const (
 	intoJobs = `
-		INSERT OR ROLLBACK INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, next_run_at, created_at, updated_at, tags, spec, target, payload)
+		INSERT OR ROLLBACK INTO jobs (tenant, id, key, name, description, state, kind, priority, revision, created_at, updated_at, tags, spec, target, payload)
 		VALUES `
-	jobValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	jobValues    = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 	ifMissing    = " ON CONFLICT (tenant, id) DO NOTHING"
 	insertJobSQL = intoJobs + jobValues + ifMissing
+
+	intoSchedules     = "INSERT OR ROLLBACK INTO schedules (tenant, job, next_run_at, runs, revision, active) VALUES "
+	scheduleValues    = "(?1, ?, ?, ?, ?, ?)"
+	insertScheduleSQL = intoSchedules + scheduleValues
 
 	intoLive = `
 		INSERT OR ROLLBACK INTO live (tenant, job, id, part, class, priority, due_at, scheduled_at, nonce, trigger, max_attempts, hold, retry_of, payload, timeout_ms)
@@ -33,9 +37,11 @@ const (
 )
 
 var (
-	insertJobsSQL  = inSizes(intoJobs, jobValues, ifMissing)
-	insertLivesSQL = inSizes(intoLive, liveValues, "")
-	insertRichsSQL = inSizes(intoRich, richValues, "")
+	insertJobsSQL      = inSizes(intoJobs, jobValues, ifMissing)
+	insertSchedulesSQL = inSizes(intoSchedules, scheduleValues, "")
+	insertLivesSQL     = inSizes(intoLive, liveValues, "")
+	insertRichsSQL     = inSizes(intoRich, richValues, "")
+	fireLivesSQL       = inSizes(intoLive, liveValues, oneFire)
 )
 
 // encoded is a job and the stored forms of it.
@@ -71,11 +77,41 @@ func insertJobs(c *conn, t tenant.ID, js []encoded) (bool, error) {
 	return true, nil
 }
 
+// insertSchedules stores what the schedules of jobs of a tenant change, of those that have one.
+func insertSchedules(c *conn, t tenant.ID, js []encoded) error {
+	var with []*job.Job
+	for i := range js {
+		if j := js[i].Job; hasSchedule(j) {
+			with = append(with, j)
+		}
+	}
+	for len(with) > 0 {
+		sql, n := insertSchedulesSQL.upTo(len(with), insertScheduleSQL)
+		q := c.prepare(sql).text(string(t))
+		for _, j := range with[:n] {
+			q.schedule(j, j.Revision)
+		}
+		if _, err := q.exec(); err != nil {
+			return err
+		}
+		with = with[n:]
+	}
+	return nil
+}
+
+// hasSchedule reports whether a job is to fire later.
+func hasSchedule(j *job.Job) bool { return !j.Schedule.Type.OneOff() || !j.NextRunAt.IsZero() }
+
+// schedule binds what a job's schedule changes, but for its tenant.
+func (q *stmt) schedule(j *job.Job, revision int) *stmt {
+	return q.id(j.ID).at(j.NextRunAt).int(j.Runs).int(int64(revision)).bool(j.State == job.Active)
+}
+
 // job binds a job, but for its tenant.
 func (q *stmt) job(j *encoded) *stmt {
 	return q.id(j.ID).textOrNull(j.Key).text(j.Name).textOrNull(j.Description).
 		int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).int(int64(j.Revision)).
-		at(j.NextRunAt).at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload)
+		at(j.CreatedAt).at(j.UpdatedAt).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload)
 }
 
 // insertExecutions stores executions of a tenant.

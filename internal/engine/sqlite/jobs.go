@@ -10,11 +10,14 @@ import (
 )
 
 const (
-	// definitionColumns are what readDefinition reads.
-	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.runs, j.paused_until, j.pause_note, j.tags, j.spec"
+	// plannedJobs are the jobs with what their schedules change.
+	plannedJobs = "jobs j LEFT JOIN schedules s ON s.job = j.id"
+
+	// definitionColumns are what readDefinition reads, of planned jobs.
+	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, s.next_run_at, j.created_at, j.updated_at, j.revision, s.runs, j.paused_until, j.pause_note, j.tags, j.spec"
 
 	// completed is what makes a job COMPLETED, where it is ACTIVE.
-	completed = `(j.next_run_at IS NULL
+	completed = `(s.next_run_at IS NULL
 		AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND v.job = v.id AND v.tenant = j.tenant)
 		AND NOT EXISTS (SELECT 1 FROM live v INDEXED BY live_fire WHERE v.job = j.id AND v.id <> v.job AND v.tenant = j.tenant))`
 
@@ -57,7 +60,7 @@ func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, 
 }
 
 func findJob(c *conn, t tenant.ID, ref engine.Ref) (job.Job, error) {
-	const head = "SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND "
+	const head = "SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND "
 	var q *stmt
 	if ref.ID.IsZero() {
 		q = c.prepare(head + "j.key = ? AND j.key IS NOT NULL AND j.state <> 4").text(string(t)).text(ref.Key)
@@ -78,15 +81,19 @@ func findJob(c *conn, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	return j, nil
 }
 
-const deleteJobSQL = `
-	UPDATE jobs SET state = 4, next_run_at = NULL, revision = revision + 1, updated_at = ?
-	WHERE tenant = ? AND id = ? AND state <> 4`
+const (
+	deleteJobSQL = "UPDATE jobs SET state = 4, revision = revision + 1, updated_at = ? WHERE tenant = ? AND id = ? AND state <> 4"
+	unplanSQL    = "UPDATE schedules SET next_run_at = NULL, active = 0, revision = revision + 1 WHERE tenant = ? AND job = ?"
+)
 
 // DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
 	var out job.Job
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		if _, err := c.prepare(deleteJobSQL).at(asOf).text(string(t)).id(id).exec(); err != nil {
+			return err
+		}
+		if _, err := c.prepare(unplanSQL).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
 		if _, err := c.prepare(stayDeadSQL).text(string(t)).id(id).exec(); err != nil {

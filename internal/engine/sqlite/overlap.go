@@ -10,7 +10,10 @@ const (
 	ofSchedule = "(id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND nonce = 0"
 
 	anyFireSQL  = "SELECT 1 FROM live WHERE " + ofSchedule
-	freeFireSQL = anyFireSQL + " AND lease <= 0"
+	freeFireSQL = anyFireSQL + " AND lease <= 0 AND tries = 0 AND attempt = 0" // what started and is tried again is in the place of what runs
+
+	// replacedSQL lists what a job's schedule fired for earlier instants, and whether it runs.
+	replacedSQL = "SELECT id, lease > 0 FROM live WHERE " + ofSchedule + " AND trigger IN (1, 3) AND scheduled_at < ?3"
 
 	// recordSQL stores a record of instants that did not fire: an execution that was never live.
 	recordSQL = `
@@ -27,10 +30,50 @@ func overlaps(c *conn, f *engine.Firing) (bool, error) {
 		sql = anyFireSQL
 	case job.OverlapQueue:
 		sql = freeFireSQL
-	default: // executions run at once, or the earlier ones are cancelled by whoever fires
+	default: // executions run at once, or the earlier ones are replaced
 		return false, nil
 	}
 	return c.prepare(sql).id(f.Job).text(string(f.Tenant)).first(nothing)
+}
+
+// replaceWaiting cancels what waits of that which a firing replaces. It goes first, with its unique key.
+func (h *history) replaceWaiting(f *engine.Firing) error {
+	return h.replaced(f, false, func(id job.ExecutionID, why string) error {
+		_, err := h.endAlone(f.Tenant, id, job.Cancelled, askedToStop(why))
+		return err
+	})
+}
+
+// replaceRunning asks what runs of that to stop.
+func (h *history) replaceRunning(f *engine.Firing) error {
+	return h.replaced(f, true, func(id job.ExecutionID, why string) error {
+		_, err := ask(h.conn, h.now, f.Tenant, id, why)
+		return err
+	})
+}
+
+// replaced calls do with what a firing replaces that runs, or does not.
+func (h *history) replaced(f *engine.Firing, running bool, do func(id job.ExecutionID, why string) error) error {
+	if f.Overlap != job.OverlapReplace || len(f.Executions) == 0 {
+		return nil
+	}
+	before := f.Executions[0].ScheduledAt
+	var ids []job.ExecutionID
+	err := h.prepare(replacedSQL).id(f.Job).text(string(f.Tenant)).at(before).each(func(r *row) error {
+		if id := r.id(); r.bool() == running {
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := do(id, engine.ReplacedBy(before)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // skip stores an execution of a firing as SKIPPED, unless it is there already. It has no unique key, which another may hold.

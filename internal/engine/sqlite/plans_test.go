@@ -18,16 +18,16 @@ func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
 		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
-		moveSQL, dueSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
+		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
 		operationSQL, saveSQL, stopSQL, oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL, setLimitSQL,
 		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL,
-		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.id = ?",
-		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
-		"SELECT " + jobColumns + " FROM jobs j WHERE j.tenant = ? AND j.state <> 4 ORDER BY j.id DESC LIMIT 10",
+		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ?",
+		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
+		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.state <> 4 ORDER BY j.id DESC LIMIT 10",
 		"SELECT " + liveColumns + " FROM live v WHERE v.tenant = ? AND v.id = ?",
 		"SELECT " + pastColumns + " FROM executions v WHERE v.tenant = ? AND v.id = ?",
 	}

@@ -23,7 +23,7 @@ import (
 func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
 
 // start opens and migrates the store over a file, which the test closes.
-func start(t *testing.T, cfg Config) *Store {
+func start(t testing.TB, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
@@ -40,7 +40,7 @@ func start(t *testing.T, cfg Config) *Store {
 	return s
 }
 
-func fresh(t *testing.T) *Store {
+func fresh(t testing.TB) *Store {
 	t.Helper()
 	return start(t, Config{Path: filepath.Join(t.TempDir(), "carillon.db")})
 }

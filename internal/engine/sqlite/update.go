@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -9,17 +10,19 @@ import (
 )
 
 const (
-	planSQL = "SELECT revision, next_run_at FROM jobs WHERE tenant = ? AND id = ? AND state <> 4"
+	planSQL = "SELECT j.revision, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
 	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
 	// has come and only waits for its jitter stays.
 	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND attempt = 0 RETURNING scheduled_at"
 	holdSQL     = "UPDATE live SET hold = ?3 WHERE " + ofSchedule + " AND lease <= 0"
 
 	updateJobSQL = `
-		UPDATE jobs SET name = ?, description = ?, state = ?, kind = ?, priority = ?, next_run_at = ?, updated_at = ?, tags = ?, spec = ?, target = ?,
-			payload = ?, paused_until = ?, pause_note = ?, runs = max(0, runs - ?), revision = revision + 1
+		UPDATE jobs SET name = ?, description = ?, state = ?, kind = ?, priority = ?, updated_at = ?, tags = ?, spec = ?, target = ?,
+			payload = ?, paused_until = ?, pause_note = ?, revision = revision + 1
 		WHERE tenant = ? AND id = ? AND state <> 4`
-	resumableSQL = "SELECT " + jobColumns + ` FROM jobs j INDEXED BY jobs_paused
+	replanSQL = intoSchedules + scheduleValues + `
+		ON CONFLICT (job) DO UPDATE SET next_run_at = excluded.next_run_at, runs = excluded.runs, revision = excluded.revision, active = excluded.active`
+	resumableSQL = "SELECT " + jobColumns + ` FROM jobs j INDEXED BY jobs_paused LEFT JOIN schedules s ON s.job = j.id
 		WHERE j.paused_until IS NOT NULL AND j.paused_until <= ? AND j.state = 2 ORDER BY j.paused_until`
 )
 
@@ -45,13 +48,13 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if _, err := q.exec(); err != nil {
 			return err
 		}
-		if u.Replan {
-			p.next = 0
-			if !u.Job.NextRunAt.IsZero() {
-				p.next = u.Job.NextRunAt.UnixMicro()
-			}
+		if m := u.Job.Schedule.MaxRuns; u.Replan && m > 0 && m <= p.runs {
+			return &engine.Spent{Runs: p.runs}
 		}
-		if err := updateJob(c, t, &form, &u, p); err != nil {
+		if err := updateJob(c, t, &form, &u); err != nil {
+			return err
+		}
+		if err := p.store(c, t, &u); err != nil {
 			return err
 		}
 		out, err = findJob(c, t, engine.Ref{ID: u.Job.ID})
@@ -63,14 +66,18 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 	return out, nil
 }
 
-// plan is the next instant of a job, 0 for none, and how many were taken back.
-type plan struct{ next, back int64 }
+// plan is what a job's schedule has come to.
+type plan struct {
+	revision int  // the job's
+	found    bool // it has a row
+	next     int64
+	runs     int64
+}
 
 // readPlan finds what is planned of a job that is to be updated, under the revision it is to have.
 func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
-	revision := 0
 	found, err := c.prepare(planSQL).text(string(t)).id(u.Job.ID).first(func(r *row) error {
-		revision, p.next = r.int(), r.int64()
+		p = plan{r.int(), r.bool(), r.int64(), r.int64()}
 		return nil
 	})
 	switch {
@@ -78,7 +85,7 @@ func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
 		return p, err
 	case !found:
 		return p, engine.ErrNotFound
-	case u.Revision != 0 && u.Revision != revision:
+	case u.Revision != 0 && u.Revision != p.revision:
 		return p, engine.ErrConflict
 	}
 	return p, nil
@@ -86,20 +93,39 @@ func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
 
 // takeBack drops what was staged and is not due, and plans the first of it again. It has not run, so it is no run.
 func (p *plan) takeBack(c *conn, t tenant.ID, of job.ID, now int64) error {
-	return c.prepare(takeBackSQL).id(of).text(string(t)).int(now).each(func(r *row) error {
+	err := c.prepare(takeBackSQL).id(of).text(string(t)).int(now).each(func(r *row) error {
 		at := r.int64()
 		if p.next == 0 || at < p.next {
 			p.next = at
 		}
-		p.back++
+		p.runs--
 		return nil
 	})
+	p.runs = max(0, p.runs)
+	return err
 }
 
-func updateJob(c *conn, t tenant.ID, j *encoded, u *engine.Update, p plan) error {
+// store keeps the plan of a job that was updated, or the one that the update makes.
+func (p *plan) store(c *conn, t tenant.ID, u *engine.Update) error {
+	j := u.Job
+	j.Runs = p.runs
+	if !u.Replan {
+		j.NextRunAt = time.Time{}
+		if p.next != 0 {
+			j.NextRunAt = time.UnixMicro(p.next)
+		}
+	}
+	if !p.found && !hasSchedule(&j) {
+		return nil
+	}
+	_, err := c.prepare(replanSQL).text(string(t)).schedule(&j, p.revision+1).exec()
+	return err
+}
+
+func updateJob(c *conn, t tenant.ID, j *encoded, u *engine.Update) error {
 	_, err := c.prepare(updateJobSQL).text(j.Name).textOrNull(j.Description).int(int64(j.State)).int(int64(j.Schedule.Type)).int(int64(j.Priority)).
-		intOrNull(p.next).at(u.AsOf).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).at(j.PausedTill).textOrNull(j.PauseNote).
-		int(p.back).text(string(t)).id(j.ID).exec()
+		at(u.AsOf).textOrNull(j.tags).bytes(j.spec).bytes(j.target).bytes(j.Payload).at(j.PausedTill).textOrNull(j.PauseNote).
+		text(string(t)).id(j.ID).exec()
 	return err
 }
 

@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/failpoint"
+)
+
+// What the schedule of a job fired before an instant is replaced: what waits ends as
+// CANCELLED, and what runs is asked to stop. The jobs are locked.
+var (
+	dropReplacedSQL = `
+		WITH gone AS (
+			DELETE FROM live v USING (` + replaced + ` AND s.lease <= 0) d ORDER BY d.id OFFSET 0) d
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, d.ending
+		), ` + endSQL + `
+		SELECT count(*) FROM gone`
+	askReplacedSQL = `
+		WITH asked AS (
+			UPDATE live v SET cancel_at = now(), cancel_ending = d.ending FROM (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.cancel_at IS NULL
+			RETURNING v.worker, v.id, v.lease, v.tenant, v.attempt, d.note
+		), told AS (
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'cancel_requested', lease, tenant, attempt, worker, now(), note FROM asked
+			ON CONFLICT (execution, kind, token) DO NOTHING
+		)
+		INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, lease, 1, now() FROM asked`
+
+	replaced = `SELECT d.id, r.ending, r.note FROM unnest($1::text[], $2::uuid[], $3::timestamptz[], $4::bytea[], $5::text[]) r(tenant, job, before, ending, note)
+			CROSS JOIN LATERAL (SELECT s.id FROM (` + scheduledRows("r.tenant", "r.job") + `) s WHERE s.trigger IN (1, 3) AND s.scheduled_at < r.before`
+)
+
+// replaces reports whether a firing replaces what its job fired before.
+func replaces(f engine.Firing) bool { return f.Overlap == job.OverlapReplace && len(f.Executions) > 0 }
+
+// replace fires, and replaces what the jobs that fire fired before. What waits goes first, with its unique key; what runs
+// is asked to stop only if its successor is there; and what was handed back meanwhile goes then.
+func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Ready, error)) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		locked, err := chosen(tx.Query(ctx, lockSQL, x.args...))
+		if err != nil {
+			return err
+		}
+		if err := x.send(ctx, tx, dropReplacedSQL, func(i int) bool { return locked[i] }); err != nil {
+			return err
+		}
+		ready, err := fire()
+		if err != nil {
+			return err
+		}
+		is := map[job.ExecutionID]bool{}
+		for _, r := range ready {
+			is[r.ID] = true
+		}
+		fired := func(i int) bool { return is[x.firings[i].Executions[0].ID] }
+		for _, sql := range []string{askReplacedSQL, dropReplacedSQL} {
+			if err := x.send(ctx, tx, sql, fired); err != nil {
+				return err
+			}
+		}
+		return failpoint.Hit("sched.afterInsertBeforeCommit")
+	})
+}
+
+// send runs a statement over what those firings replace that are chosen.
+func (x *volley) send(ctx context.Context, tx pgx.Tx, sql string, chosen func(i int) bool) error {
+	n := len(x.firings)
+	tenants, jobs, befores, endings, notes := texts(n), uuids(n), instants(n), byteas(n), texts(n)
+	for i := range x.firings {
+		f := &x.firings[i]
+		if !replaces(*f) || !chosen(i) {
+			continue
+		}
+		before := f.Executions[0].ScheduledAt
+		note := engine.ReplacedBy(before)
+		tenants.text(string(f.Tenant))
+		jobs.uuid(f.Job)
+		befores.time(before)
+		endings.bytes(engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: note}, nil))
+		notes.text(note)
+	}
+	if len(jobs.cells) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, sql, tenants, jobs, befores, endings, notes)
+	return err
+}
