@@ -77,6 +77,7 @@ var table = map[string]rule{
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
 		why: "it measures the parts, and beside them the bare drivers",
 	},
+	"test/harness": {ours: []string{"client", "internal/engine/postgres/postgrestest"}, why: "for tests only: it knows the product by the binary and the API"},
 }
 
 func TestImports(t *testing.T) {
