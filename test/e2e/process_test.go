@@ -68,6 +68,23 @@ func TestDevNeedsNothing(t *testing.T) {
 	}
 }
 
+// A file of SQLite is one process's own: another is told who has it, and changes nothing.
+func TestASecondServerOnOneFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.db")
+	p := harness.Serve(t, "sqlite:"+path)
+	j := p.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	for _, roles := range []string{"api,scheduler,worker", "scheduler"} {
+		second := harness.Launch(t, harness.Settings(), "serve", "--database", "sqlite:"+path, "--roles", roles, "--listen", "127.0.0.1:0")
+		if code := second.Exit(); code != 1 || !second.Says("another Carillon") || !second.Says(path) || second.Says("goroutine") {
+			t.Errorf("roles %s: exit code %d:\n%s", roles, code, second.Out.String())
+		}
+	}
+	p.Ends(j.ExecutionID, "SUCCEEDED")
+	p.Kill() // the lock is the system's, so nothing is left behind
+	harness.Serve(t, "sqlite:"+path).Ends(j.ExecutionID, "SUCCEEDED")
+}
+
 func TestBadUsage(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "bad.toml")
