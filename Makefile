@@ -6,6 +6,7 @@ VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 20s
 SEEDS   ?= 20000
 FIRST   ?= 1
+KILLS   ?= 20
 ARGS    ?=
 
 # The versions of the tools are part of what a run of them means, so they are fixed.
@@ -14,7 +15,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers, bench-cron and faults-all.'
 
@@ -48,6 +49,11 @@ bench: need-go ## Run the benchmark against bare SQL, on SQLite and PostgreSQL
 bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 	@bench/setup
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES go -C bench run . $(ARGS)
+
+.PHONY: bench-failover
+bench-failover: need-go ## Kill the scheduler that owns the most KILLS (20) times; measure how long it is missed
+	@CARILLON_FAILOVER_KILLS=$(KILLS) scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults -run 'TestFailover$$' -v $(ARGS)
+
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
@@ -60,7 +66,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: faults-all
-faults-all: need-go ## Run every failpoint and action on both stores (make test runs a slice)
+faults-all: need-go ## Run every failpoint and action, and many schedulers for longer (make test runs a slice)
 	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
 
 .PHONY: fmt

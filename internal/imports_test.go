@@ -71,8 +71,8 @@ var table = map[string]rule{
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
-		ours: []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
-		why:  "it wires the parts as a server does, over a store that it is given",
+		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
+		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
 	"internal/app": {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/cli": {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product; cron expressions it reads without one"},
@@ -82,6 +82,7 @@ var table = map[string]rule{
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
 		why: "it measures the parts, and beside them the bare drivers",
 	},
+	"test/harness": {ours: []string{"client", "internal/engine/postgres/postgrestest"}, why: "for tests only: it knows the product by the binary and the API"},
 }
 
 func TestImports(t *testing.T) {

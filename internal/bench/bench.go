@@ -48,7 +48,11 @@ func Names() []string {
 type Wrong struct{ Tally }
 
 func (w Wrong) Error() string {
-	return fmt.Sprintf("of %d executions that were accepted %d were lost and %d doubled; this must not happen: please report it", w.Accepted, w.Lost, w.Doubled)
+	early := ""
+	if w.Early > 0 {
+		early = fmt.Sprintf(", %d early", w.Early)
+	}
+	return fmt.Sprintf("of %d executions that were accepted %d were lost and %d doubled%s; this must not happen: please report it", w.Accepted, w.Lost, w.Doubled, early)
 }
 
 // cleanTime is how long removing a throwaway store may take.

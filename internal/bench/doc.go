@@ -5,6 +5,10 @@
 // each gets a rig over a fresh, throwaway store, puts a load on it and notes
 // what came of it in the report. To add one, write a function and a row.
 //
+// Schedules and Herd are runs of their own: they create recurring jobs straight
+// through the port, add a scheduler to the rig, and put a goal beside each
+// number. Fires keeps which instants were owed and which ran.
+//
 // Speed without truth is worth nothing, so every phase ends with a check: what
 // was accepted must have succeeded in the store exactly once, and no handler
 // may have been given an execution twice, unless the store has noted that a

@@ -77,17 +77,20 @@ func (l *ledger) begin(id job.ExecutionID, at time.Time) {
 	s.records[id] = r
 }
 
-// end notes that the success of an execution was acknowledged.
-func (l *ledger) end(id job.ExecutionID) {
+// end notes that the success of an execution was acknowledged, and reports whether it is one that the ledger knows.
+func (l *ledger) end(id job.ExecutionID) bool {
 	s := l.shard(id)
 	s.mu.Lock()
-	r := s.records[id]
-	r.ends++
-	s.records[id] = r
+	r, ok := s.records[id]
+	if ok {
+		r.ends++
+		s.records[id] = r
+	}
 	s.mu.Unlock()
 	if r.ends == 1 {
 		l.ended.Add(1)
 	}
+	return ok
 }
 
 // tell wakes whoever waits for ends.
@@ -130,6 +133,7 @@ type Tally struct {
 	Accepted int // executions
 	Lost     int // of these, those that did not succeed
 	Doubled  int // those that were run or ended more than once for no reason that the store knows, or that nobody asked for
+	Early    int // those that were run before their instant
 }
 
 // checkBatch is how many jobs are looked up at once.

@@ -143,15 +143,15 @@ func TestCheck(t *testing.T) {
 		stranger   bool
 		want       Tally
 	}{
-		"once":                            {store: told{stats: ok}, runs: 1, ends: 1, want: Tally{1, 0, 0}},
-		"twice, for a lease was lost":     {store: told{stats: ok, lost: 1}, runs: 2, ends: 1, want: Tally{1, 0, 0}},
-		"twice, for no reason":            {store: told{stats: ok}, runs: 2, ends: 1, want: Tally{1, 0, 1}},
-		"ended twice":                     {store: told{stats: ok}, runs: 1, ends: 2, want: Tally{1, 0, 1}},
-		"two executions in the store":     {store: told{stats: job.Stats{Total: 2, Succeeded: 2}}, runs: 1, ends: 1, want: Tally{1, 0, 1}},
-		"never":                           {want: Tally{1, 1, 0}},
-		"ended as failed":                 {store: told{stats: job.Stats{Total: 1}}, runs: 1, want: Tally{1, 1, 0}},
-		"run twice and lost":              {runs: 2, want: Tally{1, 1, 1}},
-		"one that nobody asked for, also": {store: told{stats: ok}, runs: 1, ends: 1, stranger: true, want: Tally{1, 0, 1}},
+		"once":                            {store: told{stats: ok}, runs: 1, ends: 1, want: Tally{Accepted: 1, Lost: 0, Doubled: 0}},
+		"twice, for a lease was lost":     {store: told{stats: ok, lost: 1}, runs: 2, ends: 1, want: Tally{Accepted: 1, Lost: 0, Doubled: 0}},
+		"twice, for no reason":            {store: told{stats: ok}, runs: 2, ends: 1, want: Tally{Accepted: 1, Lost: 0, Doubled: 1}},
+		"ended twice":                     {store: told{stats: ok}, runs: 1, ends: 2, want: Tally{Accepted: 1, Lost: 0, Doubled: 1}},
+		"two executions in the store":     {store: told{stats: job.Stats{Total: 2, Succeeded: 2}}, runs: 1, ends: 1, want: Tally{Accepted: 1, Lost: 0, Doubled: 1}},
+		"never":                           {want: Tally{Accepted: 1, Lost: 1, Doubled: 0}},
+		"ended as failed":                 {store: told{stats: job.Stats{Total: 1}}, runs: 1, want: Tally{Accepted: 1, Lost: 1, Doubled: 0}},
+		"run twice and lost":              {runs: 2, want: Tally{Accepted: 1, Lost: 1, Doubled: 1}},
+		"one that nobody asked for, also": {store: told{stats: ok}, runs: 1, ends: 1, stranger: true, want: Tally{Accepted: 1, Lost: 0, Doubled: 1}},
 	} {
 		l := newLedger()
 		l.accept("t", service.NewJob{Execution: job.ExecutionID{1}})
@@ -176,6 +176,7 @@ func TestWaitingEndsWhereNothingDoes(t *testing.T) {
 		l.accept("t", make([]service.NewJob, 3)...)
 		go func() {
 			<-time.After(50 * time.Second)
+			l.begin(job.ExecutionID{1}, time.Now())
 			l.end(job.ExecutionID{1})
 			l.tell()
 			<-time.After(20 * time.Second)
@@ -185,9 +186,14 @@ func TestWaitingEndsWhereNothingDoes(t *testing.T) {
 		if all, err := l.wait(t.Context(), time.Minute); all || err != nil || time.Since(began) != 110*time.Second {
 			t.Errorf("got %v, %v after %v; want a minute after the last end", all, err, time.Since(began))
 		}
+		l.begin(job.ExecutionID{2}, time.Now())
+		l.begin(job.ExecutionID{3}, time.Now())
 		l.end(job.ExecutionID{2})
 		l.end(job.ExecutionID{2}) // counts once
 		l.end(job.ExecutionID{3})
+		if l.end(job.ExecutionID{4}) {
+			t.Error("an execution that never began is known")
+		}
 		if all, err := l.wait(t.Context(), time.Minute); !all || err != nil {
 			t.Errorf("got %v, %v, want all", all, err)
 		}

@@ -44,6 +44,8 @@ type Rig struct {
 	load   Load
 	def    job.Definition
 	ledger *ledger
+	fires  *fires // nil: nothing recurs
+	quiet  *slog.Logger
 	stop   func()
 }
 
@@ -81,7 +83,7 @@ func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
 	}
 	return &Rig{
 		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
-		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(),
+		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(), quiet: quiet,
 		stop: func() { cancel(); wg.Wait() },
 	}, nil
 }
@@ -161,7 +163,7 @@ func (r *Rig) Began(id job.ExecutionID) time.Time { return r.ledger.record(id).b
 
 // Work starts the workers; stop returns when they have stopped.
 func (r *Rig) Work() (stop func()) {
-	pool := worker.New(source{api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger}, handler{r.ledger}, worker.Config{
+	pool := worker.New(source{api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger, r.fires}, handler{r.ledger, r.fires, r.Clock}, worker.Config{
 		Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -179,7 +181,11 @@ func (r *Rig) Wait(ctx context.Context) (all bool, err error) {
 func (r *Rig) Check(ctx context.Context) (Tally, error) { return r.ledger.check(ctx, r.store) }
 
 // handler does nothing, and notes that it was asked to.
-type handler struct{ ledger *ledger }
+type handler struct {
+	ledger *ledger
+	fires  *fires
+	clock  clock.Clock
+}
 
 // Execute succeeds at once.
 func (h handler) Execute(_ context.Context, a client.Attempt) client.Outcome {
@@ -188,7 +194,11 @@ func (h handler) Execute(_ context.Context, a client.Attempt) client.Outcome {
 	if err != nil {
 		return client.Outcome{Status: client.Failed, Error: &client.Error{Type: "UNKNOWN", Message: err.Error()}}
 	}
-	h.ledger.begin(id, at)
+	if h.fires != nil && a.JobName == recurs {
+		h.fires.begin(id, a, h.clock.Now())
+	} else {
+		h.ledger.begin(id, at)
+	}
 	return client.Outcome{Status: client.Succeeded}
 }
 
@@ -196,6 +206,7 @@ func (h handler) Execute(_ context.Context, a client.Attempt) client.Outcome {
 type source struct {
 	worker.Source
 	ledger *ledger
+	fires  *fires
 }
 
 // Report passes outcomes on.
@@ -205,8 +216,8 @@ func (s source) Report(ctx context.Context, w client.Session, outcomes []client.
 		if v.Verdict != client.Accepted || outcomes[i].Status != client.Succeeded {
 			continue
 		}
-		if id, err := job.ParseExecutionID(v.ExecutionID); err == nil {
-			s.ledger.end(id)
+		if id, err := job.ParseExecutionID(v.ExecutionID); err == nil && !s.ledger.end(id) && s.fires != nil {
+			s.fires.ended.Add(1)
 		}
 	}
 	s.ledger.tell()

@@ -55,6 +55,7 @@ server, a folder beside the SQLite file. What the URL names is never opened, but
 	fs.IntVar(&f.Rate, "rate", 1000, "jobs a second in the measurement rate; 0 leaves it out")
 	fs.StringSliceVar(&f.Only, "only", nil, "measurements, parted by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
+	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err
@@ -75,9 +76,6 @@ func (f *benchFlags) check() error {
 			wrong = append(wrong, config.Mistake{Key: flag, Value: strconv.Itoa(v), Want: fmt.Sprintf("a whole number from %d to %d", least, most), From: "flag"})
 		}
 	}
-	if path, ok := strings.CutPrefix(f.database, "sqlite:"); f.database != "" && !(ok && path != "") && !strings.HasPrefix(f.database, "postgres://") && !strings.HasPrefix(f.database, "postgresql://") {
-		wrong = append(wrong, config.Mistake{Key: "database", Value: "(not shown)", Want: "sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "flag"})
-	}
 	number("jobs", f.Jobs, 1, 100_000_000)
 	number("batch", f.Batch, 1, 10_000)
 	number("payload", f.Payload, 0, 1<<20)
@@ -93,11 +91,31 @@ func (f *benchFlags) check() error {
 	if f.Rate == 0 && slices.Equal(f.Only, []string{"rate"}) {
 		wrong = append(wrong, config.Mistake{Key: "rate", Value: "0", Want: "a rate of 1 or more, since nothing else is to be measured", From: "flag"})
 	}
-	if f.output != "table" && f.output != "json" {
-		wrong = append(wrong, config.Mistake{Key: "output", Value: f.output, Want: "table or json", From: "flag"})
-	}
+	wrong = append(wrong, checkPlace(f.database, f.output)...)
 	if len(wrong) > 0 {
 		return wrong
+	}
+	return nil
+}
+
+// checkPlace says what is wrong with where to measure, and with how to print it.
+func checkPlace(database, output string) (wrong config.Mistakes) {
+	if path, ok := strings.CutPrefix(database, "sqlite:"); database != "" && !(ok && path != "") && !strings.HasPrefix(database, "postgres://") && !strings.HasPrefix(database, "postgresql://") {
+		wrong = append(wrong, config.Mistake{Key: "database", Value: "(not shown)", Want: "sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "flag"})
+	}
+	if output != "table" && output != "json" {
+		wrong = append(wrong, config.Mistake{Key: "output", Value: output, Want: "table or json", From: "flag"})
+	}
+	return wrong
+}
+
+// watcher shows how a run goes, as far as there is somebody to look.
+func watcher(w io.Writer, output string) bench.Watcher {
+	switch {
+	case drawable(w):
+		return &bench.Bar{Out: w, Colour: coloured(w)}
+	case output == "table":
+		return bench.Lines{Out: w}
 	}
 	return nil
 }
@@ -109,12 +127,7 @@ func runBench(ctx context.Context, f benchFlags, open opener, stdout, stderr io.
 	}
 	f.Singles = max(f.Jobs/5, 1)
 	f.Open = func(ctx context.Context) (engine.Store, func(context.Context) error, error) { return open(ctx, url) }
-	switch {
-	case drawable(stderr):
-		f.Watch = &bench.Bar{Out: stderr, Colour: coloured(stderr)}
-	case f.output == "table":
-		f.Watch = bench.Lines{Out: stderr}
-	}
+	f.Watch = watcher(stderr, f.output)
 	rep, err := bench.Run(ctx, f.Options)
 	if wrong := (bench.Wrong{}); err != nil && !errors.As(err, &wrong) {
 		if ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/app"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -130,6 +131,93 @@ func TestBenchWhereItCannot(t *testing.T) {
 		var out, said strings.Builder
 		if code := Main([]string{"bench", "--database", url, "-o", "json"}, &out, &said); code != failed || out.Len() > 0 || !strings.Contains(said.String(), want) || strings.Contains(said.String(), "secret") {
 			t.Errorf("%s: exit code %d, told %s%s", url, code, said.String(), out.String())
+		}
+	}
+}
+
+func TestBenchOfSchedules(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		keys []string
+	}{
+		"schedules": {[]string{"--schedules", "100", "--due", "20", "--seconds", "2"}, []string{"load_per_s", "claimable_p99_ms", "start_p50_ms", "start_p99_ms", "start_max_ms", "rss_mb", "heap_mb"}},
+		"herd":      {[]string{"--herd", "100", "--trickle", "5"}, []string{"load_per_s", "all_claimable_s", "all_ran_s", "other_p99_ms", "rss_mb"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, said strings.Builder
+			url := "sqlite:" + filepath.Join(t.TempDir(), "carillon.db")
+			if code := Main(append([]string{"bench", name, "--database", url, "-o", "json"}, c.args...), &out, &said); code != done || said.Len() > 0 {
+				t.Fatalf("exit code %d, told %q", code, said.String())
+			}
+			var got struct {
+				Measures []struct {
+					Key   string   `json:"key"`
+					Value *float64 `json:"value"`
+				} `json:"measures"`
+				Config         map[string]any `json:"config"`
+				Lost, Accepted int
+			}
+			if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			have := map[string]bool{}
+			for _, m := range got.Measures {
+				have[m.Key] = m.Value != nil
+			}
+			for _, k := range c.keys {
+				if !have[k] {
+					t.Errorf("%s is missing:\n%s", k, out.String())
+				}
+			}
+			if got.Lost != 0 || got.Accepted == 0 || got.Config["database"] != "sqlite" {
+				t.Errorf("got %s", out.String())
+			}
+		})
+	}
+}
+
+// slow is a store that tells of what is due a second late.
+type slow struct{ engine.Store }
+
+func (s slow) Due(ctx context.Context, ps []job.Partition, _ time.Time, limit int) ([]engine.Due, error) {
+	return s.Store.Due(ctx, ps, time.Now().Add(-time.Second), limit)
+}
+
+func TestStrictFailsWhereAGoalIsMissed(t *testing.T) {
+	for flag, want := range map[string]int{"--strict": failed, "--strict=false": done} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			open := func(ctx context.Context, url string) (engine.Store, func(context.Context) error, error) {
+				s, remove, err := app.OpenScratch(ctx, url)
+				return slow{s}, remove, err
+			}
+			c := benchSchedulesCommand(open)
+			var out, said strings.Builder
+			c.SetOut(&out)
+			c.SetErr(&said)
+			c.SetArgs([]string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--schedules", "10", "--due", "10", "--seconds", "1", flag})
+			if code := exit(c.ExecuteContext(t.Context()), &said); code != want || !strings.Contains(out.String(), "MISSED") {
+				t.Errorf("exit code %d, want %d:\n%s%s", code, want, out.String(), said.String())
+			}
+		})
+	}
+}
+
+func TestBenchOfSchedulesFlags(t *testing.T) {
+	for _, c := range []struct{ args, say string }{
+		{"schedules --schedules 10000001", "from 1 to 10000000"},
+		{"schedules --due 0", "due"},
+		{"schedules --seconds 0", "seconds"},
+		{"schedules --database mysql://x", "sqlite:PATH"},
+		{"herd --herd 0", "herd"},
+		{"herd --trickle 0", "trickle"},
+		{"herd -o xml", "table or json"},
+		{"herd now", "now"},
+	} {
+		var out, said strings.Builder
+		if code := Main(append([]string{"bench"}, strings.Fields(c.args)...), &out, &said); code != misuse || !strings.Contains(said.String(), c.say) {
+			t.Errorf("%s: exit code %d: %s", c.args, code, said.String())
 		}
 	}
 }

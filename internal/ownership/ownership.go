@@ -231,7 +231,8 @@ func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool) Mov
 			owned[p.Owner] = append(owned[p.Owner], p.Part)
 			continue
 		}
-		if rank >= 0 && free%len(all) == rank {
+		// By its number, not by its place among those that are free: what another has taken meanwhile changes nobody's part.
+		if rank >= 0 && int(p.Part)%len(all) == rank {
 			m.Take = append(m.Take, p.Part)
 		}
 		free++

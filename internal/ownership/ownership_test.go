@@ -312,3 +312,28 @@ func TestPlansAgree(t *testing.T) {
 		}
 	})
 }
+
+// Who takes which of the partitions of a dead server does not depend on what the others have taken by then: all have an
+// owner after one tick of each.
+func TestWhatADeadServerHadIsTakenInOneRound(t *testing.T) {
+	var r engine.Roster
+	for i := range 3 {
+		r.Servers = append(r.Servers, engine.Server{ID: engine.ServerID{byte(i + 1)}})
+	}
+	for p := range job.Partitions {
+		r.Partitions = append(r.Partitions, engine.Partition{Part: job.Partition(p)})
+	}
+	for _, s := range r.Servers {
+		for _, p := range Plan(s.ID, r, nil).Take {
+			if r.Partitions[p].Owner != (engine.ServerID{}) {
+				t.Errorf("partition %d is taken twice", p)
+			}
+			r.Partitions[p].Owner = s.ID
+		}
+	}
+	for _, p := range r.Partitions {
+		if p.Owner == (engine.ServerID{}) {
+			t.Errorf("partition %d has no owner", p.Part)
+		}
+	}
+}

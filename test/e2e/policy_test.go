@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // crowd counts how many calls of each key a sink has at once.
@@ -42,7 +43,7 @@ func (c *crowd) each(takes time.Duration, bodies func(*http.Request) string) fun
 func newCrowd() *crowd { return &crowd{now: map[string]int{}, most: map[string]int{}} }
 
 // keyedJobs is a batch of jobs that call the sink, of so many customers and so many each.
-func keyedJobs(s *sink, customers, each int, more string) string {
+func keyedJobs(s *harness.Sink, customers, each int, more string) string {
 	var bodies []string
 	for n := range customers * each {
 		bodies = append(bodies, fmt.Sprintf(`{"name": "keyed", "execution": {"callback_url": "%s/?c=%d", "payload": {"customer": %d}}%s}`, s.URL, n%customers, n%customers, more))
@@ -52,11 +53,11 @@ func keyedJobs(s *sink, customers, each int, more string) string {
 
 func customer(r *http.Request) string { return r.URL.Query().Get("c") }
 
-func checkCrowd(t *testing.T, s *sink, c *crowd, ps []*process, customers, each, most int) {
+func checkCrowd(t *testing.T, s *harness.Sink, c *crowd, ps []*harness.Process, customers, each, most int) {
 	t.Helper()
-	made := want[client.CreatedJobs](ps[0], 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, customers, each, fmt.Sprintf(`, "concurrency_key": "payload.customer", "max_concurrent": %d`, most)))
+	made := harness.Want[client.CreatedJobs](ps[0], 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, customers, each, fmt.Sprintf(`, "concurrency_key": "payload.customer", "max_concurrent": %d`, most)))
 	for _, j := range made.Jobs {
-		ps[0].ends(j.ExecutionID, "SUCCEEDED")
+		ps[0].Ends(j.ExecutionID, "SUCCEEDED")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,39 +72,39 @@ func checkCrowd(t *testing.T, s *sink, c *crowd, ps []*process, customers, each,
 }
 
 // wide is a server with more slots than the limits let run.
-func wide(t *testing.T, where string) *process {
+func wide(t *testing.T, where string) *harness.Process {
 	t.Helper()
-	return start(t, append(settings, "CARILLON_WORKERS_DEFAULT_COUNT=32", "CARILLON_WORKERS_MAX_COUNT=32"), "serve", "--database", where)
+	return harness.Start(t, harness.Settings("CARILLON_WORKERS_DEFAULT_COUNT=32", "CARILLON_WORKERS_MAX_COUNT=32"), "serve", "--database", where)
 }
 
 func TestMaxConcurrentOfAKey(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		s, c := newSink(t), newCrowd()
-		s.set(c.each(150*time.Millisecond, customer))
-		checkCrowd(t, s, c, []*process{wide(t, where)}, 4, 8, 2)
+	harness.Stores(t, func(t *testing.T, where string) {
+		s, c := harness.NewSink(t), newCrowd()
+		s.Answer(c.each(150*time.Millisecond, customer))
+		checkCrowd(t, s, c, []*harness.Process{wide(t, where)}, 4, 8, 2)
 	})
 }
 
 func TestMaxConcurrentOfAKeyOverSeveralServers(t *testing.T) {
 	t.Parallel()
 	where := postgrestest.URL(t)
-	s, c := newSink(t), newCrowd()
-	s.set(c.each(150*time.Millisecond, customer))
-	checkCrowd(t, s, c, []*process{wide(t, where), wide(t, where)}, 6, 8, 2)
+	s, c := harness.NewSink(t), newCrowd()
+	s.Answer(c.each(150*time.Millisecond, customer))
+	checkCrowd(t, s, c, []*harness.Process{wide(t, where), wide(t, where)}, 6, 8, 2)
 }
 
 func TestLimitsOfAQueueAndATenant(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		s, c := newSink(t), newCrowd()
-		s.set(c.each(100*time.Millisecond, customer))
+	harness.Stores(t, func(t *testing.T, where string) {
+		s, c := harness.NewSink(t), newCrowd()
+		s.Answer(c.each(100*time.Millisecond, customer))
 		p := wide(t, where)
-		want[client.Limit](p, 200, "PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2}`)
-		want[client.Limit](p, 200, "PUT", "/api/v1/limits/tenant", `{"max_concurrent": 5}`)
+		harness.Want[client.Limit](p, 200, "PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2}`)
+		harness.Want[client.Limit](p, 200, "PUT", "/api/v1/limits/tenant", `{"max_concurrent": 5}`)
 		<-time.After(2 * time.Second) // other servers would have heard of it by now
-		slow := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 1, 12, `, "queue": "slow"`))
-		fast := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=fast"))
+		slow := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 1, 12, `, "queue": "slow"`))
+		fast := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=fast"))
 		for _, j := range append(slow.Jobs, fast.Jobs...) {
-			p.ends(j.ExecutionID, "SUCCEEDED")
+			p.Ends(j.ExecutionID, "SUCCEEDED")
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -114,38 +115,38 @@ func TestLimitsOfAQueueAndATenant(t *testing.T) {
 }
 
 func TestRateLimitOfAJob(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		s := newSink(t)
-		p := serve(t, where)
-		made := want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch",
+	harness.Stores(t, func(t *testing.T, where string) {
+		s := harness.NewSink(t)
+		p := harness.Serve(t, where)
+		made := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch",
 			keyedJobs(s, 1, 11, `, "concurrency_key": "payload.customer", "rate_limit": {"count": 5, "per": "1s", "burst": 1}`))
 		for _, j := range made.Jobs {
-			p.ends(j.ExecutionID, "SUCCEEDED")
+			p.Ends(j.ExecutionID, "SUCCEEDED")
 		}
-		seen := s.seen()
-		slices.SortFunc(seen, func(a, b arrival) int { return a.at.Compare(b.at) })
-		if took := seen[len(seen)-1].at.Sub(seen[0].at); took < 1800*time.Millisecond {
+		seen := s.Seen()
+		slices.SortFunc(seen, func(a, b harness.Arrival) int { return a.At.Compare(b.At) })
+		if took := seen[len(seen)-1].At.Sub(seen[0].At); took < 1800*time.Millisecond {
 			t.Errorf("eleven at five a second took %v", took)
 		}
 	})
 }
 
 func TestUniqueKey(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		s := newSink(t)
+	harness.Stores(t, func(t *testing.T, where string) {
+		s := harness.NewSink(t)
 		block := make(chan struct{})
-		s.set(func(_ http.ResponseWriter, r *http.Request) {
+		s.Answer(func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-block:
 			case <-r.Context().Done():
 			}
 		})
-		p := serve(t, where)
-		first := p.create(s.call(`, "unique_key": "one at a time"`))
+		p := harness.Serve(t, where)
+		first := p.Create(s.Call(`, "unique_key": "one at a time"`))
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				code, text, err := p.ask("POST", "/api/v1/jobs", s.call(`, "unique_key": "one at a time"`))
+				code, text, err := p.Ask("POST", "/api/v1/jobs", s.Call(`, "unique_key": "one at a time"`))
 				var j client.Job
 				if err == nil {
 					err = json.Unmarshal([]byte(text), &j)
@@ -157,27 +158,27 @@ func TestUniqueKey(t *testing.T) {
 		}
 		wg.Wait()
 		close(block)
-		p.ends(first.ExecutionID, "SUCCEEDED")
-		if again := p.create(s.call(`, "unique_key": "one at a time"`)); again.ExecutionID == first.ExecutionID {
+		p.Ends(first.ExecutionID, "SUCCEEDED")
+		if again := p.Create(s.Call(`, "unique_key": "one at a time"`)); again.ExecutionID == first.ExecutionID {
 			t.Error("the key is not free after the end")
 		} else {
-			p.ends(again.ExecutionID, "SUCCEEDED")
+			p.Ends(again.ExecutionID, "SUCCEEDED")
 		}
-		if n := len(s.seen()); n != 2 {
+		if n := len(s.Seen()); n != 2 {
 			t.Errorf("%d calls", n)
 		}
 	})
 }
 
 func TestExpiry(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where, "--roles", "api,scheduler") // nobody runs anything
-		j := p.create(`{"name": "soon or never", "expires_after": "500ms", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-		e := p.ends(j.ExecutionID, "EXPIRED")
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where, "--roles", "api,scheduler") // nobody runs anything
+		j := p.Create(`{"name": "soon or never", "expires_after": "500ms", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		e := p.Ends(j.ExecutionID, "EXPIRED")
 		if e.StartedAt != nil || e.AttemptNumber != 0 || e.Error == nil {
 			t.Errorf("got %+v", e)
 		}
-		if dead := want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters", "").DeadLetters; len(dead) != 0 {
+		if dead := harness.Want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters", "").DeadLetters; len(dead) != 0 {
 			t.Errorf("dead letters: %+v", dead)
 		}
 	})
@@ -185,14 +186,14 @@ func TestExpiry(t *testing.T) {
 
 // hand is a worker of one kind, spoken for by the test.
 type hand struct {
-	*process
+	*harness.Process
 	client  *client.Client
 	session client.Session
 }
 
-func newHand(p *process, kind string) hand {
+func newHand(p *harness.Process, kind string) hand {
 	p.Helper()
-	c := client.New([]string{p.base}, p.key)
+	c := client.New([]string{p.Base}, p.Key)
 	s, err := c.Register(p.Context(), client.Registration{Host: "hand", Kinds: []string{kind}, Capacity: 5})
 	if err != nil {
 		p.Fatal(err)
@@ -231,11 +232,11 @@ func (h hand) report(a client.Attempt, o client.Outcome) client.Verdict {
 }
 
 func TestAStalledWorker(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		h := newHand(serve(t, where), "grind")
-		j := h.create(`{"name": "grinds", "execution": {"target": "worker", "kind": "grind", "stall_timeout_seconds": 2}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
+	harness.Stores(t, func(t *testing.T, where string) {
+		h := newHand(harness.Serve(t, where), "grind")
+		j := h.Create(`{"name": "grinds", "execution": {"target": "worker", "kind": "grind", "stall_timeout_seconds": 2}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
 		still := h.claim()
-		eventually(t, 20*time.Second, "the stalled attempt to be lost", func() bool {
+		harness.Eventually(t, 20*time.Second, "the stalled attempt to be lost", func() bool {
 			return slices.Contains(h.beat(still, nil).Lost, still.ExecutionID)
 		})
 		if v := h.report(still, client.Outcome{Status: client.Succeeded}); v.Verdict != client.Refused {
@@ -248,19 +249,19 @@ func TestAStalledWorker(t *testing.T) {
 		until := time.Now().Add(5 * time.Second)
 		for n := 0; time.Now().Before(until); n++ {
 			if o := h.beat(moves, &client.Progress{Percent: n % 100, Message: "grinding"}); len(o.Lost) != 0 {
-				t.Fatalf("what makes progress was ended: %+v", h.execution(j.ExecutionID))
+				t.Fatalf("what makes progress was ended: %+v", h.Execution(j.ExecutionID))
 			}
 			<-time.After(500 * time.Millisecond)
 		}
-		if e := h.execution(j.ExecutionID); e.Status != "RUNNING" || e.Progress == nil || e.Progress.Message != "grinding" || e.Error == nil || e.Error.Type != "STALLED" {
+		if e := h.Execution(j.ExecutionID); e.Status != "RUNNING" || e.Progress == nil || e.Progress.Message != "grinding" || e.Error == nil || e.Error.Type != "STALLED" {
 			t.Errorf("got %+v, %+v", e, e.Error)
 		}
 		if v := h.report(moves, client.Outcome{Status: client.Succeeded}); v.Verdict != client.Accepted {
 			t.Errorf("verdict %+v", v)
 		}
-		h.ends(j.ExecutionID, "SUCCEEDED")
+		h.Ends(j.ExecutionID, "SUCCEEDED")
 		var kinds []string
-		for _, e := range want[client.Events](h.process, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/events", "").Events {
+		for _, e := range harness.Want[client.Events](h.Process, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/events", "").Events {
 			kinds = append(kinds, e.Type)
 		}
 		if !slices.Contains(kinds, "attempt_failed") || !slices.Contains(kinds, "result_refused") {
@@ -271,39 +272,39 @@ func TestAStalledWorker(t *testing.T) {
 
 // The same pool is given the execution again while the attempt that hangs still has its slot.
 func TestAStallInThePool(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where)
-		j := p.create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "stall_timeout_seconds": 1}, "retry_policy": {"max_retries": 2, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
-		e := p.ends(j.ExecutionID, "FAILED")
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where)
+		j := p.Create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "stall_timeout_seconds": 1}, "retry_policy": {"max_retries": 2, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
+		e := p.Ends(j.ExecutionID, "FAILED")
 		if e.Error == nil || e.Error.Type != "STALLED" || e.AttemptNumber != 3 || e.LostAttempts != 0 {
 			t.Errorf("got %+v, %+v", e, e.Error)
 		}
-		next := p.create(`{"name": "after it", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-		p.ends(next.ExecutionID, "SUCCEEDED")
+		next := p.Create(`{"name": "after it", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		p.Ends(next.ExecutionID, "SUCCEEDED")
 	})
 }
 
 func TestASnooze(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		h := newHand(serve(t, where), "wait")
-		j := h.create(`{"name": "waits", "execution": {"target": "worker", "kind": "wait"}, "retry_policy": {"max_retries": 0}}`)
+	harness.Stores(t, func(t *testing.T, where string) {
+		h := newHand(harness.Serve(t, where), "wait")
+		j := h.Create(`{"name": "waits", "execution": {"target": "worker", "kind": "wait"}, "retry_policy": {"max_retries": 0}}`)
 		h.report(h.claim(), client.Outcome{Status: client.Snoozed, RetryAfterMS: 500})
 		if v := h.report(h.claim(), client.Outcome{Status: client.Succeeded}); v.Verdict != client.Accepted {
 			t.Errorf("verdict %+v", v)
 		}
-		if e := h.ends(j.ExecutionID, "SUCCEEDED"); e.FinishedAt.Sub(*e.StartedAt) < 500*time.Millisecond {
+		if e := h.Ends(j.ExecutionID, "SUCCEEDED"); e.FinishedAt.Sub(*e.StartedAt) < 500*time.Millisecond {
 			t.Errorf("it came again too soon: %v to %v", e.StartedAt, e.FinishedAt)
 		}
 	})
 }
 
 func TestTotalTimeout(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where)
-		hangs := p.create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
-		fails := p.create(`{"name": "fails", "execution": {"target": "simulate", "work_kind": "fail", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 100, "backoff": "FIXED", "initial_delay_ms": 300, "max_delay_ms": 300}}`)
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where)
+		hangs := p.Create(`{"name": "hangs", "execution": {"target": "simulate", "work_kind": "hang", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
+		fails := p.Create(`{"name": "fails", "execution": {"target": "simulate", "work_kind": "fail", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 100, "backoff": "FIXED", "initial_delay_ms": 300, "max_delay_ms": 300}}`)
 		for _, j := range []client.Job{hangs, fails} {
-			e := p.ends(j.ExecutionID, "TIMED_OUT")
+			e := p.Ends(j.ExecutionID, "TIMED_OUT")
 			if took := e.FinishedAt.Sub(*e.StartedAt); took < 1500*time.Millisecond || took > 8*time.Second {
 				t.Errorf("%s took %v", j.Name, took)
 			}
@@ -312,53 +313,53 @@ func TestTotalTimeout(t *testing.T) {
 }
 
 func TestRedriveOfMany(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where)
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where)
 		const body = `{"name": "dies", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`
-		want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", "["+strings.Repeat(body+",", 39)+body+"]")
+		harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", "["+strings.Repeat(body+",", 39)+body+"]")
 		dead := func() int64 {
-			return want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters?limit=1", "").Pagination.Total
+			return harness.Want[client.DeadLetters](p, 200, "GET", "/api/v1/dead-letters?limit=1", "").Pagination.Total
 		}
-		eventually(t, 20*time.Second, "all to die", func() bool { return dead() == 40 })
+		harness.Eventually(t, 20*time.Second, "all to die", func() bool { return dead() == 40 })
 		operation := func(id string) client.Operation {
-			return want[client.Operation](p, 200, "GET", "/api/v1/operations/"+id, "")
+			return harness.Want[client.Operation](p, 200, "GET", "/api/v1/operations/"+id, "")
 		}
-		slow := want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {"reason": "NOT_RETRYABLE"}, "rate_per_s": 4}`)
+		slow := harness.Want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {"reason": "NOT_RETRYABLE"}, "rate_per_s": 4}`)
 		if slow.Count != 40 {
 			t.Errorf("it goes over %d", slow.Count)
 		}
 		began := time.Now()
-		eventually(t, 20*time.Second, "some to be redriven", func() bool { return operation(slow.OperationID).Done >= 8 })
+		harness.Eventually(t, 20*time.Second, "some to be redriven", func() bool { return operation(slow.OperationID).Done >= 8 })
 		if took := time.Since(began); took < 1200*time.Millisecond {
 			t.Errorf("eight at four a second took %v", took)
 		}
-		want[client.Operation](p, 202, "POST", "/api/v1/operations/"+slow.OperationID+"/cancel", "")
+		harness.Want[client.Operation](p, 202, "POST", "/api/v1/operations/"+slow.OperationID+"/cancel", "")
 		<-time.After(time.Second)
 		stopped := operation(slow.OperationID)
 		<-time.After(time.Second)
 		if o := operation(slow.OperationID); o.State != "CANCELLED" || o.Done != stopped.Done || o.Done >= 40 {
 			t.Errorf("after the cancel: %+v, then %+v", stopped, o)
 		}
-		eventually(t, 20*time.Second, "all to be dead again", func() bool { return dead() == 40 })
-		all := want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`)
-		eventually(t, 20*time.Second, "the operation to end", func() bool { return operation(all.OperationID).State != "RUNNING" })
+		harness.Eventually(t, 20*time.Second, "all to be dead again", func() bool { return dead() == 40 })
+		all := harness.Want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`)
+		harness.Eventually(t, 20*time.Second, "the operation to end", func() bool { return operation(all.OperationID).State != "RUNNING" })
 		if o := operation(all.OperationID); o.State != "SUCCEEDED" || o.Done != 40 || o.Passed != 0 {
 			t.Errorf("ended: %+v", o)
 		}
-		eventually(t, 20*time.Second, "all to be dead once more", func() bool { return dead() == 40 })
-		gone := want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:discard", `{"filter": {}}`)
-		eventually(t, 20*time.Second, "all to be discarded", func() bool { return operation(gone.OperationID).Done == 40 && dead() == 0 })
+		harness.Eventually(t, 20*time.Second, "all to be dead once more", func() bool { return dead() == 40 })
+		gone := harness.Want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:discard", `{"filter": {}}`)
+		harness.Eventually(t, 20*time.Second, "all to be discarded", func() bool { return operation(gone.OperationID).Done == 40 && dead() == 0 })
 	})
 }
 
 func TestAutoRedrive(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where)
-		j := p.create(`{"name": "dies", "auto_redrive_after": "1s", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`)
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where)
+		j := p.Create(`{"name": "dies", "auto_redrive_after": "1s", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`)
 		list := func() []client.Execution {
-			return want[client.Executions](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/executions?status=FAILED", "").Executions
+			return harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/executions?status=FAILED", "").Executions
 		}
-		eventually(t, 20*time.Second, "it to be run again by itself", func() bool { return len(list()) == 2 })
+		harness.Eventually(t, 20*time.Second, "it to be run again by itself", func() bool { return len(list()) == 2 })
 		all := list()
 		if all[0].Trigger != "redrive" || *all[0].RetryOf != j.ExecutionID {
 			t.Errorf("got %+v", all)
@@ -371,40 +372,40 @@ func TestAutoRedrive(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where, "--roles", "api,scheduler")
-		env := append(settings, "CARILLON_TOKEN="+key)
-		start(t, env, "worker", "--server", p.base, "--capacity", "2")
-		first := p.create(`{"name": "takes a while", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 4000}}`)
-		p.ends(first.ExecutionID, "RUNNING")
-		worker := want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers[0]
-		want[client.Draining](p, 202, "POST", "/api/v1/workers/"+worker.WorkerID+"/drain", "")
-		eventually(t, 20*time.Second, "the worker to drain", func() bool {
-			return want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers[0].Status == "DRAINING"
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where, "--roles", "api,scheduler")
+		env := harness.Settings()
+		harness.Start(t, env, "worker", "--server", p.Base, "--capacity", "2")
+		first := p.Create(`{"name": "takes a while", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 4000}}`)
+		p.Ends(first.ExecutionID, "RUNNING")
+		worker := harness.Want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers[0]
+		harness.Want[client.Draining](p, 202, "POST", "/api/v1/workers/"+worker.WorkerID+"/drain", "")
+		harness.Eventually(t, 20*time.Second, "the worker to drain", func() bool {
+			return harness.Want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers[0].Status == "DRAINING"
 		})
-		second := p.create(`{"name": "for another", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-		if e := p.ends(first.ExecutionID, "SUCCEEDED"); e.AttemptNumber != 1 {
+		second := p.Create(`{"name": "for another", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		if e := p.Ends(first.ExecutionID, "SUCCEEDED"); e.AttemptNumber != 1 {
 			t.Errorf("what ran was disturbed: %+v", e)
 		}
 		<-time.After(2 * time.Second)
-		if e := p.execution(second.ExecutionID); e.Status != "PENDING" {
+		if e := p.Execution(second.ExecutionID); e.Status != "PENDING" {
 			t.Errorf("the drained worker took more: %+v", e)
 		}
-		start(t, env, "worker", "--server", p.base, "--capacity", "2")
-		p.ends(second.ExecutionID, "SUCCEEDED")
+		harness.Start(t, env, "worker", "--server", p.Base, "--capacity", "2")
+		p.Ends(second.ExecutionID, "SUCCEEDED")
 	})
 }
 
 func TestProgressOfSimulatedSleep(t *testing.T) {
 	t.Parallel()
-	p := serve(t, "sqlite:"+t.TempDir()+"/c.db")
-	j := p.create(`{"name": "sleeps", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 6000}}`)
-	eventually(t, 20*time.Second, "progress", func() bool {
-		e := p.execution(j.ExecutionID)
+	p := harness.Serve(t, "sqlite:"+t.TempDir()+"/c.db")
+	j := p.Create(`{"name": "sleeps", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 6000}}`)
+	harness.Eventually(t, 20*time.Second, "progress", func() bool {
+		e := p.Execution(j.ExecutionID)
 		return e.Progress != nil && e.Progress.Percent >= 10
 	})
-	p.ends(j.ExecutionID, "SUCCEEDED")
-	r := want[client.Report](p, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/report", "")
+	p.Ends(j.ExecutionID, "SUCCEEDED")
+	r := harness.Want[client.Report](p, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/report", "")
 	if r.RunningMS < 5900 || len(r.Attempts) != 1 || r.Attempts[0].Outcome != "SUCCEEDED" {
 		t.Errorf("report: %+v", r)
 	}

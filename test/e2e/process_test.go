@@ -15,29 +15,30 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 func TestDevNeedsNothing(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "state")
-	p := start(t, nil, "dev", "--data", data, "--demo")
-	p.key = "" // there is no sign-in
+	p := harness.Start(t, nil, "dev", "--data", data, "--demo")
+	p.Key = "" // there is no sign-in
 	jobs := func() map[string]string {
 		status := map[string]string{}
-		for _, j := range want[client.Jobs](p, 200, "GET", "/api/v1/jobs?tag=demo", "").Jobs {
+		for _, j := range harness.Want[client.Jobs](p, 200, "GET", "/api/v1/jobs?tag=demo", "").Jobs {
 			if j.Stats.LastStatus != nil {
 				status[*j.Key] = *j.Stats.LastStatus
 			}
 		}
 		return status
 	}
-	eventually(t, 30*time.Second, "the sample jobs to run", func() bool {
+	harness.Eventually(t, 30*time.Second, "the sample jobs to run", func() bool {
 		got := jobs()
 		return got["demo-hello"] == "SUCCEEDED" && got["demo-flaky"] == "SUCCEEDED" && got["demo-failing"] == "FAILED"
 	})
-	for _, say := range []string{"curl -s " + p.base + "/api/v1/jobs", p.base + "/docs", "SQLite 3", data, "Ctrl-C"} {
-		if !strings.Contains(p.out.String(), say) {
-			t.Errorf("the greeting lacks %q:\n%s", say, p.out.String())
+	for _, say := range []string{"curl -s " + p.Base + "/api/v1/jobs", p.Base + "/docs", "SQLite 3", data, "Ctrl-C"} {
+		if !strings.Contains(p.Out.String(), say) {
+			t.Errorf("the greeting lacks %q:\n%s", say, p.Out.String())
 		}
 	}
 	info, err := os.Stat(filepath.Join(data, "carillon.db"))
@@ -45,26 +46,43 @@ func TestDevNeedsNothing(t *testing.T) {
 		t.Errorf("the file: %v, %v", info.Mode(), err)
 	}
 
-	second := launch(t, nil, "dev", "--data", data, "--listen", "127.0.0.1:0")
-	if code := second.exit(); code != 1 || !strings.Contains(second.out.String(), "another Carillon") {
-		t.Errorf("a second process on the same data: exit code %d:\n%s", code, second.out.String())
+	second := harness.Launch(t, nil, "dev", "--data", data, "--listen", "127.0.0.1:0")
+	if code := second.Exit(); code != 1 || !strings.Contains(second.Out.String(), "another Carillon") {
+		t.Errorf("a second process on the same data: exit code %d:\n%s", code, second.Out.String())
 	}
-	busy := launch(t, nil, "dev", "--data", t.TempDir(), "--listen", strings.TrimPrefix(p.base, "http://"))
-	if code := busy.exit(); code != 1 || !strings.Contains(busy.out.String(), "address already in use") {
-		t.Errorf("a taken port: exit code %d:\n%s", code, busy.out.String())
+	busy := harness.Launch(t, nil, "dev", "--data", t.TempDir(), "--listen", strings.TrimPrefix(p.Base, "http://"))
+	if code := busy.Exit(); code != 1 || !strings.Contains(busy.Out.String(), "address already in use") {
+		t.Errorf("a taken port: exit code %d:\n%s", code, busy.Out.String())
 	}
 
-	p.signal(os.Kill)
-	p = start(t, nil, "dev", "--data", data, "--demo") // on another port, too
-	p.key = ""
-	eventually(t, 30*time.Second, "the sample jobs to run again", func() bool {
-		hello := want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-hello/executions?status=SUCCEEDED", "").Pagination.Total
-		flaky := want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-flaky/executions?status=SUCCEEDED", "").Pagination.Total
+	p.End(os.Kill)
+	p = harness.Start(t, nil, "dev", "--data", data, "--demo") // on another port, too
+	p.Key = ""
+	harness.Eventually(t, 30*time.Second, "the sample jobs to run again", func() bool {
+		hello := harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-hello/executions?status=SUCCEEDED", "").Pagination.Total
+		flaky := harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/key:demo-flaky/executions?status=SUCCEEDED", "").Pagination.Total
 		return hello == 1 && flaky == 2
 	})
-	if code := p.signal(os.Interrupt); code != 0 {
+	if code := p.End(os.Interrupt); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// A file of SQLite is one process's own: another is told who has it, and changes nothing.
+func TestASecondServerOnOneFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.db")
+	p := harness.Serve(t, "sqlite:"+path)
+	j := p.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	for _, roles := range []string{"api,scheduler,worker", "scheduler"} {
+		second := harness.Launch(t, harness.Settings(), "serve", "--database", "sqlite:"+path, "--roles", roles, "--listen", "127.0.0.1:0")
+		if code := second.Exit(); code != 1 || !second.Says("another Carillon") || !second.Says(path) || second.Says("goroutine") {
+			t.Errorf("roles %s: exit code %d:\n%s", roles, code, second.Out.String())
+		}
+	}
+	p.Ends(j.ExecutionID, "SUCCEEDED")
+	p.Kill() // the lock is the system's, so nothing is left behind
+	harness.Serve(t, "sqlite:"+path).Ends(j.ExecutionID, "SUCCEEDED")
 }
 
 func TestBadUsage(t *testing.T) {
@@ -114,11 +132,11 @@ func TestBadUsage(t *testing.T) {
 		{"a folder that cannot be", nil, []string{"dev", "--listen", "127.0.0.1:0", "--data", "/dev/null/x"}, 1, []string{"/dev/null/x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := launch(t, c.env, c.args...)
-			if code := p.exit(); code != c.code {
+			p := harness.Launch(t, c.env, c.args...)
+			if code := p.Exit(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			out := p.out.String()
+			out := p.Out.String()
 			for _, s := range c.says {
 				if !strings.Contains(out, s) {
 					t.Errorf("it does not say %q:\n%s", s, out)
@@ -132,25 +150,25 @@ func TestBadUsage(t *testing.T) {
 }
 
 func TestSignInIsNeeded(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := start(t, nil, "serve", "--database", where)
-		m := regexp.MustCompile(`car_live_\S+`).FindString(p.out.String())
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Start(t, nil, "serve", "--database", where)
+		m := regexp.MustCompile(`car_live_\S+`).FindString(p.Out.String())
 		if m == "" {
-			t.Fatalf("no key was printed:\n%s", p.out.String())
+			t.Fatalf("no key was printed:\n%s", p.Out.String())
 		}
 		for given, code := range map[string]int{"": 401, "wrong": 401, m: 200} {
-			p.key = given
-			if got, body, err := p.ask("GET", "/api/v1/jobs", ""); err != nil || got != code {
+			p.Key = given
+			if got, body, err := p.Ask("GET", "/api/v1/jobs", ""); err != nil || got != code {
 				t.Errorf("with %q: got %d, %v, want %d: %s", given, got, err, code, body)
 			}
 		}
-		p.signal(os.Interrupt)
-		p = start(t, settings, "serve", "--database", where)
-		if strings.Contains(p.out.String(), "car_live_") {
+		p.End(os.Interrupt)
+		p = harness.Start(t, harness.Settings(), "serve", "--database", where)
+		if strings.Contains(p.Out.String(), "car_live_") {
 			t.Error("a second key was printed")
 		}
-		p.key = m
-		if got, _, err := p.ask("GET", "/api/v1/jobs", ""); err != nil || got != 200 {
+		p.Key = m
+		if got, _, err := p.Ask("GET", "/api/v1/jobs", ""); err != nil || got != 200 {
 			t.Errorf("the first key is forgotten: %d, %v", got, err)
 		}
 	})
@@ -160,31 +178,31 @@ func TestSignInIsNeeded(t *testing.T) {
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	where := postgrestest.URL(t)
-	api := serve(t, where, "--roles", "api")
-	j := api.create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-	if e := api.execution(j.ExecutionID); e.Status != "PENDING" {
+	api := harness.Serve(t, where, "--roles", "api")
+	j := api.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	if e := api.Execution(j.ExecutionID); e.Status != "PENDING" {
 		t.Errorf("it is %s, though nobody works", e.Status)
 	}
-	worker := serve(t, where, "--roles", "worker")
-	if code, _, err := worker.ask("GET", "/api/v1/jobs", ""); err != nil || code != 404 {
+	worker := harness.Serve(t, where, "--roles", "worker")
+	if code, _, err := worker.Ask("GET", "/api/v1/jobs", ""); err != nil || code != 404 {
 		t.Errorf("a worker answers the API: %d, %v", code, err)
 	}
-	if code, _, err := worker.ask("GET", "/readyz", ""); err != nil || code != 200 {
+	if code, _, err := worker.Ask("GET", "/readyz", ""); err != nil || code != 200 {
 		t.Errorf("a worker is not ready: %d, %v", code, err)
 	}
-	api.ends(j.ExecutionID, "SUCCEEDED")
+	api.Ends(j.ExecutionID, "SUCCEEDED")
 }
 
 // A worker hears of new executions from other servers, long before it would look for them.
 func TestServersWakeEachOther(t *testing.T) {
 	t.Parallel()
 	where := postgrestest.URL(t)
-	env := append(settings, "CARILLON_WORKERS_POLL_INTERVAL_MS=60000")
-	start(t, env, "serve", "--database", where, "--roles", "worker")
-	api := start(t, env, "serve", "--database", where, "--roles", "api")
+	env := harness.Settings("CARILLON_WORKERS_POLL_INTERVAL_MS=60000")
+	harness.Start(t, env, "serve", "--database", where, "--roles", "worker")
+	api := harness.Start(t, env, "serve", "--database", where, "--roles", "api")
 	for range 5 {
-		j := api.create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-		api.ends(j.ExecutionID, "SUCCEEDED")
+		j := api.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		api.Ends(j.ExecutionID, "SUCCEEDED")
 	}
 }
 
@@ -204,9 +222,9 @@ func TestAsyncCommitIsRefused(t *testing.T) {
 	if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %s SET synchronous_commit = off", name)); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, settings, "serve", "--database", where, "--listen", "127.0.0.1:0")
-	if code := p.exit(); code != 1 || !strings.Contains(p.out.String(), "synchronous_commit") || !strings.Contains(p.out.String(), "allow_async_commit") {
-		t.Errorf("exit code %d:\n%s", code, p.out.String())
+	p := harness.Launch(t, harness.Settings(), "serve", "--database", where, "--listen", "127.0.0.1:0")
+	if code := p.Exit(); code != 1 || !strings.Contains(p.Out.String(), "synchronous_commit") || !strings.Contains(p.Out.String(), "allow_async_commit") {
+		t.Errorf("exit code %d:\n%s", code, p.Out.String())
 	}
-	start(t, settings, "serve", "--database", where, "--allow-async-commit")
+	harness.Start(t, harness.Settings(), "serve", "--database", where, "--allow-async-commit")
 }

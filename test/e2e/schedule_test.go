@@ -11,31 +11,32 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // recurs is the body of a job that calls the sink by a schedule.
-func (s *sink) recurs(schedule, more string) string {
-	return s.call(fmt.Sprintf(`, "schedule": %s%s`, schedule, more))
+func recurs(s *harness.Sink, schedule, more string) string {
+	return s.Call(fmt.Sprintf(`, "schedule": %s%s`, schedule, more))
 }
 
 const eachSecond = `{"type": "CRON", "cron_expression": "* * * * * *"}`
 
 // instants are the scheduled times that arrived at a sink, each with when it came, in order.
-func instants(t *testing.T, as []arrival) map[time.Time][]time.Time {
+func instants(t *testing.T, as []harness.Arrival) map[time.Time][]time.Time {
 	t.Helper()
 	out := map[time.Time][]time.Time{}
 	for _, a := range as {
-		at, err := time.Parse(time.RFC3339, a.header.Get("X-Scheduled-Time"))
+		at, err := time.Parse(time.RFC3339, a.Header.Get("X-Scheduled-Time"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out[at.UTC()] = append(out[at.UTC()], a.at)
+		out[at.UTC()] = append(out[at.UTC()], a.At)
 	}
 	return out
 }
 
 // unbroken checks that each second from the first to the last fired once, and none early.
-func unbroken(t *testing.T, as []arrival) (late time.Duration) {
+func unbroken(t *testing.T, as []harness.Arrival) (late time.Duration) {
 	t.Helper()
 	seen := instants(t, as)
 	var first, last time.Time
@@ -63,82 +64,82 @@ func unbroken(t *testing.T, as []arrival) (late time.Duration) {
 }
 
 func TestAJobEachSecond(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p, s := serve(t, where), newSink(t)
-		j := p.create(s.recurs(eachSecond, ""))
-		eventually(t, 20*time.Second, "six calls", func() bool { return len(s.seen()) >= 6 })
-		if late := unbroken(t, s.seen()); late > 2*time.Second {
+	harness.Stores(t, func(t *testing.T, where string) {
+		p, s := harness.Serve(t, where), harness.NewSink(t)
+		j := p.Create(recurs(s, eachSecond, ""))
+		harness.Eventually(t, 20*time.Second, "six calls", func() bool { return len(s.Seen()) >= 6 })
+		if late := unbroken(t, s.Seen()); late > 2*time.Second {
 			t.Errorf("a call came %v late", late)
 		}
 		created := j.CreatedAt.Truncate(time.Second).Add(time.Second)
-		if _, ok := instants(t, s.seen())[created.UTC()]; !ok {
+		if _, ok := instants(t, s.Seen())[created.UTC()]; !ok {
 			t.Errorf("the first instant, %v, is not among them", created)
 		}
-		got := want[client.Job](p, 200, "GET", "/api/v1/jobs/"+j.JobID, "")
+		got := harness.Want[client.Job](p, 200, "GET", "/api/v1/jobs/"+j.JobID, "")
 		if got.Schedule.NextRunAt == nil || time.Until(*got.Schedule.NextRunAt) > 2*time.Second || got.Schedule.LastRunAt == nil {
 			t.Errorf("the schedule: %+v", got.Schedule)
 		}
-		os := want[client.Occurrences](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/occurrences?limit=4", "")
+		os := harness.Want[client.Occurrences](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/occurrences?limit=4", "")
 		for i, o := range os.Occurrences {
 			if o.Outcome != "ran" || o.ExecutionID == nil || i > 0 && o.ScheduledTime.Sub(os.Occurrences[i-1].ScheduledTime) != time.Second {
 				t.Errorf("occurrence %d: %+v", i, o)
 			}
 		}
-		if code := p.signal(syscall.SIGTERM); code != 0 {
+		if code := p.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("exit %d", code)
 		}
 	})
 }
 
 func TestPauseResumeAndUpdate(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p, s := serve(t, where), newSink(t)
-		j := p.create(s.recurs(eachSecond, `, "catch_up": "none"`))
+	harness.Stores(t, func(t *testing.T, where string) {
+		p, s := harness.Serve(t, where), harness.NewSink(t)
+		j := p.Create(recurs(s, eachSecond, `, "catch_up": "none"`))
 		path := "/api/v1/jobs/" + j.JobID
-		eventually(t, 20*time.Second, "a call", func() bool { return len(s.seen()) >= 1 })
-		want[client.Job](p, 200, "PATCH", path+"/pause", `{"reason": "rest"}`)
+		harness.Eventually(t, 20*time.Second, "a call", func() bool { return len(s.Seen()) >= 1 })
+		harness.Want[client.Job](p, 200, "PATCH", path+"/pause", `{"reason": "rest"}`)
 		paused := time.Now()
 		<-time.After(2500 * time.Millisecond)
-		for _, a := range s.seen() {
-			if a.at.After(paused.Add(time.Second)) {
-				t.Errorf("it fired %v after the pause", a.at.Sub(paused))
+		for _, a := range s.Seen() {
+			if a.At.After(paused.Add(time.Second)) {
+				t.Errorf("it fired %v after the pause", a.At.Sub(paused))
 			}
 		}
 		until := time.Now().Add(2 * time.Second).UTC()
-		want[client.Job](p, 200, "PATCH", path+"/pause", fmt.Sprintf(`{"until": %q}`, until.Format(time.RFC3339Nano)))
-		before := len(s.seen())
-		eventually(t, 20*time.Second, "the end of the pause", func() bool { return len(s.seen()) > before+2 })
-		if first := s.seen()[before].at; first.Before(until) {
+		harness.Want[client.Job](p, 200, "PATCH", path+"/pause", fmt.Sprintf(`{"until": %q}`, until.Format(time.RFC3339Nano)))
+		before := len(s.Seen())
+		harness.Eventually(t, 20*time.Second, "the end of the pause", func() bool { return len(s.Seen()) > before+2 })
+		if first := s.Seen()[before].At; first.Before(until) {
 			t.Errorf("it fired %v before the pause ended", until.Sub(first))
 		}
-		if got := want[client.Job](p, 200, "GET", path, ""); got.Status != "ACTIVE" || got.PausedUntil != nil {
+		if got := harness.Want[client.Job](p, 200, "GET", path, ""); got.Status != "ACTIVE" || got.PausedUntil != nil {
 			t.Errorf("after the pause: %s", got.Status)
 		}
-		want[client.Job](p, 200, "PATCH", path, `{"execution": {"payload": {"n": 2}}}`)
+		harness.Want[client.Job](p, 200, "PATCH", path, `{"execution": {"payload": {"n": 2}}}`)
 		changed := time.Now()
-		eventually(t, 20*time.Second, "the new payload", func() bool {
-			as := s.seen()
-			return as[len(as)-1].body == `{"n": 2}` && as[len(as)-1].at.After(changed.Add(2*time.Second))
+		harness.Eventually(t, 20*time.Second, "the new payload", func() bool {
+			as := s.Seen()
+			return as[len(as)-1].Body == `{"n": 2}` && as[len(as)-1].At.After(changed.Add(2*time.Second))
 		})
-		for _, a := range s.seen() {
-			if a.at.After(changed.Add(time.Second)) && a.body != `{"n": 2}` {
-				t.Errorf("%v after the change it is still %s", a.at.Sub(changed), a.body)
+		for _, a := range s.Seen() {
+			if a.At.After(changed.Add(time.Second)) && a.Body != `{"n": 2}` {
+				t.Errorf("%v after the change it is still %s", a.At.Sub(changed), a.Body)
 			}
 		}
-		want[client.Job](p, 200, "PATCH", path, `{"schedule": {"type": "INTERVAL", "every": "1h"}}`)
+		harness.Want[client.Job](p, 200, "PATCH", path, `{"schedule": {"type": "INTERVAL", "every": "1h"}}`)
 		stopped := time.Now()
 		<-time.After(2500 * time.Millisecond)
-		for _, a := range s.seen() {
-			if a.at.After(stopped.Add(time.Second)) {
-				t.Errorf("it fired %v after its schedule was changed", a.at.Sub(stopped))
+		for _, a := range s.Seen() {
+			if a.At.After(stopped.Add(time.Second)) {
+				t.Errorf("it fired %v after its schedule was changed", a.At.Sub(stopped))
 			}
 		}
-		for at, calls := range instants(t, s.seen()) {
+		for at, calls := range instants(t, s.Seen()) {
 			if len(calls) != 1 {
 				t.Errorf("the instant %v fired %d times", at, len(calls))
 			}
 		}
-		missed := want[client.Executions](p, 200, "GET", path+"/executions?status=SKIPPED", "")
+		missed := harness.Want[client.Executions](p, 200, "GET", path+"/executions?status=SKIPPED", "")
 		if len(missed.Executions) == 0 || missed.Executions[0].Metadata["reason"] != "missed" {
 			t.Errorf("what the pause left out: %+v", missed.Executions)
 		}
@@ -146,13 +147,13 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 }
 
 func TestOverlap(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p := serve(t, where)
+	harness.Stores(t, func(t *testing.T, where string) {
+		p := harness.Serve(t, where)
 		for _, policy := range []string{"skip", "queue", "replace"} {
-			s := newSink(t)
+			s := harness.NewSink(t)
 			var mu sync.Mutex
 			now, most := 0, 0
-			s.set(func(_ http.ResponseWriter, r *http.Request) {
+			s.Answer(func(_ http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				now++
 				most = max(most, now)
@@ -165,20 +166,20 @@ func TestOverlap(t *testing.T) {
 				now--
 				mu.Unlock()
 			})
-			j := p.create(s.recurs(eachSecond, fmt.Sprintf(`, "overlap": %q, "retry_policy": {"max_retries": 0}`, policy)))
+			j := p.Create(recurs(s, eachSecond, fmt.Sprintf(`, "overlap": %q, "retry_policy": {"max_retries": 0}`, policy)))
 			path := "/api/v1/jobs/" + j.JobID
 			status := map[string]string{"skip": "SKIPPED", "queue": "SKIPPED", "replace": "CANCELLED"}[policy]
-			eventually(t, 40*time.Second, policy+": three calls and one that is "+status, func() bool {
-				got := want[client.Executions](p, 200, "GET", path+"/executions?status="+status, "")
-				return len(s.seen()) >= 3 && len(got.Executions) > 0
+			harness.Eventually(t, 40*time.Second, policy+": three calls and one that is "+status, func() bool {
+				got := harness.Want[client.Executions](p, 200, "GET", path+"/executions?status="+status, "")
+				return len(s.Seen()) >= 3 && len(got.Executions) > 0
 			})
-			want[client.Job](p, 200, "DELETE", path, "")
+			harness.Want[client.Job](p, 200, "DELETE", path, "")
 			mu.Lock()
 			if most > 1 && policy != "replace" { // a callback that is cancelled may not have noticed yet
 				t.Errorf("%s: %d at once", policy, most)
 			}
 			mu.Unlock()
-			for at, calls := range instants(t, s.seen()) {
+			for at, calls := range instants(t, s.Seen()) {
 				if len(calls) != 1 {
 					t.Errorf("%s: the instant %v fired %d times", policy, at, len(calls))
 				}
@@ -190,36 +191,35 @@ func TestOverlap(t *testing.T) {
 func TestSchedulersShareAndTakeOver(t *testing.T) {
 	t.Parallel()
 	where := postgrestest.URL(t)
-	ps := []*process{serve(t, where), serve(t, where)}
-	var sinks []*sink
+	ps := []*harness.Process{harness.Serve(t, where), harness.Serve(t, where)}
+	var sinks []*harness.Sink
 	const jobs = 16 // over many partitions
 	for i := range jobs {
-		s := newSink(t)
-		ps[i%2].create(s.recurs(eachSecond, `, "catch_up": "all"`))
+		s := harness.NewSink(t)
+		ps[i%2].Create(recurs(s, eachSecond, `, "catch_up": "all"`))
 		sinks = append(sinks, s)
 	}
 	all := func(after time.Time) bool {
 		for _, s := range sinks {
-			as := s.seen()
-			if len(as) == 0 || as[len(as)-1].at.Before(after) {
+			as := s.Seen()
+			if len(as) == 0 || as[len(as)-1].At.Before(after) {
 				return false
 			}
 		}
 		return true
 	}
-	eventually(t, 30*time.Second, "all jobs to run", func() bool { return all(time.Now().Add(-3 * time.Second)) })
+	harness.Eventually(t, 30*time.Second, "all jobs to run", func() bool { return all(time.Now().Add(-3 * time.Second)) })
 	killed := time.Now()
-	ps[0].cmd.Process.Kill()
-	<-ps[0].done
+	ps[0].Kill()
 	// Whatever that server staged runs out within the look-ahead; then only who took its partitions can fire.
-	eventually(t, 40*time.Second, "all jobs to go on", func() bool { return all(killed.Add(12 * time.Second)) })
+	harness.Eventually(t, 40*time.Second, "all jobs to go on", func() bool { return all(killed.Add(12 * time.Second)) })
 	var gap time.Duration
 	for i, s := range sinks {
-		unbrokenBut(t, i, s.seen())
-		as := s.seen()
-		slices.SortFunc(as, func(a, b arrival) int { return a.at.Compare(b.at) })
+		unbrokenBut(t, i, s.Seen())
+		as := s.Seen()
+		slices.SortFunc(as, func(a, b harness.Arrival) int { return a.At.Compare(b.At) })
 		for k := 1; k < len(as); k++ {
-			gap = max(gap, as[k].at.Sub(as[k-1].at))
+			gap = max(gap, as[k].At.Sub(as[k-1].At))
 		}
 	}
 	t.Logf("the longest time without a call of one job: %v", gap)
@@ -230,12 +230,12 @@ func TestSchedulersShareAndTakeOver(t *testing.T) {
 
 // unbrokenBut checks that no instant is missing and that none has two executions. One execution may call twice: a server
 // that dies or freezes loses its attempts.
-func unbrokenBut(t *testing.T, i int, as []arrival) {
+func unbrokenBut(t *testing.T, i int, as []harness.Arrival) {
 	t.Helper()
 	seen := map[string]map[string]bool{} // instant → executions
 	var first, last time.Time
 	for _, a := range as {
-		text := a.header.Get("X-Scheduled-Time")
+		text := a.Header.Get("X-Scheduled-Time")
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			t.Fatal(err)
@@ -243,14 +243,14 @@ func unbrokenBut(t *testing.T, i int, as []arrival) {
 		if seen[text] == nil {
 			seen[text] = map[string]bool{}
 		}
-		seen[text][a.header.Get("X-Execution-ID")] = true
+		seen[text][a.Header.Get("X-Execution-ID")] = true
 		if first.IsZero() || at.Before(first) {
 			first = at
 		}
 		if at.After(last) {
 			last = at
 		}
-		if at.After(a.at) {
+		if at.After(a.At) {
 			t.Errorf("job %d: the instant %s fired early", i, text)
 		}
 	}
@@ -267,24 +267,24 @@ func unbrokenBut(t *testing.T, i int, as []arrival) {
 }
 
 func TestBackfill(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
-		p, s := serve(t, where), newSink(t)
-		j := p.create(s.recurs(`{"type": "CRON", "cron_expression": "0 * * * *"}`, ""))
+	harness.Stores(t, func(t *testing.T, where string) {
+		p, s := harness.Serve(t, where), harness.NewSink(t)
+		j := p.Create(recurs(s, `{"type": "CRON", "cron_expression": "0 * * * *"}`, ""))
 		path := "/api/v1/jobs/" + j.JobID
 		day := time.Now().UTC().Truncate(24 * time.Hour)
 		body := fmt.Sprintf(`{"from": %q, "to": %q, "rate_per_s": 100%%s}`, day.AddDate(0, 0, -2).Format(time.RFC3339), day.AddDate(0, 0, -1).Format(time.RFC3339))
-		if n := want[client.Begun](p, 200, "POST", path+"/backfill", fmt.Sprintf(body, `, "dry_run": true`)); n.Count != 24 || n.OperationID != "" {
+		if n := harness.Want[client.Begun](p, 200, "POST", path+"/backfill", fmt.Sprintf(body, `, "dry_run": true`)); n.Count != 24 || n.OperationID != "" {
 			t.Errorf("a dry run: %+v", n)
 		}
 		fill := func(more string, count int64) {
 			t.Helper()
-			began := want[client.Begun](p, 202, "POST", path+"/backfill", fmt.Sprintf(body, more))
+			began := harness.Want[client.Begun](p, 202, "POST", path+"/backfill", fmt.Sprintf(body, more))
 			if began.Count != count {
 				t.Errorf("begun: %+v, want %d", began, count)
 			}
 			var op client.Operation
-			eventually(t, 30*time.Second, "the backfill", func() bool {
-				op = want[client.Operation](p, 200, "GET", "/api/v1/operations/"+began.OperationID, "")
+			harness.Eventually(t, 30*time.Second, "the backfill", func() bool {
+				op = harness.Want[client.Operation](p, 200, "GET", "/api/v1/operations/"+began.OperationID, "")
 				return op.State != "RUNNING"
 			})
 			if op.State != "SUCCEEDED" || op.Done != count || op.Kind != "backfill" {
@@ -292,16 +292,16 @@ func TestBackfill(t *testing.T) {
 			}
 		}
 		fill("", 24)
-		eventually(t, 30*time.Second, "the calls", func() bool { return len(s.seen()) >= 24 })
-		for at, calls := range instants(t, s.seen()) {
+		harness.Eventually(t, 30*time.Second, "the calls", func() bool { return len(s.Seen()) >= 24 })
+		for at, calls := range instants(t, s.Seen()) {
 			if len(calls) != 1 || at.Minute() != 0 {
 				t.Errorf("the instant %v fired %d times", at, len(calls))
 			}
 		}
 		fill("", 0)
 		fill(`, "only_missing": false`, 24)
-		eventually(t, 30*time.Second, "the calls again", func() bool { return len(s.seen()) == 48 })
-		es := want[client.Executions](p, 200, "GET", path+"/executions?limit=1", "")
+		harness.Eventually(t, 30*time.Second, "the calls again", func() bool { return len(s.Seen()) == 48 })
+		es := harness.Want[client.Executions](p, 200, "GET", path+"/executions?limit=1", "")
 		if es.Executions[0].Trigger != "backfill" {
 			t.Errorf("the trigger is %s", es.Executions[0].Trigger)
 		}
@@ -311,38 +311,34 @@ func TestBackfill(t *testing.T) {
 func TestSchedulersJoinAndFreeze(t *testing.T) {
 	t.Parallel()
 	where := postgrestest.URL(t)
-	first := serve(t, where)
-	var sinks []*sink
+	first := harness.Serve(t, where)
+	var sinks []*harness.Sink
 	for range 8 {
-		s := newSink(t)
-		first.create(s.recurs(eachSecond, `, "catch_up": "all"`))
+		s := harness.NewSink(t)
+		first.Create(recurs(s, eachSecond, `, "catch_up": "all"`))
 		sinks = append(sinks, s)
 	}
 	until := func(what string, after time.Time) {
 		t.Helper()
-		eventually(t, 40*time.Second, what, func() bool {
-			return !slices.ContainsFunc(sinks, func(s *sink) bool {
-				as := s.seen()
-				return len(as) == 0 || as[len(as)-1].at.Before(after)
+		harness.Eventually(t, 40*time.Second, what, func() bool {
+			return !slices.ContainsFunc(sinks, func(s *harness.Sink) bool {
+				as := s.Seen()
+				return len(as) == 0 || as[len(as)-1].At.Before(after)
 			})
 		})
 	}
 	until("the first calls", time.Time{})
-	second := serve(t, where) // takes half of the partitions
+	second := harness.Serve(t, where) // takes half of the partitions
 	until("calls with two servers", time.Now().Add(3*time.Second))
-	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	first.Freeze()
 	frozen := time.Now()
 	until("calls while one stands still", frozen.Add(11*time.Second))
-	if err := first.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	first.Thaw()
 	until("calls after it went on", time.Now().Add(4*time.Second))
 	for i, s := range sinks {
-		unbrokenBut(t, i, s.seen())
+		unbrokenBut(t, i, s.Seen())
 	}
-	if code := second.signal(syscall.SIGTERM); code != 0 {
+	if code := second.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 }

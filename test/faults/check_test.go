@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // sound is a history in which an execution was lost once and then succeeded.
@@ -13,7 +14,7 @@ func sound() history {
 		creations: []*creation{{key: "k", unknown: 1, job: "j"}},
 		jobs:      []string{"j"},
 		ended:     []ended{{"e", "j", "SUCCEEDED", []client.PastAttempt{{AttemptNumber: 1, FencingToken: 4}}}},
-		arrivals:  []arrival{{execution: "e", attempt: 1, token: 4, key: "x"}, {execution: "e", attempt: 2, token: 7, key: "x"}},
+		arrivals:  []harness.Arrival{{Execution: "e", Attempt: 1, Token: 4, Key: "x"}, {Execution: "e", Attempt: 2, Token: 7, Key: "x"}},
 	}
 }
 
@@ -29,16 +30,16 @@ func TestCheckerTurnsRed(t *testing.T) {
 		"I1: nobody knows":                    func(h *history) { h.creations[0].job = "" },
 		"I2: job j has no execution":          func(h *history) { h.ended, h.arrivals = nil, nil },
 		"I2: it never arrived":                func(h *history) { h.arrivals = nil },
-		"I2: the target saw execution f":      func(h *history) { h.arrivals = append(h.arrivals, arrival{execution: "f"}) },
+		"I2: the target saw execution f":      func(h *history) { h.arrivals = append(h.arrivals, harness.Arrival{Execution: "f"}) },
 		"I3: job j was fired 2 times":         func(h *history) { h.ended = append(h.ended, ended{id: "f", job: "j", status: "SUCCEEDED"}) },
 		"I3: execution e is there twice":      func(h *history) { h.ended = append(h.ended, h.ended[0]) },
-		"I4: token 3 won although 4":          func(h *history) { h.arrivals = []arrival{{execution: "e", token: 3, key: "x"}} },
+		"I4: token 3 won although 4":          func(h *history) { h.arrivals = []harness.Arrival{{Execution: "e", Token: 3, Key: "x"}} },
 		"I4: it succeeded, and every attempt": func(h *history) { h.arrivals = h.arrivals[:1] },
 		"I5: token 4 arrived after 7":         func(h *history) { h.arrivals[0], h.arrivals[1] = h.arrivals[1], h.arrivals[0] },
 		"I5: the attempt under token 4 came":  func(h *history) { h.ended[0].past = append(h.ended[0].past, h.ended[0].past[0]) },
 		"I7: token 7 arrived twice":           func(h *history) { h.arrivals = append(h.arrivals, h.arrivals[1]) },
 		"I7: 2 arrivals have no recorded":     func(h *history) { h.ended[0].past = nil },
-		"I7: the keys differ":                 func(h *history) { h.arrivals[1].key = "y" },
+		"I7: the keys differ":                 func(h *history) { h.arrivals[1].Key = "y" },
 		"I12: execution e is RUNNING":         func(h *history) { h.ended[0].status = "RUNNING" },
 	} {
 		h := sound()

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // smallDisk is a folder with its own few megabytes.
@@ -74,24 +76,24 @@ func fullDisk(t *testing.T, where, dir string) {
 	in := install(t, where, "api,scheduler,worker")
 	s := in.serve("")
 	finish := make(chan struct{})
-	in.target.onArrival(func(arrival) error { <-finish; return nil })
+	in.target.OnArrival(func(harness.Arrival) error { <-finish; return nil })
 	in.load(6)
-	eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.seen()) > 0 })
+	harness.Eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.Seen()) > 0 })
 	in.told()
 	free := fill(t, dir)
 
 	// What fits into what the store had taken already is still accepted.
 	large := in.body(`, "description": "` + strings.Repeat("large ", 300) + `"`)
-	eventually(t, 40*time.Second, "a refusal", func() bool {
+	harness.Eventually(t, 40*time.Second, "a refusal", func() bool {
 		in.create(large)
 		<-time.After(10 * time.Millisecond)
 		return in.refused() > 0
 	})
-	ready := func() int { code, _, _, _ := ask(s.base, "GET", "/readyz", ""); return code }
+	ready := func() int { code, _, _ := s.Ask("GET", "/readyz", ""); return code }
 	if code := ready(); code != 503 {
 		t.Errorf("/readyz answers %d on a full disk", code)
 	}
-	if code, _, _, err := ask(s.base, "GET", "/api/v1/jobs", ""); code != 200 {
+	if code, _, err := s.Ask("GET", "/api/v1/jobs", ""); code != 200 {
 		t.Errorf("reading answers %d, %v on a full disk", code, err)
 	}
 	close(finish) // the results come while there may be no room for them
@@ -100,7 +102,7 @@ func fullDisk(t *testing.T, where, dir string) {
 		t.Errorf("/readyz answers %d on a disk that is still full", code)
 	}
 	free()
-	eventually(t, 30*time.Second, "it to be ready again", func() bool { return ready() == 200 })
+	harness.Eventually(t, 30*time.Second, "it to be ready again", func() bool { return ready() == 200 })
 	in.settle(history{})
 }
 

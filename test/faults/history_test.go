@@ -3,69 +3,13 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
-
-// arrival is one call of the target.
-type arrival struct {
-	at             time.Time
-	execution, job string
-	attempt        int
-	token          int64
-	key            string // what the target would tell repetitions by
-}
-
-// target is what jobs call: it remembers who called.
-type target struct {
-	*httptest.Server
-	mu       sync.Mutex
-	arrivals []arrival           // guarded by mu
-	hold     func(arrival) error // guarded by mu: called before it answers; an error becomes a 500
-}
-
-func newTarget(t *testing.T) *target {
-	s := &target{}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return s
-}
-
-func (s *target) serve(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	attempt, _ := strconv.Atoi(r.Header.Get("X-Attempt-Number"))
-	token, _ := strconv.ParseInt(r.Header.Get("X-Fencing-Token"), 10, 64)
-	a := arrival{
-		at: time.Now(), execution: r.Header.Get("X-Execution-ID"), job: r.Header.Get("X-Job-ID"),
-		attempt: attempt, token: token, key: r.Header.Get("X-Idempotency-Key"),
-	}
-	s.mu.Lock()
-	s.arrivals = append(s.arrivals, a)
-	hold := s.hold
-	s.mu.Unlock()
-	if hold != nil && hold(a) != nil {
-		w.WriteHeader(500)
-	}
-}
-
-func (s *target) onArrival(f func(arrival) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hold = f
-}
-
-func (s *target) seen() []arrival {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]arrival(nil), s.arrivals...)
-}
 
 // creation is a request to create a job, with all that was heard of it.
 type creation struct {
@@ -99,24 +43,25 @@ const patience = 60 * time.Second
 func (c *clients) persist(x *creation, body string) {
 	late := time.After(patience)
 	for {
-		code, header, answer, err := ask(c.base(), "POST", "/api/v1/jobs", body, "X-Idempotency-Key", x.key)
+		answer, err := harness.At(c.t, c.base()).Do("POST", "/api/v1/jobs", body, "X-Idempotency-Key", x.key)
+		code := answer.Code
 		c.mu.Lock()
 		switch {
 		case err == nil && code == 201:
 			var j client.Job
-			if err := json.Unmarshal(answer, &j); err != nil || j.JobID == "" {
-				c.t.Errorf("create: 201 with %s: %v", answer, err)
+			if err := json.Unmarshal([]byte(answer.Body), &j); err != nil || j.JobID == "" {
+				c.t.Errorf("create: 201 with %s: %v", answer.Body, err)
 			}
 			x.job = j.JobID
 			c.mu.Unlock()
 			return
 		case err == nil && code == 503:
 			x.refused++
-			if header.Get("Retry-After") == "" {
+			if answer.Header.Get("Retry-After") == "" {
 				c.t.Error("a 503 without Retry-After")
 			}
 		case err == nil && code < 500:
-			c.t.Errorf("create: %d %s", code, answer)
+			c.t.Errorf("create: %d %s", code, answer.Body)
 			c.mu.Unlock()
 			return
 		default:
@@ -125,7 +70,7 @@ func (c *clients) persist(x *creation, body string) {
 		c.mu.Unlock()
 		select {
 		case <-late:
-			c.t.Errorf("create %s: no answer that tells within %v; the last: %d %s %v", x.key, patience, code, answer, err)
+			c.t.Errorf("create %s: no answer that tells within %v; the last: %d %s %v", x.key, patience, code, answer.Body, err)
 			return
 		case <-time.After(50 * time.Millisecond):
 		}
@@ -149,7 +94,7 @@ type ended struct {
 // history is all that is known of a run.
 type history struct {
 	creations []*creation
-	arrivals  []arrival
+	arrivals  []harness.Arrival
 	jobs      []string
 	ended     []ended
 	// stale: a process was stopped between its last look at the clock and the call, which nothing but the
@@ -200,11 +145,11 @@ func check(h history) (wrong []string) {
 			say("I3: job %s was fired %d times", id, n)
 		}
 	}
-	calls := map[string][]arrival{}
+	calls := map[string][]harness.Arrival{}
 	for _, a := range h.arrivals {
-		calls[a.execution] = append(calls[a.execution], a)
-		if _, ok := known[a.execution]; !ok {
-			say("I2: the target saw execution %s, which is not there", a.execution)
+		calls[a.Execution] = append(calls[a.Execution], a)
+		if _, ok := known[a.Execution]; !ok {
+			say("I2: the target saw execution %s, which is not there", a.Execution)
 		}
 	}
 	for id, e := range known {
@@ -216,7 +161,7 @@ func check(h history) (wrong []string) {
 }
 
 // checkCalls looks at what the target saw of one execution.
-func checkCalls(e ended, calls []arrival, h history) (wrong []string) {
+func checkCalls(e ended, calls []harness.Arrival, h history) (wrong []string) {
 	if len(calls) == 0 {
 		return []string{"I2: it never arrived"}
 	}
@@ -233,19 +178,19 @@ func checkCalls(e ended, calls []arrival, h history) (wrong []string) {
 	winner := int64(0)
 	unexcused := 0
 	for i, a := range calls {
-		if seen[a.token] {
-			wrong = append(wrong, fmt.Sprintf("I7: token %d arrived twice", a.token))
+		if seen[a.Token] {
+			wrong = append(wrong, fmt.Sprintf("I7: token %d arrived twice", a.Token))
 		}
-		seen[a.token] = true
-		if a.key != calls[0].key || a.key == "" {
-			wrong = append(wrong, fmt.Sprintf("I7: the keys differ: %q and %q", calls[0].key, a.key))
+		seen[a.Token] = true
+		if a.Key != calls[0].Key || a.Key == "" {
+			wrong = append(wrong, fmt.Sprintf("I7: the keys differ: %q and %q", calls[0].Key, a.Key))
 		}
-		if i > 0 && a.token < calls[i-1].token && !h.stale {
-			wrong = append(wrong, fmt.Sprintf("I5: token %d arrived after %d", a.token, calls[i-1].token))
+		if i > 0 && a.Token < calls[i-1].Token && !h.stale {
+			wrong = append(wrong, fmt.Sprintf("I5: token %d arrived after %d", a.Token, calls[i-1].Token))
 		}
-		if !excused[a.token] {
+		if !excused[a.Token] {
 			unexcused++
-			winner = max(winner, a.token)
+			winner = max(winner, a.Token)
 		}
 	}
 	switch {
@@ -259,9 +204,9 @@ func checkCalls(e ended, calls []arrival, h history) (wrong []string) {
 	return wrong
 }
 
-func show(calls []arrival) (s string) {
+func show(calls []harness.Arrival) (s string) {
 	for _, a := range calls {
-		s += fmt.Sprintf("[%d: token %d]", a.attempt, a.token)
+		s += fmt.Sprintf("[%d: token %d]", a.Attempt, a.Token)
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // installation is a server, perhaps workers, the clients and the target of one test.
@@ -21,35 +22,35 @@ type installation struct {
 	*testing.T
 	where  string
 	roles  string
-	target *target
+	target *harness.Sink
 	clients
 
 	mu     sync.Mutex
-	server *process // guarded by mu: the one that answers now
+	server *harness.Process // guarded by mu: the one that answers now
 }
 
 func install(t *testing.T, where, roles string) *installation {
-	in := &installation{T: t, where: where, roles: roles, target: newTarget(t)}
+	in := &installation{T: t, where: where, roles: roles, target: harness.NewSink(t)}
 	in.clients = clients{t: t, base: in.base}
 	return in
 }
 
-func (in *installation) base() string { return in.now().base }
+func (in *installation) base() string { return in.now().Base }
 
-func (in *installation) now() *process {
+func (in *installation) now() *harness.Process {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.server
 }
 
 // serve starts a server, at the address of the one before if there was one.
-func (in *installation) serve(failpoints string, env ...string) *process {
+func (in *installation) serve(failpoints string, env ...string) *harness.Process {
 	in.Helper()
 	listen := "127.0.0.1:0"
-	if s := in.now(); s != nil && s.base != "" {
-		listen = strings.TrimPrefix(s.base, "http://")
+	if s := in.now(); s != nil && s.Base != "" {
+		listen = strings.TrimPrefix(s.Base, "http://")
 	}
-	p := launchWith(in.T, env, failpoints, "serve", "--database", in.where, "--roles", in.roles, "--listen", listen).greeted()
+	p := harness.Launch(in.T, settings(failpoints, env...), "serve", "--database", in.where, "--roles", in.roles, "--listen", listen).Greeted()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.server = p
@@ -57,9 +58,9 @@ func (in *installation) serve(failpoints string, env ...string) *process {
 }
 
 // work starts a worker process.
-func (in *installation) work(failpoints string) *process {
+func (in *installation) work(failpoints string) *harness.Process {
 	in.Helper()
-	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", "4", "--listen", "127.0.0.1:0").greeted()
+	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
 }
 
 // body is a job that calls the target, with more fields.
@@ -85,7 +86,7 @@ func (in *installation) settle(h history) {
 	base := in.base()
 	late := time.After(patience)
 	for _, c := range h.creations {
-		for c.job != "" && read[client.Job](in.T, base, "/api/v1/jobs/"+c.job).Status != "COMPLETED" {
+		for c.job != "" && harness.Read[client.Job](harness.At(in.T, base), "/api/v1/jobs/"+c.job).Status != "COMPLETED" {
 			select {
 			case <-late:
 				in.Errorf("I12: job %s has not ended %v after the last fault", c.job, patience)
@@ -94,7 +95,7 @@ func (in *installation) settle(h history) {
 			}
 		}
 	}
-	h.arrivals = in.target.seen()
+	h.arrivals = in.target.Seen()
 	h.look(in.T, base)
 	for _, w := range check(h) {
 		in.Error(w)
@@ -105,10 +106,10 @@ func (in *installation) settle(h history) {
 // look reads what there is in the end, of the jobs that call the target.
 func (h *history) look(t *testing.T, base string) {
 	t.Helper()
-	for _, j := range read[client.Jobs](t, base, "/api/v1/jobs?name=call&limit=1000").Jobs {
+	for _, j := range harness.Read[client.Jobs](harness.At(t, base), "/api/v1/jobs?name=call&limit=1000").Jobs {
 		h.jobs = append(h.jobs, j.JobID)
-		for _, e := range read[client.Executions](t, base, "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
-			past := read[client.PastAttempts](t, base, "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
+		for _, e := range harness.Read[client.Executions](harness.At(t, base), "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
+			past := harness.Read[client.PastAttempts](harness.At(t, base), "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
 			h.ended = append(h.ended, ended{e.ExecutionID, j.JobID, e.Status, past})
 		}
 	}
@@ -118,8 +119,8 @@ func (h *history) look(t *testing.T, base string) {
 func (in *installation) countRows(want int) {
 	in.Helper()
 	s := in.now()
-	s.signal(syscall.SIGTERM)
-	if code := s.ended(); code != 0 {
+	s.Signal(syscall.SIGTERM)
+	if code := s.Exit(); code != 0 {
 		in.Errorf("the server ended with exit code %d", code)
 	}
 	for _, q := range []struct {

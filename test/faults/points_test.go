@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/failpoint"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // actions are what happens at a point, and at which hits of it.
@@ -79,7 +80,7 @@ func failMigration(t *testing.T, where, action, spec string) {
 	in := install(t, where, "api,scheduler,worker")
 	if action == "kill" || action == "error" {
 		p := launch(t, spec, "serve", "--database", where, "--listen", "127.0.0.1:0")
-		if code := p.ended(); code == 0 || !p.says("failpoint migrate.midStep") {
+		if code := p.Exit(); code == 0 || !p.Says("failpoint migrate.midStep") {
 			t.Errorf("exit code %d", code)
 		}
 		spec = ""
@@ -97,11 +98,11 @@ func failServer(in *installation, point, action, spec string) {
 }
 
 // comeBack waits until the point was hit, and starts what was killed there again.
-func comeBack(in *installation, p *process, point, action string) {
+func comeBack(in *installation, p *harness.Process, point, action string) {
 	in.Helper()
-	eventually(in.T, 30*time.Second, point+" to be hit", func() bool { return p.says("failpoint " + point + ": ") })
+	harness.Eventually(in.T, 30*time.Second, point+" to be hit", func() bool { return p.Says("failpoint " + point + ": ") })
 	if action == "kill" {
-		p.ended()
+		p.Exit()
 		in.serve("")
 	}
 }
@@ -111,11 +112,11 @@ func failReaper(in *installation, point, action, spec string) {
 	p := in.serve(spec)
 	w := in.work("")
 	gone := make(chan struct{})
-	in.target.onArrival(func(arrival) error { <-gone; return nil })
+	in.target.OnArrival(func(harness.Arrival) error { <-gone; return nil })
 	in.load(10)
-	eventually(in.T, 20*time.Second, "an arrival", func() bool { return len(in.target.seen()) > 0 })
-	w.signal(syscall.SIGKILL)
-	w.ended()
+	harness.Eventually(in.T, 20*time.Second, "an arrival", func() bool { return len(in.target.Seen()) > 0 })
+	w.Signal(syscall.SIGKILL)
+	w.Exit()
 	close(gone)
 	in.work("")
 	comeBack(in, p, point, action)
@@ -129,22 +130,22 @@ func failWorker(in *installation, point, action, spec string) {
 	if point == "worker.beforeHeartbeat" || point == "shutdown.midDrain" {
 		slow = 1500 * time.Millisecond // so that it holds something then
 	}
-	in.target.onArrival(func(arrival) error { <-time.After(slow); return nil })
+	in.target.OnArrival(func(harness.Arrival) error { <-time.After(slow); return nil })
 	w := in.work(spec)
 	in.load(10)
-	hit := func() bool { return w.says("failpoint " + point + ": ") }
+	hit := func() bool { return w.Says("failpoint " + point + ": ") }
 	if point == "shutdown.midDrain" {
-		eventually(in.T, 20*time.Second, "an arrival", func() bool { return len(in.target.seen()) > 0 || hit() }) // on a busy machine a session may end, too
-		_ = w.cmd.Process.Signal(syscall.SIGTERM)
+		harness.Eventually(in.T, 20*time.Second, "an arrival", func() bool { return len(in.target.Seen()) > 0 || hit() }) // on a busy machine a session may end, too
+		_ = w.Send(syscall.SIGTERM)
 	}
-	eventually(in.T, 30*time.Second, point+" to be hit", hit)
+	harness.Eventually(in.T, 30*time.Second, point+" to be hit", hit)
 	if action == "kill" {
-		w.ended()
+		w.Exit()
 	}
 	in.work("")
 	in.settle(history{stale: action == "stop" && point == "worker.beforeEffect"})
 	if action != "kill" {
-		_ = w.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		w.ended()
+		_ = w.Send(syscall.SIGTERM) // it may have ended
+		w.Exit()
 	}
 }

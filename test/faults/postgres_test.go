@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // privateServer is a PostgreSQL server of one test, which may crash it. It is made with the programs of the server that the
@@ -149,7 +150,7 @@ func TestTheDatabaseCrashesUnderLoad(t *testing.T) {
 	in.work("")
 	for range 3 {
 		in.load(20)
-		eventually(t, 30*time.Second, "some arrivals", func() bool { return len(in.target.seen()) > 0 })
+		harness.Eventually(t, 30*time.Second, "some arrivals", func() bool { return len(in.target.Seen()) > 0 })
 		db.crash()
 		in.load(5)
 		<-time.After(500 * time.Millisecond)

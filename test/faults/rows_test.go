@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // A worker stands still for three leases: another runs what it held, and what it says when it wakes is refused or never
@@ -19,22 +19,22 @@ func TestAWorkerStandsStill(t *testing.T) {
 		in.serve("")
 		w := in.work("")
 		woken := make(chan struct{})
-		in.target.onArrival(func(a arrival) error {
-			if a.attempt == 1 {
+		in.target.OnArrival(func(a harness.Arrival) error {
+			if a.Attempt == 1 {
 				<-woken
 			}
 			return nil
 		})
 		in.create(in.body(""))
 		in.create(in.body(""))
-		eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) >= 2 })
-		w.signal(syscall.SIGSTOP)
+		harness.Eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.Seen()) >= 2 })
+		w.Signal(syscall.SIGSTOP)
 		in.work("")
-		eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.seen()) >= 4 })
+		harness.Eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.Seen()) >= 4 })
 		<-time.After(lease) // so that it stood still for about three
 		close(woken)        // the answers wait for it in its socket
-		w.signal(syscall.SIGCONT)
-		eventually(t, 20*time.Second, "it to notice", func() bool { return w.says("the session has ended") || w.says("refused") })
+		w.Signal(syscall.SIGCONT)
+		harness.Eventually(t, 20*time.Second, "it to notice", func() bool { return w.Says("the session has ended") || w.Says("refused") })
 		in.settle(history{})
 	})
 }
@@ -45,17 +45,17 @@ func TestShortPausesCostNothing(t *testing.T) {
 		in := install(t, where, "api,scheduler")
 		in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=9") // long enough for a busy machine, too
 		w := in.work("")
-		in.target.onArrival(func(arrival) error { <-time.After(6 * time.Second); return nil })
+		in.target.OnArrival(func(harness.Arrival) error { <-time.After(6 * time.Second); return nil })
 		in.load(4)
-		eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.seen()) > 0 })
+		harness.Eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.Seen()) > 0 })
 		for range 8 {
-			w.signal(syscall.SIGSTOP)
+			w.Signal(syscall.SIGSTOP)
 			<-time.After(200 * time.Millisecond)
-			w.signal(syscall.SIGCONT)
+			w.Signal(syscall.SIGCONT)
 			<-time.After(300 * time.Millisecond)
 		}
 		in.settle(history{})
-		if n := len(in.target.seen()); n != 4 {
+		if n := len(in.target.Seen()); n != 4 {
 			t.Errorf("%d arrivals of 4 executions", n)
 		}
 	})
@@ -66,19 +66,19 @@ func TestTheAnswerToAClaimIsLost(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		in := install(t, where, "api,scheduler")
 		s := in.serve("")
-		l := newLink(t, strings.TrimPrefix(s.base, "http://"))
-		launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").greeted()
-		eventually(t, 20*time.Second, "the worker", func() bool { return len(read[client.Workers](t, s.base, "/api/v1/workers").Workers) == 1 })
-		l.hold(back)
+		l := harness.NewLink(t, strings.TrimPrefix(s.Base, "http://"))
+		launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
+		harness.Eventually(t, 20*time.Second, "the worker", func() bool { return len(harness.Read[client.Workers](s, "/api/v1/workers").Workers) == 1 })
+		l.Hold(harness.Back)
 		in.create(in.body(""))
 		job := in.told()[0].job
-		eventually(t, 20*time.Second, "it to be leased", func() bool {
-			es := read[client.Executions](t, s.base, "/api/v1/jobs/"+job+"/executions").Executions
+		harness.Eventually(t, 20*time.Second, "it to be leased", func() bool {
+			es := harness.Read[client.Executions](s, "/api/v1/jobs/"+job+"/executions").Executions
 			return len(es) == 1 && es[0].Status == "RUNNING"
 		})
-		l.reset()
+		l.Reset()
 		in.settle(history{})
-		if got := in.target.seen(); len(got) != 1 {
+		if got := in.target.Seen(); len(got) != 1 {
 			t.Errorf("%d arrivals", len(got))
 		}
 	})
@@ -88,27 +88,27 @@ func TestTheAnswerToAClaimIsLost(t *testing.T) {
 // another runs it (row 10).
 func TestAWorkerIsCutOff(t *testing.T) {
 	t.Parallel()
-	for name, ways := range map[string][]int{"both ways": {there, back}, "answers only": {back}} {
+	for name, ways := range map[string][]int{"both ways": {harness.There, harness.Back}, "answers only": {harness.Back}} {
 		t.Run(name, func(t *testing.T) {
 			stores(t, func(t *testing.T, where string) {
 				in := install(t, where, "api,scheduler")
 				s := in.serve("")
-				l := newLink(t, strings.TrimPrefix(s.base, "http://"))
-				w := launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").greeted()
+				l := harness.NewLink(t, strings.TrimPrefix(s.Base, "http://"))
+				w := launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
 				stuck := make(chan struct{})
-				in.target.onArrival(func(a arrival) error {
-					if a.attempt == 1 {
+				in.target.OnArrival(func(a harness.Arrival) error {
+					if a.Attempt == 1 {
 						<-stuck
 					}
 					return nil
 				})
 				in.create(in.body(""))
-				eventually(t, 20*time.Second, "the arrival", func() bool { return len(in.target.seen()) == 1 })
-				l.hold(ways...)
+				harness.Eventually(t, 20*time.Second, "the arrival", func() bool { return len(in.target.Seen()) == 1 })
+				l.Hold(ways...)
 				in.work("")
-				eventually(t, 30*time.Second, "it to stop by itself", func() bool { return w.says("the session has ended") })
-				eventually(t, 30*time.Second, "the second attempt", func() bool { return len(in.target.seen()) == 2 })
-				l.open(there, back)
+				harness.Eventually(t, 30*time.Second, "it to stop by itself", func() bool { return w.Says("the session has ended") })
+				harness.Eventually(t, 30*time.Second, "the second attempt", func() bool { return len(in.target.Seen()) == 2 })
+				l.Open(harness.There, harness.Back)
 				close(stuck)
 				in.settle(history{})
 			})
@@ -125,21 +125,21 @@ func TestPoison(t *testing.T) {
 		job := in.told()[0].job
 		for range 3 {
 			w := in.work("worker.duringEffect=kill")
-			w.ended()
+			w.Exit()
 		}
 		in.work("")
-		behind := want[client.Job](t, s.base, 201, "POST", "/api/v1/jobs", in.body("")).JobID
+		behind := harness.Want[client.Job](s, 201, "POST", "/api/v1/jobs", in.body("")).JobID
 		for _, c := range []struct{ job, status string }{{behind, "SUCCEEDED"}, {job, "FAILED"}} {
-			eventually(t, 30*time.Second, c.status, func() bool {
-				es := read[client.Executions](t, s.base, "/api/v1/jobs/"+c.job+"/executions").Executions
+			harness.Eventually(t, 30*time.Second, c.status, func() bool {
+				es := harness.Read[client.Executions](s, "/api/v1/jobs/"+c.job+"/executions").Executions
 				return len(es) == 1 && es[0].Status == c.status
 			})
 		}
-		dead := read[client.DeadLetters](t, s.base, "/api/v1/dead-letters").DeadLetters
+		dead := harness.Read[client.DeadLetters](s, "/api/v1/dead-letters").DeadLetters
 		if len(dead) != 1 || dead[0].Reason != "POISON" || len(dead[0].Errors) != 3 {
 			t.Errorf("dead letters: %+v", dead)
 		}
-		if got := in.target.seen(); len(got) != 4 { // three of the one, one of the other
+		if got := in.target.Seen(); len(got) != 4 { // three of the one, one of the other
 			t.Errorf("%d arrivals", len(got))
 		}
 	})
@@ -149,31 +149,25 @@ func TestPoison(t *testing.T) {
 // itself (rows 11 and 16).
 func TestTheDatabaseIsCutOff(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
-	u, err := url.Parse(where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLink(t, u.Host)
-	u.Host = l.Addr().String()
-	in := install(t, u.String(), "api,scheduler,worker")
+	l, through := harness.LinkTo(t, postgrestest.URL(t))
+	in := install(t, through, "api,scheduler,worker")
 	s := in.serve("")
 	in.load(10)
 	in.told()
-	l.hold(there, back) // it hangs
+	l.Hold(harness.There, harness.Back) // it hangs
 	began := time.Now()
 	in.load(4)
-	eventually(t, 20*time.Second, "a refusal", func() bool { return in.refused() > 0 })
+	harness.Eventually(t, 20*time.Second, "a refusal", func() bool { return in.refused() > 0 })
 	took := time.Since(began).Round(time.Millisecond)
 	t.Logf("with a database that hangs the first 503 came after %v", took)
 	if took > 12*time.Second {
 		t.Errorf("a refusal took %v", took)
 	}
-	if code, _, _, err := ask(s.base, "GET", "/readyz", ""); code != 503 {
+	if code, _, err := s.Ask("GET", "/readyz", ""); code != 503 {
 		t.Errorf("/readyz answers %d, %v", code, err)
 	}
-	l.reset()
-	eventually(t, 30*time.Second, "it to be ready again", func() bool { code, _, _, _ := ask(s.base, "GET", "/readyz", ""); return code == 200 })
+	l.Reset()
+	harness.Eventually(t, 30*time.Second, "it to be ready again", s.Ready)
 	in.settle(history{})
 }
 
@@ -193,17 +187,17 @@ func TestAWorkerIsToldToStop(t *testing.T) {
 				in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS="+c.lease)
 				w := in.work("")
 				finish := make(chan struct{})
-				in.target.onArrival(func(arrival) error { <-finish; return nil })
+				in.target.OnArrival(func(harness.Arrival) error { <-finish; return nil })
 				in.load(10)
-				eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.seen()) >= 4 })
-				w.signal(syscall.SIGTERM)
-				eventually(t, 20*time.Second, "it to stop", func() bool { return w.says("stopping: ") })
+				harness.Eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.Seen()) >= 4 })
+				w.Signal(syscall.SIGTERM)
+				harness.Eventually(t, 20*time.Second, "it to stop", func() bool { return w.Says("stopping: ") })
 				if c.times == 2 {
-					w.signal(syscall.SIGTERM)
+					w.Signal(syscall.SIGTERM)
 				} else {
 					close(finish)
 				}
-				if code := w.ended(); code != c.code {
+				if code := w.Exit(); code != c.code {
 					t.Errorf("exit code %d, want %d", code, c.code)
 				}
 				if c.times == 2 {
@@ -211,7 +205,7 @@ func TestAWorkerIsToldToStop(t *testing.T) {
 				}
 				in.work("")
 				in.settle(history{})
-				if n := len(in.target.seen()); c.times == 1 && n != 10 || c.times == 2 && n < 14 {
+				if n := len(in.target.Seen()); c.times == 1 && n != 10 || c.times == 2 && n < 14 {
 					t.Errorf("%d arrivals", n)
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 // Every call of the store may happen and be reported as failed: under load of all that users and workers ask for, nothing is
@@ -37,7 +39,7 @@ func TestCommitsThatAreReportedAsFailed(t *testing.T) {
 
 func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	base, faulty := wrapped(t, where, f)
-	target := newTarget(t)
+	target := harness.NewSink(t)
 	c := &clients{t: t, base: func() string { return base }}
 	u := &users{T: t, base: base}
 
@@ -70,9 +72,11 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	u.settle(redriven[:], "FAILED")
 	u.settle(long, "CANCELLED")
 	for _, x := range h.creations {
-		eventually(t, patience, "job "+x.job, func() bool { return read[client.Job](t, base, "/api/v1/jobs/"+x.job).Status == "COMPLETED" })
+		harness.Eventually(t, patience, "job "+x.job, func() bool {
+			return harness.Read[client.Job](harness.At(t, base), "/api/v1/jobs/"+x.job).Status == "COMPLETED"
+		})
 	}
-	h.arrivals = target.seen()
+	h.arrivals = target.Seen()
 	h.look(t, base)
 	for _, w := range check(h) {
 		t.Error(w)
@@ -81,7 +85,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	u.count("again", 8, 16)
 	u.count("dies", 8, 16)
 	u.count("long", 8, 8)
-	if got := read[client.DeadLetters](t, base, "/api/v1/dead-letters?limit=100").DeadLetters; len(got) != 8 {
+	if got := harness.Read[client.DeadLetters](harness.At(t, base), "/api/v1/dead-letters?limit=100").DeadLetters; len(got) != 8 {
 		t.Errorf("%d dead letters, want those of the 8 that died again", len(got))
 	}
 	total := 0
@@ -100,14 +104,14 @@ func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faul
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	var out, logged output
+	var out, logged harness.Output
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(logged.String())
 		}
 	})
 	cfg := config.Default()
-	cfg.Listen, cfg.Database, cfg.BootstrapKey, cfg.CallbacksAllow = "127.0.0.1:0", where, key, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	cfg.Listen, cfg.Database, cfg.BootstrapKey, cfg.CallbacksAllow = "127.0.0.1:0", where, harness.Key, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	cfg.Workers.Lease, cfg.Workers.Drain, cfg.PoisonAfter = lease, time.Second, 20
 	o := app.Options{Config: cfg, Out: &out, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Wrap: func(s engine.Store) engine.Store {
 		faulty = enginetest.NewFaulty(s, enginetest.Faults{Seed: f.Seed})
@@ -118,12 +122,12 @@ func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faul
 			t.Errorf("the server: %v", err)
 		}
 	})
-	eventually(t, 30*time.Second, "a greeting", func() bool { return address.MatchString(out.String()) })
-	base = address.FindStringSubmatch(out.String())[1]
+	harness.Eventually(t, 30*time.Second, "a greeting", func() bool { return harness.Address(out.String()) != "" })
+	base = harness.Address(out.String())
 	work := o
-	work.Out, work.Wrap = &output{}, nil
+	work.Out, work.Wrap = io.Discard, nil
 	wg.Go(func() {
-		if err := app.RunWorker(ctx, app.WorkerOptions{Options: work, Servers: []string{base}, Token: key, Capacity: 8}); err != nil {
+		if err := app.RunWorker(ctx, app.WorkerOptions{Options: work, Servers: []string{base}, Token: harness.Key, Capacity: 8}); err != nil {
 			t.Errorf("the worker: %v", err)
 		}
 	})
@@ -142,17 +146,18 @@ type users struct {
 func (u *users) post(status int, path, body string) (answer struct {
 	JobID       string `json:"job_id"`
 	ExecutionID string `json:"execution_id"`
-}) {
+},
+) {
 	u.mu.Lock()
 	u.keys++
 	once := fmt.Sprintf("%s user %d", u.Name(), u.keys)
 	u.mu.Unlock()
 	late := time.After(patience)
 	for {
-		code, _, data, err := ask(u.base, "POST", path, body, "X-Idempotency-Key", once)
+		code, data, err := harness.At(u.T, u.base).Ask("POST", path, body, "X-Idempotency-Key", once)
 		switch {
 		case err == nil && code == status:
-			if err := json.Unmarshal(data, &answer); err != nil {
+			if err := json.Unmarshal([]byte(data), &answer); err != nil {
 				u.Errorf("POST %s: %v", path, err)
 			}
 			return answer
@@ -180,8 +185,8 @@ func (u *users) ended(body, status string) (execution string) {
 func (u *users) settle(executions []string, status string) {
 	u.Helper()
 	for _, id := range executions {
-		eventually(u.T, patience, "execution "+id+" to be "+status, func() bool {
-			return read[client.Execution](u.T, u.base, "/api/v1/executions/"+id).Status == status
+		harness.Eventually(u.T, patience, "execution "+id+" to be "+status, func() bool {
+			return harness.Read[client.Execution](harness.At(u.T, u.base), "/api/v1/executions/"+id).Status == status
 		})
 	}
 }
@@ -189,10 +194,10 @@ func (u *users) settle(executions []string, status string) {
 // count compares how many jobs of a name there are, and how many executions they have.
 func (u *users) count(name string, jobs, executions int) {
 	u.Helper()
-	list := read[client.Jobs](u.T, u.base, "/api/v1/jobs?limit=1000&name="+strings.ReplaceAll(name, " ", "%20")).Jobs
+	list := harness.Read[client.Jobs](harness.At(u.T, u.base), "/api/v1/jobs?limit=1000&name="+strings.ReplaceAll(name, " ", "%20")).Jobs
 	n := 0
 	for _, j := range list {
-		n += len(read[client.Executions](u.T, u.base, "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions)
+		n += len(harness.Read[client.Executions](harness.At(u.T, u.base), "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions)
 	}
 	if len(list) != jobs || n != executions {
 		u.Errorf("%q: %d jobs with %d executions, want %d with %d", name, len(list), n, jobs, executions)

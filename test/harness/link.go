@@ -1,13 +1,14 @@
-package faults
+package harness
 
 import (
 	"net"
+	"net/url"
 	"sync"
 	"testing"
 )
 
-// link is a connection between two parts that a test can disturb: it passes bytes on, holds them back, or resets.
-type link struct {
+// Link is a connection between two parts that a test can disturb: it passes bytes on, holds them back, or resets.
+type Link struct {
 	net.Listener
 	to string
 
@@ -18,25 +19,25 @@ type link struct {
 
 // The two ways of a link.
 const (
-	there = 0
-	back  = 1
+	There = 0
+	Back  = 1
 )
 
-// newLink listens for what is to be passed on to an address.
-func newLink(t *testing.T, to string) *link {
+// NewLink listens for what is to be passed on to an address.
+func NewLink(t *testing.T, to string) *Link {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{Listener: ln, to: to, conns: map[net.Conn]struct{}{}}
-	l.open(there, back)
+	l := &Link{Listener: ln, to: to, conns: map[net.Conn]struct{}{}}
+	l.Open(There, Back)
 	go l.serve()
-	t.Cleanup(func() { ln.Close(); l.reset() })
+	t.Cleanup(func() { ln.Close(); l.Reset() })
 	return l
 }
 
-func (l *link) serve() {
+func (l *Link) serve() {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -51,8 +52,8 @@ func (l *link) serve() {
 			l.mu.Lock()
 			l.conns[c], l.conns[far] = struct{}{}, struct{}{}
 			l.mu.Unlock()
-			go l.pass(there, far, c)
-			l.pass(back, c, far)
+			go l.pass(There, far, c)
+			l.pass(Back, c, far)
 			l.mu.Lock()
 			delete(l.conns, c)
 			delete(l.conns, far)
@@ -62,7 +63,7 @@ func (l *link) serve() {
 }
 
 // pass copies one way of a connection, while that way is open.
-func (l *link) pass(way int, to, from net.Conn) {
+func (l *Link) pass(way int, to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
 	b := make([]byte, 32<<10)
@@ -83,8 +84,8 @@ func (l *link) pass(way int, to, from net.Conn) {
 	}
 }
 
-// hold keeps back what comes by the ways.
-func (l *link) hold(ways ...int) {
+// Hold keeps back what comes by the ways.
+func (l *Link) Hold(ways ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range ways {
@@ -92,8 +93,8 @@ func (l *link) hold(ways ...int) {
 	}
 }
 
-// open lets everything pass again, also what was held back.
-func (l *link) open(ways ...int) {
+// Open lets everything pass again, also what was held back.
+func (l *Link) Open(ways ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range ways {
@@ -108,8 +109,8 @@ func (l *link) open(ways ...int) {
 	}
 }
 
-// reset ends all connections, and with them what was held back.
-func (l *link) reset() {
+// Reset ends all connections, and with them what was held back.
+func (l *Link) Reset() {
 	l.mu.Lock()
 	for c := range l.conns {
 		if t, ok := c.(*net.TCPConn); ok {
@@ -118,5 +119,17 @@ func (l *link) reset() {
 		c.Close()
 	}
 	l.mu.Unlock()
-	l.open(there, back) // for those who wait in pass
+	l.Open(There, Back) // for those who wait in pass
+}
+
+// LinkTo is a link to the database of a URL, and the URL that goes through it.
+func LinkTo(t *testing.T, where string) (*Link, string) {
+	t.Helper()
+	u, err := url.Parse(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLink(t, u.Host)
+	u.Host = l.Addr().String()
+	return l, u.String()
 }

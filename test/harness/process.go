@@ -1,0 +1,235 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+)
+
+// binary is the built carillon; Main sets it.
+var binary string
+
+// Main builds carillon with the tags and runs the tests of a package that lies in a folder of test. It does not return.
+func Main(m *testing.M, tags string) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "carillon-harness-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "carillon")
+		build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-o", binary, "../../cmd/carillon")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// Stores runs a test on each store: where names the database of one installation.
+func Stores(t *testing.T, test func(t *testing.T, where string)) {
+	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db")) })
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgrestest.URL(t)) })
+}
+
+// Key is the API key of servers that are started with Settings.
+const Key = "a-bootstrap-key-of-thirty-two-characters-or-more"
+
+// Settings is the environment of a server whose sinks are on this machine and whose leases are the shortest there are, and
+// of its workers, with more settings.
+func Settings(more ...string) []string {
+	return append([]string{
+		"CARILLON_BOOTSTRAP_KEY=" + Key, "CARILLON_TOKEN=" + Key, "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=3", "CARILLON_CALLBACKS_ALLOW=127.0.0.0/8",
+	}, more...)
+}
+
+// Process is a running carillon, and a client of it.
+type Process struct {
+	*Client
+	Out Output
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // guarded by done
+}
+
+// Output collects what a process prints.
+type Output struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+// Write adds to it.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+// String is all of it.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// Launch starts carillon with an environment that has nothing else of Carillon, and does not wait for anything.
+func Launch(t *testing.T, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{Client: At(t, ""), cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "CARILLON_") {
+			p.cmd.Env = append(p.cmd.Env, e)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env, env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.Out, &p.Out
+	p.cmd.Dir = t.TempDir()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.err = p.cmd.Wait(); close(p.done) }()
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.done
+		if t.Failed() {
+			p.keep("carillon " + strings.Join(args, " "))
+		}
+	})
+	return p
+}
+
+// Start launches carillon on a port of its own, and waits until it has greeted.
+func Start(t *testing.T, env []string, args ...string) *Process {
+	t.Helper()
+	return Launch(t, env, append(args, "--listen", "127.0.0.1:0")...).Greeted()
+}
+
+// Serve starts a server with Settings.
+func Serve(t *testing.T, where string, args ...string) *Process {
+	t.Helper()
+	return Start(t, Settings(), append([]string{"serve", "--database", where}, args...)...)
+}
+
+// shown is how much of what a process printed is in the log of a test that fails.
+const shown = 20_000
+
+// keep shows the end of what the process printed, and keeps all of it in a file.
+func (p *Process) keep(what string) {
+	all := p.Out.String()
+	f, err := os.CreateTemp("", "carillon-*.log")
+	if err == nil {
+		_, err = f.WriteString(all)
+		f.Close()
+	}
+	where := "could not be kept"
+	if err == nil {
+		where = "is in " + f.Name()
+	}
+	p.Logf("%s (process %d; all it printed %s) printed in the end:\n%s", what, p.cmd.Process.Pid, where, all[max(0, len(all)-shown):])
+}
+
+var address = regexp.MustCompile(`Health +(http://[^/\s]+)/readyz`)
+
+// Address is where a server that has printed its greeting listens, as the base of URLs; "" if it has not greeted yet.
+func Address(printed string) string {
+	m := address.FindStringSubmatch(printed)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// Greeted waits until the process has said where it listens.
+func (p *Process) Greeted() *Process {
+	p.Helper()
+	Eventually(p.T, 30*time.Second, "a greeting", func() bool {
+		select {
+		case <-p.done:
+			p.Fatalf("it ended: %v\n%s", p.err, p.Out.String())
+		default:
+		}
+		p.Base = Address(p.Out.String())
+		return p.Base != ""
+	})
+	return p
+}
+
+// Says reports whether the process has printed a text.
+func (p *Process) Says(text string) bool { return strings.Contains(p.Out.String(), text) }
+
+// Send sends a signal to a process that may have ended.
+func (p *Process) Send(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Signal sends a signal to a process that runs.
+func (p *Process) Signal(s os.Signal) {
+	p.Helper()
+	if err := p.Send(s); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// Freeze stops the process where it is; Thaw lets it go on.
+func (p *Process) Freeze() { p.Helper(); p.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a process that was frozen go on.
+func (p *Process) Thaw() { p.Helper(); p.Signal(syscall.SIGCONT) }
+
+// End sends a signal and waits for the end; it returns the exit code, -1 where a signal ended it.
+func (p *Process) End(s os.Signal) int {
+	p.Helper()
+	p.Signal(s)
+	return p.Exit()
+}
+
+// Kill ends the process without giving it time for anything.
+func (p *Process) Kill() { p.Helper(); p.End(os.Kill) }
+
+// Exit waits for the end and returns the exit code, -1 where a signal ended it.
+func (p *Process) Exit() int {
+	p.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(60 * time.Second):
+		_ = p.Send(syscall.SIGQUIT) // it prints where it stands
+		<-p.done
+		p.Fatalf("it does not end:\n%s", p.Out.String())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Eventually waits for a condition, which something outside this process brings about.
+func Eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	if !Within(within, ok) {
+		t.Fatalf("waited %v in vain for %s", within, what)
+	}
+}
+
+// Within waits for a condition, and reports whether it came about in time.
+func Within(d time.Duration, ok func() bool) bool {
+	late := time.After(d)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-late:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
