@@ -42,6 +42,7 @@ type Store interface {
 	Operations
 	Limits
 	Calendars
+	Secrets
 	Keys
 	Upkeep
 
@@ -94,6 +95,8 @@ type Update struct {
 	Revision int     // that it must have; 0: any
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
+	Secrets  []Secret // managed ones of the job that are stored with it, in place of those of their names
+	Unused   []string // managed ones that go with it
 }
 
 // Rerun asks for new executions of finished ones.
@@ -122,6 +125,7 @@ type Creation struct {
 	Tenant      tenant.ID
 	Jobs        []job.Job
 	Executions  []job.Execution // those that fire at once; each of one of the jobs above
+	Secrets     []Secret        // managed ones, each of one of the jobs above
 	Idempotency Idempotency
 }
 

@@ -35,6 +35,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("overlap", func(t *testing.T) { overlap(t, h) })
 	t.Run("update", func(t *testing.T) { update(t, h) })
 	t.Run("calendars", func(t *testing.T) { calendars(t, h) })
+	t.Run("secrets", func(t *testing.T) { secrets(t, h) })
 	t.Run("queue", func(t *testing.T) { queue(t, h) })
 	t.Run("lease", func(t *testing.T) { lease(t, h) })
 	t.Run("finish", func(t *testing.T) { finish(t, h) })

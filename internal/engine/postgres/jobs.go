@@ -110,6 +110,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 			b := &pgx.Batch{}
 			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
 			b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
+			b.Queue(outliveJobSQL, string(t), [16]byte(id))
 			return c.SendBatch(ctx, b).Close()
 		})
 	})

@@ -99,6 +99,10 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	b.Queue(updateJobSQL, append(of[:2:2], u.Replan, orNever(j.NextRunAt), orNever(first), staged, u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
 		engine.EncodeSpec(*j), engine.EncodeTarget(j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)
+	queueManaged(b, u.Secrets)
+	if len(u.Unused) > 0 {
+		b.Queue(dropManagedSQL, append(of[:2:2], u.Unused)...)
+	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return job.Job{}, err
 	}
