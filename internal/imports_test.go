@@ -55,6 +55,7 @@ var table = map[string]rule{
 	"internal/upkeep":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it knows keys, not requests"},
 
+	"enqueue":           {ours: []string{core, "client", "internal/api", "internal/engine", "internal/engine/postgres", "internal/service"}, others: []string{"github.com/jackc/pgx/v5"}, why: "public: the service over the caller's own transaction"},
 	"client":            {why: "public: what travels, and nothing of how the server works"},
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
 	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},

@@ -13,6 +13,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
+// Definition is a request as the core knows it, with the defaults filled in, or what is wrong with it.
+func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (job.Definition, error) {
+	d, err := definition(r)
+	if err != nil {
+		return d, both(err, check(d))
+	}
+	return d, nil
+}
+
 // definition is a request as the core knows it, with the defaults filled in. What is wrong with single
 // fields is for Definition.Check to say; here only what has no place in a Definition is refused.
 func definition(r client.JobRequest) (job.Definition, error) {

@@ -29,7 +29,7 @@ func TestExpand(t *testing.T) {
 		"$$${secret:db}":                     "$${secret:db}",
 		"${secret:DB}":                       "${secret:DB}",
 		"${secret:db":                        "${secret:db",
-		"${secret:${secret:a.b-c_1}":         "${secret:${secret:a.b-c_1}",
+		"${secret:${secret:a.b-c_1}":         "${secret:x",
 	} {
 		if got, err := expand(in, value); err != nil || got != want {
 			t.Errorf("%q: got %q, %v; want %q", in, got, err, want)
