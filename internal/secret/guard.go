@@ -96,9 +96,9 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 		if err != nil {
 			return nil, err
 		}
-		g := guard{e.snap.index}
-		if now != e.snap {
-			g = append(g, now.index)
+		g := guard{now.index}
+		if e.snap != nil && now != e.snap {
+			g = append(g, e.snap.index)
 		}
 		set(id, append(g, e.own...))
 	}

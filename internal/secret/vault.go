@@ -30,7 +30,7 @@ type Vault struct {
 	ring  *seal.Ring
 	now   func() time.Time
 
-	mu      sync.Mutex
+	mu      sync.RWMutex
 	views   map[tenant.ID]*view // guarded by mu
 	managed map[managedKey]kept // guarded by mu
 	earlier map[managedKey]kept // guarded by mu: those before, when managed was full
@@ -54,10 +54,11 @@ type kept struct {
 
 // view is a tenant's secrets.
 type view struct {
-	mu   sync.Mutex // held while they are read
-	at   time.Time  // guarded by mu: when they were looked at last
+	mu   sync.Mutex   // held while they are read
+	at   atomic.Int64 // when they were looked at last
 	snap atomic.Pointer[snapshot]
 	used atomic.Int64
+	none atomic.Int64 // attempts that were leased before it, in microseconds, find none
 }
 
 // snapshot is a tenant's secrets at an instant. It does not change.
@@ -67,6 +68,9 @@ type snapshot struct {
 	index *index
 	size  int
 }
+
+// has reports whether there is anything to be kept from being told.
+func (s *snapshot) has() bool { return s != nil && s.index != nil }
 
 type opened struct {
 	text string
@@ -121,21 +125,23 @@ func (v *Vault) Holds(s engine.Secret, value string) bool {
 
 // snapshot is a tenant's secrets, no older than that.
 func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration) (*snapshot, error) {
-	w := v.view(t)
-	w.used.Store(v.now().UnixNano())
+	w, asked := v.view(t), v.now().UnixNano()
+	w.used.Store(asked)
+	if was := w.snap.Load(); was != nil && asked-w.at.Load() < int64(oldest) {
+		return was, nil
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was := w.snap.Load()
-	if was != nil && v.now().Sub(w.at) < oldest {
+	if was != nil && asked-w.at.Load() < int64(oldest) { // another has looked meanwhile
 		return was, nil
 	}
-	asked := v.now()
 	stamp, err := v.store.SecretStamp(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	if was != nil && stamp == was.stamp {
-		w.at = asked
+		w.at.Store(asked)
 		return was, nil
 	}
 	all, stamp, err := v.store.SealedSecrets(ctx, t)
@@ -153,8 +159,8 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 		}
 	}
 	s.index = newIndex(values...)
-	w.at = asked
 	w.snap.Store(s)
+	w.at.Store(asked)
 	v.publish()
 	return s, nil
 }
@@ -169,9 +175,15 @@ func (v *Vault) quick(ctx context.Context, t tenant.ID) (*snapshot, error) {
 }
 
 func (v *Vault) view(t tenant.ID) *view {
+	v.mu.RLock()
+	w, ok := v.views[t]
+	v.mu.RUnlock()
+	if ok {
+		return w
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	w, ok := v.views[t]
+	w, ok = v.views[t]
 	if !ok {
 		w = &view{}
 		v.views[t] = w
