@@ -2,6 +2,7 @@ package enqueue_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -112,7 +113,7 @@ func TestExistsIfCommitted(t *testing.T) {
 	if err := inner.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if made, err = enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("kept")); err != nil {
+	if _, err = enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("kept")); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
@@ -298,13 +299,14 @@ func TestStartsAtOnce(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ears = nil // its wait was cut off, which closes it
 
 	cfg := config.Default()
 	cfg.Database, cfg.Listen, cfg.BootstrapKey, cfg.Workers.Poll = b.url, "127.0.0.1:0", strings.Repeat("k", 40), time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, app.Options{Config: cfg, Out: io.Discard, Logger: slog.New(slog.DiscardHandler)}) }()
+	go func() {
+		done <- app.Run(ctx, app.Options{Config: cfg, Out: io.Discard, Logger: slog.New(slog.DiscardHandler)})
+	}()
 	defer func() { cancel(); <-done }()
 	ended := func(n int) time.Duration {
 		t.Helper()
@@ -336,5 +338,42 @@ func TestStartsAtOnce(t *testing.T) {
 	}
 	if best > 500*time.Millisecond {
 		t.Errorf("the fastest of five took %v from its commit", best)
+	}
+}
+
+// TestLeastPermissions is what docs/enqueue.md says a role needs.
+func TestLeastPermissions(t *testing.T) {
+	b := newBed(t)
+	role := "carillon_test_" + strings.ToLower(rand.Text()[:16])
+	b.exec("CREATE ROLE " + role)
+	t.Cleanup(func() {
+		if _, err := b.conn.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, grant := range []string{
+		"USAGE ON SCHEMA public", "SELECT ON carillon_migrations, tenants, calendars, secrets", "SELECT, INSERT ON jobs, live", "SELECT, INSERT, UPDATE, DELETE ON idempotency",
+	} {
+		b.exec("GRANT " + grant + " TO " + role)
+	}
+	unique := request("unique")
+	unique.UniqueKey, unique.Key = new("u"), new("k")
+	many := make([]client.JobRequest, 60)
+	for i := range many {
+		many[i] = request("many")
+	}
+	tx := b.begin()
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{IdempotencyKey: "a"}, unique); err != nil {
+		t.Error(err)
+	}
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{IdempotencyKey: "b"}, unique); !errors.Is(err, enqueue.ErrKeyTaken) {
+		t.Errorf("a key that is taken: %v", err)
+	}
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, many...); err != nil {
+		t.Error(err)
 	}
 }
