@@ -25,7 +25,7 @@ const (
 			sealed = EXCLUDED.sealed, expires_at = NULL`
 
 	// Those of a tenant are counted under the lock of its row.
-	lockTenantSQL = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
+	lockOwnerSQL = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
 	putSecretSQL  = `
 		INSERT INTO secrets (tenant, name, version, created_at, updated_at, key_id, sealed)
 		SELECT $1, $2, 1, $3, $4, $5, $6
@@ -102,7 +102,7 @@ func (s *Store) PutSecret(ctx context.Context, x engine.Secret, most int) (engin
 	var out []engine.Secret
 	err := s.write(ctx, "store a secret", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			if _, err := tx.Exec(ctx, lockTenantSQL, string(x.Tenant)); err != nil {
+			if _, err := tx.Exec(ctx, lockOwnerSQL, string(x.Tenant)); err != nil {
 				return err
 			}
 			rows, _ := tx.Query(ctx, putSecretSQL, string(x.Tenant), x.Name, x.CreatedAt, x.UpdatedAt, x.Key, notNil(x.Sealed), most)
