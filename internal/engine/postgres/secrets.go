@@ -26,7 +26,7 @@ const (
 
 	// Those of a tenant are counted under the lock of its row.
 	lockOwnerSQL = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
-	putSecretSQL  = `
+	putSecretSQL = `
 		INSERT INTO secrets (tenant, name, version, created_at, updated_at, key_id, sealed)
 		SELECT $1, $2, 1, $3, $4, $5, $6
 		WHERE (SELECT count(*)` + ofPeople + ` AND s.name <> $2) < $7` + replaceSecret + `
