@@ -25,6 +25,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/seal"
+	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -51,8 +53,9 @@ func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
 		Ready: store.Ping, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	cfg.Dispatch = dispatch.New(store, clock.System{}, cfg.Logger, dispatch.Config{LeaseTTL: 30 * time.Second})
-	cfg.Handout = handout.New(cfg.Dispatch, cfg.Logger)
-	cfg.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: cfg.Dispatch.Offer})
+	cfg.Secrets = secret.New(store, must(seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))))
+	cfg.Handout = handout.New(cfg.Dispatch, cfg.Logger, cfg.Secrets.Step)
+	cfg.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: cfg.Dispatch.Offer, Secrets: cfg.Secrets})
 	for _, c := range change {
 		c(&cfg, store)
 	}

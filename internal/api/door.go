@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -25,14 +26,19 @@ type Door struct {
 	out   *handout.Desk
 	clock clock.Clock
 	nudge chan struct{}
+
+	secrets *secret.Vault
 }
 
 var _ worker.Source = (*Door)(nil)
 
 // NewDoor makes a door to a dispatcher.
 func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
-	return &Door{d, out, clk, make(chan struct{}, 1)}
+	return &Door{d: d, out: out, clock: clk, nudge: make(chan struct{}, 1)}
 }
+
+// Guard keeps what the worker tells from holding secrets.
+func (d *Door) Guard(v *secret.Vault) { d.secrets = v }
 
 // Nudge makes the worker beat at once, since there may be orders for it.
 func (d *Door) Nudge() {
@@ -81,6 +87,9 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, err
 	}
+	if err := cleanAdvances(ctx, d.secrets, sign.Advances, false); err != nil {
+		return client.Orders{}, err
+	}
 	orders, err := d.d.Beat(ctx, w, sign)
 	if err != nil {
 		return client.Orders{}, session(err)
@@ -101,10 +110,14 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 			return nil, &client.Refusal{Problem: p} // as a worker elsewhere is told it
 		}
 	}
+	if err := cleanOutcomes(ctx, d.secrets, os, false); err != nil {
+		return nil, err
+	}
 	vs, err := d.d.Report(ctx, w, os)
 	if err != nil {
 		return nil, session(err)
 	}
+	ended(d.secrets, os)
 	return wireVerdicts(outcomes, vs), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
 // asRequest is the request that would make a job as it is.
@@ -69,7 +70,7 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 		out.Execution.Payload = j.Payload // as it was written
 	}
 	for name, value := range out.Execution.Headers {
-		if was, ok := j.Target.Headers[name]; ok && value == hidden && credential(strings.ToLower(name)) {
+		if was, ok := j.Target.Headers[name]; ok && value == secret.Hidden && secret.Credential(name) {
 			out.Execution.Headers[name] = was // it was read and sent back
 		}
 	}

@@ -190,6 +190,23 @@ func (s *Server) table() []route {
 			detail: "409 while a job uses it.", status: 200, answer: of[client.Calendar](), handle: s.deleteCalendar,
 		},
 		{
+			method: "GET", path: "/api/v1/secrets", needs: tenant.Read, group: "Secrets", summary: "List secrets, never their values",
+			status: 200, answer: of[client.Secrets](), handle: s.listSecrets,
+		},
+		{
+			method: "GET", path: "/api/v1/secrets/{name}", needs: tenant.Read, group: "Secrets", summary: "Read what is known of a secret, never its value",
+			status: 200, answer: of[client.Secret](), handle: s.getSecret,
+		},
+		{
+			method: "PUT", path: "/api/v1/secrets/{name}", needs: tenant.Manage, group: "Secrets", summary: "Keep a secret, or its next version",
+			detail: "Jobs name it as ${secret:name} in header values, in env and in texts of their payload. The value is encrypted, is given to workers only, and cannot be read back. What starts more than five seconds later gets the new value. The same value again makes no new version.",
+			body:   of[client.SecretRequest](), sample: `{"value": "s3cr3t"}`, status: 200, answer: of[client.Secret](), handle: s.putSecret,
+		},
+		{
+			method: "DELETE", path: "/api/v1/secrets/{name}", needs: tenant.Manage, group: "Secrets", summary: "Delete a secret",
+			detail: "What names it fails from then on, without retries, with an error that says so.", status: 200, answer: of[client.Secret](), handle: s.deleteSecret,
+		},
+		{
 			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",
 			params: pageParams, status: 200, answer: of[client.Limits](), handle: s.listLimits,
 		},

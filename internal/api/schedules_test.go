@@ -80,11 +80,11 @@ func TestPatch(t *testing.T) {
 		got.Revision != 2 || *got.Schedule.Timezone != "Europe/Berlin" || got.Description != "d" || *got.Key != "k" || !got.Schedule.NextRunAt.Equal(*j.Schedule.NextRunAt) {
 		t.Errorf("merged: %+v", got)
 	}
-	if stored := must(f.store.Job(t.Context(), "default", ref(j.JobID))); string(stored.Payload) != `{"a":  1}` || stored.Target.Headers["Authorization"] != "Bearer s3cret" {
+	if stored := must(f.store.Job(t.Context(), "default", ref(j.JobID))); string(stored.Payload) != `{"a":  1}` || stored.Target.Headers["Authorization"] != "${secret:~"+j.JobID+"/authorization}" {
 		t.Errorf("the payload is %s, the headers %v", stored.Payload, stored.Target.Headers)
 	}
 	got = want[client.Job](f, 200, "PATCH", path, `{"execution": {"headers": {"Authorization": "[redacted]", "X-B": "2"}, "payload": null}}`)
-	if stored := must(f.store.Job(t.Context(), "default", ref(j.JobID))); stored.Payload != nil || len(stored.Target.Headers) != 2 || stored.Target.Headers["Authorization"] != "Bearer s3cret" {
+	if stored := must(f.store.Job(t.Context(), "default", ref(j.JobID))); stored.Payload != nil || len(stored.Target.Headers) != 2 || stored.Target.Headers["Authorization"] != "${secret:~"+j.JobID+"/authorization}" {
 		t.Errorf("the payload is %s, the headers %v", stored.Payload, stored.Target.Headers)
 	}
 	got = want[client.Job](f, 200, "PATCH", path, `{"schedule": {"cron_expression": "0 0 1 1 *", "timezone": null}}`)

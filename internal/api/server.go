@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
 	Handout  *handout.Desk        // what they are given
+	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate

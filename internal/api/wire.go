@@ -10,7 +10,17 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
+
+// Definition is a request as the core knows it, with the defaults filled in, or what is wrong with it.
+func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (job.Definition, error) {
+	d, err := definition(r)
+	if err != nil {
+		return d, both(err, check(d))
+	}
+	return d, nil
+}
 
 // definition is a request as the core knows it, with the defaults filled in. What is wrong with single
 // fields is for Definition.Check to say; here only what has no place in a Definition is refused.
@@ -114,34 +124,18 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 	return out
 }
 
-// hidden stands for the value of a header that carries a credential.
-const hidden = "[redacted]"
-
-// redacted hides the values of headers that carry credentials.
+// redacted hides the values of headers that carry credentials; a reference to a secret by its name is none.
 func redacted(headers map[string]string) map[string]string {
 	out := maps.Clone(headers)
 	if out == nil {
 		out = map[string]string{}
 	}
-	for name := range out {
-		if credential(strings.ToLower(name)) {
-			out[name] = hidden
+	for name, value := range out {
+		if secret.Credential(name) && !secret.Refers(value) {
+			out[name] = secret.Hidden
 		}
 	}
 	return out
-}
-
-func credential(lower string) bool {
-	switch lower {
-	case "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "apikey":
-		return true
-	}
-	for _, part := range []string{"token", "secret", "password", "api-key", "apikey", "credential", "signature"} {
-		if strings.Contains(lower, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // wireExecution is an execution as answered.

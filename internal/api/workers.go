@@ -189,6 +189,9 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err != nil {
 		return err
 	}
+	if err := cleanAdvances(r.Context(), s.cfg.Secrets, sign.Advances, true); err != nil {
+		return err
+	}
 	orders, err := s.cfg.Dispatch.Beat(r.Context(), id, sign)
 	if err != nil {
 		return err
@@ -211,10 +214,14 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			return under(err, fmt.Sprintf("outcomes[%d].", i))
 		}
 	}
+	if err := cleanOutcomes(r.Context(), s.cfg.Secrets, os, true); err != nil {
+		return err
+	}
 	vs, err := s.cfg.Dispatch.Report(r.Context(), id, os)
 	if err != nil {
 		return err
 	}
+	ended(s.cfg.Secrets, os)
 	return reply(w, 200, client.Verdicts{Verdicts: wireVerdicts(req.Outcomes, vs)})
 }
 

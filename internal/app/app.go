@@ -33,6 +33,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
+	"github.com/carillon-jobs/carillon/internal/seal"
+	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 	"github.com/carillon-jobs/carillon/worker"
@@ -93,6 +95,8 @@ type running struct {
 	failed   chan error
 	address  net.Addr
 	tls      *tls.Config // nil: plain HTTP
+	ring     *seal.Ring  // what is encrypted at rest is so under its keys; nil: there are none
+	vault    *secret.Vault
 }
 
 // stop undoes one step of starting.
@@ -164,6 +168,9 @@ func (r *running) start(ctx context.Context) error {
 	if r.Wrap != nil {
 		store = r.Wrap(store)
 	}
+	if err := r.unlock(ctx, store); err != nil {
+		return err
+	}
 	clk := clock.NewTracked(store.Now)
 	clk.Alarm(r.jumped)
 	if err := clk.Refresh(ctx); err != nil {
@@ -175,13 +182,14 @@ func (r *running) start(ctx context.Context) error {
 
 	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
 	r.disp.Store(disp)
-	out := handout.New(disp, r.log)
+	out := handout.New(disp, r.log, r.vault.Step)
 	door := api.NewDoor(disp, out, clk)
+	door.Guard(r.vault)
 	hint := r.hints(store, disp)
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan := make(chan struct{}, 1)
 	svc := service.New(store, clk, service.Config{
-		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules,
+		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
 	})
 	key, err := r.serve(ctx, ln, store, svc, disp, out, clk)
@@ -332,7 +340,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Dispatch: disp, Handout: out, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Handout: out, Secrets: r.vault, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

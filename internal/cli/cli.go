@@ -42,7 +42,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), cronCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), cronCommand(), secretsCommand(), version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -158,6 +158,7 @@ func serve() *cobra.Command {
 	s.add(c, "roles", "roles", " (default api,scheduler,worker)")
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
+	s.add(c, "secrets-key-file", "secrets.key_file", "")
 	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
 	c.Flags().BoolVar(&async, "allow-async-commit", false, "start although the database may lose acknowledged work in a crash")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -38,6 +38,8 @@ type Config struct {
 	LookAhead        time.Duration
 	OwnershipTTL     time.Duration
 	PoisonAfter      int
+	SecretsKeyFile   string
+	SecretsKey       string
 }
 
 // Workers is the [workers] table.
@@ -83,6 +85,8 @@ var Keys = []Key{
 	{"tls.key", "key file for https", "a path", func(c *Config, v string) bool { c.TLSKey = v; return v != "" }},
 	{"store.allow_async_commit", "start although the database may lose acknowledged work in a crash", "true or false", func(c *Config, v string) bool { return boolean(v, &c.AllowAsyncCommit) }},
 	{"callbacks.allow", "address ranges that callbacks may reach although they are private, parted by commas", "ranges such as 10.0.0.0/8", func(c *Config, v string) bool { return prefixes(v, &c.CallbacksAllow) }},
+	{"secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", func(c *Config, v string) bool { c.SecretsKeyFile = v; return v != "" }},
+	{"secrets.key", "the keys themselves, parted by commas (environment only)", "32 random bytes in base64, as openssl rand -base64 32 prints", func(c *Config, v string) bool { c.SecretsKey = v; return len(v) >= 44 }},
 	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
 		c.LogLevel = v
 		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)
@@ -147,7 +151,7 @@ func Load(base Config, flags map[string]string, env []string, path string) (Conf
 			v, from, ok = s, "flag", true
 		}
 		if ok && !k.set(&c, v) {
-			if k.Name == "bootstrap_key" || k.Name == "database" {
+			if k.Name == "bootstrap_key" || k.Name == "database" || k.Name == "secrets.key" {
 				v = "(not shown)"
 			}
 			wrong = append(wrong, Mistake{k.Name, v, k.Want, from})
@@ -158,6 +162,9 @@ func Load(base Config, flags map[string]string, env []string, path string) (Conf
 	}
 	if c.Workers.MaxCount < c.Workers.DefaultCount {
 		wrong = append(wrong, Mistake{"workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount), "as set or by default"})
+	}
+	if c.SecretsKeyFile != "" && c.SecretsKey != "" {
+		wrong = append(wrong, Mistake{"secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both", "as set"})
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		wrong = append(wrong, Mistake{"tls.key", c.TLSKey, "tls.cert and tls.key together, or neither", "as set"})

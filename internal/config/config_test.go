@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,8 +38,14 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"store.allow_async_commit": "true", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
 		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "workers.poison_after": "5", "scheduler.look_ahead_seconds": "5", "scheduler.ownership_ttl_seconds": "5",
+		"secrets.key_file": "keys", "secrets.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 	}
-	if _, err := Load(Default(), good, nil, ""); err != nil {
+	one := maps.Clone(good) // these two go without each other
+	delete(one, "secrets.key")
+	if _, err := Load(Default(), good, nil, ""); err == nil {
+		t.Error("taken: secrets.key_file and secrets.key")
+	}
+	if _, err := Load(Default(), one, nil, ""); err != nil {
 		t.Errorf("refused: %v", err)
 	}
 	for _, k := range Keys {

@@ -45,6 +45,7 @@ type Store interface {
 	Limits
 	Calendars
 	Notices
+	Secrets
 	Keys
 	Upkeep
 
@@ -103,6 +104,8 @@ type Update struct {
 	Revision int     // that it must have; 0: any
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
+	Secrets  []Secret // managed ones of the job that are stored with it, in place of those of their names
+	Unused   []string // managed ones that go with it
 }
 
 // Overtaken reports whether an update plans a recurring job, whose planned instant (0: none) has not come, for one that has
@@ -142,6 +145,7 @@ type Creation struct {
 	Tenant      tenant.ID
 	Jobs        []job.Job
 	Executions  []job.Execution // those that fire at once; each of one of the jobs above
+	Secrets     []Secret        // managed ones, each of one of the jobs above
 	Idempotency Idempotency
 }
 

@@ -145,3 +145,19 @@ func (r *Ring) Open(aad string, sealed []byte) ([]byte, error) {
 func (r *Ring) Current(sealed []byte) bool {
 	return r != nil && len(sealed) >= headSize && id(sealed[1:1+idSize]) == r.first
 }
+
+// KeyID names the key that seals.
+func (r *Ring) KeyID() string {
+	if r == nil {
+		return ""
+	}
+	return hex.EncodeToString(r.first[:])
+}
+
+// KeyOf names the key that a text is sealed under; empty where it is none of ours.
+func KeyOf(sealed []byte) string {
+	if len(sealed) < headSize || sealed[0] != version {
+		return ""
+	}
+	return hex.EncodeToString(sealed[1 : 1+idSize])
+}

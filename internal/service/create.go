@@ -66,18 +66,37 @@ func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
 
 const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} makes one"
 
-// check says everything that is wrong with a definition, also that its calendar does not exist.
+// check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
-	v := check(d)
-	if len(v) > 0 {
+	if v := check(d); len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
 	}
+	v, err := s.checkSchedule(ctx, ps, d)
+	if err != nil {
+		return nil, err
+	}
+	wrong, err := ps.references(ctx, &d, nil)
+	return append(v, wrong...), err
+}
+
+// checkUpdate says what else is wrong with a definition that is to replace another.
+func (s *Service) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition, replan bool) (v job.Invalids, err error) {
+	if replan {
+		if v, err = s.checkSchedule(ctx, ps, d); err != nil {
+			return nil, err
+		}
+	}
+	wrong, err := ps.references(ctx, &d, &was)
+	return append(v, wrong...), err
+}
+
+// checkSchedule says what is wrong with a schedule, also that its calendar does not exist.
+func (s *Service) checkSchedule(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
 	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
 	if errors.Is(err, engine.ErrNotFound) {
-		v.Add("schedule.calendar", d.Schedule.Calendar, wantCalendar)
-		return v, nil
+		return job.Invalids{{Field: "schedule.calendar", Value: job.Show(d.Schedule.Calendar), Want: wantCalendar}}, nil
 	}
-	return append(v, s.cfg.Schedules.Check(d.Schedule, ps.at, cal)...), err
+	return s.cfg.Schedules.Check(d.Schedule, ps.at, cal), err
 }
 
 // check says what is wrong with a definition but for its schedule.
@@ -174,8 +193,9 @@ type draft struct {
 	tenant     tenant.ID
 	at         time.Time
 	jobs       []job.Job
-	executions []job.Execution // by job; zero where it fires later
-	planned    []job.Job       // as answered
+	executions []job.Execution   // by job; zero where it fires later
+	planned    []job.Job         // as answered
+	secrets    [][]engine.Secret // by job: the credentials of its headers
 	holders    map[string]engine.Incumbent
 }
 
@@ -189,6 +209,11 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 			return nil, err // it was checked
 		}
 		j.Group = g
+		hidden, _, err := s.cfg.Secrets.Hide(&j, nil, d.at)
+		if err != nil {
+			return nil, nested(err, i, len(defs))
+		}
+		d.secrets = append(d.secrets, hidden)
 		at, err := ps.next(ctx, j, d.at)
 		if err != nil {
 			return nil, err
@@ -239,7 +264,7 @@ func (d *draft) creation() (engine.Creation, []job.Ready) {
 		if _, ok := d.holder(i); ok {
 			continue
 		}
-		c.Jobs = append(c.Jobs, j)
+		c.Jobs, c.Secrets = append(c.Jobs, j), append(c.Secrets, d.secrets[i]...)
 		if e := d.executions[i]; !e.ID.IsZero() {
 			c.Executions, ready = append(c.Executions, e), append(ready, e.Ready())
 		}
@@ -287,6 +312,9 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	e := j.Fire(job.ExecutionID(newID()), now, now)
 	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
 	if err := regroup(j, &e); err != nil {
+		return t, nil, err
+	}
+	if err := s.plans(p.Tenant).overriding(ctx, override); err != nil {
 		return t, nil, err
 	}
 	leave, err := s.enter()

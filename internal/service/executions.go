@@ -163,6 +163,9 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 	if err := regroup(j, &e); err != nil {
 		return e, nil, err
 	}
+	if err := s.plans(p.Tenant).overriding(ctx, payload); err != nil {
+		return e, nil, err
+	}
 	leave, err := s.enter()
 	if err != nil {
 		return e, nil, err

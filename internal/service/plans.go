@@ -18,6 +18,7 @@ type plans struct {
 	tenant    tenant.ID
 	at        time.Time // the instant of the request
 	calendars map[string]*schedule.Calendar
+	secrets   map[string]bool // names that were looked for, and whether they exist
 }
 
 func (s *Service) plans(t tenant.ID) *plans {

@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
 // Errors on which callers decide, beside the store's.
@@ -41,6 +42,7 @@ type Store interface {
 	engine.Calendars
 	engine.Notices
 	engine.Keys
+	engine.Secrets
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
@@ -54,6 +56,8 @@ type Config struct {
 	Refresh   func()            // told that limits or tenants have changed
 	Replan    func()            // told that the scheduler has something to look at soon
 	Schedules *schedule.Cache   // compiles schedules; shared with others
+	Secrets   *secret.Vault     // seals; nil: nothing can be
+	Direct    bool              // creations do not share a commit, but go to the store one by one
 }
 
 // Service answers users.
@@ -87,7 +91,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)
 	}
 	return &Service{
-		store: store, clock: clk, cfg: cfg, gate: &gate{store: store}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
+		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
 	}
 }
 

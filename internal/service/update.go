@@ -93,13 +93,16 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	u.Job, u.Replan = j, d.Schedule != j.Schedule
 	u.Job.Definition = d
 	v := check(d)
-	if u.Replan && len(v) == 0 {
-		if v, err = s.check(ctx, ps, d); err != nil {
+	if len(v) == 0 {
+		if v, err = s.checkUpdate(ctx, ps, d, j.Definition, u.Replan); err != nil {
 			return u, err
 		}
 	}
 	if len(v) > 0 {
 		return u, v
+	}
+	if u.Secrets, u.Unused, err = s.cfg.Secrets.Hide(&u.Job, &j.Target, ps.at); err != nil {
+		return u, err
 	}
 	if u.Job.Group, err = group(u.Job, d.Payload); err != nil {
 		return u, err // it was checked

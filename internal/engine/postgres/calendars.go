@@ -32,13 +32,17 @@ func scanCalendar(r pgx.CollectableRow) (cal engine.Calendar, err error) {
 // Calendar finds one; ErrNotFound if there is none.
 func (s *Store) Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error) {
 	var out engine.Calendar
-	err := s.look(ctx, "find a calendar", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, calendarSQL+" AND name = $2", string(t), name)
-		var err error
-		out, err = pgx.CollectExactlyOneRow(rows, scanCalendar)
-		return found(err)
+	err := s.look(ctx, "find a calendar", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		out, err = findCalendar(ctx, c, t, name)
+		return err
 	})
 	return out, err
+}
+
+func findCalendar(ctx context.Context, c querier, t tenant.ID, name string) (engine.Calendar, error) {
+	rows, _ := c.Query(ctx, calendarSQL+" AND name = $2", string(t), name)
+	out, err := pgx.CollectExactlyOneRow(rows, scanCalendar)
+	return out, found(err)
 }
 
 // Calendars lists a tenant's in order of their names.

@@ -124,32 +124,42 @@ func (s *Store) create(ctx context.Context, b batch) error {
 				return err
 			}
 		}
-		err := b.look(ctx, c)
-		if !isCode(err, uniqueViolation) {
-			return err
-		}
-		for _, i := range b.chosen {
-			one := batch{b.all, []int{i}, b.out, b.pages}
-			for race := 0; ; race++ {
-				err := one.look(ctx, c)
-				if err == nil {
-					break
-				}
-				if !isCode(err, uniqueViolation) {
-					return err
-				}
-				if race == races {
-					return fmt.Errorf("%w: %w", engine.ErrConflict, err)
-				}
-			}
-		}
-		return nil
+		return b.lookAll(ctx, c, c)
 	})
 }
 
+// lookAll looks and stores, one by one if others got in between.
+func (b batch) lookAll(ctx context.Context, db beginner, c *pgx.Conn) error {
+	err := b.look(ctx, db, c)
+	if !isCode(err, uniqueViolation) {
+		return err
+	}
+	for _, i := range b.chosen {
+		one := batch{b.all, []int{i}, b.out, b.pages}
+		for race := 0; ; race++ {
+			err := one.look(ctx, db, c)
+			if err == nil {
+				break
+			}
+			if !isCode(err, uniqueViolation) {
+				return err
+			}
+			if race == races {
+				return fmt.Errorf("%w: %w", engine.ErrConflict, err)
+			}
+		}
+	}
+	return nil
+}
+
+// beginner begins transactions: a connection, or a transaction, within which they are savepoints.
+type beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
 // look finds out what stands in the way of each creation, and stores those that nothing does.
-func (b batch) look(ctx context.Context, c *pgx.Conn) error {
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		known, err := b.claimKeys(ctx, tx)
 		if err != nil {
 			return err

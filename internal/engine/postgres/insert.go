@@ -33,6 +33,7 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		js.queue(q)
 		ss.queue(q)
 		es.queue(q)
+		b.managed(q)
 		if tx != nil {
 			return send(ctx, c, q)
 		}
@@ -111,7 +112,12 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 	if err := b.pages.schedules.send(ctx, c, chosen); err != nil {
 		return err
 	}
-	return b.pages.executions.send(ctx, c, chosen)
+	if err := b.pages.executions.send(ctx, c, chosen); err != nil {
+		return err
+	}
+	q := &pgx.Batch{}
+	b.managed(q)
+	return send(ctx, c, q)
 }
 
 // send copies the rows of the chosen creations.

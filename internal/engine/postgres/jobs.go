@@ -77,19 +77,23 @@ func scanJob(row pgx.CollectableRow) (job.Job, error) {
 // Job finds one job by its id, or, unless it is deleted, by its key; without its statistics.
 func (s *Store) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error) {
 	var out job.Job
-	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) error {
-		const head = "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND "
-		var rows pgx.Rows
-		if ref.ID.IsZero() {
-			rows, _ = c.Query(ctx, head+"j.key = $2 AND j.state <> 4", string(t), ref.Key)
-		} else {
-			rows, _ = c.Query(ctx, head+"j.id = $2", string(t), [16]byte(ref.ID))
-		}
-		var err error
-		out, err = pgx.CollectExactlyOneRow(rows, scanJob)
-		return found(err)
+	err := s.look(ctx, "find a job", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		out, err = findJob(ctx, c, t, ref)
+		return err
 	})
 	return out, err
+}
+
+func findJob(ctx context.Context, c querier, t tenant.ID, ref engine.Ref) (job.Job, error) {
+	const head = "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND "
+	var rows pgx.Rows
+	if ref.ID.IsZero() {
+		rows, _ = c.Query(ctx, head+"j.key = $2 AND j.state <> 4", string(t), ref.Key)
+	} else {
+		rows, _ = c.Query(ctx, head+"j.id = $2", string(t), [16]byte(ref.ID))
+	}
+	out, err := pgx.CollectExactlyOneRow(rows, scanJob)
+	return out, found(err)
 }
 
 const (
@@ -119,6 +123,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
 			b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
 			b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
+			b.Queue(outliveJobSQL, string(t), [16]byte(id))
 			return c.SendBatch(ctx, b).Close()
 		})
 	})

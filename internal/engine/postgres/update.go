@@ -109,6 +109,10 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	if p.found || !j.Schedule.Type.OneOff() || !p.next.IsZero() {
 		b.Queue(replanSQL, int16(job.PartitionOf(j.ID)), [16]byte(j.ID), string(t), orNever(p.next), p.runs, p.revision+1, state == job.Active)
 	}
+	queueManaged(b, u.Secrets)
+	if len(u.Unused) > 0 {
+		b.Queue(dropManagedSQL, append(of[:2:2], u.Unused)...)
+	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return job.Job{}, err
 	}

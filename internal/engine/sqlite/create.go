@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -75,6 +76,9 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 		}
 	}
 	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
+		return out, err
+	}
+	if err := keepManaged(c, x.Tenant, job.ID{}, x.Secrets, nil); err != nil {
 		return out, err
 	}
 	return out, remember(c, x.Tenant, &x.Idempotency)

@@ -46,7 +46,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			before int64
 		}{
 			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
-			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now},
+			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now},
 		} {
 			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()
 			if err != nil {

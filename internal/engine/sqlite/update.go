@@ -57,6 +57,9 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if err := p.store(c, t, &u); err != nil {
 			return err
 		}
+		if err := keepManaged(c, t, u.Job.ID, u.Secrets, u.Unused); err != nil {
+			return err
+		}
 		out, err = findJob(c, t, engine.Ref{ID: u.Job.ID})
 		return err
 	})

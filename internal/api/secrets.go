@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/strictjson"
+)
+
+func wireSecret(s engine.Secret) client.Secret {
+	return client.Secret{Name: s.Name, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+}
+
+func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	all, page, err := paged(r, func() ([]engine.Secret, error) { return s.service.Secrets(r.Context(), p) })
+	if err != nil {
+		return err
+	}
+	out := client.Secrets{Secrets: make([]client.Secret, len(all)), Pagination: page}
+	for i, x := range all {
+		out.Secrets[i] = wireSecret(x)
+	}
+	return reply(w, 200, out)
+}
+
+// secretName is the secret that a path names; what no person can have named is not found.
+func secretName(r *http.Request) (string, error) {
+	name := r.PathValue("name")
+	if !job.ValidKey(name) {
+		return "", engine.ErrNotFound
+	}
+	return name, nil
+}
+
+func (s *Server) getSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	name, err := secretName(r)
+	if err != nil {
+		return err
+	}
+	x, err := s.service.Secret(r.Context(), p, name)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireSecret(x))
+}
+
+func (s *Server) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.SecretRequest
+	if err := decode(data, &req); err != nil {
+		return untold(err)
+	}
+	x, err := s.service.PutSecret(r.Context(), p, r.PathValue("name"), req.Value)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireSecret(x))
+}
+
+// untold is what is wrong with a body without showing any of it.
+func untold(err error) error {
+	var e *strictjson.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	hushed := *e
+	hushed.Problems = nil
+	for _, p := range e.Problems {
+		if p.Value != "" {
+			p.Value = "(not shown)"
+		}
+		hushed.Problems = append(hushed.Problems, p)
+	}
+	return &hushed
+}
+
+func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	name, err := secretName(r)
+	if err != nil {
+		return err
+	}
+	x, err := s.service.DeleteSecret(r.Context(), p, name)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireSecret(x))
+}
+
+// cleanOutcomes takes secrets out of outcomes. elsewhere says that another server may have handed the attempts out.
+func cleanOutcomes(ctx context.Context, v *secret.Vault, os []job.Outcome, elsewhere bool) error {
+	var ids []job.ExecutionID
+	for _, o := range os {
+		if v != nil && (o.Error != nil || o.Response != nil || len(o.Result) > 0) {
+			ids = append(ids, o.Execution)
+		}
+	}
+	guards, err := v.Guards(ctx, ids, elsewhere)
+	if err != nil || guards == nil {
+		return err
+	}
+	for i := range os {
+		guards.CleanOutcome(&os[i])
+	}
+	return nil
+}
+
+// cleanAdvances does the same with what workers say of what runs.
+func cleanAdvances(ctx context.Context, v *secret.Vault, as []job.Advance, elsewhere bool) error {
+	var ids []job.ExecutionID
+	for _, a := range as {
+		if v != nil && a.Message != "" {
+			ids = append(ids, a.Execution)
+		}
+	}
+	guards, err := v.Guards(ctx, ids, elsewhere)
+	if err != nil || guards == nil {
+		return err
+	}
+	for i := range as {
+		as[i].Message = guards.Clean(as[i].Execution, as[i].Message)
+	}
+	return nil
+}
+
+// ended says that attempts are over.
+func ended(v *secret.Vault, os []job.Outcome) {
+	if v == nil {
+		return
+	}
+	ids := make([]job.ExecutionID, len(os))
+	for i, o := range os {
+		ids[i] = o.Execution
+	}
+	v.Ended(ids)
+}

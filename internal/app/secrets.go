@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/seal"
+	"github.com/carillon-jobs/carillon/internal/secret"
+)
+
+// unlock reads the keys that secrets are encrypted under, and checks that they open what is stored. Everything that is
+// logged from then on is without secrets.
+func (r *running) unlock(ctx context.Context, store engine.Store) (err error) {
+	file := r.Config.SecretsKeyFile
+	if r.Dev && file == "" && r.Config.SecretsKey == "" {
+		if file, err = ownKeyFile(r.Config.Database); err != nil {
+			return err
+		}
+	}
+	if r.ring, err = readRing(file, r.Config.SecretsKey); err != nil {
+		return err
+	}
+	r.vault = secret.New(store, r.ring)
+	r.log = slog.New(r.vault.Handler(r.log.Handler()))
+	return r.vault.Check(ctx)
+}
+
+// readRing reads keys from a file or a setting; nil for neither.
+func readRing(file, text string) (*seal.Ring, error) {
+	key, value, from := "secrets.key", "(not shown)", "as set"
+	if file != "" {
+		key, value, from = "secrets.key_file", file, "file "+file
+		data, err := readKeyFile(file)
+		if err != nil {
+			return nil, err
+		}
+		text = data
+	} else {
+		text = strings.ReplaceAll(text, ",", "\n")
+	}
+	if text == "" && file == "" {
+		return nil, nil
+	}
+	keys, err := seal.ParseKeys(text)
+	if err != nil {
+		return nil, config.Mistakes{{Key: key, Value: value, Want: "keys in base64, one a line: " + err.Error(), From: from}}
+	}
+	return seal.NewRing(keys...)
+}
+
+// readKeyFile reads a file that only its owner may read.
+func readKeyFile(file string) (string, error) {
+	mistake := func(want string) error {
+		return config.Mistakes{{Key: "secrets.key_file", Value: file, Want: want, From: "as set"}}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", mistake("a file that can be read: " + err.Error())
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		return "", mistake(fmt.Sprintf("a file that only its owner may read: it has mode %04o; run chmod 600", mode))
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", mistake("a file that can be read: " + err.Error())
+	}
+	return string(data), nil
+}
+
+// ownKeyFile is the key file beside an embedded store, made where there is none.
+func ownKeyFile(database string) (string, error) {
+	file := filepath.Join(filepath.Dir(strings.TrimPrefix(database, "sqlite:")), "secrets.key")
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return file, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a key for secrets: %w", err)
+	}
+	_, err = f.WriteString("# What Carillon encrypts secrets under. Without it they are lost.\n" + seal.NewKey() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("make a key for secrets: %w", err), os.Remove(file))
+	}
+	return file, nil
+}
+
+// Rekey encrypts every stored secret under the first of the keys that the settings name, and answers with how many were
+// under another. progress is told how many are done.
+func Rekey(ctx context.Context, c config.Config, progress func(done int)) (int, error) {
+	ring, err := readRing(c.SecretsKeyFile, c.SecretsKey)
+	if err != nil {
+		return 0, err
+	}
+	if ring == nil {
+		return 0, config.Mistakes{{Key: "secrets.key_file", Want: "the file of the new key and, behind it, the old ones; or CARILLON_SECRETS_KEY", From: "not set"}}
+	}
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	if err != nil {
+		return 0, err
+	}
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		return 0, fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	return secret.New(store, ring).Rekey(ctx, progress)
+}

@@ -1,0 +1,12 @@
+// Package secret keeps what jobs need and nobody may read: values that jobs
+// name as ${secret:name}, and credentials that were written into their headers.
+//
+//	create   service: Find, Hide ──▶ store      references are checked, credentials sealed and replaced by one
+//	claim    dispatch ──▶ handout: Vault.Step   what the worker is given has the values, and only that
+//	report   worker ──▶ api: Vault.Guards       what comes back loses them again, in any common encoding
+//	log      slog ──▶ Vault.Handler             what the process says of itself, too
+//
+// Values are sealed (package seal) before they reach a store, and opened only
+// here. Open ones are held in memory for seconds, in bounded numbers. The
+// package never writes a value anywhere, and no error of it holds one.
+package secret

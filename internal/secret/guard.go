@@ -1,0 +1,191 @@
+package secret
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// What is remembered of attempts that were handed out with, or beside, secrets.
+const (
+	sweepAt  = 10_000
+	maxNoted = 200_000
+	lateness = time.Minute // for which an attempt that has ended is remembered: its last log lines may come late
+)
+
+// entry is what must not be told of an attempt.
+type entry struct {
+	tenant tenant.ID
+	snap   *snapshot // when it was handed out
+	own    []*index
+	ended  time.Time // zero: it runs
+}
+
+// ledger remembers what was handed out by this process.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[job.ExecutionID]*entry // guarded by mu
+	forgot  bool                       // guarded by mu: something that runs had to be left out
+	sweepAt int                        // guarded by mu: how many there are when it is looked through
+}
+
+func (l *ledger) note(id job.ExecutionID, e *entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.entries) >= max(l.sweepAt, sweepAt) {
+		l.sweep(time.Now())
+	}
+	l.entries[id] = e
+}
+
+// sweep drops what has ended. It is called under mu.
+func (l *ledger) sweep(now time.Time) {
+	for id, e := range l.entries {
+		if !e.ended.IsZero() && now.Sub(e.ended) > lateness {
+			delete(l.entries, id)
+		}
+	}
+	for id := range l.entries {
+		if len(l.entries) < maxNoted {
+			break
+		}
+		delete(l.entries, id)
+		l.forgot = true
+	}
+	l.sweepAt = 2 * len(l.entries)
+}
+
+// Guards keep what workers tell of some executions from holding secrets.
+type Guards map[job.ExecutionID]guard
+
+type guard []*index
+
+// Guards are the guards of executions. elsewhere says that another server may have handed them out; then the store is
+// asked of those that this one did not.
+func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere bool) (Guards, error) {
+	if v == nil || len(ids) == 0 {
+		return nil, nil
+	}
+	var out Guards
+	var unknown []job.ExecutionID
+	var known map[job.ExecutionID]*entry
+	v.handed.mu.Lock()
+	for _, id := range ids {
+		if e, ok := v.handed.entries[id]; ok {
+			if known == nil {
+				known = map[job.ExecutionID]*entry{}
+			}
+			known[id] = e
+		} else if elsewhere || v.handed.forgot {
+			unknown = append(unknown, id)
+		}
+	}
+	v.handed.mu.Unlock()
+	set := func(id job.ExecutionID, g guard) {
+		if out == nil {
+			out = Guards{}
+		}
+		out[id] = g
+	}
+	for id, e := range known {
+		now, err := v.quick(ctx, e.tenant)
+		if err != nil {
+			return nil, err
+		}
+		g := guard{now.index}
+		if e.snap != nil && now != e.snap {
+			g = append(g, e.snap.index)
+		}
+		set(id, append(g, e.own...))
+	}
+	if len(unknown) == 0 {
+		return out, nil
+	}
+	uses, err := v.store.SecretsOf(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
+	now := map[tenant.ID]*snapshot{}
+	for _, u := range uses {
+		s, ok := now[u.Tenant]
+		if !ok {
+			if s, err = v.snapshot(ctx, u.Tenant, 0); err != nil { // it may name one that is new
+				return nil, err
+			}
+			now[u.Tenant] = s
+		}
+		g := guard{s.index}
+		for _, m := range u.Managed {
+			k, err := v.openManaged(m)
+			if err != nil {
+				continue // who could not open it has not told it
+			}
+			g = append(g, k.index)
+		}
+		set(u.Execution, g)
+	}
+	return out, nil
+}
+
+// Ended says that executions have ended, so that they need not be remembered for long.
+func (v *Vault) Ended(ids []job.ExecutionID) {
+	if v == nil {
+		return
+	}
+	v.handed.mu.Lock()
+	defer v.handed.mu.Unlock()
+	if len(v.handed.entries) == 0 {
+		return
+	}
+	for _, id := range ids {
+		if e, ok := v.handed.entries[id]; ok {
+			e.ended = time.Now()
+		}
+	}
+}
+
+// Clean is a text of a worker's about an execution, without secrets.
+func (g Guards) Clean(id job.ExecutionID, s string) string {
+	for _, x := range g[id] {
+		s = x.clean(s)
+	}
+	return s
+}
+
+// CleanJSON is a JSON document of a worker's about an execution, without secrets; it stays one.
+func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
+	if len(doc) == 0 || len(g[id]) == 0 {
+		return doc
+	}
+	text := g.Clean(id, string(doc))
+	if text == string(doc) {
+		return doc
+	}
+	if out := []byte(text); json.Valid(out) {
+		return out
+	}
+	out, _ := json.Marshal(text) // a number was one
+	return out
+}
+
+// CleanOutcome takes secrets out of an outcome.
+func (g Guards) CleanOutcome(o *job.Outcome) {
+	if len(g[o.Execution]) == 0 {
+		return
+	}
+	o.Result = g.CleanJSON(o.Execution, o.Result)
+	if o.Error != nil {
+		e := *o.Error
+		e.Message = g.Clean(o.Execution, e.Message)
+		o.Error = &e
+	}
+	if o.Response != nil {
+		r := *o.Response
+		r.BodyPreview = g.Clean(o.Execution, r.BodyPreview)
+		o.Response = &r
+	}
+}

@@ -1,0 +1,201 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// opening begins a reference, and behind another $ stands for itself.
+const opening = "${secret:"
+
+const (
+	wantReference = "a reference such as ${secret:name}, of 1 to 128 of a-z, 0-9, '.', '_' and '-'; for the text itself write $${secret:"
+	wantKnown     = "the name of a secret that exists; PUT /secrets/{name} makes one"
+)
+
+// scan parts a text into what stands for itself and references. What begins as a reference and is none goes to bad.
+func scan(s string, plain func(string), ref func(name string), bad func(string)) {
+	for {
+		i := strings.Index(s, opening)
+		if i < 0 {
+			plain(s)
+			return
+		}
+		rest := s[i+len(opening):]
+		if i > 0 && s[i-1] == '$' {
+			plain(s[:i-1])
+			plain(opening)
+			s = rest
+			continue
+		}
+		plain(s[:i])
+		name, after, ok := strings.Cut(rest, "}")
+		if !ok || !job.ValidKey(name) && !isManaged(name) {
+			bad(opening + name)
+			plain(opening)
+			s = rest
+			continue
+		}
+		ref(name)
+		s = after
+	}
+}
+
+// Refers reports whether a text names a secret by a name that a person gave.
+func Refers(s string) bool {
+	if !strings.Contains(s, opening) {
+		return false
+	}
+	found := false
+	scan(s, func(string) {}, func(name string) { found = found || !isManaged(name) }, func(string) {})
+	return found
+}
+
+// managedName is the name of the secret that keeps the credential in a job's header. No person can give it.
+func managedName(of job.ID, header string) string {
+	return "~" + of.String() + "/" + strings.ToLower(header)
+}
+
+func isManaged(name string) bool { return strings.HasPrefix(name, "~") }
+
+// Managed is the name of the managed secret that a header's value stands for; empty if it stands for none.
+func Managed(value string) string {
+	name, ok := strings.CutPrefix(value, opening+"~")
+	if !ok || !strings.HasSuffix(name, "}") {
+		return ""
+	}
+	return "~" + strings.TrimSuffix(name, "}")
+}
+
+// Reference is where a definition names a secret.
+type Reference struct{ Field, Name string }
+
+// Find lists the references of a definition, and says what is wrong with them but that they are unknown. was is the
+// job's definition before, whose credentials may stay; nil for a new one.
+func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
+	in := func(field, s string) {
+		if strings.Contains(s, opening) {
+			find(field, s, &refs, &v)
+		}
+	}
+	no := func(field, s, want string) {
+		if strings.Contains(s, opening) {
+			v.Add(field, job.Show(s), want)
+		}
+	}
+	t := &d.Target
+	no("execution.callback_url", t.URL, "a URL without ${secret:…}: addresses are shown and logged; send secrets in a header or in the payload")
+	for i, arg := range t.Command {
+		no(fmt.Sprintf("execution.command[%d]", i), arg, "arguments without ${secret:…}: others on the machine see them; pass secrets in env")
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+		field, value := fmt.Sprintf("execution.headers[%q]", job.Show(name)), t.Headers[name]
+		if value == Hidden && Credential(name) {
+			v.Add(field, Hidden, "the value itself: "+Hidden+" stands for one that is not shown")
+		}
+		if kept := Managed(value); kept != "" && was != nil && was.Target.Headers[name] == value {
+			continue
+		}
+		in(field, value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
+		in(fmt.Sprintf("execution.env[%q]", job.Show(name)), t.Env[name])
+	}
+	more, wrong := FindIn("execution.payload", d.Payload)
+	return append(refs, more...), append(v, wrong...)
+}
+
+// FindIn lists the references of a payload.
+func FindIn(field string, payload []byte) (refs []Reference, v job.Invalids) {
+	if bytes.Contains(payload, []byte(opening)) {
+		values(payload, func(s string) (string, bool) {
+			find(field, s, &refs, &v)
+			return "", false
+		})
+	}
+	return refs, v
+}
+
+func find(field, s string, refs *[]Reference, v *job.Invalids) {
+	bad := func(text string) { v.Add(field, text, wantReference) }
+	scan(s, func(string) {}, func(name string) {
+		if isManaged(name) {
+			bad(opening + name + "}")
+			return
+		}
+		if r := (Reference{field, name}); !slices.Contains(*refs, r) {
+			*refs = append(*refs, r)
+		}
+	}, bad)
+}
+
+// Unknown says that a reference names nothing.
+func Unknown(r Reference) job.Invalid {
+	return job.Invalid{Field: r.Field, Value: opening + r.Name + "}", Want: wantKnown}
+}
+
+// values calls change with each text in a JSON document that is a value, no key, and may be a reference, as it is
+// written, and answers with the document in which what was changed is replaced. All other bytes stay.
+func values(doc []byte, change func(raw string) (string, bool)) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(doc); i++ {
+		if doc[i] != '"' {
+			continue
+		}
+		begin := i + 1
+		for i = begin; i < len(doc) && doc[i] != '"'; i++ {
+			if doc[i] == '\\' {
+				i++
+			}
+		}
+		if i >= len(doc) {
+			break // it is no JSON
+		}
+		if !bytes.Contains(doc[begin:i], []byte(opening)) || isKey(doc[i+1:]) {
+			continue
+		}
+		if text, ok := change(string(doc[begin:i])); ok {
+			out = append(append(out, doc[done:begin]...), text...)
+			done = i
+		}
+	}
+	if out == nil {
+		return doc
+	}
+	return append(out, doc[done:]...)
+}
+
+func isKey(rest []byte) bool {
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return len(rest) > 0 && rest[0] == ':'
+}
+
+// expand is a text with its references replaced.
+func expand(s string, value func(name string) (string, error)) (string, error) {
+	var b strings.Builder
+	var err error
+	scan(s, func(t string) { b.WriteString(t) }, func(name string) {
+		v, bad := value(name)
+		if bad != nil && err == nil {
+			err = bad
+		}
+		b.WriteString(v)
+	}, func(string) {})
+	return b.String(), err
+}
+
+// escape is a text as it stands inside a JSON string.
+func escape(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string can always be encoded
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(b.String(), "\n"), `"`), `"`)
+}

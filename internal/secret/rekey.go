@@ -1,0 +1,41 @@
+package secret
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/seal"
+)
+
+// Rekey seals everything that is stored under another key anew under the first one, and answers with how many there
+// were. progress is told how many are done after each piece. It may be run again at any time.
+func (v *Vault) Rekey(ctx context.Context, progress func(done int)) (int, error) {
+	if !v.CanSeal() {
+		return 0, seal.ErrNoKey
+	}
+	done := 0
+	var after engine.Secret
+	for {
+		piece, err := v.store.SecretsNotUnder(ctx, v.ring.KeyID(), after, 200)
+		if err != nil || len(piece) == 0 {
+			return done, err
+		}
+		for _, s := range piece {
+			plain, err := v.ring.Open(place(s), s.Sealed)
+			if err != nil {
+				return done, fmt.Errorf("the secret %s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
+			}
+			anew, err := v.seal(s, string(plain))
+			if err != nil {
+				return done, err
+			}
+			if err := v.store.ResealSecret(ctx, anew, s.Sealed); err != nil {
+				return done, err
+			}
+			done++
+		}
+		after = piece[len(piece)-1]
+		progress(done)
+	}
+}

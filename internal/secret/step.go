@@ -1,0 +1,214 @@
+package secret
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/seal"
+)
+
+// maxGrowth bounds how much longer values make what a worker is given: a short payload may name a long one often.
+const maxGrowth = 1 << 20
+
+// resolving is the work on one attempt.
+type resolving struct {
+	v     *Vault
+	ctx   context.Context
+	a     *job.Attempt
+	snap  *snapshot // nil: not needed yet
+	again bool      // it was read anew already
+	own   []*index  // of managed ones
+	grown int
+}
+
+// Step puts the values in place of the references of an attempt, and notes what must not be told of it. What cannot be
+// resolved ends the attempt: for good where a secret does not exist or does not fit, else to be tried again.
+func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
+	r := resolving{v: v, ctx: ctx, a: &a}
+	if err := r.headers(out); err != nil {
+		return err
+	}
+	if err := r.env(out); err != nil {
+		return err
+	}
+	if err := r.payload(out); err != nil {
+		return err
+	}
+	if r.snap == nil {
+		s, err := v.beside(ctx, a)
+		if err != nil || s == nil && len(r.own) == 0 {
+			return err
+		}
+		r.snap = s
+	}
+	if r.snap.has() || len(r.own) > 0 {
+		v.handed.note(a.Execution, &entry{tenant: a.Tenant, snap: r.snap, own: r.own})
+	}
+	return nil
+}
+
+// beside is the secrets of a tenant whose attempt names none; nil where it has none. It reads no clock for most: the lease did.
+func (v *Vault) beside(ctx context.Context, a job.Attempt) (*snapshot, error) {
+	w, at := v.view(a.Tenant), a.LeasedAt.UnixMicro()
+	if until := w.none.Load(); at < until && at > until-2*freshNone.Microseconds() {
+		return nil, nil
+	}
+	s, err := v.quick(ctx, a.Tenant)
+	if err != nil || len(s.open) > 0 {
+		return s, err
+	}
+	w.none.Store(at + freshNone.Microseconds())
+	return nil, nil
+}
+
+func (r *resolving) headers(out *client.Attempt) error {
+	var changed map[string]string
+	for name, value := range out.Execution.Headers {
+		if !strings.Contains(value, opening) {
+			continue
+		}
+		text, err := r.text(value)
+		if err != nil {
+			return err
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return refusal(fmt.Sprintf("the header %s cannot carry the value of the secret it names: it has line breaks or other control characters", job.Show(name)))
+		}
+		if changed == nil {
+			changed = maps.Clone(out.Execution.Headers)
+		}
+		changed[name] = text
+	}
+	if changed != nil {
+		out.Execution.Headers = changed
+	}
+	return nil
+}
+
+func (r *resolving) env(out *client.Attempt) error {
+	var changed map[string]string
+	for name, value := range out.Execution.Env {
+		if !strings.Contains(value, opening) {
+			continue
+		}
+		text, err := r.text(value)
+		if err != nil {
+			return err
+		}
+		if changed == nil {
+			changed = maps.Clone(out.Execution.Env)
+		}
+		changed[name] = text
+	}
+	if changed != nil {
+		out.Execution.Env = changed
+	}
+	return nil
+}
+
+func (r *resolving) payload(out *client.Attempt) error {
+	if !bytes.Contains(out.Payload, []byte(opening)) {
+		return nil
+	}
+	var failed error
+	out.Payload = values(out.Payload, func(raw string) (string, bool) {
+		if failed != nil {
+			return "", false
+		}
+		text, err := expand(raw, func(name string) (string, error) {
+			value, err := r.value(name)
+			return escape(value), err
+		})
+		failed = err
+		return text, err == nil
+	})
+	return failed
+}
+
+func (r *resolving) text(s string) (string, error) { return expand(s, r.value) }
+
+// value is what a name stands for.
+func (r *resolving) value(name string) (string, error) {
+	if r.grown > maxGrowth {
+		return "", refusal(fmt.Sprintf("the secrets that the job names make it longer by more than %d bytes", maxGrowth))
+	}
+	var o opened
+	var err error
+	if isManaged(name) {
+		o, err = r.managed(name)
+	} else {
+		o, err = r.named(name)
+	}
+	if err != nil {
+		return "", err
+	}
+	if o.err != nil {
+		why := "it cannot be opened with the keys that the server has"
+		if errors.Is(o.err, seal.ErrNoKey) {
+			why = "the server has no key to open it with"
+		}
+		return "", &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("the secret %q: %s", shown(name), why)}, Retryable: true}
+	}
+	r.grown += len(o.text)
+	return o.text, nil
+}
+
+func (r *resolving) named(name string) (opened, error) {
+	if r.snap == nil {
+		s, err := r.v.snapshot(r.ctx, r.a.Tenant, fresh)
+		if err != nil {
+			return opened{}, err
+		}
+		r.snap = s
+	}
+	o, ok := r.snap.open[name]
+	if !ok && !r.again { // it may be new
+		r.again = true
+		s, err := r.v.snapshot(r.ctx, r.a.Tenant, 0)
+		if err != nil {
+			return opened{}, err
+		}
+		r.snap = s
+		o, ok = s.open[name]
+	}
+	if !ok {
+		return o, refusal(fmt.Sprintf("the secret %q, which the job names, does not exist; it may have been deleted", name))
+	}
+	return o, nil
+}
+
+func (r *resolving) managed(name string) (opened, error) {
+	k, err := r.v.keep(r.ctx, r.a.Tenant, name)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return opened{}, refusal(fmt.Sprintf("the credential of the header %s is gone; set it again", shown(name)))
+	case errors.Is(err, seal.ErrNoKey), errors.Is(err, seal.ErrUnknownKey), errors.Is(err, seal.ErrDamaged):
+		return opened{err: err}, nil
+	case err != nil:
+		return opened{}, err
+	}
+	if k.index != nil {
+		r.own = append(r.own, k.index)
+	}
+	return opened{text: k.text}, nil
+}
+
+// shown is a secret's name for people: of a managed one the header.
+func shown(name string) string {
+	if _, header, ok := strings.Cut(name, "/"); ok && isManaged(name) {
+		return header
+	}
+	return name
+}
+
+func refusal(message string) error {
+	return &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: message}}
+}

@@ -1,0 +1,267 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/seal"
+)
+
+// What is held open in memory.
+const (
+	fresh       = 3 * time.Second  // for which a tenant's secrets are not looked at again
+	freshNone   = 30 * time.Second // likewise, of a tenant that has none and an attempt that names none
+	maxViews    = 1000             // tenants
+	maxOpen     = 256 << 20        // bytes of values, about
+	maxManaged  = 10_000
+	managedTime = 5 * time.Second
+)
+
+// Vault opens secrets and keeps them from being told. A nil one, and one without a key, knows none.
+type Vault struct {
+	store engine.Secrets
+	ring  *seal.Ring
+	now   func() time.Time
+
+	mu      sync.RWMutex
+	views   map[tenant.ID]*view // guarded by mu
+	managed map[managedKey]kept // guarded by mu
+	earlier map[managedKey]kept // guarded by mu: those before, when managed was full
+
+	known  atomic.Pointer[[]*index] // of all views, for logs
+	recent recent                   // managed ones, for logs
+	handed ledger
+}
+
+type managedKey struct {
+	tenant tenant.ID
+	name   string
+}
+
+// kept is a managed secret that was opened.
+type kept struct {
+	text  string
+	index *index
+	until time.Time
+}
+
+// view is a tenant's secrets.
+type view struct {
+	mu   sync.Mutex   // held while they are read
+	at   atomic.Int64 // when they were looked at last
+	snap atomic.Pointer[snapshot]
+	used atomic.Int64
+	none atomic.Int64 // attempts that were leased before it, in microseconds, find none
+}
+
+// snapshot is a tenant's secrets at an instant. It does not change.
+type snapshot struct {
+	stamp string
+	open  map[string]opened
+	index *index
+	size  int
+}
+
+// has reports whether there is anything to be kept from being told.
+func (s *snapshot) has() bool { return s != nil && s.index != nil }
+
+type opened struct {
+	text string
+	err  error // why it could not be opened
+}
+
+// New makes a vault over a store. ring may be nil: then nothing can be sealed or opened.
+func New(store engine.Secrets, ring *seal.Ring) *Vault {
+	return &Vault{
+		store: store, ring: ring, now: time.Now, views: map[tenant.ID]*view{}, managed: map[managedKey]kept{},
+		handed: ledger{entries: map[job.ExecutionID]*entry{}},
+	}
+}
+
+// Check says whether all that is stored can be opened with the keys there are.
+func (v *Vault) Check(ctx context.Context) error {
+	one, err := v.store.SecretKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range one {
+		_, err := v.ring.Open(place(s), s.Sealed)
+		switch {
+		case errors.Is(err, seal.ErrNoKey):
+			return fmt.Errorf("secrets are stored, but there is no key to open them with; set secrets.key_file or CARILLON_SECRETS_KEY to the key they were sealed under (key id %s)", s.Key)
+		case err != nil:
+			return fmt.Errorf("stored secrets cannot be opened with the keys of secrets.key_file or CARILLON_SECRETS_KEY: %w; add the key with the id %s, or run 'carillon secrets rekey' with both before one is removed", err, s.Key)
+		}
+	}
+	return nil
+}
+
+// CanSeal reports whether there is a key.
+func (v *Vault) CanSeal() bool { return v != nil && v.ring != nil }
+
+// Seal makes a secret that a person named of a value.
+func (v *Vault) Seal(t tenant.ID, name, value string, asOf time.Time) (engine.Secret, error) {
+	if !v.CanSeal() {
+		return engine.Secret{}, seal.ErrNoKey
+	}
+	return v.seal(engine.Secret{Tenant: t, Name: name, CreatedAt: asOf, UpdatedAt: asOf}, value)
+}
+
+// Holds reports whether a stored secret has a value.
+func (v *Vault) Holds(s engine.Secret, value string) bool {
+	if !v.CanSeal() || !v.ring.Current(s.Sealed) {
+		return false
+	}
+	plain, err := v.ring.Open(place(s), s.Sealed)
+	return err == nil && string(plain) == value
+}
+
+// snapshot is a tenant's secrets, no older than that.
+func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration) (*snapshot, error) {
+	w, asked := v.view(t), v.now().UnixNano()
+	w.used.Store(asked)
+	if was := w.snap.Load(); was != nil && asked-w.at.Load() < int64(oldest) {
+		return was, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.snap.Load()
+	if was != nil && asked-w.at.Load() < int64(oldest) { // another has looked meanwhile
+		return was, nil
+	}
+	stamp, err := v.store.SecretStamp(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if was != nil && stamp == was.stamp {
+		w.at.Store(asked)
+		return was, nil
+	}
+	all, stamp, err := v.store.SealedSecrets(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{stamp: stamp, open: make(map[string]opened, len(all))}
+	values := make([]string, 0, len(all))
+	for _, x := range all {
+		plain, err := v.ring.Open(place(x), x.Sealed)
+		s.open[x.Name] = opened{string(plain), err}
+		s.size += len(plain)
+		if err == nil {
+			values = append(values, string(plain))
+		}
+	}
+	s.index = newIndex(values...)
+	w.snap.Store(s)
+	w.at.Store(asked)
+	v.publish()
+	return s, nil
+}
+
+// quick is a tenant's secrets without asking the store, where they were looked at lately.
+func (v *Vault) quick(ctx context.Context, t tenant.ID) (*snapshot, error) {
+	s, err := v.snapshot(ctx, t, freshNone)
+	if err != nil || len(s.open) == 0 {
+		return s, err
+	}
+	return v.snapshot(ctx, t, fresh)
+}
+
+func (v *Vault) view(t tenant.ID) *view {
+	v.mu.RLock()
+	w, ok := v.views[t]
+	v.mu.RUnlock()
+	if ok {
+		return w
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w, ok = v.views[t]
+	if !ok {
+		w = &view{}
+		v.views[t] = w
+		v.evict(t)
+	}
+	return w
+}
+
+// evict drops the views that were used the longest ago while there are too many; not that of a tenant. It is called under mu.
+func (v *Vault) evict(but tenant.ID) {
+	for {
+		size := 0
+		var oldest tenant.ID
+		first := int64(1<<63 - 1)
+		for t, w := range v.views {
+			if s := w.snap.Load(); s != nil {
+				size += s.size
+			}
+			if used := w.used.Load(); t != but && used < first {
+				oldest, first = t, used
+			}
+		}
+		if len(v.views) <= maxViews && size <= maxOpen || first == 1<<63-1 {
+			return
+		}
+		delete(v.views, oldest)
+	}
+}
+
+// publish makes what is known now known to who writes logs.
+func (v *Vault) publish() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []*index
+	for _, w := range v.views {
+		if s := w.snap.Load(); s != nil && s.index != nil {
+			all = append(all, s.index)
+		}
+	}
+	v.known.Store(&all)
+}
+
+// keep is a managed secret, opened.
+func (v *Vault) keep(ctx context.Context, t tenant.ID, name string) (kept, error) {
+	key := managedKey{t, name}
+	now := v.now()
+	v.mu.Lock()
+	k, ok := v.managed[key]
+	if !ok {
+		k, ok = v.earlier[key]
+	}
+	v.mu.Unlock()
+	if ok && now.Before(k.until) {
+		return k, nil
+	}
+	s, err := v.store.Secret(ctx, t, name)
+	if err != nil {
+		return k, err
+	}
+	k, err = v.openManaged(s)
+	if err != nil {
+		return k, err
+	}
+	k.until = now.Add(managedTime)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.managed) >= maxManaged {
+		v.managed, v.earlier = map[managedKey]kept{}, v.managed
+	}
+	v.managed[key] = k
+	return k, nil
+}
+
+func (v *Vault) openManaged(s engine.Secret) (kept, error) {
+	plain, err := v.ring.Open(place(s), s.Sealed)
+	if err != nil {
+		return kept{}, err
+	}
+	v.recent.add(string(plain))
+	return kept{text: string(plain), index: newIndex(string(plain))}, nil
+}

@@ -1,0 +1,137 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
+)
+
+// Limits of secrets.
+const (
+	MaxSecret  = 64 << 10 // bytes of a value
+	MaxSecrets = 1000     // of a tenant
+)
+
+// references says what is wrong with what a definition names, also that it does not exist. was is the definition before, if any.
+func (p *plans) references(ctx context.Context, d, was *job.Definition) (job.Invalids, error) {
+	refs, v := secret.Find(d, was)
+	wrong, err := p.unknown(ctx, refs)
+	return append(v, wrong...), err
+}
+
+// overriding says what is wrong with what a payload in place of the job's names.
+func (p *plans) overriding(ctx context.Context, payload []byte) error {
+	refs, v := secret.FindIn("payload_override", payload)
+	wrong, err := p.unknown(ctx, refs)
+	if err != nil {
+		return err
+	}
+	return append(v, wrong...).Err()
+}
+
+// unknown says which references name nothing. Each name is looked for once in a request.
+func (p *plans) unknown(ctx context.Context, refs []secret.Reference) (job.Invalids, error) {
+	var ask []string
+	for _, r := range refs {
+		if _, ok := p.secrets[r.Name]; !ok {
+			if p.secrets == nil {
+				p.secrets = map[string]bool{}
+			}
+			p.secrets[r.Name] = true
+			ask = append(ask, r.Name)
+		}
+	}
+	if len(ask) > 0 {
+		lack, err := p.s.store.LackSecrets(ctx, p.tenant, ask)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range lack {
+			p.secrets[name] = false
+		}
+	}
+	var v job.Invalids
+	for _, r := range refs {
+		if !p.secrets[r.Name] {
+			v = append(v, secret.Unknown(r))
+		}
+	}
+	return v, nil
+}
+
+// nested puts the place in a list before what is wrong with one of it.
+func nested(err error, i, of int) error {
+	var v job.Invalids
+	if of > 1 && errors.As(err, &v) {
+		return v.Under(fmt.Sprintf("[%d].", i))
+	}
+	return err
+}
+
+// Secrets lists the tenant's secrets in order of their names, never their values.
+func (s *Service) Secrets(ctx context.Context, p tenant.Principal) ([]engine.Secret, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	return s.store.Secrets(ctx, p.Tenant)
+}
+
+// Secret finds one secret, never its value.
+func (s *Service) Secret(ctx context.Context, p tenant.Principal, name string) (engine.Secret, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return engine.Secret{}, err
+	}
+	x, err := s.store.Secret(ctx, p.Tenant, name)
+	x.Sealed = nil
+	return x, err
+}
+
+// PutSecret keeps a value under a name, as its next version where there is one. The same value again changes nothing.
+func (s *Service) PutSecret(ctx context.Context, p tenant.Principal, name, value string) (x engine.Secret, err error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return x, err
+	}
+	var v job.Invalids
+	if !job.ValidKey(name) {
+		v.Add("name", name, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+	}
+	if n := len(value); n == 0 || n > MaxSecret || strings.ContainsRune(value, 0) {
+		v.Add("value", fmt.Sprintf("%d bytes", n), fmt.Sprintf("1 to %d bytes of text, without the character NUL", MaxSecret))
+	}
+	if !s.cfg.Secrets.CanSeal() {
+		v.Add("value", "(not shown)", secret.WantKey)
+	}
+	if len(v) > 0 {
+		return x, v
+	}
+	if was, err := s.store.Secret(ctx, p.Tenant, name); err == nil && s.cfg.Secrets.Holds(was, value) {
+		was.Sealed = nil
+		return was, nil
+	}
+	if x, err = s.cfg.Secrets.Seal(p.Tenant, name, value, s.now()); err != nil {
+		return x, err
+	}
+	x, err = s.store.PutSecret(ctx, x, MaxSecrets)
+	if errors.Is(err, engine.ErrFull) {
+		return x, &NotDone{"add", fmt.Sprintf("The tenant has %d secrets, which is as many as it may have; delete one first.", MaxSecrets)}
+	}
+	return x, err
+}
+
+// DeleteSecret forgets a secret. What still names it fails when it is to start.
+func (s *Service) DeleteSecret(ctx context.Context, p tenant.Principal, name string) (engine.Secret, error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return engine.Secret{}, err
+	}
+	x, err := s.Secret(ctx, p, name)
+	if err != nil {
+		return x, err
+	}
+	return x, s.store.DeleteSecret(ctx, p.Tenant, name)
+}
