@@ -16,6 +16,7 @@ const (
 	OutcomeFailed
 	OutcomeCancelled
 	OutcomeSnoozed // it is to be tried again after RetryAfter; nothing failed
+	OutcomeParked  // it has not ended: its target has taken it over and completes it itself
 )
 
 // Outcome is what a worker reports of an attempt.

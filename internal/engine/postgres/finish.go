@@ -256,7 +256,8 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
 			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost && !snoozed,
 			o.Status == job.OutcomeSnoozed && snoozed,
-			o.Status == job.OutcomeFailed && failed: // however it ended thereby, but not where it was lost
+			o.Status == job.OutcomeParked && !lost && (status != 0 || failed || snoozed), // its target was quicker
+			o.Status == job.OutcomeFailed && failed:                                      // however it ended thereby, but not where it was lost
 			out[i].Accepted = true
 		case of != "":
 			out[i].Reason = job.RefusedStale
@@ -279,5 +280,5 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 
 // reported is what an event says that a worker reported.
 var reported = map[job.OutcomeStatus]string{
-	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED",
+	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeParked: "PARKED",
 }
