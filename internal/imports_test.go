@@ -48,7 +48,7 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/sign"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -61,8 +61,10 @@ var table = map[string]rule{
 
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
+	"internal/sign":    {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
+
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},

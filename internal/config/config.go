@@ -32,6 +32,7 @@ type Config struct {
 	TLSKey           string
 	AllowAsyncCommit bool
 	CallbacksAllow   []netip.Prefix
+	Callbacks        Callbacks
 	LogLevel         string
 	LogFormat        string
 	Workers          Workers
@@ -50,6 +51,12 @@ type Workers struct {
 	Drain        time.Duration
 }
 
+// Callbacks is the [callbacks] table, but for what may be reached.
+type Callbacks struct {
+	Breaker         bool
+	BreakerFailures int
+}
+
 // Default is the settings that nobody changed.
 func Default() Config {
 	return Config{
@@ -57,6 +64,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
+		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 	}
 }
@@ -83,6 +91,8 @@ var Keys = []Key{
 	{"tls.key", "key file for https", "a path", func(c *Config, v string) bool { c.TLSKey = v; return v != "" }},
 	{"store.allow_async_commit", "start although the database may lose acknowledged work in a crash", "true or false", func(c *Config, v string) bool { return boolean(v, &c.AllowAsyncCommit) }},
 	{"callbacks.allow", "address ranges that callbacks may reach although they are private, parted by commas", "ranges such as 10.0.0.0/8", func(c *Config, v string) bool { return prefixes(v, &c.CallbacksAllow) }},
+	{"callbacks.breaker", "put off calls of hosts that are down", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Callbacks.Breaker) }},
+	{"callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.Callbacks.BreakerFailures) }},
 	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
 		c.LogLevel = v
 		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)

@@ -19,7 +19,7 @@ type Migration struct {
 	Sum     string // hex SHA-256 of the text
 }
 
-// Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order and without gaps.
+// Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order.
 func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 	names, err := fs.Glob(fsys, path.Join(dir, "*.sql"))
 	if err != nil {
@@ -27,12 +27,14 @@ func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 	}
 	slices.Sort(names)
 	var ms []Migration
-	for i, name := range names {
+	last := 0
+	for _, name := range names {
 		digits, rest, ok := strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
 		v, err := strconv.Atoi(digits)
-		if !ok || err != nil || v != i+1 {
-			return nil, fmt.Errorf("migration %s: want a file named %04d_what_it_does.sql", name, i+1)
+		if !ok || err != nil || v <= last {
+			return nil, fmt.Errorf("migration %s: want a file named %04d_what_it_does.sql", name, last+1)
 		}
+		last = v
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {
 			return nil, err

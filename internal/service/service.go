@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
 // Errors on which callers decide, beside the store's.
@@ -39,6 +40,7 @@ type Store interface {
 	engine.Operations
 	engine.Limits
 	engine.Calendars
+	engine.SigningSecrets
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
@@ -52,6 +54,8 @@ type Config struct {
 	Refresh   func()            // told that limits or tenants have changed
 	Replan    func()            // told that the scheduler has something to look at soon
 	Schedules *schedule.Cache   // compiles schedules; shared with others
+	Sealer    sign.Sealer       // seals signing secrets; nil: none can be made
+	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
 }
 
 // Service answers users.
@@ -80,6 +84,9 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	if cfg.Replan == nil {
 		cfg.Replan = func() {}
+	}
+	if cfg.Resign == nil {
+		cfg.Resign = func(tenant.ID) {}
 	}
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)

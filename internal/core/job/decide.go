@@ -116,6 +116,18 @@ func (h Held) Explain(o Outcome, t Transition) *Error {
 	return &e
 }
 
+// Deadline is when its attempt must have ended: by its own timeout, or by that of the whole execution.
+func (h Held) Deadline() time.Time {
+	if h.Timeout <= 0 { // of a row from before timeouts were kept
+		h.Timeout = MaxRetryDelay
+	}
+	d := h.LeasedAt.Add(h.Timeout)
+	if h.Total > 0 && h.StartedAt.Add(h.Total).Before(d) {
+		return h.StartedAt.Add(h.Total)
+	}
+	return d
+}
+
 // over reports whether the whole execution will have run out of time at an instant.
 func (h Held) over(at time.Time) bool {
 	return h.Total > 0 && !h.StartedAt.IsZero() && !at.Before(h.StartedAt.Add(h.Total))

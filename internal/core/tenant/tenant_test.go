@@ -4,7 +4,7 @@ import "testing"
 
 // What each role may do, written out: a role that gains something by accident shows here.
 func TestRoles(t *testing.T) {
-	all := []Permission{Open, Read, Write, Manage, Work, Run}
+	all := []Permission{Open, Callback, Read, Write, Manage, Work, Run}
 	for role, may := range map[Role][]bool{
 		Viewer:   {true, true, false, false, false, false},
 		Operator: {true, true, true, false, false, false},

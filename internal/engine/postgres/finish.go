@@ -56,7 +56,7 @@ const (
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE marks & 1 <> 0
 			ON CONFLICT (execution, token) DO NOTHING
 		), snoozed AS (
-			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'snoozed', token, tenant, attempt, worker, now() FROM gone WHERE marks & 2 <> 0
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'snoozed', token, tenant, attempt, worker, now(), coalesce(message, '') FROM gone WHERE marks & 2 <> 0
 			ON CONFLICT (execution, kind, token) DO NOTHING
 		), expelled AS (
 			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
@@ -168,7 +168,7 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 			results.bytes(f.Outcome.Result)
 		}
 		ending := engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response)
-		if ending == nil && f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
+		if f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
 			ending = jobDeleted // the only reason for which it can end
 		}
 		if endings = sparse(endings, byteas, k, ending != nil); endings != nil {

@@ -97,6 +97,9 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error
 	}
 	var t tenant.ID
 	e := job.Event{Kind: job.EventSnoozed, Token: o.Token}
+	if o.Error != nil {
+		e.Note = o.Error.Message
+	}
 	holds, err := h.prepare(holdsSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
 		t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
 		return nil
