@@ -4,7 +4,7 @@ import "testing"
 
 // What each role may do, written out: a role that gains something by accident shows here.
 func TestRoles(t *testing.T) {
-	all := []Permission{Open, Callback, Read, Write, Manage, Work, Run}
+	all := []Permission{Open, Read, Write, Manage, Work, Run}
 	for role, may := range map[Role][]bool{
 		Viewer:   {true, true, false, false, false, false},
 		Operator: {true, true, true, false, false, false},
@@ -19,6 +19,14 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%q and %q: %v", role, p, got)
 			}
 		}
+	}
+	for _, p := range all {
+		if p.Keyed() == (p == Open) {
+			t.Errorf("%q needs a key: %v", p, p.Keyed())
+		}
+	}
+	if Callback.Keyed() || !Role("").Allows(Callback) {
+		t.Error("a callback token stands for itself")
 	}
 	if p := Local(); p.Tenant != Default || p.Role != System {
 		t.Errorf("without sign-in: %+v", p)
