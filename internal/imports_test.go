@@ -61,7 +61,7 @@ var table = map[string]rule{
 
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
-	"internal/sign":    {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
+	"internal/sign": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
 		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},

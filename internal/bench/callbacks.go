@@ -59,7 +59,7 @@ func callbacks(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	}
 	out := &Callbacks{PerS: perSecond(r.Ended(), began), Rate: callbackRate}
 	end()
-	n := callbackRate * int(callbackFor/time.Second)
+	n := min(o.Jobs, callbackRate*int(callbackFor/time.Second))
 	end = watch(o, "callbacks at a rate", n, func() int { return r.Ended() - o.Jobs })
 	t.time()
 	began = time.Now()

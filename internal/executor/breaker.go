@@ -36,7 +36,7 @@ type breaker struct {
 	mu    sync.Mutex
 	hosts map[circuitKey]*lru.Element // guarded by mu
 	used  *lru.List                   // guarded by mu: of *circuit, the one used last first
-	open  int                          // guarded by mu
+	open  int                         // guarded by mu
 }
 
 // circuitKey is a host as one tenant calls it: what one tenant's calls came to never puts off another's.
