@@ -150,7 +150,7 @@ type Operations struct {
 // Event is something that happened to an execution.
 type Event struct {
 	At           time.Time `json:"at"`
-	Type         string    `json:"type" enum:"created,started,attempt_failed,attempt_lost,released,snoozed,result_refused,cancel_requested,forced,finished,rerun,discarded"`
+	Type         string    `json:"type" enum:"created,started,attempt_failed,attempt_lost,released,snoozed,parked,result_refused,cancel_requested,forced,finished,rerun,discarded"`
 	Attempt      *int      `json:"attempt"`
 	FencingToken *int64    `json:"fencing_token"`
 	WorkerID     *string   `json:"worker_id"`

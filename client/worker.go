@@ -10,6 +10,7 @@ type Attempt struct {
 	ExecutionID    string          `json:"execution_id"`
 	JobID          string          `json:"job_id"`
 	JobName        string          `json:"job_name"`
+	TenantID       string          `json:"tenant_id,omitempty"`
 	Execution      Target          `json:"execution"`
 	Kind           string          `json:"kind,omitempty" doc:"Target worker: the handler to run."`
 	Payload        json.RawMessage `json:"payload"`
@@ -28,6 +29,7 @@ const (
 	Failed    = "FAILED"
 	Cancelled = "CANCELLED"
 	Snoozed   = "SNOOZED"
+	Parked    = "PARKED"
 )
 
 // The most that a worker may say of one attempt, in bytes.
@@ -40,7 +42,7 @@ const (
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
-	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED" doc:"SNOOZED: it is to be tried again after retry_after_ms; nothing failed, and no retry is used up."`
+	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED,PARKED" doc:"SNOOZED: it is to be tried again after retry_after_ms; nothing failed, and no retry is used up. PARKED: it has not ended; its target has taken it over and completes it itself, in time."`
 	Result       json.RawMessage   `json:"result,omitempty" doc:"Any JSON of at most 1 MiB."`
 	Error        *Error            `json:"error,omitempty"`
 	Response     *CallbackResponse `json:"response,omitempty"`

@@ -49,7 +49,7 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/secret"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -65,16 +65,17 @@ var table = map[string]rule{
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
 	"internal/secret": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
+	"internal/sign": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign"},
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
 	"internal/app": {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},

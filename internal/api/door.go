@@ -153,7 +153,7 @@ func session(err error) error {
 
 var outcomes = map[string]job.OutcomeStatus{
 	client.Succeeded: job.OutcomeSucceeded, client.Failed: job.OutcomeFailed, client.Cancelled: job.OutcomeCancelled,
-	client.Snoozed: job.OutcomeSnoozed,
+	client.Snoozed: job.OutcomeSnoozed, client.Parked: job.OutcomeParked,
 }
 
 func outcome(o client.Outcome) (job.Outcome, error) {
@@ -163,7 +163,7 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	}
 	status, ok := outcomes[o.Status]
 	if !ok {
-		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED"}}
+		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED, PARKED"}}
 	}
 	if status == job.OutcomeSnoozed && o.RetryAfterMS < 1 {
 		return job.Outcome{}, job.Invalids{{Field: "retry_after_ms", Value: job.Show(o.RetryAfterMS), Want: "with SNOOZED, in how many milliseconds to try again: 1 or more"}}

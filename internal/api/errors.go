@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/sign"
 	"github.com/carillon-jobs/carillon/internal/strictjson"
 )
 
@@ -46,6 +47,7 @@ var table = []struct {
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
 	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, secret or tenant."},
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
+	{sign.ErrToken, 401, "unauthorized", "This needs the Carillon-Callback-Token of the execution's callback: send Authorization: Bearer <token>."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached just now; nothing was stored unless a later request with the same idempotency key shows so. Try again."},

@@ -49,7 +49,7 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	if rt.detail != "" {
 		op["description"] = rt.detail
 	}
-	if rt.needs != tenant.Open {
+	if rt.needs.Keyed() {
 		op["security"] = []object{{"key": []string{}}}
 	}
 	var params []object

@@ -129,6 +129,11 @@ func (s *Server) table() []route {
 			body:   of[client.CancelRequest](), sample: `{"reason": "not needed"}`, status: 202, answer: of[client.Execution](), handle: s.cancelExecution,
 		},
 		{
+			method: "POST", path: "/api/v1/executions/{id}/complete", needs: tenant.Callback, group: "Executions", summary: "Complete an execution whose callback was answered with 202",
+			detail: "For targets that answer 202 with Carillon-Async: true and finish later. Send Authorization: Bearer and the Carillon-Callback-Token of the callback; execution_id and fencing_token may be left out. The same outcome again is accepted again; where the attempt is over otherwise, it is 409 stale_token.",
+			body:   of[client.Outcome](), sample: `{"status": "SUCCEEDED", "result": {"rows": 12}}`, status: 200, answer: of[client.Verdict](), handle: s.completeExecution,
+		},
+		{
 			method: "POST", path: "/api/v1/executions/{id}/retry", needs: tenant.Write, group: "Executions", summary: "Run a finished execution again, as a new one",
 			detail: "The new execution names the old one in retry_of; the old one never changes, but leaves the dead letters. The body may be left out.",
 			body:   of[client.TriggerRequest](), sample: `{"payload_override": {"n": 1}}`, status: 202, answer: of[client.Triggered](), handle: s.retryExecution,
@@ -218,6 +223,19 @@ func (s *Server) table() []route {
 		{
 			method: "PUT", path: "/api/v1/limits/queues/{queue}", needs: tenant.Manage, group: "Limits and tenants", summary: "Limit the executions of one queue",
 			body: of[client.LimitRequest](), sample: `{"max_concurrent": 5}`, status: 200, answer: of[client.Limit](), handle: s.setQueueLimit,
+		},
+		{
+			method: "GET", path: "/api/v1/signing-secrets", needs: tenant.Read, group: "Signing secrets", summary: "List what callbacks are signed with, the newest first",
+			detail: "Never the secrets themselves. Without any, callbacks are not signed.", status: 200, answer: of[client.SigningSecrets](), handle: s.listSigningSecrets,
+		},
+		{
+			method: "POST", path: "/api/v1/signing-secrets", needs: tenant.Manage, group: "Signing secrets", summary: "Make a signing secret, in place of the one before",
+			detail: "The answer shows it, this once. The one before signs as well for overlap_seconds, so that targets can be told. The body may be left out.",
+			body:   of[client.SigningSecretRequest](), sample: `{"overlap_seconds": 86400}`, status: 201, answer: of[client.SigningSecret](), handle: s.addSigningSecret,
+		},
+		{
+			method: "DELETE", path: "/api/v1/signing-secrets/{id}", needs: tenant.Manage, group: "Signing secrets", summary: "Revoke a signing secret",
+			detail: "Within 5 s nothing is signed with it any more.", status: 200, answer: of[client.SigningSecret](), handle: s.deleteSigningSecret,
 		},
 		{
 			method: "GET", path: "/api/v1/tenants", needs: tenant.Run, group: "Limits and tenants", summary: "List tenants",

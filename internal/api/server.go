@@ -22,6 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
 // Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
@@ -33,6 +34,7 @@ type Config struct {
 	Dispatch *dispatch.Dispatcher // for workers outside this process
 	Handout  *handout.Desk        // what they are given
 	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
+	Tokens   *sign.Tokens         // with which targets complete executions
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
@@ -170,14 +172,14 @@ var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lis
 func (s *Server) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := tenant.Local()
-		if rt.needs != tenant.Open && s.cfg.Authenticate != nil {
+		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
 			p, err = s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
 			if err != nil {
 				s.fail(w, r, err)
 				return
 			}
-		} else if named := r.Header.Get("X-Tenant-ID"); rt.needs != tenant.Open && named != "" && tenant.ID(named) != p.Tenant {
+		} else if named := r.Header.Get("X-Tenant-ID"); rt.needs.Keyed() && named != "" && tenant.ID(named) != p.Tenant {
 			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
 			return
 		}

@@ -36,6 +36,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/sign"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -182,7 +183,12 @@ func (r *running) start(ctx context.Context) error {
 
 	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
 	r.disp.Store(disp)
-	out := handout.New(disp, r.log, r.vault.Step)
+	secrets := sign.NewSecrets(store, r.ring, clk)
+	tokens, err := sign.LoadTokens(ctx, store, r.ring)
+	if err != nil {
+		return err
+	}
+	out := handout.New(disp, r.log, r.vault.Step, sign.Step(secrets, tokens, clk)) // which is the last step
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	hint := r.hints(store, disp)
@@ -191,8 +197,9 @@ func (r *running) start(ctx context.Context) error {
 	svc := service.New(store, clk, service.Config{
 		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
+		Sealer: r.ring, Resign: secrets.Forget,
 	})
-	key, err := r.serve(ctx, ln, store, svc, disp, out, clk)
+	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, clk)
 	if err != nil {
 		return err
 	}
@@ -230,9 +237,13 @@ func (r *running) start(ctx context.Context) error {
 			return fmt.Errorf("add the sample jobs: %w", err)
 		}
 	}
+	secret, err := r.devSecret(ctx, svc)
+	if err != nil {
+		return fmt.Errorf("make the signing secret: %w", err)
+	}
 	greet(r.Out, greeting{
 		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
-		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key,
+		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key, SigningSecret: secret,
 	})
 	return nil
 }
@@ -338,9 +349,9 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
-func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) (key string, err error) {
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Dispatch: disp, Handout: out, Secrets: r.vault, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")
@@ -397,7 +408,7 @@ var targets = []string{string(job.HTTP), string(job.Simulate)}
 // pool begins to run executions from a source.
 func (r *running) pool(src worker.Source, cfg worker.Config) *worker.Pool {
 	exec := executor.New(executor.Config{
-		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log,
+		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(),
 		OwnAddrs: func() []netip.AddrPort {
 			if a, ok := r.address.(*net.TCPAddr); ok {
 				return []netip.AddrPort{a.AddrPort()}

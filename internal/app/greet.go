@@ -14,6 +14,7 @@ type greeting struct {
 	Roles           []string
 	Slots, MaxSlots int
 	Key             string // the first API key, if one was made up just now
+	SigningSecret   string // what callbacks are signed with, in dev
 }
 
 // greet tells what runs where and what to type next.
@@ -37,6 +38,9 @@ func greet(w io.Writer, g greeting) {
 	line("Roles", "%s", strings.Join(g.Roles, ", "))
 	if slices.Contains(g.Roles, "worker") {
 		line("Workers", "%d to %d slots in this process, for the targets http and simulate", g.Slots, g.MaxSlots)
+	}
+	if g.SigningSecret != "" {
+		line("Signing", "callbacks are signed with %s", g.SigningSecret)
 	}
 	if g.Key != "" {
 		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)

@@ -55,10 +55,10 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 3*260 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
+			if want := 3*260 + 2*260 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
-			if r.AtRate == nil || r.SingleMS == nil || r.IdlePickupMS == nil {
+			if r.AtRate == nil || r.Callbacks == nil || r.SingleMS == nil || r.IdlePickupMS == nil {
 				t.Fatalf("something was not measured: %+v", r)
 			}
 			for what, x := range map[string]float64{

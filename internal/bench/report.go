@@ -21,6 +21,7 @@ type Report struct {
 	WorkPerS     float64    `json:"work_per_s,omitempty"`
 	BothPerS     float64    `json:"both_per_s,omitempty"`
 	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
+	Callbacks    *Callbacks `json:"callbacks,omitempty"`
 	SinglePerS   float64    `json:"single_per_s,omitempty"`
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
@@ -110,6 +111,9 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 			share = fmt.Sprintf("%.0f %% of that without", 100*r.LimitsPerS/r.BothPerS)
 		}
 		row("the same under limits", r.LimitsPerS, share)
+	}
+	if x := r.Callbacks; x != nil {
+		row("callbacks", x.PerS, latency(*x.Sent)+"   claimed to received at "+thousands(x.Rate)+"/s")
 	}
 	if q := r.SingleMS; q != nil {
 		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))

@@ -32,6 +32,7 @@ type Config struct {
 	TLSKey           string
 	AllowAsyncCommit bool
 	CallbacksAllow   []netip.Prefix
+	Callbacks        Callbacks
 	LogLevel         string
 	LogFormat        string
 	Workers          Workers
@@ -52,6 +53,12 @@ type Workers struct {
 	Drain        time.Duration
 }
 
+// Callbacks is the [callbacks] table, but for what may be reached.
+type Callbacks struct {
+	Breaker         bool
+	BreakerFailures int
+}
+
 // Default is the settings that nobody changed.
 func Default() Config {
 	return Config{
@@ -59,6 +66,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
+		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 	}
 }
@@ -87,6 +95,8 @@ var Keys = []Key{
 	{"callbacks.allow", "address ranges that callbacks may reach although they are private, parted by commas", "ranges such as 10.0.0.0/8", func(c *Config, v string) bool { return prefixes(v, &c.CallbacksAllow) }},
 	{"secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", func(c *Config, v string) bool { c.SecretsKeyFile = v; return v != "" }},
 	{"secrets.key", "the keys themselves, parted by commas (environment only)", "32 random bytes in base64, as openssl rand -base64 32 prints", func(c *Config, v string) bool { c.SecretsKey = v; return len(v) >= 44 }},
+	{"callbacks.breaker", "put off calls of hosts that are down", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Callbacks.Breaker) }},
+	{"callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.Callbacks.BreakerFailures) }},
 	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
 		c.LogLevel = v
 		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)

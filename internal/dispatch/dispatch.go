@@ -340,6 +340,11 @@ func (d *Dispatcher) Report(ctx context.Context, w job.WorkerID, outcomes []job.
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
+	for i := range outcomes {
+		if outcomes[i].Status == job.OutcomeParked {
+			return d.reportParked(ctx, w, outcomes)
+		}
+	}
 	return d.reports.call(ctx, report{w, outcomes})
 }
 
@@ -440,9 +445,7 @@ func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed in
 	}
 	s.completed, s.failed = s.completed+completed, s.failed+failed
 	for _, l := range ls {
-		if s.held[l.Token]--; s.held[l.Token] <= 0 {
-			delete(s.held, l.Token)
-		}
+		s.drop(l.Token)
 	}
 }
 

@@ -47,6 +47,7 @@ type Store interface {
 	Notices
 	Secrets
 	Keys
+	SigningSecrets
 	Upkeep
 
 	// Describe names the engine, its version and where the data lies, for people.
@@ -285,6 +286,11 @@ type Leases interface {
 	// again), CANCELLED and SNOOZED likewise. Any other finish under a stale token is refused, which is an event of the
 	// execution, once for each token. A finish that expels leaves an order for the worker that held it to let go.
 	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
+	// Park leaves executions to their targets, which complete them under the same tokens: each stays leased, whatever
+	// becomes of the session that has it (Leave, Disown, Reap and Release pass it over), until it is finished or Overrun
+	// lists it. It answers in order. What was parked under its token before, or has ended under it by a result, is
+	// accepted again; any other stale token is refused, which is an event of the execution.
+	Park(ctx context.Context, ps []Parking) ([]job.Verdict, error)
 	// Release returns executions to the queue, uncharged; stale leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
 	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
@@ -296,7 +302,8 @@ type Leases interface {
 	// its workers.
 	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
 	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
-	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout.
+	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
+	// parked for longer than it may be.
 	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
 	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
 	// answers with how many. What runs goes on.
@@ -330,6 +337,14 @@ type Orders struct {
 type Overrun struct {
 	job.Held
 	Stalled bool // it made no progress; else its time is over
+	Parked  bool // no worker holds it, and its target did not complete it
+}
+
+// Parking leaves an execution to its target.
+type Parking struct {
+	job.Outcome
+	Worker job.WorkerID
+	Until  time.Time
 }
 
 // Running is a lease as its partition's owner counts it.

@@ -70,8 +70,17 @@ func (c *call) verdict(ctx context.Context, resp *http.Response, expect client.E
 	case !body.found:
 		return failed(typeHTTP, true, fmt.Sprintf("%s, but the answer does not contain %q", answered, excerpt(*expect.BodyContains)))
 	}
+	if status == http.StatusAccepted && resp.Header.Get(asyncHeader) == "true" && !c.foreign && c.attempt.CallbackHeaders[tokenHeader] != "" {
+		return client.Outcome{Status: client.Parked}
+	}
 	return succeeded()
 }
+
+// A target that answers 202 with asyncHeader completes the execution later, with what it was sent in tokenHeader.
+const (
+	asyncHeader = "Carillon-Async"
+	tokenHeader = "Carillon-Callback-Token"
+)
 
 func expected(status int, want []int) bool {
 	if len(want) > 0 {

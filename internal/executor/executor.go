@@ -14,7 +14,8 @@
 // Guard); answers are read up to fixed limits.
 //
 // The package never retries an attempt: it only says whether that makes sense.
-// It keeps no state but idle connections, which Close ends.
+// It keeps no state but idle connections, which Close ends, and how the hosts
+// that it calls do: calls of one that is down are put off (see Breaker).
 package executor
 
 import (
@@ -55,12 +56,14 @@ type Config struct {
 	Version       string                  // goes into the User-Agent
 	Resolver      *net.Resolver           // nil: the system's
 	Log           *slog.Logger            // nil: slog.Default
+	Breaker       Breaker                 // zero: none
 }
 
 // Executor runs attempts; it is safe for use by many goroutines.
 type Executor struct {
 	targets   map[string]target
 	transport *http.Transport
+	breaker   *breaker // nil: none
 	agent     string
 	log       *slog.Logger
 }
@@ -70,7 +73,7 @@ type target func(context.Context, client.Attempt) client.Outcome
 
 // New makes an executor of all targets.
 func New(cfg Config) *Executor {
-	e := &Executor{transport: newTransport(newDialer(cfg)), agent: "Carillon/" + cfg.Version, log: cfg.Log}
+	e := &Executor{transport: newTransport(newDialer(cfg)), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
 	if cfg.Version == "" {
 		e.agent = "Carillon"
 	}

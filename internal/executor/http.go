@@ -32,6 +32,7 @@ type call struct {
 	url     *url.URL
 	body    []byte
 	foreign bool // a redirect left the origin that the user's headers are for
+	altered bool // a redirect dropped the body, so that its signature is of another
 }
 
 // callback calls the attempt's URL and judges the answer. Once anything of the
@@ -42,6 +43,21 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if err != nil {
 		return failed(typeInternal, false, err.Error())
 	}
+	if e.breaker == nil {
+		return e.follow(ctx, c)
+	}
+	host := circuitKey{a.TenantID, origin(c.url)}
+	if wait, why := e.breaker.enter(host, time.Now()); wait > 0 {
+		return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
+	}
+	o := client.Outcome{} // a panic says nothing of the host
+	defer func() { e.breaker.leave(host, time.Now(), judged(o), o.Error) }()
+	o = e.follow(ctx, c)
+	return o
+}
+
+// follow makes the call, and those that redirects send it on to.
+func (e *Executor) follow(ctx context.Context, c *call) client.Outcome {
 	for hops := 0; ; hops++ {
 		req, err := c.request(ctx, e.agent)
 		if err != nil {
@@ -129,7 +145,21 @@ func (c *call) request(ctx context.Context, agent string) (*http.Request, error)
 	h["X-Idempotency-KEY"] = []string{a.IdempotencyKey} // under its usual spelling net/http takes it as leave to repeat the request
 	h.Set("X-Scheduled-Time", a.ScheduledTime.UTC().Format(time.RFC3339Nano))
 	h.Set("X-Fencing-Token", strconv.FormatInt(a.FencingToken, 10))
+	for name, value := range a.CallbackHeaders {
+		if c.sends(name) {
+			h.Set(name, value)
+		}
+	}
 	return req, nil
+}
+
+// sends reports whether a header that the server made goes where the call goes: what proves something, only to the
+// origin that it was made for and with the body that it was made of.
+func (c *call) sends(name string) bool {
+	if strings.EqualFold(name, "traceparent") {
+		return true
+	}
+	return !c.foreign && !(c.altered && strings.EqualFold(name, "webhook-signature"))
 }
 
 // redirect is the call that the answer sends us on to, nil if the answer is to
@@ -155,7 +185,7 @@ func (c *call) redirect(resp *http.Response, hops int) (*call, error) {
 	next.url = plain(to)
 	next.foreign = c.foreign || origin(c.url) != origin(to)
 	if resp.StatusCode <= http.StatusSeeOther && c.method != http.MethodHead {
-		next.method, next.body = http.MethodGet, nil
+		next.method, next.body, next.altered = http.MethodGet, nil, c.altered || len(c.body) > 0
 	}
 	return &next, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
 // Errors on which callers decide, beside the store's.
@@ -43,6 +44,7 @@ type Store interface {
 	engine.Notices
 	engine.Keys
 	engine.Secrets
+	engine.SigningSecrets
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
@@ -58,6 +60,8 @@ type Config struct {
 	Schedules *schedule.Cache   // compiles schedules; shared with others
 	Secrets   *secret.Vault     // seals; nil: nothing can be
 	Direct    bool              // creations do not share a commit, but go to the store one by one
+	Sealer    sign.Sealer       // seals signing secrets; nil: none can be made
+	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
 }
 
 // Service answers users.
@@ -86,6 +90,9 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	if cfg.Replan == nil {
 		cfg.Replan = func() {}
+	}
+	if cfg.Resign == nil {
+		cfg.Resign = func(tenant.ID) {}
 	}
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)

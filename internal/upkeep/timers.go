@@ -41,7 +41,7 @@ func (w *Watchdog) Tick(ctx context.Context) (time.Duration, error) {
 		out := job.Outcome{Lease: job.Lease{Execution: o.ID, Token: o.Token}, Status: job.OutcomeFailed, Error: overrunError(o), Retryable: true}
 		then := job.Decide(o.Held, out, now)
 		out.Error = o.Explain(out, then)
-		fs[i] = job.Finish{Outcome: out, Then: then, Worker: o.Worker, Expel: true}
+		fs[i] = job.Finish{Outcome: out, Then: then, Worker: o.Worker, Expel: !o.Parked}
 	}
 	vs, err := w.Store.Finish(ctx, fs)
 	if err != nil {
@@ -73,6 +73,9 @@ func (w *Watchdog) Tick(ctx context.Context) (time.Duration, error) {
 func overrunError(o engine.Overrun) *job.Error {
 	if o.Stalled {
 		return &job.Error{Type: job.Stalled, Message: fmt.Sprintf("the attempt reported no progress for %s", o.Stall)}
+	}
+	if o.Parked {
+		return &job.Error{Type: job.TimeoutError, Message: fmt.Sprintf("the target accepted the callback with 202 and did not complete the execution within %s", o.Timeout)}
 	}
 	return &job.Error{Type: job.TimeoutError, Message: fmt.Sprintf("the attempt did not end within %s, nor did its worker end it", o.Timeout)}
 }

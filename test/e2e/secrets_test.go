@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/test/harness"
 )
 
 const (
@@ -40,19 +41,19 @@ func encodings(s string) map[string]string {
 
 // TestCanary sends secrets the whole way, has everyone repeat them, and looks for them wherever anything is kept or told.
 func TestCanary(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
+	harness.Stores(t, func(t *testing.T, where string) {
 		named, literal := `named-canary/+"\<&> `+rand.Text(), "Bearer literal-canary?~"+rand.Text()
-		p := start(t, append(settings, "CARILLON_SECRETS_KEY="+firstKey, "CARILLON_LOG_LEVEL=debug"), "serve", "--database", where)
-		s := newSink(t)
+		p := harness.Start(t, harness.Settings("CARILLON_SECRETS_KEY="+firstKey, "CARILLON_LOG_LEVEL=debug"), "serve", "--database", where)
+		s := harness.NewSink(t)
 		repeat := fmt.Sprint(encodings(named), encodings(literal))
-		s.set(func(w http.ResponseWriter, r *http.Request) {
+		s.Answer(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			fmt.Fprint(w, r.Header["X-Named"], r.Header["Authorization"], repeat)
 		})
 		var told strings.Builder
 		ask := func(status int, method, path, body string) string {
 			t.Helper()
-			code, text, err := p.ask(method, path, body)
+			code, text, err := p.Ask(method, path, body)
 			if err != nil || code != status {
 				t.Fatalf("%s %s: %d, %v: %s", method, path, code, err, text)
 			}
@@ -72,17 +73,17 @@ func TestCanary(t *testing.T) {
 		if j.Execution.Headers["Authorization"] != "[redacted]" || j.Execution.Headers["X-Named"] != "${secret:canary}" {
 			t.Errorf("headers: %v", j.Execution.Headers)
 		}
-		e := p.ends(j.ExecutionID, "FAILED")
+		e := p.Ends(j.ExecutionID, "FAILED")
 		if e.CallbackResponse == nil || !strings.Contains(e.CallbackResponse.BodyPreview, "[redacted]") {
 			t.Errorf("the answer: %+v", e.CallbackResponse)
 		}
-		for _, a := range s.seen() {
+		for _, a := range s.Seen() {
 			var body struct {
 				N json.Number `json:"n"`
 				A []string    `json:"a"`
 			}
-			if err := json.Unmarshal([]byte(a.body), &body); err != nil || a.header.Get("X-Named") != named || a.header.Get("Authorization") != literal || body.A[0] != "x"+named || body.A[1] != "${secret:canary}" || !strings.HasPrefix(a.body, `{"n": 1.50,  "a": [`) {
-				t.Errorf("the target got %v, %s, %v", a.header, a.body, err)
+			if err := json.Unmarshal([]byte(a.Body), &body); err != nil || a.Header.Get("X-Named") != named || a.Header.Get("Authorization") != literal || body.A[0] != "x"+named || body.A[1] != "${secret:canary}" || !strings.HasPrefix(a.Body, `{"n":1.50,"a":[`) {
+				t.Errorf("the target got %v, %s, %v", a.Header, a.Body, err)
 			}
 		}
 		asWorker(p, ask, named, fmt.Sprint(encodings(named))) // it was never given the other
@@ -93,13 +94,13 @@ func TestCanary(t *testing.T) {
 			ask(200, "GET", "/api/v1/"+path, "")
 		}
 		ask(422, "POST", "/api/v1/jobs", `{"name": "x", "execution": {"target": "worker", "kind": "k", "payload": "${secret:none}"}}`)
-		if code := p.signal(syscall.SIGTERM); code != 0 {
+		if code := p.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("it ended with %d", code)
 		}
 		kept := dump(t, where)
 		for _, canary := range []string{named, literal} {
 			for how, form := range encodings(canary) {
-				for place, text := range map[string]string{"an answer": told.String(), "the log": p.out.String(), "the database": kept} {
+				for place, text := range map[string]string{"an answer": told.String(), "the log": p.Out.String(), "the database": kept} {
 					if strings.Contains(text, form) || strings.Contains(text, hex.EncodeToString([]byte(form))) {
 						t.Errorf("%s holds %q (%s)", place, form, how)
 					}
@@ -113,21 +114,21 @@ func TestCanary(t *testing.T) {
 }
 
 // asWorker takes a job as a worker elsewhere does, and tells the secret in progress, error and result.
-func asWorker(p *process, ask func(int, string, string, string) string, named, repeat string) {
+func asWorker(p *harness.Process, ask func(int, string, string, string) string, named, repeat string) {
 	p.Helper()
 	ask(201, "POST", "/api/v1/jobs", `{"name": "handled", "execution": {"target": "worker", "kind": "k", "payload": {"${secret:canary}": "${secret:canary}"}}, "retry_policy": {"max_retries": 0}}`)
-	session := want[client.Session](p, 201, "POST", "/api/v1/workers", `{"kinds": ["k"], "capacity": 1}`)
+	session := harness.Want[client.Session](p, 201, "POST", "/api/v1/workers", `{"kinds": ["k"], "capacity": 1}`)
 	path := "/api/v1/workers/" + session.WorkerID
 	post := func(what, body string) string {
 		p.Helper()
-		code, text, err := p.ask("POST", path+what, body, "X-Worker-Session", session.Session)
+		code, text, err := p.Ask("POST", path+what, body, "X-Worker-Session", session.Session)
 		if err != nil || code != 200 {
 			p.Fatalf("%s: %d, %v: %s", what, code, err, text)
 		}
 		return text
 	}
 	var got client.Claimed
-	eventually(p.T, 20*time.Second, "something to claim", func() bool {
+	harness.Eventually(p.T, 20*time.Second, "something to claim", func() bool {
 		if err := json.Unmarshal([]byte(post("/claim", `{"max": 1, "wait_seconds": 5}`)), &got); err != nil {
 			p.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func asWorker(p *process, ask func(int, string, string, string) string, named, r
 		ExecutionID: a.ExecutionID, FencingToken: a.FencingToken, Status: client.Failed, Error: &client.Error{Type: "HANDLER_ERROR", Message: repeat}, Result: result,
 	}}})
 	post("/complete", string(body))
-	if e := p.ends(a.ExecutionID, "FAILED"); !strings.Contains(e.Error.Message, "[redacted]") {
+	if e := p.Ends(a.ExecutionID, "FAILED"); !strings.Contains(e.Error.Message, "[redacted]") {
 		p.Errorf("the error: %+v", e.Error)
 	}
 	ask(200, "GET", "/api/v1/executions/"+a.ExecutionID, "")
@@ -190,60 +191,60 @@ func dump(t *testing.T, where string) string {
 
 // TestSecretsChange changes, deletes and rekeys secrets under running processes.
 func TestSecretsChange(t *testing.T) {
-	stores(t, func(t *testing.T, where string) {
+	harness.Stores(t, func(t *testing.T, where string) {
 		keyed := func(keys string) []string {
-			return append(settings[:len(settings):len(settings)], "CARILLON_SECRETS_KEY="+keys)
+			return harness.Settings("CARILLON_SECRETS_KEY=" + keys)
 		}
-		p := start(t, keyed(firstKey), "serve", "--database", where)
-		s := newSink(t)
+		p := harness.Start(t, keyed(firstKey), "serve", "--database", where)
+		s := harness.NewSink(t)
 		last := func() string {
-			seen := s.seen()
-			return seen[len(seen)-1].header.Get("X-A")
+			seen := s.Seen()
+			return seen[len(seen)-1].Header.Get("X-A")
 		}
-		want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value one"}`)
-		j := p.create(fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "headers": {"X-A": "${secret:a}"}}}`, s.URL))
-		p.ends(j.ExecutionID, "SUCCEEDED")
+		harness.Want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value one"}`)
+		j := p.Create(fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "headers": {"X-A": "${secret:a}"}}}`, s.URL))
+		p.Ends(j.ExecutionID, "SUCCEEDED")
 		if last() != "value one" {
 			t.Errorf("the target got %q", last())
 		}
-		if again := want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value one"}`); again.Version != 1 {
+		if again := harness.Want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value one"}`); again.Version != 1 {
 			t.Errorf("the same value again: %+v", again)
 		}
-		if next := want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value two"}`); next.Version != 2 {
+		if next := harness.Want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value two"}`); next.Version != 2 {
 			t.Errorf("another value: %+v", next)
 		}
-		eventually(t, 5*time.Second, "the new value to be used", func() bool {
-			e := want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
-			p.ends(e.ExecutionID, "SUCCEEDED")
+		harness.Eventually(t, 5*time.Second, "the new value to be used", func() bool {
+			e := harness.Want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
+			p.Ends(e.ExecutionID, "SUCCEEDED")
 			return last() == "value two"
 		})
 		for _, body := range []string{`{"payload_override": "${secret:b}"}`, `{"payload_override": "${secret:B}"}`} {
-			want[client.Problem](p, 422, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", body)
+			harness.Want[client.Problem](p, 422, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", body)
 		}
-		if code := p.signal(syscall.SIGTERM); code != 0 {
+		if code := p.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("it ended with %d", code)
 		}
 		for _, keys := range []string{"", secondKey} {
-			wrong := launch(t, keyed(keys), "serve", "--database", where, "--listen", "127.0.0.1:0")
-			if code := wrong.exit(); code == 0 || !strings.Contains(wrong.out.String(), "CARILLON_SECRETS_KEY") {
-				t.Errorf("with the keys %q it ended with %d: %s", keys, code, wrong.out.String())
+			wrong := harness.Launch(t, keyed(keys), "serve", "--database", where, "--listen", "127.0.0.1:0")
+			if code := wrong.Exit(); code == 0 || !strings.Contains(wrong.Out.String(), "CARILLON_SECRETS_KEY") {
+				t.Errorf("with the keys %q it ended with %d: %s", keys, code, wrong.Out.String())
 			}
 		}
-		rekey := exec.Command(binary, "secrets", "rekey", "--database", where)
+		rekey := exec.Command(harness.Binary(), "secrets", "rekey", "--database", where)
 		rekey.Env = append(os.Environ(), "CARILLON_SECRETS_KEY="+secondKey+","+firstKey)
 		if out, err := rekey.CombinedOutput(); err != nil || !strings.Contains(string(out), "1 were under another") {
 			t.Errorf("rekey: %s, %v", out, err)
 		}
-		p = start(t, keyed(secondKey), "serve", "--database", where)
-		e := want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
-		p.ends(e.ExecutionID, "SUCCEEDED")
-		want[client.Secret](p, 200, "DELETE", "/api/v1/secrets/a", "")
-		want[client.Problem](p, 404, "GET", "/api/v1/secrets/a", "")
-		eventually(t, 10*time.Second, "the secret to be gone", func() bool {
-			e := want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
+		p = harness.Start(t, keyed(secondKey), "serve", "--database", where)
+		e := harness.Want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
+		p.Ends(e.ExecutionID, "SUCCEEDED")
+		harness.Want[client.Secret](p, 200, "DELETE", "/api/v1/secrets/a", "")
+		harness.Want[client.Problem](p, 404, "GET", "/api/v1/secrets/a", "")
+		harness.Eventually(t, 10*time.Second, "the secret to be gone", func() bool {
+			e := harness.Want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
 			var got client.Execution
-			eventually(t, 10*time.Second, "its end", func() bool {
-				got = p.execution(e.ExecutionID)
+			harness.Eventually(t, 10*time.Second, "its end", func() bool {
+				got = p.Execution(e.ExecutionID)
 				return got.Status == "SUCCEEDED" || got.Status == "FAILED"
 			})
 			if got.Status == "FAILED" && (got.Error == nil || !strings.Contains(got.Error.Message, `"a"`) || got.AttemptNumber != 1) {
@@ -256,10 +257,10 @@ func TestSecretsChange(t *testing.T) {
 
 // TestServeWithoutAKey refuses what it cannot encrypt.
 func TestServeWithoutAKey(t *testing.T) {
-	p := serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
-	problem := want[client.Problem](p, 422, "POST", "/api/v1/jobs", `{"name": "x", "execution": {"callback_url": "https://example.com/", "headers": {"Authorization": "Bearer topsecret"}}}`)
+	p := harness.Serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
+	problem := harness.Want[client.Problem](p, 422, "POST", "/api/v1/jobs", `{"name": "x", "execution": {"callback_url": "https://example.com/", "headers": {"Authorization": "Bearer topsecret"}}}`)
 	if len(problem.Errors) != 1 || !strings.Contains(problem.Detail, "secrets.key_file") || strings.Contains(fmt.Sprint(problem), "topsecret") {
 		t.Errorf("got %+v", problem)
 	}
-	want[client.Problem](p, 422, "PUT", "/api/v1/secrets/a", `{"value": "topsecret"}`)
+	harness.Want[client.Problem](p, 422, "PUT", "/api/v1/secrets/a", `{"value": "topsecret"}`)
 }

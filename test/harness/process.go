@@ -233,3 +233,6 @@ func Within(d time.Duration, ok func() bool) bool {
 	}
 	return true
 }
+
+// Binary is the program under test.
+func Binary() string { return binary }

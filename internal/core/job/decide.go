@@ -16,6 +16,7 @@ const (
 	OutcomeFailed
 	OutcomeCancelled
 	OutcomeSnoozed // it is to be tried again after RetryAfter; nothing failed
+	OutcomeParked  // it has not ended: its target has taken it over and completes it itself
 )
 
 // Outcome is what a worker reports of an attempt.
@@ -113,6 +114,18 @@ func (h Held) Explain(o Outcome, t Transition) *Error {
 	}
 	e.Message += why + h.Total.String()
 	return &e
+}
+
+// Deadline is when its attempt must have ended: by its own timeout, or by that of the whole execution.
+func (h Held) Deadline() time.Time {
+	if h.Timeout <= 0 { // of a row from before timeouts were kept
+		h.Timeout = MaxRetryDelay
+	}
+	d := h.LeasedAt.Add(h.Timeout)
+	if h.Total > 0 && h.StartedAt.Add(h.Total).Before(d) {
+		return h.StartedAt.Add(h.Total)
+	}
+	return d
 }
 
 // over reports whether the whole execution will have run out of time at an instant.

@@ -16,6 +16,7 @@ type EventKind string
 const (
 	EventReleased  EventKind = "released"         // its worker, or a server for it, handed it back
 	EventSnoozed   EventKind = "snoozed"          // its worker asked for it again later
+	EventParked    EventKind = "parked"           // its target took it over, and completes it itself
 	EventRefused   EventKind = "result_refused"   // a result came under a stale token
 	EventAsked     EventKind = "cancel_requested" // someone asked it to stop while it ran
 	EventForced    EventKind = "forced"           // it did not stop when asked, and was ended

@@ -72,6 +72,9 @@ const (
 	Manage Permission = "manage"
 	Work   Permission = "work"
 	Run    Permission = "run-the-installation"
+
+	// Callback is of whoever has the token of the execution that the request is about; whoever answers it checks that.
+	Callback Permission = "callback-token"
 )
 
 var grants = map[Role]map[Permission]bool{
@@ -83,7 +86,10 @@ var grants = map[Role]map[Permission]bool{
 }
 
 // Allows reports whether the role carries the permission.
-func (r Role) Allows(p Permission) bool { return p == Open || grants[r][p] }
+func (r Role) Allows(p Permission) bool { return p == Open || p == Callback || grants[r][p] }
+
+// Keyed reports whether a request with the permission needs an API key.
+func (p Permission) Keyed() bool { return p != Open && p != Callback }
 
 // Gives reports whether the role may give the other one to a key: none that carries what it does not carry itself, but
 // for Worker, which admins give.

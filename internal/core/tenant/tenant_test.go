@@ -20,6 +20,14 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
+	for _, p := range all {
+		if p.Keyed() == (p == Open) {
+			t.Errorf("%q needs a key: %v", p, p.Keyed())
+		}
+	}
+	if Callback.Keyed() || !Role("").Allows(Callback) {
+		t.Error("a callback token stands for itself")
+	}
 	if p := Local(); p.Tenant != Default || p.Role != System {
 		t.Errorf("without sign-in: %+v", p)
 	}

@@ -384,3 +384,25 @@ func (f *Faulty) DeleteCalendar(ctx context.Context, t tenant.ID, name string) e
 	_, err := disturb(ctx, f, "DeleteCalendar", func() (struct{}, error) { return none(f.Store.DeleteCalendar(ctx, t, name)) })
 	return err
 }
+
+func (f *Faulty) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
+	return disturb(ctx, f, "Park", func() ([]job.Verdict, error) { return f.Store.Park(ctx, ps) })
+}
+
+func (f *Faulty) AddSigningSecret(ctx context.Context, s engine.SigningSecret, othersUntil time.Time) error {
+	_, err := disturb(ctx, f, "AddSigningSecret", func() (struct{}, error) { return none(f.Store.AddSigningSecret(ctx, s, othersUntil)) })
+	return err
+}
+
+func (f *Faulty) SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.SigningSecret, error) {
+	return disturb(ctx, f, "SigningSecrets", func() ([]engine.SigningSecret, error) { return f.Store.SigningSecrets(ctx, t) })
+}
+
+func (f *Faulty) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error {
+	_, err := disturb(ctx, f, "DeleteSigningSecret", func() (struct{}, error) { return none(f.Store.DeleteSigningSecret(ctx, t, id)) })
+	return err
+}
+
+func (f *Faulty) Share(ctx context.Context, name string, value []byte) ([]byte, error) {
+	return disturb(ctx, f, "Share", func() ([]byte, error) { return f.Store.Share(ctx, name, value) })
+}

@@ -357,7 +357,7 @@ func snooze(t *testing.T, h Harness) {
 	a := f.took(e.ID)
 	at := f.now().Add(time.Hour)
 	fin := job.Finish{
-		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeSnoozed, RetryAfter: time.Hour},
+		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeSnoozed, RetryAfter: time.Hour, Error: boom},
 		Then:    job.Transition{Move: job.Snoozed, Status: job.Pending, DueAt: at},
 	}
 	for n := range 2 { // the second time because the answer was lost
@@ -371,6 +371,9 @@ func snooze(t *testing.T, h Harness) {
 	}
 	if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 0 {
 		t.Errorf("attempts: %+v", past)
+	}
+	if told := must(f.Events(f.ctx, tenant.Default, e.ID)); len(told) != 1 || told[0].Kind != job.EventSnoozed || told[0].Note != boom.Message {
+		t.Errorf("events: %+v", told)
 	}
 	if vs := f.report(succeed(a)); vs[0].Accepted {
 		t.Error("a success after the snooze was accepted")

@@ -63,6 +63,8 @@ func Store(t *testing.T, h Harness) {
 	t.Run("owners", func(t *testing.T) { owners(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
+	t.Run("park", func(t *testing.T) { park(t, h) })
+	t.Run("signing secrets", func(t *testing.T) { signingSecrets(t, h) })
 	t.Run("faults", func(t *testing.T) { faults(t, h) })
 }
 

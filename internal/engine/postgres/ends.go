@@ -23,11 +23,11 @@ const (
 	// backSQL returns what was asked for to the queue, uncharged, or ends it as
 	// CANCELLED: what is of a deleted job ($3 is jobDeleted), and what was asked to
 	// stop. Either is an event of it. What was leased only this once has then never started. The lock on
-	// each row, taken after those on the jobs, makes a cancel wait, or be seen.
+	// each row, taken after those on the jobs, makes a cancel wait, or be seen. What is parked is its target's to end.
 	backSQL = doomedSQL + `, held AS MATERIALIZED (
 			SELECT a.id, a.token, a.doomed OR v.cancel_at IS NOT NULL AS ends, v.cancel_ending, v.tenant, v.attempt, v.worker
 			FROM (SELECT id, token, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
-			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending, tenant, attempt, worker FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
+			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending, tenant, attempt, worker FROM live WHERE id = a.id AND lease = a.token AND parked_until IS NULL OFFSET 0 FOR UPDATE) v
 		), told AS (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'released', token, tenant, attempt, worker, now() FROM held
 			ON CONFLICT (execution, kind, token) DO NOTHING

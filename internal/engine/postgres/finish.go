@@ -56,7 +56,7 @@ const (
 			SELECT id, token, tenant, attempt, worker, leased_at, now(), false, reported FROM gone WHERE marks & 1 <> 0
 			ON CONFLICT (execution, token) DO NOTHING
 		), snoozed AS (
-			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'snoozed', token, tenant, attempt, worker, now() FROM gone WHERE marks & 2 <> 0
+			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at, note) SELECT id, 'snoozed', token, tenant, attempt, worker, now(), coalesce(message, '') FROM gone WHERE marks & 2 <> 0
 			ON CONFLICT (execution, kind, token) DO NOTHING
 		), expelled AS (
 			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
@@ -168,7 +168,7 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 			results.bytes(f.Outcome.Result)
 		}
 		ending := engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response)
-		if ending == nil && f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
+		if f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
 			ending = jobDeleted // the only reason for which it can end
 		}
 		if endings = sparse(endings, byteas, k, ending != nil); endings != nil {
@@ -256,7 +256,8 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
 			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost && !snoozed,
 			o.Status == job.OutcomeSnoozed && snoozed,
-			o.Status == job.OutcomeFailed && failed: // however it ended thereby, but not where it was lost
+			o.Status == job.OutcomeParked && !lost && (status != 0 || failed || snoozed), // its target was quicker
+			o.Status == job.OutcomeFailed && failed:                                      // however it ended thereby, but not where it was lost
 			out[i].Accepted = true
 		case of != "":
 			out[i].Reason = job.RefusedStale
@@ -279,5 +280,5 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 
 // reported is what an event says that a worker reported.
 var reported = map[job.OutcomeStatus]string{
-	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED",
+	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeParked: "PARKED",
 }

@@ -23,8 +23,10 @@ const (
 	// The directory is how what runs is found: live has no index by lease.
 	runningSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
-		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease OFFSET 0) v
-		WHERE $1::int2[] IS NULL OR v.part = ANY ($1)`
+		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0) v
+		WHERE $1::int2[] IS NULL OR v.part = ANY ($1)
+		UNION ALL
+		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1))`
 
 	// What was asked to stop is left to Force.
 	overrunSQL = `
@@ -32,7 +34,7 @@ const (
 		FROM leases l
 		CROSS JOIN LATERAL (SELECT id FROM sessions WHERE id = l.worker AND NOT deposed AND expires_at > now() OFFSET 0) s
 		CROSS JOIN LATERAL unnest(l.ids) u(id)
-		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = u.id AND v.lease = l.lease AND v.cancel_at IS NULL AND (` + overtime + `
+		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = u.id AND v.lease = l.lease AND v.cancel_at IS NULL AND v.parked_until IS NULL AND (` + overtime + `
 			OR v.stall_ms > 0 AND greatest(v.leased_at, v.progress_at) + v.stall_ms * interval '1 millisecond' < now()) OFFSET 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j
 		WHERE l.lease = ANY ($3::int8[]) LIMIT $2`
@@ -44,9 +46,13 @@ const (
 		CROSS JOIN LATERAL unnest(l.ids) u(id)
 		CROSS JOIN LATERAL (
 			SELECT least(v.leased_at + nullif(v.timeout_ms, 0) * interval '1 millisecond', greatest(v.leased_at, v.progress_at) + nullif(v.stall_ms, 0) * interval '1 millisecond') AS at
-			FROM live v WHERE v.id = u.id AND v.lease = l.lease OFFSET 0
+			FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0
 		) v
 		WHERE l.lease = ANY ($1::int8[]) GROUP BY l.lease`
+	overdueParkedSQL = `
+		SELECT ` + executionColumns + `, j.spec, j.state
+		FROM (` + liveRow + ` WHERE v.parked_until < now() AND v.lease > 0 AND v.cancel_at IS NULL ORDER BY v.parked_until LIMIT $1) v
+		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
 	overtime = `(v.timeout_ms > 0 AND v.leased_at + v.timeout_ms * interval '1 millisecond' + $1::interval < now())`
 )
 
@@ -104,24 +110,38 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 	var out []engine.Overrun
 	err := s.ask(ctx, "find what overruns", func(ctx context.Context, c *pgxpool.Conn) error {
 		late, now, err := s.watch.late(ctx, c)
-		if err != nil || len(late) == 0 {
+		if err != nil {
+			return err
+		}
+		if out, err = overdueParked(ctx, c, limit); err != nil || len(late) == 0 {
 			return err
 		}
 		tokens := bigints(len(late))
 		for _, t := range late {
 			tokens.int8(t)
 		}
-		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit, 0), tokens)
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
+		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit-len(out), 0), tokens)
+		held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
 			o.Held, err = scanHeld(r, &o.Stalled)
 			return o, err
 		})
 		if err != nil {
 			return err
 		}
+		out = append(out, held...)
 		return s.watch.look(ctx, c, late, tokens, now)
 	})
 	return out, err
+}
+
+// overdueParked lists up to limit executions that their targets did not complete in time.
+func overdueParked(ctx context.Context, c *pgxpool.Conn, limit int) ([]engine.Overrun, error) {
+	rows, _ := c.Query(ctx, overdueParkedSQL, max(limit, 0))
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
+		o.Parked = true
+		o.Held, err = scanHeld(r)
+		return o, err
+	})
 }
 
 // watch remembers when the first of what was given under each lease may overrun, so that looking for what does costs

@@ -102,7 +102,7 @@ func TestPlans(t *testing.T) {
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
 		"lease fenced": leaseFencedSQL, "fire judged": fireJudgedSQL, "refused": refusedSQL, "advance": advanceSQL, "drain": drainSQL, "incumbents": incumbentsSQL,
-		"running": runningSQL, "overrun": overrunSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,
+		"running": runningSQL, "overrun": overrunSQL, "park": parkSQL, "overdue parked": overdueParkedSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,
 		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,

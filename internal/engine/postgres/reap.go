@@ -38,7 +38,7 @@ const (
 					(SELECT count(*) + 1 FROM attempts x WHERE x.execution = a.id AND x.lost AND x.ended_at > now() - interval '1 hour') THEN 11
 				ELSE 2 END::int2 AS status
 			FROM (SELECT id, token, worker, ending, lost, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
-			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token OFFSET 0 FOR UPDATE) v
+			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token AND parked_until IS NULL OFFSET 0 FOR UPDATE) v
 		), back AS (
 			UPDATE live v SET lease = -v.lease, lost = v.lost + 1
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status < 10

@@ -13,7 +13,7 @@ const (
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
-	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?)" + held + " AND cancel_at IS NULL AND NOT " + deleted
+	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
 
 	holdsSQL = "SELECT tenant, attempt, worker FROM live" + held
 
@@ -97,6 +97,9 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error
 	}
 	var t tenant.ID
 	e := job.Event{Kind: job.EventSnoozed, Token: o.Token}
+	if o.Error != nil {
+		e.Note = o.Error.Message
+	}
 	holds, err := h.prepare(holdsSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
 		t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
 		return nil
@@ -180,6 +183,8 @@ func judge(h *history, f *job.Finish) (job.Verdict, error) {
 		v.Accepted = status == job.Cancelled && !failed && !snoozed
 	case o.Status == job.OutcomeSnoozed:
 		v.Accepted = snoozed
+	case o.Status == job.OutcomeParked:
+		v.Accepted = status != 0 || failed || snoozed // its target was quicker
 	}
 	switch {
 	case err != nil || v.Accepted:
@@ -194,5 +199,5 @@ func judge(h *history, f *job.Finish) (job.Verdict, error) {
 
 // reported is what an outcome says, for people.
 var reported = map[job.OutcomeStatus]string{
-	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED",
+	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeParked: "PARKED",
 }

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	held    = " WHERE id = ? AND lease = ? AND lease > 0"
-	freed   = " WHERE id = ? AND lease = -?" // no longer held, under no token since
-	waiting = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
-	alone   = " WHERE id = ? AND tenant = ? AND lease <= 0"
+	held     = " WHERE id = ? AND lease = ? AND lease > 0"
+	unparked = " AND parked_until IS NULL"    // what is parked is its target's to end
+	freed    = " WHERE id = ? AND lease = -?" // no longer held, under no token since
+	waiting  = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
+	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
 

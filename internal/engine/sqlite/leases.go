@@ -356,7 +356,7 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 }
 
 // What was leased only this once has then never started.
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 THEN NULL ELSE started_at END" + held + takenBack
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 THEN NULL ELSE started_at END" + held + unparked + takenBack
 
 // Release returns executions to the queue, uncharged; stale leases are passed over.
 func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {

@@ -13,8 +13,9 @@ import (
 // has no index that names leases, for a lease would have to write it.
 
 const (
-	runningLeaseSQL = "SELECT " + readyColumns + " FROM live" + held
+	runningLeaseSQL = "SELECT " + readyColumns + " FROM live" + held + unparked
 	allGrantsSQL    = "SELECT lease, ids FROM leases"
+	parkedSQL       = "SELECT " + readyColumns + ", lease FROM live INDEXED BY live_parked WHERE parked_until IS NOT NULL"
 )
 
 // Running lists what is leased in the partitions; all, if none is named.
@@ -26,7 +27,7 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 	var out []engine.Running
 	err := s.look(ctx, "list what runs", func(c *conn) error {
 		q := c.prepare(runningLeaseSQL)
-		return c.prepare(allGrantsSQL).each(func(r *row) error {
+		err := c.prepare(allGrantsSQL).each(func(r *row) error {
 			g := grant{token: job.Token(r.int64()), ids: r.bytes()}
 			return g.each(func(l job.Lease) error {
 				_, err := q.id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
@@ -37,6 +38,15 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 				})
 				return err
 			})
+		})
+		if err != nil {
+			return err
+		}
+		return c.prepare(parkedSQL).each(func(r *row) error {
+			if x := readReady(r); len(ps) == 0 || wanted[x.Partition] {
+				out = append(out, engine.Running{Ready: x, Token: job.Token(r.int64())})
+			}
+			return nil
 		})
 	})
 	if err != nil {
@@ -52,7 +62,8 @@ const (
 	settledGrantsSQL = `
 		SELECT l.lease, l.ids FROM leases l CROSS JOIN sessions s WHERE l.at < ?1 AND s.id = l.worker AND s.deposed = 0 AND s.expires_at > ?2
 		ORDER BY l.lease`
-	clockSQL = "SELECT leased_at, timeout_ms, coalesce(stall_ms, 0), max(leased_at, coalesce(progress_at, 0)) FROM live" + held + " AND cancel_at IS NULL"
+	clockSQL         = "SELECT leased_at, timeout_ms, coalesce(stall_ms, 0), max(leased_at, coalesce(progress_at, 0)) FROM live" + held + " AND cancel_at IS NULL" + unparked
+	overdueParkedSQL = "SELECT id, lease FROM live INDEXED BY live_parked WHERE parked_until IS NOT NULL AND parked_until < ? AND cancel_at IS NULL ORDER BY parked_until"
 )
 
 // never is an instant that does not come.
@@ -80,6 +91,9 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 			return len(out) >= limit, err
 		})
 		s.alarms.Store(&seen)
+		if err == nil {
+			out, err = overdueParked(c, out, now, limit)
+		}
 		return err
 	})
 	if err != nil {
@@ -119,4 +133,30 @@ func overruns(c *conn, out []engine.Overrun, g *grant, now int64, slack time.Dur
 		return err
 	})
 	return alarm, out, err
+}
+
+// overdueParked adds what its target did not complete in time.
+func overdueParked(c *conn, out []engine.Overrun, now int64, limit int) ([]engine.Overrun, error) {
+	var late []job.Lease
+	if len(out) >= limit {
+		return out, nil
+	}
+	_, err := c.prepare(overdueParkedSQL).int(now).until(func(r *row) (bool, error) {
+		late = append(late, job.Lease{Execution: r.id(), Token: job.Token(r.int64())})
+		return len(out)+len(late) >= limit, nil
+	})
+	if err != nil {
+		return out, err
+	}
+	read := c.prepare(heldSQL)
+	for _, l := range late {
+		h, held, err := readHeld(read, l)
+		if err != nil {
+			return out, err
+		}
+		if held {
+			out = append(out, engine.Overrun{Held: h, Parked: true})
+		}
+	}
+	return out, nil
 }

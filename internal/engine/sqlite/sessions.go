@@ -100,7 +100,7 @@ const (
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
 		WHERE s.deposed <> 0 AND l.worker = s.id`
-	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + takenBack
+	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + unparked + takenBack
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
@@ -150,7 +150,7 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
-	attempt := h.prepare(attemptSQL)
+	attempt := h.prepare(attemptSQL + unparked)
 	err := g.each(func(l job.Lease) error {
 		n, err := attempt.int(1).int(h.now).bytes(ending).id(l.Execution).int(int64(l.Token)).exec()
 		if err != nil || n == 0 {

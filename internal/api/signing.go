@@ -1,0 +1,123 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/sign"
+)
+
+func wireSigning(x engine.SigningSecret) client.SigningSecret {
+	out := client.SigningSecret{ID: x.ID, Prefix: x.Prefix, CreatedAt: x.CreatedAt}
+	if !x.ExpiresAt.IsZero() {
+		out.ExpiresAt = &x.ExpiresAt
+	}
+	return out
+}
+
+func (s *Server) listSigningSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	all, err := s.service.SigningSecrets(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	out := client.SigningSecrets{
+		SigningSecrets: make([]client.SigningSecret, len(all)), Pagination: client.Pagination{Limit: engine.MaxSigningSecrets, Total: int64(len(all))},
+	}
+	for i, x := range all {
+		out.SigningSecrets[i] = wireSigning(x)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, o, err := read(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.SigningSecretRequest
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	overlap := service.SecretOverlap
+	if req.OverlapSeconds != nil {
+		overlap = seconds(*req.OverlapSeconds)
+	}
+	x, secret, err := s.service.AddSigningSecret(r.Context(), p, overlap, service.Once[engine.SigningSecret]{
+		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded(x.ID) }, // never the secret
+	})
+	if err != nil {
+		return err
+	}
+	out := wireSigning(x)
+	out.Secret = secret
+	w.Header().Set("Location", fmt.Sprintf("/api/v1/signing-secrets/%s", x.ID))
+	w.Header().Set("Cache-Control", "no-store")
+	return reply(w, 201, out)
+}
+
+func (s *Server) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	x, err := s.service.DeleteSigningSecret(r.Context(), p, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	x.ExpiresAt = time.Now().UTC().Truncate(time.Microsecond)
+	return reply(w, 200, wireSigning(x))
+}
+
+// completeExecution takes the outcome of an execution from its target, which proves itself by the token of its callback.
+func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	id, err := job.ParseExecutionID(r.PathValue("id"))
+	if err != nil || s.cfg.Tokens == nil {
+		return sign.ErrToken // who has no token is told nothing of what there is
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return sign.ErrToken
+	}
+	of, lease, err := s.cfg.Tokens.Check(id, strings.TrimSpace(token))
+	if err != nil {
+		return err
+	}
+	if named := r.Header.Get("X-Tenant-ID"); named != "" && tenant.ID(named) != of {
+		return sign.ErrToken
+	}
+	var req client.Outcome
+	if err := s.readInto(w, r, 2*maxBody, &req); err != nil { // a result of the greatest length fits
+		return err
+	}
+	var v job.Invalids
+	if req.ExecutionID != "" && req.ExecutionID != id.String() {
+		v.Add("execution_id", req.ExecutionID, "that of the path, or nothing")
+	}
+	if req.FencingToken != 0 && req.FencingToken != int64(lease.Token) {
+		v.Add("fencing_token", req.FencingToken, "that of the callback, or nothing")
+	}
+	if req.Status == client.Parked || req.Status == client.Snoozed {
+		v.Add("status", req.Status, "one of SUCCEEDED, FAILED, CANCELLED")
+	}
+	if err := v.Err(); err != nil {
+		return err
+	}
+	req.ExecutionID, req.FencingToken = id.String(), int64(lease.Token)
+	o, err := outcome(req)
+	if err != nil {
+		return err
+	}
+	vs, err := s.cfg.Dispatch.Report(r.Context(), job.WorkerID{}, []job.Outcome{o})
+	if err != nil {
+		return err
+	}
+	if !vs[0].Accepted {
+		return refuse(409, "stale_token", "The attempt that this token is for is over: it timed out, was cancelled or ended otherwise, or another has begun.")
+	}
+	return reply(w, 200, wireVerdicts([]client.Outcome{req}, vs)[0])
+}

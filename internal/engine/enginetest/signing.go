@@ -1,0 +1,199 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func (f fixture) park(a job.Attempt, until time.Time) job.Verdict {
+	f.Helper()
+	vs := must(f.Park(f.ctx, []engine.Parking{{Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeParked}, Until: until}}))
+	if len(vs) != 1 || vs[0].Execution != a.Execution {
+		f.Fatalf("park: %+v", vs)
+	}
+	return vs[0]
+}
+
+func park(t *testing.T, h Harness) {
+	f := open(t, h)
+	t.Run("it outlives its worker", func(t *testing.T) {
+		for name, end := range map[string]func(job.WorkerID, job.Attempt) []job.Ready{
+			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready { return must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"leave":   func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)) },
+			"disown": func(w job.WorkerID, _ job.Attempt) []job.Ready {
+				return must(f.Disown(f.ctx, w, nil, time.Time{}))
+			},
+			"reap": func(w job.WorkerID, _ job.Attempt) []job.Ready {
+				f.expire(w)
+				return must(f.Reap(f.ctx, 10, 3))
+			},
+		} {
+			_, e := f.add("parked: " + name)
+			_, beside := f.add("beside: " + name)
+			w, as := f.take(e.ID, beside.ID)
+			if v := f.park(as[0], f.now().Add(time.Hour)); !v.Accepted {
+				t.Fatalf("%s: %+v", name, v)
+			}
+			if v := f.park(as[0], f.now().Add(time.Hour)); !v.Accepted {
+				t.Errorf("%s: parked again: %+v", name, v)
+			}
+			rs := end(w, as[0])
+			if slices.ContainsFunc(rs, func(r job.Ready) bool { return r.ID == e.ID }) {
+				t.Errorf("%s: it was handed back: %+v", name, rs)
+			}
+			got := f.execution(e.ID)
+			if got.Status != job.Running || got.Token != as[0].Token || got.Attempt != 1 || got.Lost != 0 {
+				t.Errorf("%s: got %+v", name, got)
+			}
+			if name != "release" && f.execution(beside.ID).Status == job.Running {
+				t.Errorf("%s: what was not parked still runs", name)
+			}
+			running := must(f.Running(f.ctx, nil))
+			n := 0
+			for _, r := range running {
+				if r.ID == e.ID && r.Token == as[0].Token {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("%s: %d times in what runs", name, n)
+			}
+			if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 0 {
+				t.Errorf("%s: attempts %+v", name, past)
+			}
+			events := must(f.Events(f.ctx, tenant.Default, e.ID))
+			if len(events) != 1 || events[0].Kind != job.EventParked || events[0].Token != as[0].Token || events[0].Worker != w {
+				t.Errorf("%s: events %+v", name, events)
+			}
+			if v := f.report(succeed(as[0]))[0]; !v.Accepted || f.execution(e.ID).Status != job.Succeeded {
+				t.Errorf("%s: completed: %+v, %v", name, v, f.execution(e.ID).Status)
+			}
+			if v := f.report(succeed(as[0]))[0]; !v.Accepted {
+				t.Errorf("%s: completed again: %+v", name, v)
+			}
+			if v := f.park(as[0], f.now().Add(time.Hour)); !v.Accepted {
+				t.Errorf("%s: parked after it was completed: %+v", name, v)
+			}
+		}
+	})
+	t.Run("what is not completed in time is overdue", func(t *testing.T) {
+		_, late := f.add("late", func(_ *job.Job, e *job.Execution) { e.Timeout = time.Hour })
+		_, early := f.add("early")
+		_, asked := f.add("asked to stop")
+		w, as := f.take(late.ID, early.ID, asked.ID)
+		for i, until := range []time.Duration{-time.Second, time.Hour, -time.Second} {
+			f.park(as[i], f.now().Add(until))
+		}
+		must(f.Cancel(f.ctx, tenant.Default, asked.ID, "enough"))
+		must(f.Leave(f.ctx, w))
+		over := must(f.Overrun(f.ctx, time.Hour, 10))
+		if len(over) != 1 || over[0].ID != late.ID || !over[0].Parked || over[0].Stalled || over[0].Token != as[0].Token || over[0].Retry.MaxRetries != 2 {
+			t.Fatalf("overdue: %+v", over)
+		}
+		if over := must(f.Overrun(f.ctx, time.Hour, 0)); len(over) != 0 {
+			t.Errorf("none asked for: %+v", over)
+		}
+		if vs := f.report(again(as[0], f.now(), 1)); !vs[0].Accepted {
+			t.Fatalf("ended: %+v", vs)
+		}
+		if over := must(f.Overrun(f.ctx, time.Hour, 10)); len(over) != 0 {
+			t.Errorf("after its end: %+v", over)
+		}
+		// Its next attempt is no longer parked.
+		next, as2 := f.take(late.ID)
+		if rs := must(f.Leave(f.ctx, next)); len(rs) != 1 || rs[0].ID != late.ID {
+			t.Errorf("the attempt after it: %+v", rs)
+		}
+		if v := f.park(as2[0], f.now()); v.Accepted || v.Reason != job.RefusedStale {
+			t.Errorf("under a token that is over: %+v", v)
+		}
+		if n := must(f.Force(f.ctx, -time.Minute, 10)); n != 1 || f.execution(asked.ID).Status != job.Cancelled {
+			t.Errorf("forced %d, it is %v", n, f.execution(asked.ID).Status)
+		}
+	})
+	t.Run("a stale token parks nothing", func(t *testing.T) {
+		_, e := f.add("stale")
+		w, as := f.take(e.ID)
+		f.expire(w)
+		must(f.Reap(f.ctx, 10, 3))
+		if v := f.park(as[0], f.now().Add(time.Hour)); v.Accepted || v.Reason != job.RefusedStale {
+			t.Errorf("a lost lease: %+v", v)
+		}
+		if v := f.park(job.Attempt{Lease: job.Lease{Execution: newID(), Token: 7}}, f.now()); v.Accepted || v.Reason != job.RefusedUnknown {
+			t.Errorf("an unknown execution: %+v", v)
+		}
+		_, as = f.take(e.ID)
+		f.report(again(as[0], f.now(), 1))
+		if v := f.park(as[0], f.now().Add(time.Hour)); !v.Accepted || f.execution(e.ID).Status != job.Retrying {
+			t.Errorf("its target was quicker: %+v, %v", v, f.execution(e.ID).Status)
+		}
+	})
+}
+
+func signingSecrets(t *testing.T, h Harness) {
+	f := open(t, h)
+	now := f.now()
+	secret := func(n int, of tenant.ID) engine.SigningSecret {
+		return engine.SigningSecret{
+			Tenant: of, ID: fmt.Sprintf("s%02d", n), Prefix: "whsec_ab", Sealed: []byte{0, 1, byte(n)}, CreatedAt: now.Add(time.Duration(n) * time.Millisecond),
+		}
+	}
+	other := tenant.ID("other")
+	if err := f.CreateTenant(f.ctx, tenant.Tenant{ID: other, Name: "other", Tier: tenant.Free, CreatedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	add := func(s engine.SigningSecret, until time.Time) {
+		t.Helper()
+		if err := f.AddSigningSecret(f.ctx, s, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(secret(1, tenant.Default), now.Add(time.Hour))
+	add(secret(1, other), now.Add(time.Hour))
+	add(secret(2, tenant.Default), now.Add(time.Hour))
+	add(secret(2, tenant.Default), now.Add(time.Minute)) // again: it changes nothing
+	first := secret(1, tenant.Default)
+	first.ExpiresAt = now.Add(time.Hour)
+	if d := cmp.Diff([]engine.SigningSecret{secret(2, tenant.Default), first}, must(f.SigningSecrets(f.ctx, tenant.Default))); d != "" {
+		t.Errorf("after a rotation (-want +got):\n%s", d)
+	}
+	add(secret(3, tenant.Default), now.Add(2*time.Hour)) // an end is never put off
+	got := must(f.SigningSecrets(f.ctx, tenant.Default))
+	if len(got) != 3 || !got[1].ExpiresAt.Equal(now.Add(2*time.Hour)) || !got[2].ExpiresAt.Equal(now.Add(time.Hour)) {
+		t.Errorf("after another: %+v", got)
+	}
+	add(secret(4, tenant.Default), now.Add(-time.Second)) // the others end at once
+	if got := must(f.SigningSecrets(f.ctx, tenant.Default)); len(got) != 1 || got[0].ID != "s04" {
+		t.Errorf("without an overlap: %+v", got)
+	}
+	for n := 5; n < 4+engine.MaxSigningSecrets; n++ {
+		add(secret(n, tenant.Default), now.Add(time.Hour))
+	}
+	if err := f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour)); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := f.DeleteSigningSecret(f.ctx, other, "s04"); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %v", err)
+	}
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); err != nil {
+		t.Error(err)
+	}
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("a second time: %v", err)
+	}
+	if got := must(f.SigningSecrets(f.ctx, other)); len(got) != 1 || !got[0].ExpiresAt.IsZero() {
+		t.Errorf("the other tenant's: %+v", got)
+	}
+	if a, b := must(f.Share(f.ctx, "k", []byte{1})), must(f.Share(f.ctx, "k", []byte{2})); !slices.Equal(a, []byte{1}) || !slices.Equal(b, a) {
+		t.Errorf("shared: %v, then %v", a, b)
+	}
+}

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// SigningSecrets are what callbacks are signed with. What is kept of them is sealed; the store never sees a secret.
+type SigningSecrets interface {
+	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before. One whose id is
+	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended.
+	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time) error
+	// SigningSecrets lists a tenant's that have not ended by the store's clock, the newest first.
+	SigningSecrets(ctx context.Context, t tenant.ID) ([]SigningSecret, error)
+	// DeleteSigningSecret forgets one; ErrNotFound if there is none.
+	DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error
+	// Share keeps a value for all servers over this store under a name, unless there is one, and answers with the one that
+	// is kept.
+	Share(ctx context.Context, name string, value []byte) ([]byte, error)
+}
+
+// MaxSigningSecrets is how many of a tenant's may be in use at once.
+const MaxSigningSecrets = 10
+
+// SigningSecret is what a tenant's callbacks are signed with.
+type SigningSecret struct {
+	Tenant    tenant.ID
+	ID        string
+	Prefix    string // of the secret, for people
+	Sealed    []byte
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: never
+}

@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	addSecretSQL = "INSERT INTO signing_secrets (tenant, id, created_at, expires_at, prefix, sealed) VALUES (?, ?, ?, ?, ?, ?)"
+	endOthersSQL = `
+		UPDATE signing_secrets SET expires_at = ?1 WHERE tenant = ?2 AND id <> ?3 AND (expires_at IS NULL OR expires_at > ?1)`
+	goneSecretsSQL  = "DELETE FROM signing_secrets WHERE tenant = ? AND expires_at <= ?"
+	countSecretsSQL = "SELECT count(*), coalesce(max(id = ?2), 0) FROM signing_secrets WHERE tenant = ?1"
+	secretsSQL      = `
+		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
+		WHERE tenant = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at DESC, id DESC`
+
+	parkSQL = "UPDATE live SET parked_until = ?" + held + " RETURNING tenant, attempt, worker"
+)
+
+// AddSigningSecret stores a secret, and has the tenant's others end at an instant.
+func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time) error {
+	return s.write(ctx, "store a signing secret", func(c *conn, now int64) error {
+		if _, err := c.prepare(goneSecretsSQL).text(string(x.Tenant)).int(now).exec(); err != nil {
+			return err
+		}
+		var n int
+		var known bool
+		_, err := c.prepare(countSecretsSQL).text(string(x.Tenant)).text(x.ID).first(func(r *row) error {
+			n, known = r.int(), r.bool()
+			return nil
+		})
+		switch {
+		case err != nil || known:
+			return err
+		case n >= engine.MaxSigningSecrets:
+			return engine.ErrConflict
+		}
+		if _, err := c.prepare(addSecretSQL).text(string(x.Tenant)).text(x.ID).int(x.CreatedAt.UnixMicro()).at(x.ExpiresAt).text(x.Prefix).bytes(x.Sealed).exec(); err != nil {
+			return err
+		}
+		_, err = c.prepare(endOthersSQL).int(othersUntil.UnixMicro()).text(string(x.Tenant)).text(x.ID).exec()
+		return err
+	})
+}
+
+// SigningSecrets lists a tenant's that have not ended, the newest first.
+func (s *Store) SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.SigningSecret, error) {
+	var out []engine.SigningSecret
+	err := s.look(ctx, "list signing secrets", func(c *conn) error {
+		return c.prepare(secretsSQL).text(string(t)).int(s.now()).each(func(r *row) error {
+			out = append(out, engine.SigningSecret{Tenant: tenant.ID(r.text()), ID: r.text(), CreatedAt: r.at(), ExpiresAt: r.at(), Prefix: r.text(), Sealed: r.bytes()})
+			return nil
+		})
+	})
+	return out, err
+}
+
+// DeleteSigningSecret forgets one; ErrNotFound if there is none.
+func (s *Store) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error {
+	return s.write(ctx, "delete a signing secret", func(c *conn, _ int64) error {
+		n, err := c.prepare("DELETE FROM signing_secrets WHERE tenant = ? AND id = ?").text(string(t)).text(id).exec()
+		if err == nil && n == 0 {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Share keeps a value under a name, unless there is one, and answers with the one that is kept.
+func (s *Store) Share(ctx context.Context, name string, value []byte) (kept []byte, err error) {
+	err = s.write(ctx, "share a value", func(c *conn, _ int64) error {
+		if _, err := c.prepare("INSERT OR IGNORE INTO installation (name, value) VALUES (?, ?)").text(name).bytes(value).exec(); err != nil {
+			return err
+		}
+		_, err := c.prepare("SELECT value FROM installation WHERE name = ?").text(name).first(func(r *row) error {
+			kept = r.bytes()
+			return nil
+		})
+		return err
+	})
+	return kept, err
+}
+
+// Park leaves executions to their targets, under their leases.
+func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, error) {
+	out := make([]job.Verdict, len(ps))
+	err := s.write(ctx, "park", func(c *conn, now int64) error {
+		h := newHistory(c, now)
+		for i := range ps {
+			p := &ps[i]
+			var t tenant.ID
+			e := job.Event{Kind: job.EventParked, Token: p.Token}
+			parked, err := c.prepare(parkSQL).int(p.Until.UnixMicro()).id(p.Execution).int(int64(p.Token)).first(func(r *row) error {
+				t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if out[i] = (job.Verdict{Execution: p.Execution, Accepted: true}); parked {
+				err = tell(c, now, t, p.Execution, e)
+			} else {
+				out[i], err = judge(h, &job.Finish{Outcome: p.Outcome, Worker: p.Worker})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return h.tally()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
