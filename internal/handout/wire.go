@@ -11,7 +11,7 @@ import (
 func wire(a job.Attempt) client.Attempt {
 	t := a.Target
 	out := client.Attempt{
-		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, Payload: a.Payload, Kind: t.Handler,
+		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, TenantID: string(a.Tenant), Payload: a.Payload, Kind: t.Handler,
 		Execution: client.Target{
 			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(timeLeft(a)),
 			FollowRedirects: t.FollowRedirects, Command: t.Command, ArtifactID: t.Artifact, Entrypoint: t.Entrypoint, Env: t.Env, Kind: t.Handler, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,

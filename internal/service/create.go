@@ -53,7 +53,7 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	return append(check(d), s.expression(d.Schedule, s.now())...)
+	return append(append(check(d), s.off(d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
 // expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
@@ -66,9 +66,12 @@ func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
 
 // check says everything that is wrong with a definition, also that its calendar does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
-	v := check(d)
+	v := append(check(d), s.off(d.Target)...)
 	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
+	}
+	if v, err := s.runnable(ctx, ps.tenant, d.Target); err != nil || v != nil {
+		return v, err
 	}
 	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
 	if errors.Is(err, engine.ErrNotFound) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
@@ -52,6 +53,8 @@ type Config struct {
 	Refresh   func()            // told that limits or tenants have changed
 	Replan    func()            // told that the scheduler has something to look at soon
 	Schedules *schedule.Cache   // compiles schedules; shared with others
+	Commands  bool              // jobs may have the target command
+	Artifacts artifact.Store    // nil: none are kept
 }
 
 // Service answers users.
@@ -62,6 +65,7 @@ type Service struct {
 	gate   *gate
 	inside chan struct{} // one for each request that writes beside the gate
 	wake   chan struct{} // an operation was added
+	holds  *artifact.Inspector
 }
 
 // maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
@@ -86,6 +90,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	return &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
+		holds: artifact.NewInspector(cfg.Artifacts),
 	}
 }
 
