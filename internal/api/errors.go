@@ -44,7 +44,7 @@ var table = []struct {
 	{access.ErrNoTenant, 404, "not_found", "X-Tenant-ID names a tenant that does not exist."},
 	{service.ErrForbidden, 403, "forbidden", ""},
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
-	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar or tenant."},
+	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, artifact or tenant."},
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},

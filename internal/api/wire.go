@@ -85,6 +85,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
 			StallTimeout: wholeSeconds(j.Target.Stall), TotalTimeout: wholeSeconds(j.Target.Total),
+			Command: j.Target.Command, ArtifactID: j.Target.Artifact, Entrypoint: j.Target.Entrypoint, Env: redactedEnv(j.Target.Env),
 			Kind: j.Target.Handler, WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
 		},
 		RetryPolicy: client.JobRetryPolicy{
@@ -129,6 +130,21 @@ func redacted(headers map[string]string) map[string]string {
 		}
 	}
 	return out
+}
+
+// redactedEnv hides the values of variables that carry credentials.
+func redactedEnv(env map[string]string) map[string]string {
+	out := maps.Clone(env)
+	for name := range out {
+		if secretVariable(name) {
+			out[name] = hidden
+		}
+	}
+	return out
+}
+
+func secretVariable(name string) bool {
+	return credential(strings.ReplaceAll(strings.ToLower(name), "_", "-"))
 }
 
 func credential(lower string) bool {
