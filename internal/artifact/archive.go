@@ -32,16 +32,14 @@ const (
 type Limits struct {
 	Entries int   // files and folders
 	Bytes   int64 // of all files together
-	Ratio   int64 // unpacked to packed, beyond the first free bytes
+	Ratio   int64 // unpacked to packed …
+	Free    int64 // … beyond so many bytes
 }
 
 // DefaultLimits is what archives are held to.
-var DefaultLimits = Limits{Entries: 10_000, Bytes: 1 << 30, Ratio: 200}
+var DefaultLimits = Limits{Entries: 10_000, Bytes: 1 << 30, Ratio: 200, Free: 16 << 20}
 
-const (
-	free         = 16 << 20 // bytes for which no ratio is asked
-	maxDirectory = 4 << 20  // bytes of a zip's directory, which is read into memory
-)
+const maxDirectory = 4 << 20 // bytes of a zip's directory, which is read into memory
 
 // Unsafe says why an archive is not unpacked.
 type Unsafe struct{ Why string }
@@ -258,7 +256,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	switch {
 	case w.bytes > w.limits.Bytes:
 		return n, &TooLarge{w.limits.Bytes}
-	case w.bytes > free && w.bytes/w.limits.Ratio > w.packed:
+	case w.bytes > w.limits.Free && w.bytes/w.limits.Ratio > w.packed:
 		return n, unsafe("it unpacks to more than %d times its size", w.limits.Ratio)
 	case err != nil && !errors.Is(err, io.EOF):
 		return n, w.unreadable(err)
