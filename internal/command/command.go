@@ -76,7 +76,7 @@ func (n *NotRun) Error() string { return n.Why }
 // Run runs a command to its end. When ctx ends first, it has been stopped when Run returns. An error says that it could
 // not be run, or that its result cannot be read.
 func (r *Runner) Run(ctx context.Context, a client.Attempt) (e Ended, err error) {
-	place, err := r.scratch.make(a.ExecutionID)
+	place, err := r.scratch.make()
 	if err != nil {
 		return e, fmt.Errorf("make a scratch folder: %w", err)
 	}
@@ -169,7 +169,7 @@ type process interface {
 	term()                     // asks it to end
 	kill()                     // ends it, and all that it has started
 	wait() (minder.End, error) // returns when it, and all that it has started, has ended
-	streams() (out, err io.Reader)
+	streams() (out, err io.ReadCloser)
 }
 
 // run runs the program, and stops it when ctx ends.
@@ -190,8 +190,8 @@ func (r *Runner) run(ctx context.Context, a client.Attempt, place *place, args [
 	log := newLog(ctx, r.cfg.MaxOutput)
 	out, errs := p.streams()
 	var reading sync.WaitGroup
-	reading.Go(func() { log.read(worker.Stdout, out) })
-	reading.Go(func() { log.read(worker.Stderr, errs) })
+	reading.Go(func() { log.read(worker.Stdout, out); out.Close() })
+	reading.Go(func() { log.read(worker.Stderr, errs); errs.Close() })
 	end, err := p.wait()
 	close(over)
 	reading.Wait()

@@ -425,7 +425,7 @@ func TestADeadWorkersCommandsAndFoldersGo(t *testing.T) {
 		t.Errorf("the folder of a living one is gone: %v", err)
 	}
 	// The end of the pipe is all that a killed worker says to its minder.
-	place, err := r.scratch.make("x")
+	place, err := r.scratch.make()
 	if err != nil {
 		t.Fatal(err)
 	}

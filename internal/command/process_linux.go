@@ -94,7 +94,7 @@ func launch(spec minder.Spec, in io.Reader) (_ process, err error) {
 	return p, nil
 }
 
-func (p *minded) streams() (out, err io.Reader) { return p.out, p.err }
+func (p *minded) streams() (out, err io.ReadCloser) { return p.out, p.err }
 
 func (p *minded) term() {
 	p.mu.Lock()
@@ -128,7 +128,7 @@ func (p *minded) wait() (e minder.End, err error) {
 	p.mu.Unlock()
 	p.end.Close()
 	for _, f := range []*os.File{p.out, p.err} {
-		f.SetReadDeadline(time.Now().Add(time.Second)) // what escaped may hold them open
+		f.SetReadDeadline(time.Now().Add(3 * time.Second)) // what escaped may hold them open
 	}
 	if readErr != nil || json.Unmarshal(said, &e) != nil {
 		return e, fmt.Errorf("the minder of the command ended without a word: %w", errors.Join(readErr, waitErr, errMinder))

@@ -54,15 +54,15 @@ func start(spec minder.Spec, in io.Reader) (process, error) {
 	return g, nil
 }
 
-func (g *group) streams() (out, err io.Reader) { return g.out, g.err }
-func (g *group) term()                         { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
-func (g *group) kill()                         { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
+func (g *group) streams() (out, err io.ReadCloser) { return g.out, g.err }
+func (g *group) term()                             { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
+func (g *group) kill()                             { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
 
 func (g *group) wait() (e minder.End, err error) {
 	err = g.cmd.Wait()
 	g.kill() // what is left of the group
 	for _, f := range []*os.File{g.out, g.err} {
-		f.SetReadDeadline(time.Now().Add(time.Second))
+		f.SetReadDeadline(time.Now().Add(3 * time.Second))
 	}
 	var bad *exec.ExitError
 	if err != nil && !errors.As(err, &bad) {

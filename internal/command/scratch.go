@@ -92,7 +92,7 @@ type place struct {
 	user *minder.User
 }
 
-func (s *scratch) make(execution string) (_ *place, err error) {
+func (s *scratch) make() (_ *place, err error) {
 	path, err := os.MkdirTemp(s.dir, "")
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/command"
@@ -40,5 +41,11 @@ func afterwards(e command.Ended) string {
 	if e.Tail == "" {
 		return ""
 	}
-	return "; standard error ends with:\n" + e.Tail
+	line := strings.Map(func(r rune) rune {
+		if control(r) || r == '\t' || r == '\r' {
+			return '\ufffd'
+		}
+		return r
+	}, strings.ReplaceAll(strings.ReplaceAll(e.Tail, "\t", " "), "\n", " | "))
+	return "; standard error ends with: " + line
 }
