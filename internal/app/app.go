@@ -174,7 +174,9 @@ func (r *running) start(ctx context.Context) error {
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan := make(chan struct{}, 1)
 	artifacts := r.artifacts()
-	exec, err := r.executor(func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) { return artifacts.Open(ctx, t, id) })
+	exec, err := r.executor(func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
+		return artifacts.Open(ctx, t, id)
+	})
 	if err != nil {
 		return err
 	}

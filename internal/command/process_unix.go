@@ -55,8 +55,10 @@ func start(spec minder.Spec, in io.Reader) (process, error) {
 }
 
 func (g *group) streams() (out, err io.ReadCloser) { return g.out, g.err }
-func (g *group) term()                             { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
-func (g *group) kill()                             { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
+
+func (g *group) term() { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGTERM) }
+
+func (g *group) kill() { syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
 
 func (g *group) wait() (e minder.End, err error) {
 	err = g.cmd.Wait()
