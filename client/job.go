@@ -28,7 +28,7 @@ type Expect struct {
 
 // Target says what a job runs and how.
 type Target struct {
-	Target              string            `json:"target,omitempty" enum:"http,worker,simulate" doc:"http when omitted."`
+	Target              string            `json:"target,omitempty" enum:"http,command,worker,simulate" doc:"http when omitted."`
 	CallbackURL         string            `json:"callback_url,omitempty" doc:"http: the URL to call."`
 	Method              string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE,HEAD" doc:"http: POST when omitted."`
 	Headers             map[string]string `json:"headers,omitempty" doc:"http: headers to send. Values of credential headers are not shown again."`
@@ -38,10 +38,10 @@ type Target struct {
 	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty" doc:"Of all attempts together, from the first start."`
 	Expect              *Expect           `json:"expect,omitempty"`
 	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
-	Command             []string          `json:"command,omitempty" doc:"command: the program and its arguments; no shell reads them."`
+	Command             []string          `json:"command,omitempty" doc:"command: the program and its arguments; no shell reads them. With entrypoint: its arguments alone."`
 	ArtifactID          string            `json:"artifact_id,omitempty" doc:"command: what is unpacked into the working folder."`
-	Entrypoint          string            `json:"entrypoint,omitempty" doc:"command: the program in the artifact."`
-	Env                 map[string]string `json:"env,omitempty" doc:"command: environment variables; there are hardly any others."`
+	Entrypoint          string            `json:"entrypoint,omitempty" doc:"command: the program in the artifact, or what to call an artifact that is a program itself."`
+	Env                 map[string]string `json:"env,omitempty" doc:"command: environment variables; there are hardly any others. Values of credentials are not shown again."`
 	Kind                string            `json:"kind,omitempty" doc:"worker: the kind of handler that runs it."`
 	WorkKind            string            `json:"work_kind,omitempty" enum:"noop,sleep,fail,fail_permanent,flaky,cancel,hang,random" doc:"simulate: what to pretend."`
 	DurationMS          int64             `json:"duration_ms,omitempty" doc:"simulate: how long it takes."`
@@ -119,6 +119,10 @@ type JobTarget struct {
 	TotalTimeout    *int64            `json:"total_timeout_seconds"`
 	Expect          *Expect           `json:"expect"`
 	FollowRedirects bool              `json:"follow_redirects"`
+	Command         []string          `json:"command,omitempty"`
+	ArtifactID      string            `json:"artifact_id,omitempty"`
+	Entrypoint      string            `json:"entrypoint,omitempty"`
+	Env             map[string]string `json:"env,omitempty"`
 	Kind            string            `json:"kind,omitempty"`
 	WorkKind        string            `json:"work_kind,omitempty"`
 	DurationMS      int64             `json:"duration_ms,omitempty"`

@@ -10,7 +10,7 @@ type Attempt struct {
 	ExecutionID    string          `json:"execution_id"`
 	JobID          string          `json:"job_id"`
 	JobName        string          `json:"job_name"`
-	TenantID       string          `json:"tenant_id,omitempty"`
+	TenantID       string          `json:"tenant_id,omitempty" doc:"Whose it is."`
 	Execution      Target          `json:"execution"`
 	Kind           string          `json:"kind,omitempty" doc:"Target worker: the handler to run."`
 	Payload        json.RawMessage `json:"payload"`

@@ -49,7 +49,7 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -59,7 +59,11 @@ var table = map[string]rule{
 	"enqueue":           {ours: []string{core, "client", "internal/api", "internal/engine", "internal/engine/postgres", "internal/service"}, others: []string{"github.com/jackc/pgx/v5"}, why: "public: the service over the caller's own transaction"},
 	"client":            {why: "public: what travels, and nothing of how the server works"},
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
-	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint"}, why: "it runs attempts as any worker does"},
+	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint", "internal/command"}, why: "it runs attempts as any worker does"},
+
+	"internal/artifact":       {ours: []string{core}, why: "it knows tenants and files, not jobs or requests"},
+	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
+	"internal/command/minder": {others: []string{"golang.org/x/sys"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
 
 	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
@@ -68,7 +72,7 @@ var table = map[string]rule{
 	"internal/sign": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact"},
 		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},

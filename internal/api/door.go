@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/handout"
@@ -26,6 +27,7 @@ type Door struct {
 	out   *handout.Desk
 	clock clock.Clock
 	nudge chan struct{}
+	whose tenant.ID // empty: every tenant's executions come through it
 
 	secrets *secret.Vault
 }
@@ -35,6 +37,11 @@ var _ worker.Source = (*Door)(nil)
 // NewDoor makes a door to a dispatcher.
 func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
 	return &Door{d: d, out: out, clock: clk, nudge: make(chan struct{}, 1)}
+}
+
+// Of is another door to the same dispatcher, for a worker that serves one tenant.
+func (d *Door) Of(t tenant.ID) *Door {
+	return &Door{d: d.d, out: d.out, clock: d.clock, nudge: make(chan struct{}, 1), whose: t, secrets: d.secrets}
 }
 
 // Guard keeps what the worker tells from holding secrets.
@@ -54,7 +61,7 @@ func (d *Door) Nudged() <-chan struct{} { return d.nudge }
 // Register begins a session.
 func (d *Door) Register(ctx context.Context, r client.Registration) (client.Session, error) {
 	w := job.Worker{
-		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now().Truncate(time.Microsecond),
+		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: d.whose, Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now().Truncate(time.Microsecond),
 		Labels: r.Labels, Queues: r.Queues, Targets: r.Targets, Kinds: r.Kinds,
 	}
 	if err := d.d.RegisterLocal(ctx, w); err != nil {

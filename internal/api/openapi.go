@@ -74,8 +74,16 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 			"content":  object{"application/json": object{"schema": schemas.of(rt.body), "example": json.RawMessage(rt.sample)}},
 		}
 	}
+	binary := object{"application/octet-stream": object{}}
+	if rt.bytes && rt.method != "GET" {
+		op["requestBody"] = object{"required": true, "content": binary}
+	}
+	content := binary
+	if rt.answer != nil {
+		content = object{"application/json": object{"schema": schemas.of(rt.answer)}}
+	}
 	op["responses"] = object{
-		code(rt.status): object{"description": http.StatusText(rt.status), "content": object{"application/json": object{"schema": schemas.of(rt.answer)}}},
+		code(rt.status): object{"description": http.StatusText(rt.status), "content": content},
 		"default":       object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.of(of[client.Problem]())}}},
 	}
 	return op

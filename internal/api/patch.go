@@ -34,6 +34,7 @@ func asRequest(j job.Job) client.JobRequest {
 	r.Execution = client.Target{
 		Target: x.Target, CallbackURL: x.CallbackURL, Method: x.Method, Headers: j.Target.Headers, TimeoutSeconds: &x.TimeoutSeconds,
 		StallTimeoutSeconds: x.StallTimeout, TotalTimeoutSeconds: x.TotalTimeout, Expect: x.Expect, FollowRedirects: x.FollowRedirects,
+		Command: x.Command, ArtifactID: x.ArtifactID, Entrypoint: x.Entrypoint, Env: j.Target.Env,
 		Kind: x.Kind, WorkKind: x.WorkKind, DurationMS: x.DurationMS, FailAttempts: x.FailAttempts,
 	}
 	return r
@@ -43,7 +44,7 @@ func asRequest(j job.Job) client.JobRequest {
 type members = map[string]json.RawMessage
 
 // merged is a job's request with a patch laid over it: what the patch leaves out stays, null is the default again. Objects
-// are merged member by member, but payload, headers and lists are replaced whole. With another schedule type what that type
+// are merged member by member, but payload, headers, env and lists are replaced whole. With another schedule type what that type
 // does not have is dropped; with another target, what the old one said of it is gone.
 func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	if err := decode(patch, &out); err != nil {
@@ -72,6 +73,11 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	for name, value := range out.Execution.Headers {
 		if was, ok := j.Target.Headers[name]; ok && value == secret.Hidden && secret.Credential(name) {
 			out.Execution.Headers[name] = was // it was read and sent back
+		}
+	}
+	for name, value := range out.Execution.Env {
+		if was, ok := j.Target.Env[name]; ok && value == secret.Hidden && variable(name) {
+			out.Execution.Env[name] = was
 		}
 	}
 	return out, nil
@@ -106,7 +112,7 @@ func overlay(base, patch members, path string) members {
 		switch {
 		case isNull(value):
 			delete(base, name)
-		case inner == nil || path+name == "execution.headers" || path+name == "execution.payload":
+		case inner == nil || path+name == "execution.headers" || path+name == "execution.env" || path+name == "execution.payload":
 			base[name] = value
 		default:
 			base[name] = encoded(overlay(objectOf(base[name]), inner, path+name+"."))

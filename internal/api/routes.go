@@ -24,6 +24,7 @@ type route struct {
 	params  []param
 	body    reflect.Type
 	sample  string // a body that works
+	bytes   bool   // what goes in (PUT) or out (GET) is no JSON, but bytes
 	status  int
 	answer  reflect.Type
 	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
@@ -210,6 +211,15 @@ func (s *Server) table() []route {
 		{
 			method: "DELETE", path: "/api/v1/secrets/{name}", needs: tenant.Manage, group: "Secrets", summary: "Delete a secret",
 			detail: "What names it fails from then on, without retries, with an error that says so.", status: 200, answer: of[client.Secret](), handle: s.deleteSecret,
+		},
+		{
+			method: "PUT", path: "/api/v1/artifacts", needs: tenant.Write, group: "Artifacts", summary: "Keep a program for jobs of the target command",
+			detail: "The body is the artifact as it is: a program, or a tar, tar.gz or zip. Its id is the SHA-256 of its content; 201 where it is new to the tenant, 200 where not.",
+			bytes:  true, status: 201, answer: of[client.Artifact](), handle: s.putArtifact,
+		},
+		{
+			method: "GET", path: "/api/v1/artifacts/{id}", needs: tenant.Fetch, group: "Artifacts", summary: "Download an artifact",
+			bytes: true, status: 200, handle: s.getArtifact,
 		},
 		{
 			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",

@@ -41,6 +41,8 @@ type Config struct {
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but the health routes
 	Demo         bool                        // serve the demonstration target
+	MaxArtifact  int64                       // bytes of an artifact
+	Shared       bool                        // workers that serve every tenant may run commands
 	Version      string
 	Logger       *slog.Logger
 }
@@ -82,6 +84,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := deadline
 	if strings.HasSuffix(r.URL.Path, "/claim") {
 		limit = waitDeadline
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/v1/artifacts") {
+		limit = artifactDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()

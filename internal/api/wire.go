@@ -95,6 +95,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 			Target: string(j.Target.Kind), CallbackURL: j.Target.URL, Method: j.Target.Method, Headers: redacted(j.Target.Headers), Payload: j.Payload,
 			TimeoutSeconds: int64(j.Target.Timeout / time.Second), FollowRedirects: j.Target.FollowRedirects,
 			StallTimeout: wholeSeconds(j.Target.Stall), TotalTimeout: wholeSeconds(j.Target.Total),
+			Command: j.Target.Command, ArtifactID: j.Target.Artifact, Entrypoint: j.Target.Entrypoint, Env: redactedEnv(j.Target.Env),
 			Kind: j.Target.Handler, WorkKind: j.Target.WorkKind, DurationMS: j.Target.Duration.Milliseconds(), FailAttempts: j.Target.FailAttempts,
 		},
 		RetryPolicy: client.JobRetryPolicy{
@@ -132,6 +133,20 @@ func redacted(headers map[string]string) map[string]string {
 	}
 	for name, value := range out {
 		if secret.Credential(name) && !secret.Refers(value) {
+			out[name] = secret.Hidden
+		}
+	}
+	return out
+}
+
+// variable reports whether a variable of that name carries a credential.
+func variable(name string) bool { return secret.Credential(strings.ReplaceAll(name, "_", "-")) }
+
+// redactedEnv hides the values of variables that carry credentials.
+func redactedEnv(env map[string]string) map[string]string {
+	out := maps.Clone(env)
+	for name, value := range out {
+		if variable(name) && !secret.Refers(value) {
 			out[name] = secret.Hidden
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -26,7 +25,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/executor"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
@@ -38,7 +36,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
-	"github.com/carillon-jobs/carillon/worker"
 )
 
 // cancelGrace is how long an execution that was asked to stop may take to do so.
@@ -191,13 +188,22 @@ func (r *running) start(ctx context.Context) error {
 	out := handout.New(disp, r.log, r.vault.Step, sign.Step(secrets, tokens, clk)) // which is the last step
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
+	commands := door.Of(tenant.Default)
+	nudge := func() { door.Nudge(); commands.Nudge() }
 	hint := r.hints(store, disp)
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan := make(chan struct{}, 1)
+	artifacts := r.artifacts()
+	exec, err := r.executor(func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
+		return artifacts.Open(ctx, t, id)
+	})
+	if err != nil {
+		return err
+	}
 	svc := service.New(store, clk, service.Config{
-		LookAhead: c.LookAhead, Hint: hint, Nudge: door.Nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
+		LookAhead: c.LookAhead, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts,
 	})
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, clk)
 	if err != nil {
@@ -206,7 +212,7 @@ func (r *running) start(ctx context.Context) error {
 	if r.has("scheduler") {
 		owned := r.schedules(store, replan)
 		s := scheduler.New(store, clk, scheduler.Config{
-			LookAhead: c.LookAhead, Schedules: schedules, Owner: owned, Hint: hint, Nudge: door.Nudge, Log: r.log,
+			LookAhead: c.LookAhead, Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
 		})
 		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
@@ -230,7 +236,7 @@ func (r *running) start(ctx context.Context) error {
 		r.background("dispatcher", disp.Run)
 	}
 	if r.has("worker") {
-		r.work(door)
+		r.work(exec, door, commands)
 	}
 	if r.Demo {
 		if err := addDemo(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), clk.Now()); err != nil {
@@ -243,7 +249,7 @@ func (r *running) start(ctx context.Context) error {
 	}
 	greet(r.Out, greeting{
 		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
-		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Key: key, SigningSecret: secret,
+		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret,
 	})
 	return nil
 }
@@ -352,6 +358,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared,
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")
@@ -394,33 +401,6 @@ func (r *running) answer(ln net.Listener, cfg api.Config) {
 		defer cancel()
 		return server.Shutdown(ctx)
 	})
-}
-
-// work begins to run executions in this process.
-func (r *running) work(door *api.Door) {
-	w := r.Config.Workers
-	r.pool(door, worker.Config{Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale})
-}
-
-// targets are what the executor of this binary runs.
-var targets = []string{string(job.HTTP), string(job.Simulate)}
-
-// pool begins to run executions from a source.
-func (r *running) pool(src worker.Source, cfg worker.Config) *worker.Pool {
-	exec := executor.New(executor.Config{
-		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(),
-		OwnAddrs: func() []netip.AddrPort {
-			if a, ok := r.address.(*net.TCPAddr); ok {
-				return []netip.AddrPort{a.AddrPort()}
-			}
-			return nil
-		},
-	})
-	r.onStop("executor", func() error { exec.Close(); return nil })
-	cfg.Host, cfg.Version, cfg.Targets, cfg.Drain, cfg.Logger = hostname(), Version, targets, r.Config.Workers.Drain, r.log
-	p := worker.New(src, exec, cfg)
-	r.background("workers", p.Run)
-	return p
 }
 
 func hostname() string {

@@ -13,6 +13,7 @@ type greeting struct {
 	Store, Address  string
 	Roles           []string
 	Slots, MaxSlots int
+	Targets         []string
 	Key             string // the first API key, if one was made up just now
 	SigningSecret   string // what callbacks are signed with, in dev
 }
@@ -37,7 +38,7 @@ func greet(w io.Writer, g greeting) {
 	line("Store", "%s", g.Store)
 	line("Roles", "%s", strings.Join(g.Roles, ", "))
 	if slices.Contains(g.Roles, "worker") {
-		line("Workers", "%d to %d slots in this process, for the targets http and simulate", g.Slots, g.MaxSlots)
+		line("Workers", "%d to %d slots in this process, for the targets %s", g.Slots, g.MaxSlots, strings.Join(g.Targets, ", "))
 	}
 	if g.SigningSecret != "" {
 		line("Signing", "callbacks are signed with %s", g.SigningSecret)

@@ -50,8 +50,15 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 			return p, errors.New("a worker answers health checks only")
 		},
 	})
-	pool.Store(r.pool(client.New(o.Servers, o.Token), worker.Config{Labels: o.Labels, Queues: o.Queues, Slots: o.Capacity, MaxSlots: o.Capacity}))
-	greetWorker(o.Out, o, hostPort(r.address))
+	server := client.New(o.Servers, o.Token)
+	exec, err := r.executor(fetchFrom(server))
+	if err != nil {
+		return err
+	}
+	p := r.pool(server, exec, worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity})
+	pool.Store(p)
+	r.run(p)
+	r.greetWorker(o.Out, o, hostPort(r.address))
 	select {
 	case <-ctx.Done():
 		r.log.Info("stopping: what runs is given time to end", "seconds", int(o.Config.Workers.Drain.Seconds()))
@@ -61,7 +68,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	}
 }
 
-func greetWorker(w io.Writer, o WorkerOptions, health string) {
+func (r *running) greetWorker(w io.Writer, o WorkerOptions, health string) {
 	queues, labels := "all queues", "no labels"
 	if len(o.Queues) > 0 {
 		queues = "the queues " + strings.Join(o.Queues, ", ")
@@ -70,5 +77,5 @@ func greetWorker(w io.Writer, o WorkerOptions, health string) {
 		labels = "the labels " + strings.Join(o.Labels, ", ")
 	}
 	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n\nCtrl-C stops it after what runs has ended.\n\n",
-		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(targets, " and "), queues, labels, health)
+		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(r.targets(), ", "), queues, labels, health)
 }

@@ -42,7 +42,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), cronCommand(), secretsCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), cronCommand(), secretsCommand(), version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -120,6 +120,12 @@ func newSettings(c *cobra.Command) *settings {
 	return s
 }
 
+// allowCommands adds the flag that turns commands on.
+func allowCommands(c *cobra.Command, s *settings) {
+	c.Flags().Bool("allow-commands", false, "accept and run jobs of the target command: whoever may write jobs can run programs on the workers")
+	s.keys["allow-commands"] = "commands.allow"
+}
+
 func dev() *cobra.Command {
 	var demo bool
 	c := &cobra.Command{
@@ -132,7 +138,9 @@ func dev() *cobra.Command {
 	s.add(c, "data", "data", " (default ./carillon-data)")
 	c.Flags().BoolVar(&demo, "demo", false, "add a few sample jobs, one of which fails on purpose")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := s.load(c, config.Default())
+		base := config.Default()
+		base.Commands.Allow = true
+		cfg, err := s.load(c, base)
 		if err != nil {
 			return err
 		}
@@ -160,6 +168,7 @@ func serve() *cobra.Command {
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
 	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	allowCommands(c, s)
 	c.Flags().BoolVar(&async, "allow-async-commit", false, "start although the database may lose acknowledged work in a crash")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		base := config.Default()

@@ -19,7 +19,7 @@ func workerCommand() *cobra.Command {
 	var o app.WorkerOptions
 	c := &cobra.Command{
 		Use: "worker", Short: "Run executions for servers elsewhere",
-		Long: "Run executions of the targets http and simulate for one or more servers, over the worker protocol. The key needs the role worker or system.",
+		Long: "Run executions of the targets http and simulate, and of command where that is allowed, for one or more servers, over the worker protocol. The key needs the role worker or system.",
 		Args: cobra.NoArgs, Example: "  carillon worker --server https://carillon.example --token $CARILLON_TOKEN --capacity 50",
 	}
 	s := newSettings(c)
@@ -30,6 +30,7 @@ func workerCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (default all)")
 	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once")
 	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	allowCommands(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		base := config.Default()
 		base.Listen = "127.0.0.1:0"

@@ -41,6 +41,30 @@ type Config struct {
 	PoisonAfter      int
 	SecretsKeyFile   string
 	SecretsKey       string
+	Commands         Commands
+	Artifacts        Artifacts
+}
+
+// Commands is the [commands] table.
+type Commands struct {
+	Allow     bool
+	Shared    bool
+	Folder    string // empty: one of the system's for temporary files
+	User      string
+	Grace     time.Duration
+	OutputKB  int
+	Files     int
+	Processes int
+	FileMB    int
+	CPU       time.Duration
+	MemoryMB  int
+	CacheMB   int
+}
+
+// Artifacts is the [artifacts] table.
+type Artifacts struct {
+	Folder string // empty: in the data folder
+	MaxMB  int
 }
 
 // Workers is the [workers] table.
@@ -68,6 +92,8 @@ func Default() Config {
 		},
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
+		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},
+		Artifacts: Artifacts{MaxMB: 256},
 	}
 }
 
@@ -97,6 +123,20 @@ var Keys = []Key{
 	{"secrets.key", "the keys themselves, parted by commas (environment only)", "32 random bytes in base64, as openssl rand -base64 32 prints", func(c *Config, v string) bool { c.SecretsKey = v; return len(v) >= 44 }},
 	{"callbacks.breaker", "put off calls of hosts that are down", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Callbacks.Breaker) }},
 	{"callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.Callbacks.BreakerFailures) }},
+	{"commands.allow", "accept and run jobs of the target command", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Commands.Allow) }},
+	{"commands.shared", "let workers that serve every tenant run commands, though tenants are not kept apart in one", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Commands.Shared) }},
+	{"commands.folder", "where commands have their scratch folders and workers keep artifacts", "a path", func(c *Config, v string) bool { c.Commands.Folder = v; return v != "" }},
+	{"commands.user", "whom commands run as where the worker is root", "a user's name, or UID:GID", func(c *Config, v string) bool { c.Commands.User = v; return v != "" }},
+	{"commands.grace_seconds", "how long a command that is cancelled may take to end before it is killed; past a timeout or a stop at most 3 s", "a whole number from 0 to 25", func(c *Config, v string) bool { return span(v, 0, 25, time.Second, &c.Commands.Grace) }},
+	{"commands.max_output_kb", "how much output of an attempt is kept", "a whole number from 1 to 1048576", func(c *Config, v string) bool { return number(v, 1, 1<<20, &c.Commands.OutputKB) }},
+	{"commands.max_open_files", "how many files a command may have open; 0: as many as the worker", "a whole number from 0 to 1048576", func(c *Config, v string) bool { return number(v, 0, 1<<20, &c.Commands.Files) }},
+	{"commands.max_processes", "how many processes a command may add to those of its user; 0: any number", "a whole number from 0 to 1000000", func(c *Config, v string) bool { return number(v, 0, 1_000_000, &c.Commands.Processes) }},
+	{"commands.max_file_mb", "how large a file a command may write; 0: any size", "a whole number from 0 to 1048576", func(c *Config, v string) bool { return number(v, 0, 1<<20, &c.Commands.FileMB) }},
+	{"commands.max_cpu_seconds", "how much processor time a process of a command may use; 0: any", "a whole number from 0 to 604800", func(c *Config, v string) bool { return span(v, 0, 604_800, time.Second, &c.Commands.CPU) }},
+	{"commands.max_memory_mb", "how much address space a process of a command may have; 0: any", "a whole number from 0 to 16777216", func(c *Config, v string) bool { return number(v, 0, 1<<24, &c.Commands.MemoryMB) }},
+	{"commands.cache_mb", "how much of downloaded artifacts a worker keeps", "a whole number from 0 to 16777216", func(c *Config, v string) bool { return number(v, 0, 1<<24, &c.Commands.CacheMB) }},
+	{"artifacts.folder", "where artifacts are kept (default: in the data folder); servers over one database share it", "a path", func(c *Config, v string) bool { c.Artifacts.Folder = v; return v != "" }},
+	{"artifacts.max_mb", "how large an artifact may be", "a whole number from 1 to 16384", func(c *Config, v string) bool { return number(v, 1, 16_384, &c.Artifacts.MaxMB) }},
 	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
 		c.LogLevel = v
 		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)

@@ -2,7 +2,8 @@
 // hands back its outcome.
 //
 //	worker ──Attempt──▶ Execute ─┬─ http      call a URL and judge the answer
-//	       ◀─Outcome──           └─ simulate  pretend to work, for demos and tests
+//	       ◀─Outcome──           ├─ command   run a program, where that is allowed
+//	                             └─ simulate  pretend to work, for demos and tests
 //
 // The context that Execute is given carries the attempt's deadline. When it
 // ends, Execute returns soon after: as TIMEOUT where the deadline passed, as
@@ -29,6 +30,7 @@ import (
 	"runtime/debug"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/command"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -55,6 +57,7 @@ type Config struct {
 	OwnAddrs      func() []netip.AddrPort // where this process listens; nil: nowhere
 	Version       string                  // goes into the User-Agent
 	Resolver      *net.Resolver           // nil: the system's
+	Commands      *command.Runner         // nil: no commands are run
 	Log           *slog.Logger            // nil: slog.Default
 	Breaker       Breaker                 // zero: none
 }
@@ -65,6 +68,7 @@ type Executor struct {
 	transport *http.Transport
 	breaker   *breaker // nil: none
 	agent     string
+	commands  *command.Runner
 	log       *slog.Logger
 }
 
@@ -81,6 +85,9 @@ func New(cfg Config) *Executor {
 		e.log = slog.Default()
 	}
 	e.targets = map[string]target{"": e.callback, "http": e.callback, "simulate": simulate}
+	if cfg.Commands != nil {
+		e.commands, e.targets["command"] = cfg.Commands, e.command
+	}
 	return e
 }
 

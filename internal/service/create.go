@@ -53,7 +53,7 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	return append(check(d), s.expression(d.Schedule, s.now())...)
+	return append(append(check(d), s.off(d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
 // expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
@@ -68,8 +68,12 @@ const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} 
 
 // check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
-	if v := check(d); len(v) > 0 {
+	v := append(check(d), s.off(d.Target)...)
+	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
+	}
+	if v, err := s.runnable(ctx, ps.tenant, d.Target); err != nil || v != nil {
+		return v, err
 	}
 	v, err := s.checkSchedule(ctx, ps, d)
 	if err != nil {

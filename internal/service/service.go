@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
@@ -62,6 +63,8 @@ type Config struct {
 	Direct    bool              // creations do not share a commit, but go to the store one by one
 	Sealer    sign.Sealer       // seals signing secrets; nil: none can be made
 	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
+	Commands  bool              // jobs may have the target command
+	Artifacts artifact.Store    // nil: none are kept
 }
 
 // Service answers users.
@@ -72,6 +75,7 @@ type Service struct {
 	gate   *gate
 	inside chan struct{} // one for each request that writes beside the gate
 	wake   chan struct{} // an operation was added
+	holds  *artifact.Inspector
 }
 
 // maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
@@ -99,6 +103,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	return &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
+		holds: artifact.NewInspector(cfg.Artifacts),
 	}
 }
 

@@ -93,6 +93,13 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	u.Job, u.Replan = j, d.Schedule != j.Schedule
 	u.Job.Definition = d
 	v := check(d)
+	if len(v) == 0 && !reflect.DeepEqual(d.Target, j.Target) {
+		if v = s.off(d.Target); v == nil {
+			if v, err = s.runnable(ctx, ps.tenant, d.Target); err != nil {
+				return u, err
+			}
+		}
+	}
 	if len(v) == 0 {
 		if v, err = s.checkUpdate(ctx, ps, d, j.Definition, u.Replan); err != nil {
 			return u, err

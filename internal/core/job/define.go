@@ -239,9 +239,11 @@ func (t Target) check(v *Invalids) {
 		t.refuseHTTP(v)
 		t.refuseWork(v)
 	case Command:
-		v.Add("execution.target", string(t.Kind), "http, worker or simulate; command is not available in this version")
+		t.checkCommand(v)
+		t.refuseHTTP(v)
+		t.refuseWork(v)
 	default:
-		v.Add("execution.target", string(t.Kind), "one of http, worker, simulate")
+		v.Add("execution.target", string(t.Kind), "one of http, command, worker, simulate")
 	}
 	if t.Kind != Command {
 		t.refuseCommand(v)

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,8 @@ func TestCheckAccepts(t *testing.T) {
 		})
 	}
 }
+
+func run(args ...string) Target { return Target{Kind: Command, Command: args, Timeout: time.Second} }
 
 func TestCheckRefuses(t *testing.T) {
 	for _, c := range []struct {
@@ -85,7 +88,30 @@ func TestCheckRefuses(t *testing.T) {
 		{"overlap and key", "overlap", func(d *Definition) { d.Overlap, d.ConcurrencyKey, d.MaxConcurrent = OverlapQueue, "payload.x", 1 }},
 		{"no type", "schedule.type", func(d *Definition) { d.Schedule = Schedule{} }},
 		{"no target", "execution.target", func(d *Definition) { d.Target.Kind = "ftp" }},
-		{"command", "execution.target", func(d *Definition) { d.Target.Kind = Command }},
+		{"no command", "execution.command", func(d *Definition) { d.Target = Target{Kind: Command, Timeout: time.Second} }},
+		{"a command with a URL", "execution.callback_url", func(d *Definition) { d.Target.Kind, d.Target.Command = Command, []string{"x"} }},
+		{"a URL with a command", "execution.command", func(d *Definition) { d.Target.Command = []string{"x"} }},
+		{"a blank program", "execution.command[0]", func(d *Definition) { d.Target = run(" ") }},
+		{"NUL in an argument", "execution.command[1]", func(d *Definition) { d.Target = run("x", "a\x00b") }},
+		{"a long argument", "execution.command[1]", func(d *Definition) { d.Target = run("x", strings.Repeat("a", maxArg+1)) }},
+		{"too many arguments", "execution.command", func(d *Definition) { d.Target = run(make([]string, maxArgs+1)...) }},
+		{"too much in all", "execution.command", func(d *Definition) { d.Target = run(slices.Repeat([]string{strings.Repeat("a", maxArg)}, 9)...) }},
+		{"an odd artifact", "execution.artifact_id", func(d *Definition) { d.Target = run("x"); d.Target.Artifact = "../" + strings.Repeat("a", 61) }},
+		{"an entrypoint alone", "execution.entrypoint", func(d *Definition) { d.Target = run("x"); d.Target.Entrypoint = "a" }},
+		{"an entrypoint that leads out", "execution.entrypoint", func(d *Definition) {
+			d.Target = run()
+			d.Target.Artifact, d.Target.Entrypoint = strings.Repeat("a", 64), "bin/../../x"
+		}},
+		{"an absolute entrypoint", "execution.entrypoint", func(d *Definition) {
+			d.Target = run()
+			d.Target.Artifact, d.Target.Entrypoint = strings.Repeat("a", 64), "/bin/sh"
+		}},
+		{"an odd variable", `execution.env["1A"]`, func(d *Definition) { d.Target = run("x"); d.Target.Env = map[string]string{"1A": ""} }},
+		{"our own variable", `execution.env["CARILLON_RESULT"]`, func(d *Definition) {
+			d.Target = run("x")
+			d.Target.Env = map[string]string{"CARILLON_RESULT": "/etc/x"}
+		}},
+		{"NUL in a variable", `execution.env["A"]`, func(d *Definition) { d.Target = run("x"); d.Target.Env = map[string]string{"A": "\x00"} }},
 		{"no queue", "queue", func(d *Definition) { d.Queue = "" }},
 		{"a bad queue", "queue", func(d *Definition) { d.Queue = "Slow One" }},
 		{"a bad label", "labels[1]", func(d *Definition) { d.Labels = []string{"a", "b,c"} }},

@@ -68,6 +68,7 @@ type Permission string
 const (
 	Open   Permission = "open"
 	Read   Permission = "read"
+	Fetch  Permission = "fetch" // artifacts
 	Write  Permission = "write"
 	Manage Permission = "manage"
 	Work   Permission = "work"
@@ -78,11 +79,11 @@ const (
 )
 
 var grants = map[Role]map[Permission]bool{
-	Viewer:   {Read: true},
-	Operator: {Read: true, Write: true},
-	Admin:    {Read: true, Write: true, Manage: true},
-	Worker:   {Work: true},
-	System:   {Read: true, Write: true, Manage: true, Work: true, Run: true},
+	Viewer:   {Read: true, Fetch: true},
+	Operator: {Read: true, Fetch: true, Write: true},
+	Admin:    {Read: true, Fetch: true, Write: true, Manage: true},
+	Worker:   {Work: true, Fetch: true},
+	System:   {Read: true, Fetch: true, Write: true, Manage: true, Work: true, Run: true},
 }
 
 // Allows reports whether the role carries the permission.

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// An artifact may take long on its way, but not stand still.
+const (
+	artifactDeadline = 15 * time.Minute
+	standstill       = 30 * time.Second
+)
+
+func (s *Server) putArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	control := http.NewResponseController(w)
+	tooLarge := func(limit int64) error {
+		return refuse(413, "too_large", fmt.Sprintf("The artifact is larger than %d bytes.", limit),
+			client.FieldProblem{Value: sizeOf(r), Want: fmt.Sprintf("at most %d bytes; artifacts.max_mb sets it", limit)})
+	}
+	if limit := s.cfg.MaxArtifact; limit > 0 && r.ContentLength > limit {
+		return tooLarge(limit) // before anything of it is read
+	}
+	k, err := s.service.PutArtifact(r.Context(), p, &moving{control, r.Body})
+	var large *artifact.TooLarge
+	var cut *brokenOff
+	switch {
+	case errors.As(err, &large):
+		return tooLarge(large.Limit)
+	case errors.As(err, &cut):
+		return refuse(400, "unreadable_body", "The body could not be read to its end.")
+	case errors.Is(err, artifact.ErrNoRoom):
+		return refuse(503, "unavailable", "There is no room left for artifacts.")
+	case err != nil:
+		return err
+	}
+	status := 201
+	if k.Known {
+		status = 200
+	}
+	control.SetWriteDeadline(time.Now().Add(standstill)) // where it cannot be set, the server's own holds
+	w.Header().Set("Location", "/api/v1/artifacts/"+k.ID)
+	return reply(w, status, client.Artifact{ArtifactID: k.ID, Size: k.Size})
+}
+
+// moving reads a body that must not stand still.
+type moving struct {
+	control *http.ResponseController
+	r       io.Reader
+}
+
+func (m *moving) Read(p []byte) (int, error) {
+	m.control.SetReadDeadline(time.Now().Add(standstill))
+	n, err := m.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &brokenOff{err}
+	}
+	return n, err
+}
+
+// brokenOff says that a body ended before its end.
+type brokenOff struct{ error }
+
+func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := r.PathValue("id")
+	if !job.ValidArtifact(id) {
+		return engine.ErrNotFound
+	}
+	b, err := s.service.Artifact(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+id+`"`)
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Content-Length", strconv.FormatInt(b.Size(), 10))
+	control := http.NewResponseController(w)
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := b.Read(buf)
+		control.SetWriteDeadline(time.Now().Add(standstill))
+		if _, gone := w.Write(buf[:n]); gone != nil || r.Context().Err() != nil || errors.Is(err, io.EOF) {
+			return nil // the caller has gone, or has it all
+		}
+		if err != nil {
+			s.log.Error("an artifact could not be read", "request_id", requestID(r), "artifact_id", id, "error", err)
+			panic(http.ErrAbortHandler) // the answer has begun; only breaking it off tells that it is not whole
+		}
+	}
+}

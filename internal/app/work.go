@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/command"
+	"github.com/carillon-jobs/carillon/internal/command/minder"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// artifacts is where the artifacts of this installation are kept.
+func (r *running) artifacts() artifact.Store {
+	folder := r.Config.Artifacts.Folder
+	if folder == "" {
+		folder = filepath.Join(r.Config.Data, "artifacts")
+	}
+	return artifact.NewFolder(folder, r.maxArtifact())
+}
+
+func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }
+
+// commands reports whether this process runs commands.
+func (r *running) commands() bool { return r.Config.Commands.Allow && runtime.GOOS != "windows" }
+
+// targets are what the workers of this process run.
+func (r *running) targets() []string {
+	all := []string{string(job.HTTP), string(job.Simulate)}
+	if r.commands() {
+		all = append(all, string(job.Command))
+	}
+	return all
+}
+
+// work begins to run executions in this process. Tenants whose commands run in one process are not kept apart, so a
+// server runs the commands of one tenant only, the default one, unless its settings say otherwise: the other pool serves
+// every tenant and takes no commands.
+func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
+	w := r.Config.Workers
+	cfg := worker.Config{Targets: r.targets(), Slots: w.DefaultCount, MaxSlots: w.MaxCount, Scale: w.Scale}
+	if r.commands() && !r.Dev && !r.Config.Commands.Shared {
+		only := cfg
+		cfg.Targets, only.Targets = []string{string(job.HTTP), string(job.Simulate)}, []string{string(job.Command)}
+		r.run(r.pool(door, exec, cfg), r.pool(ofDefault, exec, only))
+		return
+	}
+	r.run(r.pool(door, exec, cfg))
+}
+
+// executor makes what runs the targets; fetch gets the artifacts of commands.
+func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
+	cfg := executor.Config{
+		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(),
+		OwnAddrs: func() []netip.AddrPort {
+			if a, ok := r.address.(*net.TCPAddr); ok {
+				return []netip.AddrPort{a.AddrPort()}
+			}
+			return nil
+		},
+	}
+	if r.commands() {
+		c := r.Config.Commands
+		folder := c.Folder
+		if folder == "" {
+			folder = filepath.Join(os.TempDir(), fmt.Sprintf("carillon-commands-%d", os.Getuid()))
+		}
+		runner, err := command.New(command.Config{
+			Folder: folder, User: c.User, MaxOutput: int64(c.OutputKB) << 10, Grace: c.Grace, Log: r.log,
+			Limit: minder.Limit{
+				Files: uint64(c.Files), Processes: uint64(c.Processes), FileBytes: uint64(c.FileMB) << 20, CPU: uint64(c.CPU.Seconds()), Memory: uint64(c.MemoryMB) << 20,
+			},
+			Artifacts: artifact.NewCache(filepath.Join(folder, "artifacts"), int64(c.CacheMB)<<20, fetch),
+		})
+		switch {
+		case err == nil:
+			r.onStop("commands", runner.Close)
+			cfg.Commands = runner
+		case r.Dev: // where nobody asked for them
+			r.log.Warn("commands cannot be run here", "error", err)
+			r.Config.Commands.Allow = false
+		default:
+			return nil, fmt.Errorf("make ready to run commands: %w", err)
+		}
+	}
+	exec := executor.New(cfg)
+	r.onStop("executor", func() error { exec.Close(); return nil })
+	return exec, nil
+}
+
+// fetchFrom gets artifacts from a server elsewhere.
+func fetchFrom(c *client.Client) artifact.Fetch {
+	return func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
+		b, err := c.OpenArtifact(ctx, string(t), id)
+		var no *client.Refusal
+		if errors.As(err, &no) && no.Status == http.StatusNotFound {
+			return nil, artifact.ErrNotFound
+		}
+		return b, err
+	}
+}
+
+// pool makes a pool that runs executions from a source.
+func (r *running) pool(src worker.Source, exec worker.Executor, cfg worker.Config) *worker.Pool {
+	cfg.Host, cfg.Version, cfg.Drain, cfg.Logger = hostname(), Version, r.Config.Workers.Drain, r.log
+	return worker.New(src, exec, cfg)
+}
+
+// run begins to run executions; the pools stop together.
+func (r *running) run(pools ...*worker.Pool) {
+	r.background("workers", func(ctx context.Context) {
+		var all sync.WaitGroup
+		for _, p := range pools {
+			all.Go(func() { p.Run(ctx) })
+		}
+		all.Wait()
+	})
+}

@@ -1,0 +1,128 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// DefaultName is what a program that is no archive is called, where the job does not say.
+const DefaultName = "program"
+
+// Unpack puts what an artifact holds into a folder: an archive's files, or else the program itself under the name given
+// (empty: DefaultName). It says how the program that is to be run is called there. Folders are 0700, files 0600 or, where
+// they may be run, 0700; the named one always may.
+func Unpack(ctx context.Context, b Blob, limits Limits, into *os.Root, name string) (program string, err error) {
+	kind, err := walk(ctx, b, limits, func(e entry, r io.Reader) error {
+		local := filepath.FromSlash(e.name)
+		if e.dir {
+			return into.MkdirAll(local, 0o700)
+		}
+		if err := into.MkdirAll(filepath.Dir(local), 0o700); err != nil {
+			return err
+		}
+		return write(into, local, e.exec || name != "" && e.name == path.Clean(name), r)
+	})
+	if err != nil {
+		return "", err
+	}
+	if kind != File {
+		return filepath.FromSlash(name), nil
+	}
+	if name == "" {
+		name = DefaultName
+	}
+	local := filepath.FromSlash(path.Clean(name))
+	if err := into.MkdirAll(filepath.Dir(local), 0o700); err != nil {
+		return "", err
+	}
+	return local, write(into, local, true, &interruptible{ctx, io.NewSectionReader(b, 0, b.Size())})
+}
+
+func write(into *os.Root, name string, exec bool, r io.Reader) error {
+	mode := os.FileMode(0o600)
+	if exec {
+		mode = 0o700
+	}
+	f, err := into.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}
+
+// Listing is what an artifact holds.
+type Listing struct {
+	Kind  Kind
+	files map[string]bool
+}
+
+// Has reports whether the artifact holds a file of this name.
+func (l *Listing) Has(name string) bool { return l.files[path.Clean(name)] }
+
+// List says what an artifact holds, or with *Unsafe or *TooLarge why it is never unpacked.
+func List(ctx context.Context, b Blob, limits Limits) (*Listing, error) {
+	l := &Listing{files: map[string]bool{}}
+	kind, err := walk(ctx, b, limits, func(e entry, _ io.Reader) error {
+		if !e.dir {
+			l.files[e.name] = true
+		}
+		return nil
+	})
+	l.Kind = kind
+	return l, err
+}
+
+// Inspector lists artifacts, and remembers the last it has seen: an id says what it lists.
+type Inspector struct {
+	store Store
+
+	mu    sync.Mutex // one is read at a time
+	known []inspected
+}
+
+type inspected struct {
+	id   string
+	list *Listing
+	err  error
+}
+
+const remembered = 16
+
+// NewInspector lists the artifacts of a store.
+func NewInspector(s Store) *Inspector { return &Inspector{store: s} }
+
+// Inspect lists an artifact of the tenant's.
+func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listing, error) {
+	b, err := i.store.Open(ctx, t, id) // also of what is known: it may be another tenant's
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, k := range i.known {
+		if k.id == id {
+			return k.list, k.err
+		}
+	}
+	l, err := List(ctx, b, DefaultLimits)
+	var no *Unsafe
+	var large *TooLarge
+	if err != nil && !errors.As(err, &no) && !errors.As(err, &large) {
+		return nil, fmt.Errorf("inspect an artifact: %w", err)
+	}
+	i.known = append(i.known, inspected{id, l, err})
+	if len(i.known) > remembered {
+		i.known = i.known[1:]
+	}
+	return l, err
+}

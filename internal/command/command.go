@@ -1,0 +1,235 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/command/minder"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// Config says how commands are run.
+type Config struct {
+	Folder    string // where the scratch folders are
+	User      string // whom commands run as where the worker is root: a name, or UID:GID
+	Limit     minder.Limit
+	MaxOutput int64         // bytes of output that are kept of an attempt
+	Grace     time.Duration // from asking a command to end to killing it, where nothing else presses
+	Artifacts *artifact.Cache
+	Log       *slog.Logger
+}
+
+// hurried is the grace of a command whose server waits for no more: past a timeout, a lost lease or a stop it takes the
+// execution for abandoned after five seconds.
+const hurried = 3 * time.Second
+
+// Runner runs commands.
+type Runner struct {
+	cfg     Config
+	scratch *scratch
+	user    *minder.User // nil: as the worker
+}
+
+// New makes a runner, and removes what an earlier one left behind when it was killed.
+func New(cfg Config) (*Runner, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	user, err := unprivileged(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newScratch(cfg.Folder, user, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{cfg: cfg, scratch: s, user: user}, nil
+}
+
+// Close removes the runner's own folder. Nothing may run any more.
+func (r *Runner) Close() error { return r.scratch.close() }
+
+// Ended is how a command ended.
+type Ended struct {
+	Exit   int
+	Signal string // that ended it, such as SIGKILL; empty: none
+	Result []byte // what it wrote to the file that CARILLON_RESULT names
+	Tail   string // the end of what it wrote to standard error
+}
+
+// NotRun is an error of a command that never began, for a reason that the next try would meet again.
+type NotRun struct{ Why string }
+
+func (n *NotRun) Error() string { return n.Why }
+
+// Run runs a command to its end. When ctx ends first, it has been stopped when Run returns. An error says that it could
+// not be run, or that its result cannot be read.
+func (r *Runner) Run(ctx context.Context, a client.Attempt) (e Ended, err error) {
+	place, err := r.scratch.make()
+	if err != nil {
+		return e, fmt.Errorf("make a scratch folder: %w", err)
+	}
+	defer func() {
+		if err := place.remove(); err != nil {
+			r.cfg.Log.WarnContext(ctx, "a scratch folder could not be removed", "execution_id", a.ExecutionID, "folder", place.path, "error", err)
+		}
+	}()
+	args, err := r.prepare(ctx, a, place)
+	if err != nil {
+		return e, err
+	}
+	if err := place.give(); err != nil {
+		return e, fmt.Errorf("hand the scratch folder over: %w", err)
+	}
+	if e, err = r.run(ctx, a, place, args); err != nil || e.Exit != 0 || e.Signal != "" {
+		return e, err
+	}
+	e.Result, err = place.result()
+	return e, err
+}
+
+// prepare unpacks the artifact, if there is one, and says what is to be run.
+func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) ([]string, error) {
+	t := a.Execution
+	if t.ArtifactID == "" {
+		if len(t.Command) == 0 {
+			return nil, &NotRun{"the job names neither a command nor an artifact"}
+		}
+		return t.Command, nil
+	}
+	if r.cfg.Artifacts == nil {
+		return nil, &NotRun{"this worker has no access to artifacts"}
+	}
+	b, err := r.cfg.Artifacts.Open(ctx, tenant.ID(a.TenantID), t.ArtifactID)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, &NotRun{fmt.Sprintf("there is no artifact %s", t.ArtifactID)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the artifact: %w", err)
+	}
+	defer b.Close()
+	program, err := artifact.Unpack(ctx, b, artifact.DefaultLimits, place.work, t.Entrypoint)
+	var no *artifact.Unsafe
+	var large *artifact.TooLarge
+	switch {
+	case errors.As(err, &no), errors.As(err, &large):
+		return nil, &NotRun{fmt.Sprintf("the artifact is not unpacked: %v", err)}
+	case err != nil:
+		return nil, fmt.Errorf("unpack the artifact: %w", err)
+	case t.Entrypoint == "" && len(t.Command) > 0:
+		return t.Command, nil
+	case program == "":
+		return nil, &NotRun{"the artifact is an archive, and the job does not say which program in it to run: set entrypoint"}
+	}
+	if info, err := place.work.Stat(program); err != nil || !info.Mode().IsRegular() {
+		return nil, &NotRun{fmt.Sprintf("the artifact holds no file %q", t.Entrypoint)}
+	}
+	return append([]string{"./" + program}, t.Command...), nil
+}
+
+// environment is all that a command finds in it.
+func environment(a client.Attempt, place *place) []string {
+	env := map[string]string{"PATH": defaultPath, "HOME": place.home(), "TMPDIR": place.temp(), "LANG": "C.UTF-8"}
+	for _, name := range []string{"PATH", "LANG"} {
+		if v := os.Getenv(name); v != "" {
+			env[name] = v
+		}
+	}
+	for name, v := range a.Execution.Env {
+		env[name] = v
+	}
+	for name, v := range map[string]string{
+		"JOB_ID": a.JobID, "EXECUTION_ID": a.ExecutionID, "ATTEMPT_NUMBER": strconv.Itoa(a.AttemptNumber), "IDEMPOTENCY_KEY": a.IdempotencyKey,
+		"FENCING_TOKEN": strconv.FormatInt(a.FencingToken, 10), "SCHEDULED_TIME": a.ScheduledTime.UTC().Format(time.RFC3339Nano), "RESULT": place.resultFile(),
+	} {
+		env["CARILLON_"+name] = v
+	}
+	out := make([]string, 0, len(env))
+	for name, v := range env {
+		out = append(out, name+"="+v)
+	}
+	return out
+}
+
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// process is a command that has begun.
+type process interface {
+	term()                     // asks it to end
+	kill()                     // ends it, and all that it has started
+	wait() (minder.End, error) // returns when it, and all that it has started, has ended
+	streams() (out, err io.ReadCloser)
+}
+
+// run runs the program, and stops it when ctx ends.
+func (r *Runner) run(ctx context.Context, a client.Attempt, place *place, args []string) (e Ended, err error) {
+	payload := []byte(a.Payload)
+	spec := minder.Spec{Args: args, Env: environment(a, place), Dir: place.home(), User: r.user, Limit: r.cfg.Limit}
+	if ctx.Err() != nil {
+		return e, ctx.Err()
+	}
+	p, err := start(spec, bytes.NewReader(payload))
+	if err != nil {
+		return e, fmt.Errorf("start a process: %w", err)
+	}
+	stop := context.AfterFunc(ctx, p.term)
+	defer stop()
+	over := make(chan struct{})
+	go r.enforce(ctx, p, over)
+	log := newLog(ctx, r.cfg.MaxOutput)
+	out, errs := p.streams()
+	var reading sync.WaitGroup
+	reading.Go(func() { log.read(worker.Stdout, out); out.Close() })
+	reading.Go(func() { log.read(worker.Stderr, errs); errs.Close() })
+	end, err := p.wait()
+	close(over)
+	reading.Wait()
+	log.close()
+	e = Ended{Exit: end.Exit, Tail: log.tail()}
+	if end.Signal != 0 {
+		e.Signal = signalName(end.Signal)
+	}
+	if end.Left > 0 {
+		r.cfg.Log.DebugContext(ctx, "a command left processes behind; they were killed", "execution_id", a.ExecutionID, "processes", end.Left)
+	}
+	switch {
+	case err != nil:
+		return e, err
+	case end.Program:
+		return e, &NotRun{end.Failed}
+	case end.Failed != "":
+		return e, errors.New(end.Failed)
+	}
+	return e, nil
+}
+
+// enforce kills a command that did not end when it was asked to.
+func (r *Runner) enforce(ctx context.Context, p process, over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-ctx.Done():
+	}
+	grace := min(r.cfg.Grace, hurried)
+	if errors.Is(context.Cause(ctx), worker.ErrCancelled) {
+		grace = r.cfg.Grace // a server waits longer for what it has asked to stop
+	}
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-over:
+	case <-t.C:
+		p.kill()
+	}
+}

@@ -1,0 +1,441 @@
+package minder
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names under which the binary runs as something else.
+const (
+	Name    = "carillon-minder"
+	becomer = "carillon-command"
+)
+
+// The open files of both: what to do comes in through one, what came of it goes out through the other.
+const (
+	fdIn  = 3
+	fdOut = 4
+)
+
+// This is an init, not a call in main, so that every binary that can start commands, a test's too, can be its own minder.
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	switch os.Args[0] {
+	case Name:
+		runtime.LockOSThread() // what the kernel ties to a thread must outlive the command
+		os.Exit(mind())
+	case becomer:
+		runtime.LockOSThread()
+		os.Exit(become())
+	}
+}
+
+// Write sends a spec to a minder.
+func Write(w io.Writer, s Spec) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
+	return err
+}
+
+func read(r io.Reader) (s Spec, err error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return s, err
+	}
+	data := make([]byte, binary.BigEndian.Uint32(size[:]))
+	if _, err := io.ReadFull(r, data); err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// tell says how it ended.
+func tell(w io.Writer, e End) {
+	data, err := json.Marshal(e)
+	if err == nil {
+		w.Write(data) // a worker that has gone needs no answer
+	}
+}
+
+// mind runs a command to its end.
+func mind() int {
+	in, out := os.NewFile(fdIn, "in"), os.NewFile(fdOut, "out")
+	unix.CloseOnExec(fdIn)
+	unix.CloseOnExec(fdOut)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE) // only the worker says when it is over
+	spec, err := read(in)
+	if err != nil {
+		tell(out, End{Failed: "the minder was not told what to run: " + err.Error()})
+		return 1
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		tell(out, End{Failed: "become the parent of orphans: " + err.Error()})
+		return 1
+	}
+	if spec.Namespace {
+		ownProc()
+	}
+	main, failed := start(spec)
+	if failed != nil && main == 0 {
+		tell(out, *failed)
+		return 1
+	}
+	go obey(in, main, spec.Namespace)
+	e := reap(main)
+	e.Left = sweep(spec.Namespace)
+	if failed != nil {
+		e = *failed
+	}
+	tell(out, e)
+	return 0
+}
+
+// ownProc shows the namespace its own processes and no others, where that is allowed.
+func ownProc() {
+	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil {
+		unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") // else /proc stays the host's
+	}
+}
+
+// start starts the process that becomes the command, in a session of its own, and waits until it has.
+func start(spec Spec) (pid int, failed *End) {
+	spec.Parent = os.Getpid()
+	var how, what [2]int
+	if err := errors.Join(unix.Pipe2(how[:], unix.O_CLOEXEC), unix.Pipe2(what[:], unix.O_CLOEXEC)); err != nil {
+		return 0, &End{Failed: "open a pipe: " + err.Error()}
+	}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{becomer}, &syscall.ProcAttr{
+		Files: []uintptr{0, 1, 2, uintptr(how[0]), uintptr(what[1])}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	unix.Close(how[0])
+	unix.Close(what[1])
+	if err != nil {
+		return 0, &End{Failed: "start a process: " + err.Error()}
+	}
+	forget()
+	to := os.NewFile(uintptr(how[1]), "to")
+	err = Write(to, spec)
+	to.Close()
+	said, _ := io.ReadAll(os.NewFile(uintptr(what[0]), "from")) // ends when the command has begun
+	var e End
+	switch {
+	case len(said) > 0 && json.Unmarshal(said, &e) == nil:
+		return pid, &e
+	case err != nil:
+		return pid, &End{Failed: "tell a process what to run: " + err.Error()}
+	}
+	return pid, nil
+}
+
+// forget lets go of the command's input and output, so that they end with the command.
+func forget() {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for fd := range 3 {
+		if err == nil {
+			unix.Dup2(null, fd)
+		} else {
+			unix.Close(fd)
+		}
+	}
+}
+
+// obey passes on what the worker asks for: 'T' asks the command to end; when the pipe ends, everything is killed.
+func obey(in io.Reader, main int, namespace bool) {
+	b := make([]byte, 1)
+	for {
+		n, err := in.Read(b)
+		if n == 1 && b[0] == 'T' {
+			unix.Kill(-main, unix.SIGTERM)
+		}
+		if err != nil {
+			break
+		}
+	}
+	for { // until the minder ends, since what is killed may have started something
+		unix.Kill(-main, unix.SIGKILL)
+		killAll(namespace)
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// reap waits for the command, and for every orphan that ends before it.
+func reap(main int) (e End) {
+	for {
+		var s unix.WaitStatus
+		pid, err := unix.Wait4(-1, &s, 0, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return End{Failed: "wait for the command: " + err.Error()}
+		}
+		if pid != main || !s.Exited() && !s.Signaled() {
+			continue
+		}
+		if s.Signaled() {
+			return End{Signal: int(s.Signal())}
+		}
+		return End{Exit: s.ExitStatus()}
+	}
+}
+
+// sweep kills what the command left behind, and says how much that was.
+func sweep(namespace bool) int {
+	left := 0
+	for range 2000 { // two seconds and more
+		n := killAll(namespace)
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if errors.Is(err, unix.ECHILD) {
+				return left
+			}
+			if pid <= 0 {
+				break
+			}
+			left++
+		}
+		if n == 0 {
+			continue
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return left
+}
+
+// killAll kills every process below the minder, as far as one look shows them, and says how many.
+func killAll(namespace bool) (n int) {
+	if namespace {
+		if unix.Kill(-1, unix.SIGKILL) == nil { // all in the namespace but its first process
+			n = 1
+		}
+		return n
+	}
+	me := os.Getpid()
+	parents := map[int]int{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 1
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			parents[pid] = parentOf(pid)
+		}
+	}
+	for pid := range parents {
+		for up := parents[pid]; up > 1; up = parents[up] {
+			if up == me {
+				unix.Kill(pid, unix.SIGKILL)
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// parentOf is who started a process; 0 where it has ended.
+func parentOf(pid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	at := bytes.LastIndexByte(data, ')') // the name before it may hold anything
+	if at < 0 {
+		return 0
+	}
+	fields := strings.Fields(string(data[at+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	ppid, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return ppid
+}
+
+// become turns this process into the command.
+func become() int {
+	in, out := os.NewFile(fdIn, "in"), os.NewFile(fdOut, "out")
+	spec, err := read(in)
+	if err != nil {
+		tell(out, End{Failed: "read what to run: " + err.Error()})
+		return 1
+	}
+	if err := confine(spec); err != nil {
+		tell(out, End{Failed: err.Error()})
+		return 1
+	}
+	program, err := find(spec)
+	if err == nil {
+		err = &os.PathError{Op: "run", Path: program, Err: syscall.Exec(program, spec.Args, spec.Env)}
+	}
+	tell(out, End{Failed: wording(spec.Args[0], err), Program: !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOMEM)})
+	return 1
+}
+
+// confine takes from this process what a command is not to have.
+func confine(spec Spec) error {
+	unix.Umask(0o077)
+	if err := unix.Chdir(spec.Dir); err != nil {
+		return fmt.Errorf("enter the scratch folder: %w", err)
+	}
+	for _, l := range []struct {
+		what int
+		most uint64
+		set  bool
+	}{
+		{unix.RLIMIT_CORE, 0, true},
+		{unix.RLIMIT_NOFILE, spec.Limit.Files, spec.Limit.Files > 0},
+		{unix.RLIMIT_NPROC, spec.Limit.Processes, spec.Limit.Processes > 0},
+		{unix.RLIMIT_FSIZE, spec.Limit.FileBytes, spec.Limit.FileBytes > 0},
+		{unix.RLIMIT_CPU, spec.Limit.CPU, spec.Limit.CPU > 0},
+	} {
+		if l.set {
+			if err := lower(l.what, l.most); err != nil {
+				return err
+			}
+		}
+	}
+	if err := dropUser(spec.User); err != nil {
+		return err
+	}
+	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // an old kernel has none
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("refuse new privileges: %w", err)
+	}
+	// After the change of user, which would undo it.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the minder: %w", err)
+	}
+	if unix.Getppid() != spec.Parent {
+		return errors.New("the minder is gone")
+	}
+	if err := closeOnExec(); err != nil {
+		return err
+	}
+	if spec.Limit.Memory > 0 { // last: this process has more than most commands need
+		return lower(unix.RLIMIT_AS, spec.Limit.Memory)
+	}
+	return nil
+}
+
+// lower sets a limit for good, unless it is lower already.
+func lower(what int, most uint64) error {
+	var is syscall.Rlimit
+	if err := syscall.Getrlimit(what, &is); err != nil {
+		return fmt.Errorf("read limit %d: %w", what, err)
+	}
+	most = min(most, is.Max)
+	if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return fmt.Errorf("set limit %d to %d: %w", what, most, err)
+	}
+	return nil
+}
+
+// dropUser becomes another user for good, and makes sure of it.
+func dropUser(u *User) error {
+	if u == nil {
+		return nil
+	}
+	for c := range uintptr(64) {
+		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // those that the kernel does not know fail
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("leave the groups: %w", err)
+	}
+	if err := syscall.Setresgid(u.GID, u.GID, u.GID); err != nil {
+		return fmt.Errorf("become group %d: %w", u.GID, err)
+	}
+	if err := syscall.Setresuid(u.UID, u.UID, u.UID); err != nil {
+		return fmt.Errorf("become user %d: %w", u.UID, err)
+	}
+	r, e, s := unix.Getresuid()
+	gr, ge, gs := unix.Getresgid()
+	groups, err := syscall.Getgroups()
+	if err != nil || r != u.UID || e != u.UID || s != u.UID || gr != u.GID || ge != u.GID || gs != u.GID || len(groups) > 0 {
+		return fmt.Errorf("the user did not change to %d:%d (%d %d %d, %d %d %d, groups %v)", u.UID, u.GID, r, e, s, gr, ge, gs, groups)
+	}
+	if syscall.Setuid(0) == nil {
+		return errors.New("the user could change back to root")
+	}
+	return nil
+}
+
+// closeOnExec keeps every open file but the first three from the command.
+func closeOnExec() error {
+	if unix.CloseRange(fdIn, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list the open files: %w", err)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= fdIn {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// find is the program's path: as it is, or from the command's own PATH.
+func find(spec Spec) (string, error) {
+	name := spec.Args[0]
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	var seen error = syscall.ENOENT
+	for _, e := range spec.Env {
+		list, ok := strings.CutPrefix(e, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			if !filepath.IsAbs(dir) {
+				continue // what a job left in its folder is no program of the machine
+			}
+			full := filepath.Join(dir, name)
+			info, err := os.Stat(full)
+			if err != nil || info.IsDir() {
+				continue
+			}
+			if unix.Access(full, unix.X_OK) == nil {
+				return full, nil
+			}
+			seen = syscall.EACCES
+		}
+	}
+	return "", &os.PathError{Op: "find", Path: name, Err: seen}
+}
+
+// wording says why a program did not start.
+func wording(name string, err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Sprintf("the program %q was not found on this worker, or what its first line names was not", name)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Sprintf("the program %q may not be run: it is not executable, or the folder it lies in is closed", name)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Sprintf("the program %q is not one that this machine can run", name)
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Sprintf("the program %q was given more arguments and environment than the machine takes", name)
+	}
+	return err.Error()
+}

@@ -1,0 +1,85 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// PutArtifact keeps what r holds for the tenant.
+func (s *Service) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader) (artifact.Kept, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return artifact.Kept{}, err
+	}
+	if s.cfg.Artifacts == nil {
+		return artifact.Kept{}, engine.ErrNotFound
+	}
+	k, err := s.cfg.Artifacts.Put(ctx, p.Tenant, r)
+	switch {
+	case errors.Is(err, artifact.ErrEmpty):
+		return k, job.Invalids{{Value: "0 bytes", Want: "the artifact as the body: a program, or an archive (tar, tar.gz or zip)"}}
+	case err != nil:
+		return k, fmt.Errorf("keep an artifact: %w", err)
+	}
+	return k, nil
+}
+
+// Artifact opens an artifact of the tenant's.
+func (s *Service) Artifact(ctx context.Context, p tenant.Principal, id string) (artifact.Blob, error) {
+	if err := allow(p, tenant.Fetch); err != nil {
+		return nil, err
+	}
+	if s.cfg.Artifacts == nil {
+		return nil, engine.ErrNotFound
+	}
+	b, err := s.cfg.Artifacts.Open(ctx, p.Tenant, id)
+	if errors.Is(err, artifact.ErrNotFound) {
+		return nil, engine.ErrNotFound
+	}
+	return b, err
+}
+
+// off refuses commands where no operator has allowed them.
+func (s *Service) off(t job.Target) (v job.Invalids) {
+	if t.Kind == job.Command && !s.cfg.Commands {
+		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
+	}
+	return v
+}
+
+// runnable says what is wrong with the artifact of a command: that the tenant has none of this id, that it would not be
+// unpacked, or that it holds no such program.
+func (s *Service) runnable(ctx context.Context, t tenant.ID, x job.Target) (v job.Invalids, err error) {
+	if x.Kind != job.Command || x.Artifact == "" {
+		return nil, nil
+	}
+	if s.cfg.Artifacts == nil {
+		v.Add("execution.artifact_id", x.Artifact, "no artifact_id: this server keeps no artifacts")
+		return v, nil
+	}
+	l, err := s.holds.Inspect(ctx, t, x.Artifact)
+	var no *artifact.Unsafe
+	var large *artifact.TooLarge
+	switch {
+	case errors.Is(err, artifact.ErrNotFound):
+		v.Add("execution.artifact_id", x.Artifact, "the id of an artifact that exists; PUT /artifacts makes one")
+	case errors.As(err, &no), errors.As(err, &large):
+		v.Add("execution.artifact_id", x.Artifact, "an artifact that can be unpacked: "+err.Error())
+	case err != nil:
+		return nil, err
+	case l.Kind == artifact.File && x.Entrypoint != "" && len(x.Entrypoint) > 255:
+		v.Add("execution.entrypoint", x.Entrypoint, "a name of at most 255 bytes")
+	case l.Kind == artifact.File:
+	case x.Entrypoint == "" && len(x.Command) == 0:
+		v.Add("execution.entrypoint", "", fmt.Sprintf("the program in the artifact, which is a %s", l.Kind))
+	case x.Entrypoint != "" && !l.Has(x.Entrypoint):
+		v.Add("execution.entrypoint", x.Entrypoint, fmt.Sprintf("the path of a file in the artifact, which is a %s", l.Kind))
+	}
+	return v, nil
+}
