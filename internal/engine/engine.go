@@ -39,6 +39,7 @@ type Store interface {
 	Firings
 	Leases
 	Executions
+	Logs
 	Operations
 	Limits
 	Calendars

@@ -19,7 +19,8 @@ type Migration struct {
 	Sum     string // hex SHA-256 of the text
 }
 
-// Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order and without gaps.
+// Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order. A number that is missing is that
+// of a change that is not in this version.
 func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 	names, err := fs.Glob(fsys, path.Join(dir, "*.sql"))
 	if err != nil {
@@ -27,11 +28,11 @@ func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 	}
 	slices.Sort(names)
 	var ms []Migration
-	for i, name := range names {
+	for _, name := range names {
 		digits, rest, ok := strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
 		v, err := strconv.Atoi(digits)
-		if !ok || err != nil || v != i+1 {
-			return nil, fmt.Errorf("migration %s: want a file named %04d_what_it_does.sql", name, i+1)
+		if last := len(ms) - 1; !ok || err != nil || v < 1 || last >= 0 && v <= ms[last].Version {
+			return nil, fmt.Errorf("migration %s: want a file named NNNN_what_it_does.sql, with a number of its own", name)
 		}
 		text, err := fs.ReadFile(fsys, name)
 		if err != nil {

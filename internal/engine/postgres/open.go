@@ -42,6 +42,8 @@ type Store struct {
 	walked atomic.Pointer[[16]byte]
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
+	// logged is the execution up to which it has looked at the logs.
+	logged atomic.Pointer[[16]byte]
 	watch watch
 }
 
