@@ -45,6 +45,7 @@ func newShift(p *Pool, s client.Session) *shift {
 	base, kill := context.WithCancelCause(context.Background())
 	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
+	h.desk.write = func(ctx context.Context, r client.LogRequest) (client.LogAnswer, error) { return p.src.Logs(ctx, s, r) }
 	if p.drained.Load() {
 		h.retire()
 	}
@@ -302,6 +303,9 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	out := sound(h.protect(limited, a))
 	cancel()
+	if r := runningOf(ctx); r != nil && !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
+		h.p.log.Warn("the end of an attempt's log could not be sent", "execution", a.ExecutionID)
+	}
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {

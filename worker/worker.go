@@ -17,6 +17,8 @@ type Source interface {
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
 	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
+	// Logs adds lines to the log of an attempt; see client.Client.
+	Logs(ctx context.Context, s client.Session, r client.LogRequest) (client.LogAnswer, error)
 	Release(ctx context.Context, s client.Session, held []client.Held) error
 	Leave(ctx context.Context, s client.Session) error
 }

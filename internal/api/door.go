@@ -21,6 +21,8 @@ import (
 
 // Door is the way to the dispatcher for a worker inside this process.
 type Door struct {
+	Filter Filter // what workers say passes through it; nil: nothing. Set before the door is used.
+
 	d     *dispatch.Dispatcher
 	out   *handout.Desk
 	clock clock.Clock
@@ -31,7 +33,7 @@ var _ worker.Source = (*Door)(nil)
 
 // NewDoor makes a door to a dispatcher.
 func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
-	return &Door{d, out, clk, make(chan struct{}, 1)}
+	return &Door{d: d, out: out, clock: clk, nudge: make(chan struct{}, 1)}
 }
 
 // Nudge makes the worker beat at once, since there may be orders for it.
@@ -77,15 +79,8 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, err
 	}
-	sign, err := signOf(b)
-	if err != nil {
-		return client.Orders{}, err
-	}
-	orders, err := d.d.Beat(ctx, w, sign)
-	if err != nil {
-		return client.Orders{}, session(err)
-	}
-	return wireOrders(orders, sign.Held), nil
+	orders, err := d.intake().beat(ctx, w, b)
+	return orders, session(err)
 }
 
 // Report passes outcomes on.
@@ -94,18 +89,31 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 	if err != nil {
 		return nil, err
 	}
-	os := make([]job.Outcome, len(outcomes))
-	for i, o := range outcomes {
-		if os[i], err = outcome(o); err != nil {
-			p, _ := problem(under(err, fmt.Sprintf("outcomes[%d].", i)))
-			return nil, &client.Refusal{Problem: p} // as a worker elsewhere is told it
-		}
-	}
-	vs, err := d.d.Report(ctx, w, os)
+	vs, err := d.intake().report(ctx, w, outcomes)
+	return vs, refused(session(err))
+}
+
+// Logs passes lines of a log on.
+func (d *Door) Logs(ctx context.Context, s client.Session, r client.LogRequest) (client.LogAnswer, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
-		return nil, session(err)
+		return client.LogAnswer{}, err
 	}
-	return wireVerdicts(outcomes, vs), nil
+	a, err := d.intake().log(ctx, w, r, d.clock.Now)
+	return a, refused(session(err))
+}
+
+func (d *Door) intake() intake { return intake{d.d, d.Filter} }
+
+// refused tells what is the worker's own mistake as a worker elsewhere is told it.
+func refused(err error) error {
+	if err == nil || errors.Is(err, worker.ErrSession) {
+		return err
+	}
+	if p, ours := problem(err); !ours {
+		return &client.Refusal{Problem: p}
+	}
+	return err
 }
 
 // Release hands executions back.

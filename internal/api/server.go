@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +35,7 @@ type Config struct {
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
+	Filter       Filter                      // what workers say passes through it; nil: nothing
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but the health routes
 	Demo         bool                        // serve the demonstration target
@@ -48,11 +50,20 @@ type Server struct {
 	log     *slog.Logger
 	mux     *http.ServeMux
 	routes  []route
+
+	followers chan struct{} // one for each stream
+	stopping  chan struct{} // closed when streams are to end
+	stop      sync.Once
 }
+
+// Stop ends the streams, which would last longer than a server that stops waits.
+func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
 // New makes the handler of all routes.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux()}
+	s := &Server{
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), stopping: make(chan struct{}),
+	}
 	s.routes = s.table()
 	if cfg.HealthOnly {
 		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
@@ -78,6 +89,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := deadline
 	if strings.HasSuffix(r.URL.Path, "/claim") {
 		limit = waitDeadline
+	} else if strings.HasSuffix(r.URL.Path, "/logs") && follows(r) {
+		limit = followDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()

@@ -36,6 +36,7 @@ const keyLife = 24 * time.Hour
 type Store interface {
 	engine.Jobs
 	engine.Executions
+	engine.Logs
 	engine.Operations
 	engine.Limits
 	engine.Calendars

@@ -57,15 +57,15 @@ const (
 			(SELECT execution FROM logs WHERE execution > $1 ORDER BY execution LIMIT 1)
 			UNION ALL
 			SELECT n.execution FROM seen s CROSS JOIN LATERAL (SELECT execution FROM logs WHERE execution > s.execution ORDER BY execution LIMIT 1) n
-		), some AS MATERIALIZED (
+		), looked AS MATERIALIZED (
 			SELECT execution FROM seen LIMIT $2
 		), gone AS MATERIALIZED (
-			SELECT s.execution FROM some s
+			SELECT s.execution FROM looked s
 			WHERE NOT EXISTS (SELECT 1 FROM live WHERE id = s.execution) AND NOT EXISTS (SELECT 1 FROM executions WHERE id = s.execution)
 		), dropped AS (
 			DELETE FROM logs l USING gone g WHERE l.execution = g.execution
 		)
-		SELECT count(*), (SELECT execution FROM some ORDER BY execution DESC LIMIT 1) FROM some`
+		SELECT count(*), (SELECT execution FROM looked ORDER BY execution DESC LIMIT 1) FROM looked`
 	tidiedLogs = 50 // executions; each is looked for in every day of history
 )
 

@@ -44,7 +44,7 @@ type Store struct {
 	drawn atomic.Pointer[string]
 	// logged is the execution up to which it has looked at the logs.
 	logged atomic.Pointer[[16]byte]
-	watch watch
+	watch  watch
 }
 
 var _ engine.Store = (*Store)(nil)
