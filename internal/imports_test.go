@@ -75,6 +75,8 @@ var table = map[string]rule{
 	"internal/cli": {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product; cron expressions it reads without one"},
 	"cmd/carillon": {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
 
+	"examples/go": {ours: []string{"worker"}, why: "what a user's program imports"},
+
 	"test/bench": {
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},
 		why: "it measures the parts, and beside them the bare drivers",

@@ -59,7 +59,7 @@ func Logger(ctx context.Context) *slog.Logger {
 
 func bookOf(ctx context.Context) *book {
 	r := runningOf(ctx)
-	if r == nil {
+	if r == nil || r.write == nil {
 		return nil
 	}
 	return r.book()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,7 @@ type Pool struct {
 
 	registered atomic.Bool
 	drained    atomic.Bool // the server asked it to take nothing more
+	refused    func(error) // told that the server will never let it register, which ends Run; nil: it tries again
 }
 
 // Registered reports whether the pool has a session.
@@ -101,6 +103,10 @@ func (p *Pool) Run(ctx context.Context) {
 		s, err := p.src.Register(ctx, client.Registration{
 			Host: p.cfg.Host, Version: p.cfg.Version, Labels: p.cfg.Labels, Queues: p.cfg.Queues, Targets: p.cfg.Targets, Kinds: p.cfg.Kinds, Capacity: p.cfg.MaxSlots,
 		})
+		if err != nil && p.refused != nil && barred(err) {
+			p.refused(err)
+			return
+		}
 		if err != nil {
 			fails++
 			if fails == 1 {
@@ -115,6 +121,12 @@ func (p *Pool) Run(ctx context.Context) {
 		newShift(p, s).run(ctx)
 		p.registered.Store(false)
 	}
+}
+
+// barred tells an answer that will be the same the next time from one that may not be.
+func barred(err error) bool {
+	var r *client.Refusal
+	return hopeless(err) || errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusNotFound)
 }
 
 // backoff is the wait after the n-th failure in a row.
