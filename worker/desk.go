@@ -236,6 +236,13 @@ func (d *desk) busy() int {
 	return d.taken()
 }
 
+// load is how many attempts run or wait for a slot.
+func (d *desk) load() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken() + len(d.queue)
+}
+
 // stop ends the named executions that run, and takes those out that wait for a slot, so that they never start. It is about
 // the leases that the beat named which brought the order: an attempt that came since is not meant.
 func (d *desk) stop(cause error, ids []string, named []client.Held) (waited []client.Held) {

@@ -191,14 +191,28 @@ func (h *shift) tend(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		slots = scaled(slots, h.desk.busy(), h.full.Swap(false), h.p.cfg)
+		slots = h.wanted(ctx, slots)
 		h.desk.resize(slots)
 		h.owe(h.desk.waiting(tooLong))
 		h.release()
 	}
 }
 
-// scaled is how many slots there should be: twice as many while the last ones did not suffice, fewer while half of them are idle.
+// wanted is how many slots there should be: what runs or has a lease, and what waits at the server, within the bounds.
+func (h *shift) wanted(ctx context.Context, slots int) int {
+	full := h.full.Swap(false)
+	g, ok := h.p.src.(Gauge)
+	if ok && h.p.cfg.MaxSlots > h.p.cfg.Slots {
+		call, cancel := context.WithTimeout(ctx, max(h.p.cfg.Scale, time.Second))
+		defer cancel()
+		if n, err := g.Waiting(call, h.session, h.p.cfg.MaxSlots); err == nil {
+			return min(max(h.desk.load()+n, h.p.cfg.Slots), h.p.cfg.MaxSlots)
+		}
+	}
+	return scaled(slots, h.desk.busy(), full, h.p.cfg)
+}
+
+// scaled is how many slots there should be where nobody knows what waits: twice as many while the last ones did not suffice, fewer while half of them are idle.
 func scaled(slots, busy int, full bool, c Config) int {
 	switch {
 	case full:

@@ -29,6 +29,11 @@ type Nudger interface {
 	Nudged() <-chan struct{}
 }
 
+// Gauge is a Source that can tell how many executions wait for the worker; it counts up to most.
+type Gauge interface {
+	Waiting(ctx context.Context, s client.Session, most int) (int, error)
+}
+
 // Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended. One that has not returned 5 s
 // after a stop is abandoned: its execution is handed back, though it may still be at work. A result that is not JSON or
 // has more than client.MaxResult bytes makes the attempt a failure.
@@ -55,7 +60,7 @@ type Config struct {
 	Targets  []string
 	Kinds    []string      // of handlers, for the target worker
 	Slots    int           // attempts run at once, to begin with
-	MaxSlots int           // and at the most, while executions wait
+	MaxSlots int           // and at the most: as many as run and wait, if the source is a Gauge; else twice as many while they do not suffice
 	Scale    time.Duration // how often the number of slots is looked at
 	Drain    time.Duration // how long a stop waits for what runs
 	Logger   *slog.Logger

@@ -29,7 +29,10 @@ type Door struct {
 	nudge chan struct{}
 }
 
-var _ worker.Source = (*Door)(nil)
+var (
+	_ worker.Source = (*Door)(nil)
+	_ worker.Gauge  = (*Door)(nil)
+)
 
 // NewDoor makes a door to a dispatcher.
 func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
@@ -114,6 +117,16 @@ func refused(err error) error {
 		return &client.Refusal{Problem: p}
 	}
 	return err
+}
+
+// Waiting counts executions that wait for a worker like this one, up to most.
+func (d *Door) Waiting(ctx context.Context, s client.Session, most int) (int, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return 0, err
+	}
+	n, err := d.d.Waiting(ctx, w, most)
+	return n, session(err)
 }
 
 // Release hands executions back.

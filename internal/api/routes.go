@@ -233,6 +233,10 @@ func (s *Server) table() []route {
 			status: 202, answer: of[client.Draining](), handle: s.drainWorker,
 		},
 		{
+			method: "GET", path: "/api/v1/admin/scaling", needs: tenant.Run, group: "Workers", summary: "How many workers the load asks for",
+			detail: "Over all tenants, counted at most every 2 s: for an autoscaler.", status: 200, answer: of[client.Scaling](), handle: s.scaling,
+		},
+		{
 			method: "POST", path: "/api/v1/workers", needs: tenant.Work, group: "Worker protocol", summary: "Register a worker",
 			detail: "Send the session it answers with in X-Worker-Session on every call below. A worker that does not beat for lease_seconds loses what it holds.",
 			body:   of[client.Registration](), sample: `{"host": "box-1", "kinds": ["send-email"], "capacity": 20}`, status: 201, answer: of[client.Session](), handle: s.registerWorker,

@@ -85,6 +85,7 @@ type Dispatcher struct {
 
 	ledger   ledger
 	watchers watchers
+	loads    loads
 
 	counts atomic.Bool // leases count against limits
 	mu     sync.Mutex
