@@ -22,6 +22,8 @@ var phases = []phase{
 	{names: []string{"insert", "work"}, run: backlog},
 	{names: []string{"both"}, run: both},
 	{names: []string{"limits"}, run: limited},
+	{names: []string{"remote"}, run: remote},
+	{names: []string{"logs"}, run: logs},
 	{names: []string{"single"}, run: single},
 	{names: []string{"idle"}, run: idle},
 	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},

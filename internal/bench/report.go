@@ -21,6 +21,8 @@ type Report struct {
 	WorkPerS     float64    `json:"work_per_s,omitempty"`
 	BothPerS     float64    `json:"both_per_s,omitempty"`
 	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
+	Remote       *Remote    `json:"remote,omitempty"`       // as work, over HTTP
+	Logs         *Logged    `json:"logs,omitempty"`
 	SinglePerS   float64    `json:"single_per_s,omitempty"`
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
@@ -110,6 +112,12 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 			share = fmt.Sprintf("%.0f %% of that without", 100*r.LimitsPerS/r.BothPerS)
 		}
 		row("the same under limits", r.LimitsPerS, share)
+	}
+	if x := r.Remote; x != nil {
+		row("work over HTTP", x.PerS, fmt.Sprintf("%.0f %% of that in the process", 100*x.Share))
+	}
+	if x := r.Logs; x != nil {
+		fmt.Fprintf(&b, "  %-22s %15s/s   each of %s kept once\n", "log of one job", thousands(int(math.Round(x.PerS)))+" lines", thousands(x.Lines))
 	}
 	if q := r.SingleMS; q != nil {
 		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))
