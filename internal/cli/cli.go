@@ -42,7 +42,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), cronCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), benchCommand(app.OpenScratch), cronCommand(), executionCommand(), version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
