@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,11 +62,11 @@ func logged(t *testing.T, s *shelf, f func(ctx context.Context)) (o client.Outco
 	t.Helper()
 	srv := newServer(1)
 	srv.logs = s.take
+	srv.refuse = func([]client.Outcome) error { before = len(s.texts()); return nil }
 	stop := start(srv, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
 		f(ctx)
 		return client.Outcome{Status: client.Succeeded}
 	}), Config{Drain: time.Second})
-	srv.refuse = func([]client.Outcome) error { before = len(s.texts()); return nil }
 	<-time.After(3 * time.Minute)
 	stop()
 	o, reported = srv.outcomes["0"]
@@ -109,17 +110,17 @@ func TestASlowServerHoldsTheWriterUp(t *testing.T) {
 			<-time.After(time.Second)
 			return s.take(r)
 		}
-		var wrote int
+		var wrote atomic.Int64
 		stop := start(srv, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
 			for range 400 { // four megabytes
 				Log(ctx, Stdout, strings.Repeat("x", 10<<10))
-				wrote++
+				wrote.Add(1)
 			}
 			return client.Outcome{Status: client.Succeeded}
 		}), Config{})
 		<-time.After(500 * time.Millisecond)
-		if most := maxOnWay/(10<<10) + 1; wrote > most {
-			t.Errorf("%d lines are on their way, want at most %d", wrote, most)
+		if most := int64(maxOnWay/(10<<10) + 1); wrote.Load() > most {
+			t.Errorf("%d lines are on their way, want at most %d", wrote.Load(), most)
 		}
 		<-time.After(2 * time.Minute)
 		stop()
@@ -217,8 +218,10 @@ func TestLinesComeSoonAndTogether(t *testing.T) {
 				Log(ctx, Stdout, "x")
 			}
 			<-time.After(logDelay + time.Millisecond)
-			if got := len(s.texts()); got != 10 || s.calls != 1 {
-				t.Errorf("%d lines in %d calls", got, s.calls)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.lines) != 10 || s.calls != 1 {
+				t.Errorf("%d lines in %d calls", len(s.lines), s.calls)
 			}
 		})
 	})

@@ -21,7 +21,7 @@ type Logged struct {
 }
 
 const (
-	logLines = 50_000 // that one job writes, below the limit of an attempt
+	logLines = 50_000 // that one job writes at the most, below the limit of an attempt
 	logWidth = 100    // bytes of each
 )
 
@@ -31,15 +31,16 @@ func logs(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	e := &loud{handler: handler{r.ledger}}
-	defer watch(o, "logs", logLines, func() int { return int(e.wrote.Load()) })()
+	lines := min(logLines, o.Jobs)
+	e := &loud{handler: handler{r.ledger}, lines: lines}
+	defer watch(o, "logs", lines, func() int { return int(e.wrote.Load()) })()
 	door := api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
 	defer r.workFrom(door, e)()
 	began := time.Now()
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.Logs = &Logged{Lines: logLines, PerS: perSecond(logLines, began)}
+	rep.Logs = &Logged{Lines: lines, PerS: perSecond(lines, began)}
 	address, stop, err := r.serve()
 	if err != nil {
 		return err
@@ -53,8 +54,8 @@ func logs(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		n++
 		return nil
 	})
-	if err == nil && n != logLines {
-		err = fmt.Errorf("%d lines of %d were kept", n, logLines)
+	if err == nil && n != lines {
+		err = fmt.Errorf("%d lines of %d were kept", n, lines)
 	}
 	return err
 }
@@ -62,11 +63,12 @@ func logs(ctx context.Context, r *Rig, o Options, rep *Report) error {
 // loud writes a log.
 type loud struct {
 	handler
+	lines int
 	wrote atomic.Int64
 }
 
 func (l *loud) Execute(ctx context.Context, a client.Attempt) client.Outcome {
-	for i := range logLines {
+	for i := range l.lines {
 		worker.Log(ctx, worker.Stdout, loudLine(i))
 		l.wrote.Add(1)
 	}
