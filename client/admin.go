@@ -46,3 +46,21 @@ type Tenants struct {
 	Tenants    []Tenant   `json:"tenants"`
 	Pagination Pagination `json:"pagination"`
 }
+
+// Scaling is how much there is to do, for whatever starts and stops workers.
+type Scaling struct {
+	Waiting        int            `json:"waiting" doc:"Due executions that wait; of very many, enough to scale by."`
+	Running        int            `json:"running"`
+	Slots          int            `json:"slots" doc:"Of workers that live and take more, in the queue that has the most."`
+	DesiredWorkers int            `json:"desired_workers" doc:"One for every 10 that wait, at most 1000."`
+	Queues         []QueueScaling `json:"queues"`
+}
+
+// QueueScaling is how much there is to do in one queue.
+type QueueScaling struct {
+	Queue          string `json:"queue"`
+	Waiting        int    `json:"waiting"`
+	Running        int    `json:"running"`
+	Slots          int    `json:"slots" doc:"Of workers that serve the queue; a worker may serve several."`
+	DesiredWorkers int    `json:"desired_workers"`
+}

@@ -158,6 +158,13 @@ func (c *Client) Report(ctx context.Context, s Session, outcomes []Outcome) ([]V
 	return v.Verdicts, sessionEnded(err)
 }
 
+// Logs adds lines to the log of an attempt. A *Refusal with the code CodeStaleToken says that the lease is lost.
+func (c *Client) Logs(ctx context.Context, s Session, r LogRequest) (LogAnswer, error) {
+	var a LogAnswer
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/logs", s.Session, r, &a)
+	return a, sessionEnded(err)
+}
+
 // Release hands executions back.
 func (c *Client) Release(ctx context.Context, s Session, held []Held) error {
 	return sessionEnded(c.do(ctx, "POST", "/workers/"+s.WorkerID+"/release", s.Session, ReleaseRequest{Executions: held}, nil))

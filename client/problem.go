@@ -17,3 +17,6 @@ type FieldProblem struct {
 	Value string `json:"value"`
 	Want  string `json:"want"`
 }
+
+// CodeStaleToken is the code of a problem that says that the lease an attempt was claimed under is lost.
+const CodeStaleToken = "stale_token"

@@ -20,6 +20,8 @@ type Attempt struct {
 	Deadline       time.Time       `json:"deadline"`
 	IdempotencyKey string          `json:"idempotency_key"`
 
+	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution are of one trace."`
+
 	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
 }
 

@@ -69,7 +69,7 @@ var table = map[string]rule{
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
 	"internal/secret": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
-	"internal/sign": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
+	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
 		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact"},
@@ -85,6 +85,8 @@ var table = map[string]rule{
 	"internal/app": {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/cli": {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product; cron expressions it reads without one"},
 	"cmd/carillon": {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
+
+	"examples/go": {ours: []string{"worker"}, why: "what a user's program imports"},
 
 	"test/bench": {
 		ours: []string{"..."}, others: []string{uuids, "github.com/jackc/pgx/v5", "zombiezen.com/go/sqlite"},

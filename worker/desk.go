@@ -21,6 +21,7 @@ type desk struct {
 	start   func(context.Context, client.Attempt) // runs one attempt to its end
 	base    context.Context
 	hurry   func() // there is progress to tell of
+	write   func(context.Context, client.LogRequest) (client.LogAnswer, error)
 }
 
 type queued struct {
@@ -32,7 +33,38 @@ type running struct {
 	attempt  client.Attempt
 	ctx      context.Context
 	stop     context.CancelCauseFunc
-	progress *progress
+	progress progress
+	write    func(context.Context, client.LogRequest) (client.LogAnswer, error)
+
+	mu  sync.Mutex
+	log *book // guarded by mu: made with the first line
+}
+
+type runningKey struct{}
+
+// runningOf is the attempt that a context belongs to; nil: none.
+func runningOf(ctx context.Context) *running {
+	r, _ := ctx.Value(runningKey{}).(*running)
+	return r
+}
+
+// book is where the attempt's lines go.
+func (r *running) book() *book {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log == nil {
+		held := client.Held{ExecutionID: r.attempt.ExecutionID, FencingToken: r.attempt.FencingToken}
+		r.log = newBook(r.ctx, held, r.write, func(error) { r.stop(ErrLeaseLost) })
+	}
+	return r.log
+}
+
+// closeLog sends what is left of the attempt's log; ok is false where the server has not taken it.
+func (r *running) closeLog(over <-chan struct{}) (ok bool) {
+	r.mu.Lock()
+	b := r.log
+	r.mu.Unlock()
+	return b == nil || b.close(over)
 }
 
 // How far a pool claims ahead: what its slots get through in ahead, so that short
@@ -105,8 +137,8 @@ func (d *desk) fill() {
 func (d *desk) next() *running {
 	a := d.queue[0].attempt
 	d.queue = d.queue[1:]
-	r := &running{attempt: a, progress: &progress{hurry: d.hurry}}
-	r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, progressKey{}, r.progress))
+	r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write}
+	r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, runningKey{}, r))
 	d.running[a.ExecutionID] = r
 	return r
 }
@@ -202,6 +234,13 @@ func (d *desk) busy() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.taken()
+}
+
+// load is how many attempts run or wait for a slot.
+func (d *desk) load() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.taken() + len(d.queue)
 }
 
 // stop ends the named executions that run, and takes those out that wait for a slot, so that they never start. It is about

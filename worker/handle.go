@@ -15,12 +15,10 @@ import (
 // the next beat, which is hurried. Each call is a sign of progress, also one that says the same again. Out of an attempt
 // it does nothing.
 func Progress(ctx context.Context, percent int, message string) {
-	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
-		p.report(percent, message)
+	if r := runningOf(ctx); r != nil {
+		r.progress.report(percent, message)
 	}
 }
-
-type progressKey struct{}
 
 const maxMessage = 1000 // characters; more are cut off
 

@@ -45,6 +45,7 @@ func newShift(p *Pool, s client.Session) *shift {
 	base, kill := context.WithCancelCause(context.Background())
 	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
+	h.desk.write = func(ctx context.Context, r client.LogRequest) (client.LogAnswer, error) { return p.src.Logs(ctx, s, r) }
 	if p.drained.Load() {
 		h.retire()
 	}
@@ -190,14 +191,28 @@ func (h *shift) tend(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		slots = scaled(slots, h.desk.busy(), h.full.Swap(false), h.p.cfg)
+		slots = h.wanted(ctx, slots)
 		h.desk.resize(slots)
 		h.owe(h.desk.waiting(tooLong))
 		h.release()
 	}
 }
 
-// scaled is how many slots there should be: twice as many while the last ones did not suffice, fewer while half of them are idle.
+// wanted is how many slots there should be: what runs or has a lease, and what waits at the server, within the bounds.
+func (h *shift) wanted(ctx context.Context, slots int) int {
+	full := h.full.Swap(false)
+	g, ok := h.p.src.(Gauge)
+	if ok && h.p.cfg.MaxSlots > h.p.cfg.Slots {
+		call, cancel := context.WithTimeout(ctx, max(h.p.cfg.Scale, time.Second))
+		defer cancel()
+		if n, err := g.Waiting(call, h.session, h.p.cfg.MaxSlots); err == nil {
+			return min(max(h.desk.load()+n, h.p.cfg.Slots), h.p.cfg.MaxSlots)
+		}
+	}
+	return scaled(slots, h.desk.busy(), full, h.p.cfg)
+}
+
+// scaled is how many slots there should be where nobody knows what waits: twice as many while the last ones did not suffice, fewer while half of them are idle.
 func scaled(slots, busy int, full bool, c Config) int {
 	switch {
 	case full:
@@ -302,6 +317,9 @@ func (h *shift) execute(ctx context.Context, a client.Attempt) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	out := sound(h.protect(limited, a))
 	cancel()
+	if r := runningOf(ctx); r != nil && !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
+		h.p.log.Warn("the end of an attempt's log could not be sent", "execution", a.ExecutionID)
+	}
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
 	cause := context.Cause(ctx)
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {

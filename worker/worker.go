@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,8 @@ type Source interface {
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
 	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)
+	// Logs adds lines to the log of an attempt; see client.Client.
+	Logs(ctx context.Context, s client.Session, r client.LogRequest) (client.LogAnswer, error)
 	Release(ctx context.Context, s client.Session, held []client.Held) error
 	Leave(ctx context.Context, s client.Session) error
 }
@@ -24,6 +27,11 @@ type Source interface {
 // Nudger is a Source that can ask for a beat before its time.
 type Nudger interface {
 	Nudged() <-chan struct{}
+}
+
+// Gauge is a Source that can tell how many executions wait for the worker; it counts up to most.
+type Gauge interface {
+	Waiting(ctx context.Context, s client.Session, most int) (int, error)
 }
 
 // Executor runs one attempt. It returns soon after ctx ends; context.Cause says why it ended. One that has not returned 5 s
@@ -52,7 +60,7 @@ type Config struct {
 	Targets  []string
 	Kinds    []string      // of handlers, for the target worker
 	Slots    int           // attempts run at once, to begin with
-	MaxSlots int           // and at the most, while executions wait
+	MaxSlots int           // and at the most: as many as run and wait, if the source is a Gauge; else twice as many while they do not suffice
 	Scale    time.Duration // how often the number of slots is looked at
 	Drain    time.Duration // how long a stop waits for what runs
 	Logger   *slog.Logger
@@ -82,6 +90,7 @@ type Pool struct {
 
 	registered atomic.Bool
 	drained    atomic.Bool // the server asked it to take nothing more
+	refused    func(error) // told that the server will never let it register, which ends Run; nil: it tries again
 }
 
 // Registered reports whether the pool has a session.
@@ -99,6 +108,10 @@ func (p *Pool) Run(ctx context.Context) {
 		s, err := p.src.Register(ctx, client.Registration{
 			Host: p.cfg.Host, Version: p.cfg.Version, Labels: p.cfg.Labels, Queues: p.cfg.Queues, Targets: p.cfg.Targets, Kinds: p.cfg.Kinds, Capacity: p.cfg.MaxSlots,
 		})
+		if err != nil && p.refused != nil && barred(err) {
+			p.refused(err)
+			return
+		}
 		if err != nil {
 			fails++
 			if fails == 1 {
@@ -113,6 +126,12 @@ func (p *Pool) Run(ctx context.Context) {
 		newShift(p, s).run(ctx)
 		p.registered.Store(false)
 	}
+}
+
+// barred tells an answer that will be the same the next time from one that may not be.
+func barred(err error) bool {
+	var r *client.Refusal
+	return hopeless(err) || errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusNotFound)
 }
 
 // backoff is the wait after the n-th failure in a row.

@@ -16,6 +16,7 @@ import (
 
 // fakeServer hands out attempts and remembers what it is told.
 type fakeServer struct {
+	logs        func(client.LogRequest) (client.LogAnswer, error) // takes lines of logs; nil: all
 	mu          sync.Mutex
 	waiting     []client.Attempt
 	held        map[string]client.Attempt
@@ -148,6 +149,16 @@ func (s *fakeServer) Release(_ context.Context, _ client.Session, hs []client.He
 		s.released = append(s.released, h.ExecutionID)
 	}
 	return nil
+}
+
+func (s *fakeServer) Logs(_ context.Context, _ client.Session, r client.LogRequest) (client.LogAnswer, error) {
+	s.mu.Lock()
+	write := s.logs
+	s.mu.Unlock()
+	if write == nil {
+		return client.LogAnswer{Lines: *r.Offset + len(r.Lines)}, nil
+	}
+	return write(r)
 }
 
 func (s *fakeServer) Leave(context.Context, client.Session) error {

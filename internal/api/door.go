@@ -32,7 +32,10 @@ type Door struct {
 	secrets *secret.Vault
 }
 
-var _ worker.Source = (*Door)(nil)
+var (
+	_ worker.Source = (*Door)(nil)
+	_ worker.Gauge  = (*Door)(nil)
+)
 
 // NewDoor makes a door to a dispatcher.
 func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
@@ -90,18 +93,8 @@ func (d *Door) Beat(ctx context.Context, s client.Session, b client.Beat) (clien
 	if err != nil {
 		return client.Orders{}, err
 	}
-	sign, err := signOf(b)
-	if err != nil {
-		return client.Orders{}, err
-	}
-	if err := cleanAdvances(ctx, d.secrets, sign.Advances, false); err != nil {
-		return client.Orders{}, err
-	}
-	orders, err := d.d.Beat(ctx, w, sign)
-	if err != nil {
-		return client.Orders{}, session(err)
-	}
-	return wireOrders(orders, sign.Held), nil
+	orders, err := d.intake().beat(ctx, w, b)
+	return orders, session(err)
 }
 
 // Report passes outcomes on.
@@ -110,22 +103,41 @@ func (d *Door) Report(ctx context.Context, s client.Session, outcomes []client.O
 	if err != nil {
 		return nil, err
 	}
-	os := make([]job.Outcome, len(outcomes))
-	for i, o := range outcomes {
-		if os[i], err = outcome(o); err != nil {
-			p, _ := problem(under(err, fmt.Sprintf("outcomes[%d].", i)))
-			return nil, &client.Refusal{Problem: p} // as a worker elsewhere is told it
-		}
-	}
-	if err := cleanOutcomes(ctx, d.secrets, os, false); err != nil {
-		return nil, err
-	}
-	vs, err := d.d.Report(ctx, w, os)
+	vs, err := d.intake().report(ctx, w, outcomes)
+	return vs, refused(session(err))
+}
+
+// Logs passes lines of a log on.
+func (d *Door) Logs(ctx context.Context, s client.Session, r client.LogRequest) (client.LogAnswer, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
 	if err != nil {
-		return nil, session(err)
+		return client.LogAnswer{}, err
 	}
-	ended(d.secrets, os)
-	return wireVerdicts(outcomes, vs), nil
+	a, err := d.intake().log(ctx, w, r, d.clock.Now)
+	return a, refused(session(err))
+}
+
+func (d *Door) intake() intake { return intake{d.d, d.secrets, false} }
+
+// refused tells what is the worker's own mistake as a worker elsewhere is told it.
+func refused(err error) error {
+	if err == nil || errors.Is(err, worker.ErrSession) {
+		return err
+	}
+	if p, ours := problem(err); !ours {
+		return &client.Refusal{Problem: p}
+	}
+	return err
+}
+
+// Waiting counts executions that wait for a worker like this one, up to most.
+func (d *Door) Waiting(ctx context.Context, s client.Session, most int) (int, error) {
+	w, err := job.ParseWorkerID(s.WorkerID)
+	if err != nil {
+		return 0, err
+	}
+	n, err := d.d.Waiting(ctx, w, most)
+	return n, session(err)
 }
 
 // Release hands executions back.

@@ -48,6 +48,7 @@ var table = []struct {
 	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, secret, artifact or tenant."},
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
 	{sign.ErrToken, 401, "unauthorized", "This needs the Carillon-Callback-Token of the execution's callback: send Authorization: Bearer <token>."},
+	{dispatch.ErrStale, 409, "stale_token", "The lease is lost, or was never this worker's: nothing was kept. Stop working on this execution."},
 	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
 	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
 	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached just now; nothing was stored unless a later request with the same idempotency key shows so. Try again."},
@@ -64,6 +65,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var notDone *service.NotDone
 	var revised *service.Revised
 	var over *service.OverQuota
+	var ahead *dispatch.Ahead
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
@@ -85,6 +87,9 @@ func problem(err error) (p client.Problem, ours bool) {
 	case errors.As(err, &revised):
 		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),
 			client.FieldProblem{Field: "If-Match", Value: fmt.Sprint(revised.Want), Want: fmt.Sprint(revised.Is)}), false
+	case errors.As(err, &ahead):
+		return made(422, "invalid", fmt.Sprintf("Lines are missing before these: the log of this attempt has %d so far.", ahead.Have),
+			client.FieldProblem{Field: "offset", Want: fmt.Sprintf("at most %d", ahead.Have)}), false
 	case errors.Is(err, engine.ErrCursor):
 		return made(400, "invalid_parameter", "The cursor is not one that this list gave.",
 			client.FieldProblem{Field: "cursor", Want: "next_cursor of an earlier page, or nothing for the first"}), false
@@ -155,7 +160,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch p.Status {
 	case 401:
 		h.Set("WWW-Authenticate", `Bearer realm="carillon"`)
-	case 503:
+	case 429, 503:
 		h.Set("Retry-After", "1")
 	}
 	w.WriteHeader(p.Status)

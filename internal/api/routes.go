@@ -125,6 +125,11 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.Report](), handle: s.reportExecution,
 		},
 		{
+			method: "GET", path: "/api/v1/executions/{id}/logs", needs: tenant.Read, group: "Executions", summary: "Read what the attempts of an execution wrote, or follow it",
+			detail: "Attempt by attempt. With follow=true or Accept: text/event-stream it is a stream: an event line for each line, whose id goes into Last-Event-ID to go on behind it, and an event end when the execution has finished.",
+			params: logParams, status: 200, answer: of[client.Log](), handle: s.listLog,
+		},
+		{
 			method: "POST", path: "/api/v1/executions/{id}/cancel", needs: tenant.Write, group: "Executions", summary: "Cancel an execution",
 			detail: "One that waits ends at once; one that runs is asked to stop and, 30 s later, ended by force. A second cancel gets the same answer; a finished execution 409. The body may be left out.",
 			body:   of[client.CancelRequest](), sample: `{"reason": "not needed"}`, status: 202, answer: of[client.Execution](), handle: s.cancelExecution,
@@ -274,6 +279,10 @@ func (s *Server) table() []route {
 			status: 202, answer: of[client.Draining](), handle: s.drainWorker,
 		},
 		{
+			method: "GET", path: "/api/v1/admin/scaling", needs: tenant.Run, group: "Workers", summary: "How many workers the load asks for",
+			detail: "Over all tenants, counted at most every 2 s: for an autoscaler.", status: 200, answer: of[client.Scaling](), handle: s.scaling,
+		},
+		{
 			method: "POST", path: "/api/v1/workers", needs: tenant.Work, group: "Worker protocol", summary: "Register a worker",
 			detail: "Send the session it answers with in X-Worker-Session on every call below. A worker that does not beat for lease_seconds loses what it holds.",
 			body:   of[client.Registration](), sample: `{"host": "box-1", "kinds": ["send-email"], "capacity": 20}`, status: 201, answer: of[client.Session](), handle: s.registerWorker,
@@ -291,6 +300,11 @@ func (s *Server) table() []route {
 			method: "POST", path: "/api/v1/workers/{id}/complete", needs: tenant.Work, group: "Worker protocol", summary: "Report outcomes",
 			detail: "Each under the fencing token it was claimed with; the same outcome again is accepted again, a stale one refused. An error's message is cut off after 10 000 bytes. SNOOZED puts it back for retry_after_ms and uses up no retry.",
 			body:   of[client.CompleteRequest](), sample: `{"outcomes": []}`, status: 200, answer: of[client.Verdicts](), handle: s.complete,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/logs", needs: tenant.Work, group: "Worker protocol", summary: "Add lines to the log of an attempt",
+			detail: "Under the fencing token it was claimed with: 409 stale_token when the lease is lost. With offset the same lines may be sent again. Of an attempt 100 000 lines and 10 MiB are kept; cut says that no more are.",
+			body:   of[client.LogRequest](), sample: `{"execution_id": "0190a6c8-7b3e-7cc0-8a1b-0123456789ab", "fencing_token": 7, "offset": 0, "lines": [{"at": "2026-01-31T15:04:05Z", "stream": "stdout", "text": "hello"}]}`, status: 200, answer: of[client.LogAnswer](), handle: s.appendLog,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/release", needs: tenant.Work, group: "Worker protocol", summary: "Hand executions back at once, uncharged",

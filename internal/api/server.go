@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,11 +55,20 @@ type Server struct {
 	log     *slog.Logger
 	mux     *http.ServeMux
 	routes  []route
+
+	followers chan struct{} // one for each stream
+	stopping  chan struct{} // closed when streams are to end
+	stop      sync.Once
 }
+
+// Stop ends the streams, which would last longer than a server that stops waits.
+func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
 // New makes the handler of all routes.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux()}
+	s := &Server{
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), stopping: make(chan struct{}),
+	}
 	s.routes = s.table()
 	if cfg.HealthOnly {
 		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
@@ -84,6 +94,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := deadline
 	if strings.HasSuffix(r.URL.Path, "/claim") {
 		limit = waitDeadline
+	} else if strings.HasSuffix(r.URL.Path, "/logs") && follows(r) {
+		limit = followDeadline
 	}
 	if strings.HasPrefix(r.URL.Path, "/api/v1/artifacts") {
 		limit = artifactDeadline

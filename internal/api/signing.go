@@ -112,10 +112,15 @@ func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ ten
 	if err != nil {
 		return err
 	}
-	vs, err := s.cfg.Dispatch.Report(r.Context(), job.WorkerID{}, []job.Outcome{o})
+	os := []job.Outcome{o}
+	if err := cleanOutcomes(r.Context(), s.cfg.Secrets, os, true); err != nil {
+		return err
+	}
+	vs, err := s.cfg.Dispatch.Report(r.Context(), job.WorkerID{}, os)
 	if err != nil {
 		return err
 	}
+	ended(s.cfg.Secrets, os)
 	if !vs[0].Accepted {
 		return refuse(409, "stale_token", "The attempt that this token is for is over: it timed out, was cancelled or ended otherwise, or another has begun.")
 	}

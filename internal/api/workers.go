@@ -106,6 +106,9 @@ func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, erro
 	return id, nil
 }
 
+// intake is the way in for what workers say.
+func (s *Server) intake() intake { return intake{s.cfg.Dispatch, s.cfg.Secrets, true} }
+
 const maxWait = 60 * time.Second
 
 func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -189,18 +192,11 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err := s.readInto(w, r, maxBatch, &req); err != nil {
 		return err
 	}
-	sign, err := signOf(req)
+	orders, err := s.intake().beat(r.Context(), id, req)
 	if err != nil {
 		return err
 	}
-	if err := cleanAdvances(r.Context(), s.cfg.Secrets, sign.Advances, true); err != nil {
-		return err
-	}
-	orders, err := s.cfg.Dispatch.Beat(r.Context(), id, sign)
-	if err != nil {
-		return err
-	}
-	return reply(w, 200, wireOrders(orders, sign.Held))
+	return reply(w, 200, orders)
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -212,21 +208,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err := s.readInto(w, r, maxBatch, &req); err != nil {
 		return err
 	}
-	os := make([]job.Outcome, len(req.Outcomes))
-	for i, o := range req.Outcomes {
-		if os[i], err = outcome(o); err != nil {
-			return under(err, fmt.Sprintf("outcomes[%d].", i))
-		}
-	}
-	if err := cleanOutcomes(r.Context(), s.cfg.Secrets, os, true); err != nil {
-		return err
-	}
-	vs, err := s.cfg.Dispatch.Report(r.Context(), id, os)
+	vs, err := s.intake().report(r.Context(), id, req.Outcomes)
 	if err != nil {
 		return err
 	}
-	ended(s.cfg.Secrets, os)
-	return reply(w, 200, client.Verdicts{Verdicts: wireVerdicts(req.Outcomes, vs)})
+	return reply(w, 200, client.Verdicts{Verdicts: vs})
 }
 
 func (s *Server) release(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -383,10 +383,12 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 
 // answer begins to answer HTTP on the listener.
 func (r *running) answer(ln net.Listener, cfg api.Config) {
+	face := api.New(cfg)
 	server := &http.Server{
-		Handler: api.New(cfg), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: face, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, TLSConfig: r.tls, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
+	server.RegisterOnShutdown(face.Stop)
 	go func() {
 		serve := server.Serve
 		if r.tls != nil {

@@ -23,6 +23,8 @@ var phases = []phase{
 	{names: []string{"both"}, run: both},
 	{names: []string{"limits"}, run: limited},
 	{names: []string{"callbacks"}, run: callbacks},
+	{names: []string{"remote"}, run: remote},
+	{names: []string{"logs"}, run: logs},
 	{names: []string{"single"}, run: single},
 	{names: []string{"idle"}, run: idle},
 	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},

@@ -22,6 +22,8 @@ type Report struct {
 	BothPerS     float64    `json:"both_per_s,omitempty"`
 	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
 	Callbacks    *Callbacks `json:"callbacks,omitempty"`
+	Remote       *Remote    `json:"remote,omitempty"` // as work, over HTTP
+	Logs         *Logged    `json:"logs,omitempty"`
 	SinglePerS   float64    `json:"single_per_s,omitempty"`
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
@@ -114,6 +116,12 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 	}
 	if x := r.Callbacks; x != nil {
 		row("callbacks", x.PerS, latency(*x.Sent)+"   claimed to received at "+thousands(x.Rate)+"/s")
+	}
+	if x := r.Remote; x != nil {
+		row("work over HTTP", x.PerS, fmt.Sprintf("%.0f %% of that in the process", 100*x.Share))
+	}
+	if x := r.Logs; x != nil {
+		fmt.Fprintf(&b, "  %-22s %15s/s   each of %s kept once\n", "log of one job", thousands(int(math.Round(x.PerS)))+" lines", thousands(x.Lines))
 	}
 	if q := r.SingleMS; q != nil {
 		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))

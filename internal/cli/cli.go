@@ -42,7 +42,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), cronCommand(), secretsCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), cronCommand(), executionCommand(), secretsCommand(), version())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -48,6 +48,7 @@ var ErrStopped = errors.New("the dispatcher has stopped")
 type Store interface {
 	engine.Leases
 	engine.Limits
+	AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error)
 }
 
 // Owner says which partitions this server owns, of those that it shares with others.
@@ -80,6 +81,11 @@ type Dispatcher struct {
 
 	reports *batch[report, []job.Verdict]
 	beats   *batch[engine.Renewal, Orders]
+	logs    *batch[engine.LogAppend, engine.LogAppended]
+
+	ledger   ledger
+	watchers watchers
+	loads    loads
 
 	counts atomic.Bool // leases count against limits
 	mu     sync.Mutex
@@ -111,6 +117,7 @@ func New(store Store, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher
 	}
 	d.reports = &batch[report, []job.Verdict]{max: 100, do: d.finish}
 	d.beats = &batch[engine.Renewal, Orders]{max: 1000, do: d.renew}
+	d.logs = &batch[engine.LogAppend, engine.LogAppended]{max: 100, do: d.store.AppendLogs}
 	return d
 }
 
@@ -430,6 +437,7 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 
 // settle forgets leases that have ended, and counts how.
 func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed int64) {
+	d.over(ls)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts.Load() {

@@ -41,6 +41,7 @@ type Store interface {
 	Firings
 	Leases
 	Executions
+	Logs
 	Operations
 	Limits
 	Calendars

@@ -139,4 +139,3 @@ func (s *Service) tenant(ctx context.Context, id tenant.ID) (tenant.Tenant, erro
 	}
 	return tenant.Tenant{}, engine.ErrNotFound
 }
-

@@ -39,6 +39,7 @@ const keyLife = 24 * time.Hour
 type Store interface {
 	engine.Jobs
 	engine.Executions
+	engine.Logs
 	engine.Operations
 	engine.Limits
 	engine.Calendars

@@ -272,6 +272,10 @@ func (r *remote) Report(ctx context.Context, x client.Session, os []client.Outco
 	return speak(ctx, r, x, func(ctx context.Context, s *server) ([]client.Verdict, error) { return s.door.Report(ctx, x, os) })
 }
 
+func (r *remote) Logs(ctx context.Context, x client.Session, l client.LogRequest) (client.LogAnswer, error) {
+	return speak(ctx, r, x, func(ctx context.Context, s *server) (client.LogAnswer, error) { return s.door.Logs(ctx, x, l) })
+}
+
 func (r *remote) Release(ctx context.Context, x client.Session, held []client.Held) error {
 	held = slices.Clone(held)
 	_, err := speak(ctx, r, x, func(ctx context.Context, s *server) (struct{}, error) {

@@ -141,6 +141,11 @@ func asWorker(p *harness.Process, ask func(int, string, string, string) string, 
 	}
 	body, _ := json.Marshal(client.Beat{Executions: []client.Held{{ExecutionID: a.ExecutionID, FencingToken: a.FencingToken, Progress: &client.Progress{Percent: 1, Message: "at " + named}}}})
 	post("/beat", string(body))
+	body, _ = json.Marshal(client.LogRequest{ExecutionID: a.ExecutionID, FencingToken: a.FencingToken, Lines: []client.LogLine{{Text: "logged: " + named}, {Text: repeat}}})
+	post("/logs", string(body))
+	if log := ask(200, "GET", "/api/v1/executions/"+a.ExecutionID+"/logs", ""); !strings.Contains(log, "logged: [redacted]") {
+		p.Errorf("the log: %s", log)
+	}
 	ask(200, "GET", "/api/v1/executions/"+a.ExecutionID, "")
 	result, _ := json.Marshal(map[string]string{named: repeat})
 	body, _ = json.Marshal(client.CompleteRequest{Outcomes: []client.Outcome{{

@@ -62,6 +62,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
 	t.Run("owners", func(t *testing.T) { owners(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
+	t.Run("logs", func(t *testing.T) { logs(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("park", func(t *testing.T) { park(t, h) })
 	t.Run("signing secrets", func(t *testing.T) { signingSecrets(t, h) })

@@ -42,7 +42,9 @@ type Store struct {
 	walked atomic.Pointer[[16]byte]
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
-	watch watch
+	// logged is the execution up to which it has looked at the logs.
+	logged atomic.Pointer[[16]byte]
+	watch  watch
 }
 
 var _ engine.Store = (*Store)(nil)

@@ -80,8 +80,8 @@ const (
 			SELECT id FROM operations WHERE finished_at IS NOT NULL AND finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations and full buckets, ends
-// what a deletion left behind, and prepares the tables of the coming days.
+// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets and logs of
+// executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
@@ -113,6 +113,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		if err := s.tidyBuckets(ctx, c); err != nil {
+			return err
+		}
+		if err := s.tidyLogs(ctx, c); err != nil {
 			return err
 		}
 		if _, err := c.Exec(ctx, tidyOperationsSQL, tidiedOps); err != nil {

@@ -48,12 +48,16 @@ func (s *Store) one(ctx context.Context, find func(c *conn) *stmt) (k engine.Key
 
 // Key finds a key by its hash that is not revoked.
 func (s *Store) Key(ctx context.Context, hash [32]byte) (engine.Key, error) {
-	return s.one(ctx, func(c *conn) *stmt { return c.prepare(keysSQL + " WHERE hash = ? AND revoked_at IS NULL").bytes(hash[:]) })
+	return s.one(ctx, func(c *conn) *stmt {
+		return c.prepare(keysSQL + " WHERE hash = ? AND revoked_at IS NULL").bytes(hash[:])
+	})
 }
 
 // KeyOf finds one of a tenant's keys by its id.
 func (s *Store) KeyOf(ctx context.Context, t tenant.ID, id string) (engine.Key, error) {
-	return s.one(ctx, func(c *conn) *stmt { return c.prepare(keysSQL + " WHERE tenant = ? AND id = ?").text(string(t)).text(id) })
+	return s.one(ctx, func(c *conn) *stmt {
+		return c.prepare(keysSQL + " WHERE tenant = ? AND id = ?").text(string(t)).text(id)
+	})
 }
 
 // AddKey stores a key.

@@ -45,6 +45,7 @@ type Store struct {
 	failed  error // guarded by closing: what closing came to
 
 	swept  atomic.Int64                        // the token up to which Tidy has looked at the directory
+	logged atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
 	alarms atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // Tidy drops idempotency keys, orders and sessions that have expired, operations that finished long ago, buckets that are
-// full, and what the directory need not know any more.
+// full, logs of executions that are gone, and what the directory need not know any more.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
@@ -54,7 +54,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
-		return nil
+		left, err := s.tidyLogs(c)
+		more = more || left
+		return err
 	})
 	if err != nil {
 		return false, err

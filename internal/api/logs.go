@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+var logParams = []param{
+	{"attempt", "integer", "Only of the attempt of this number."},
+	{"after", "string", "Only what comes behind this line, by its id."},
+	{"cursor", "string", "next_cursor of an earlier page; the same as after."},
+	{"limit", "integer", "1 to 1000; 50 when omitted."},
+	{"follow", "boolean", "true: as a stream of events (text/event-stream), until the execution has finished."},
+}
+
+// appendLog takes lines from a worker.
+func (s *Server) appendLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := s.worker(r, p)
+	if err != nil {
+		return err
+	}
+	var req client.LogRequest
+	if err := s.readInto(w, r, maxBody, &req); err != nil {
+		return err
+	}
+	out, err := s.intake().log(r.Context(), id, req, time.Now)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, out)
+}
+
+// follows reports whether a request asks for a stream of events.
+func follows(r *http.Request) bool {
+	return r.Method == http.MethodGet && (r.URL.Query().Get("follow") == "true" || strings.Contains(r.Header.Get("Accept"), "text/event-stream"))
+}
+
+// listLog answers with an execution's log, as a page or as a stream.
+func (s *Server) listLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := executionID(r)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(r, logParams)
+	if err != nil {
+		return err
+	}
+	page := q.page()
+	ask := service.LogQuery{Limit: page.Limit, Attempt: q.attempt(), From: q.place(r)}
+	if v := q.values.Get("follow"); v != "" && v != "true" && v != "false" {
+		q.wrong("follow", v, "true or false")
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	if follows(r) {
+		return s.followLog(w, r, p, id, ask)
+	}
+	got, err := s.service.Log(r.Context(), p, id, ask)
+	if err != nil {
+		return err
+	}
+	total, err := s.service.LogLines(r.Context(), p, id, ask.Attempt)
+	if err != nil {
+		return err
+	}
+	out := client.Log{Lines: make([]client.LoggedLine, len(got.Lines))}
+	for i, l := range got.Lines {
+		out.Lines[i] = wireLine(l)
+	}
+	next := ""
+	if got.More {
+		next = out.Lines[len(out.Lines)-1].ID
+	}
+	out.Pagination = pagination(page, engine.Total{Count: total}, next)
+	return reply(w, 200, out)
+}
+
+func (q *query) attempt() int {
+	s := q.values.Get("attempt")
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		q.wrong("attempt", s, "the number of an attempt, from 1")
+	}
+	return n
+}
+
+// place reads behind which line to go on: by a parameter, or by what a client that comes back has seen last.
+func (q *query) place(r *http.Request) job.LogPlace {
+	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
+	for _, name := range []string{"after", "cursor"} {
+		if s := q.values.Get(name); s != "" && text == "" {
+			field, text = name, s
+		}
+	}
+	if text == "" {
+		return job.LogPlace{}
+	}
+	at, ok := job.ParseLogPlace(text)
+	if !ok {
+		q.wrong(field, text, "the id of a line, such as 7.12")
+	}
+	return job.LogPlace{Token: at.Token, Line: at.Line + 1}
+}
+
+func wireLine(l service.LoggedLine) client.LoggedLine {
+	return client.LoggedLine{ID: l.Place.String(), Attempt: l.Attempt, Line: l.Place.Line, At: l.At, Stream: l.Stream, Text: l.Text}
+}
+
+const (
+	maxFollowers   = 500                    // at once; more are turned away
+	followPage     = 1000                   // lines that are read at once
+	followPoll     = 400 * time.Millisecond // how often a log is looked at that is written through other servers
+	followBeat     = 15 * time.Second       // how often a stream says that it is alive
+	followPatience = 30 * time.Second       // how long a reader may take for a part
+	followDeadline = time.Hour              // then the reader is to come again, which says where it was
+)
+
+// followLog streams a log until the execution has finished.
+func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Principal, id job.ExecutionID, ask service.LogQuery) error {
+	ctx := r.Context()
+	if err := s.service.HasExecution(ctx, p, id); err != nil {
+		return err
+	}
+	select {
+	case s.followers <- struct{}{}:
+		defer func() { <-s.followers }()
+	default:
+		return refuse(http.StatusTooManyRequests, "too_many_followers", fmt.Sprintf("This server streams %d logs already; come again, or turn to another.", maxFollowers))
+	}
+	changed, stop := s.cfg.Dispatch.Watch(id)
+	defer stop()
+	out := &events{w: w, rc: http.NewResponseController(w)}
+	if err := out.begin(); err != nil {
+		return nil // the caller has gone
+	}
+	poll, beat := time.NewTicker(followPoll), time.NewTicker(followBeat)
+	defer poll.Stop()
+	defer beat.Stop()
+	ask.Limit = followPage
+	for {
+		end, err := s.catchUp(ctx, p, id, &ask, out)
+		switch {
+		case err != nil && ctx.Err() == nil && !out.broken:
+			s.log.Warn("a log cannot be read on; its reader is to come again", "execution", id, "error", err)
+			return nil
+		case err != nil || end:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.stopping:
+			return nil
+		case <-changed:
+		case <-poll.C:
+		case <-beat.C:
+			if err := out.comment("alive"); err != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// catchUp sends what is new of a log, and its end, if it has come.
+func (s *Server) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events) (end bool, err error) {
+	e, err := s.service.Execution(ctx, p, id) // before the lines: what ends an attempt comes behind them
+	if err != nil {
+		return false, err
+	}
+	for {
+		page, err := s.service.Log(ctx, p, id, *ask)
+		if err != nil {
+			return false, err
+		}
+		for _, l := range page.Lines {
+			if err := out.event("line", l.Place.String(), wireLine(l)); err != nil {
+				return false, err
+			}
+		}
+		ask.From = page.Next
+		if page.More {
+			continue
+		}
+		if e.Status.Final() {
+			if err := out.event("end", "", client.LogEnd{Status: e.Status.String()}); err != nil {
+				return true, err
+			}
+		}
+		return e.Status.Final(), out.flush()
+	}
+}
+
+// events writes a stream of server-sent events.
+type events struct {
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	dirty  bool
+	broken bool // the reader has gone
+}
+
+// begin sends the head of the answer. What the server allows a request is not for a stream.
+func (e *events) begin() error {
+	_ = e.rc.SetReadDeadline(time.Time{}) // a connection that has no deadlines needs none lifted
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	e.extend()
+	e.w.WriteHeader(http.StatusOK)
+	return e.rc.Flush()
+}
+
+func (e *events) extend() { _ = e.rc.SetWriteDeadline(time.Now().Add(followPatience)) }
+
+func (e *events) event(name, id string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	e.extend()
+	e.dirty = true
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	_, err = fmt.Fprintf(e.w, "%sevent: %s\ndata: %s\n\n", id, name, data)
+	e.broken = err != nil
+	return err
+}
+
+func (e *events) comment(text string) error {
+	e.extend()
+	e.dirty = true
+	if _, err := fmt.Fprintf(e.w, ": %s\n\n", text); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+func (e *events) flush() error {
+	if !e.dirty {
+		return nil
+	}
+	e.dirty = false
+	err := e.rc.Flush()
+	e.broken = err != nil
+	return err
+}

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// Remote is how fast a worker over HTTP is beside one in the server's process.
+type Remote struct {
+	PerS      float64 `json:"per_s"`
+	LocalPerS float64 `json:"local_per_s"`
+	Share     float64 `json:"share"`
+}
+
+// remote works jobs off in this process, and then as many over HTTP on loopback.
+func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
+		return err
+	}
+	var got Remote
+	var err error
+	if got.LocalPerS, err = workOff(ctx, r, o, "local"); err != nil {
+		return err
+	}
+	before := r.Ended()
+	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
+		return err
+	}
+	address, stop, err := r.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer watch(o, "remote", r.Accepted(), r.Ended)()
+	defer r.workFrom(client.New([]string{"http://" + address}, "none"), handler{r.ledger, r.fires, r.Clock})()
+	began := time.Now()
+	if _, err := r.Wait(ctx); err != nil {
+		return err
+	}
+	got.PerS = perSecond(r.Ended()-before, began)
+	got.Share = round(got.PerS/got.LocalPerS, 2)
+	rep.Remote = &got
+	return nil
+}
+
+// serve answers HTTP on loopback until stop is called.
+func (r *Rig) serve() (address string, stop func(), err error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: api.New(api.Config{
+		Service: r.Service, Dispatch: r.Dispatch, Handout: handout.New(r.Dispatch, quiet), Logger: quiet, Ready: r.store.Ping, Version: "bench",
+	})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			quiet.Error("serve", "error", err)
+		}
+	})
+	return ln.Addr().String(), func() { _ = server.Close(); wg.Wait() }, nil
+}
+
+// workFrom starts workers of a source with an executor; stop returns when they have stopped.
+func (r *Rig) workFrom(src worker.Source, e worker.Executor) (stop func()) {
+	pool := worker.New(source{src, r.ledger, r.fires}, e, worker.Config{Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { pool.Run(ctx) })
+	return sync.OnceFunc(func() { cancel(); wg.Wait() })
+}

@@ -1,0 +1,250 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// book gathers the lines of one attempt's log and sends them, in batches and in order. What it holds is bounded: a writer
+// waits for room, for a while, and then lines are dropped, which a line says.
+type book struct {
+	send func(context.Context, client.LogRequest) (client.LogAnswer, error)
+	lost func(error) // told that the lease is gone
+	held client.Held
+	ctx  context.Context // of the attempt
+
+	mu      sync.Mutex
+	lines   []client.LogLine // guarded by mu: those that the server has not taken
+	size    int              // guarded by mu: bytes of them
+	sent    int              // guarded by mu: lines that it has
+	dropped int              // guarded by mu: lines since the last that was kept
+	full    bool             // guarded by mu: there was no room for long; nobody waits until there is
+	deaf    bool             // guarded by mu: the server takes no more of this attempt
+	running bool             // guarded by mu: somebody sends
+	ending  bool             // guarded by mu: nothing is gathered any more
+	writers []*lineWriter    // guarded by mu
+	room    chan struct{}    // guarded by mu: closed and made anew when lines were taken
+	hurry   chan struct{}    // there is enough for a batch, or it is to end
+	idle    chan struct{}    // guarded by mu: closed when nobody sends
+}
+
+func newBook(ctx context.Context, held client.Held, send func(context.Context, client.LogRequest) (client.LogAnswer, error), lost func(error)) *book {
+	return &book{ctx: ctx, held: held, send: send, lost: lost, room: make(chan struct{}), hurry: make(chan struct{}, 1)}
+}
+
+func (b *book) attach(w *lineWriter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.writers = append(b.writers, w)
+}
+
+// line adds a line; one that is too long is cut off.
+func (b *book) line(stream, text string) {
+	text = short(text, maxLine)
+	l := client.LogLine{At: time.Now(), Stream: stream, Text: text}
+	n := len(text) + lineCost
+	var late <-chan time.Time
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.deaf && b.size+n > maxOnWay && b.size > 0 {
+		if b.full || b.ending {
+			b.dropped++
+			return
+		}
+		if late == nil {
+			t := time.NewTimer(logWait)
+			defer t.Stop()
+			late = t.C
+		}
+		room := b.room
+		b.wake()
+		b.mu.Unlock()
+		gone := false
+		select {
+		case <-room:
+		case <-late:
+			gone = true
+		case <-b.ctx.Done():
+			gone = true
+		}
+		b.mu.Lock()
+		if gone && b.size+n > maxOnWay {
+			b.full = true
+		}
+	}
+	if b.deaf {
+		return
+	}
+	b.mark(l.At)
+	b.lines, b.size = append(b.lines, l), b.size+n
+	if !b.running {
+		b.running, b.idle = true, make(chan struct{})
+		go b.run()
+	}
+	if b.size >= logBatch || len(b.lines) >= batchMost {
+		b.wake()
+	}
+}
+
+// mark says how many lines were dropped before the one that comes. mu is held.
+func (b *book) mark(at time.Time) {
+	if b.dropped == 0 {
+		return
+	}
+	text := fmt.Sprintf("… %d lines dropped: the server did not take them in time", b.dropped)
+	b.lines, b.size, b.dropped = append(b.lines, client.LogLine{At: at, Stream: System, Text: text}), b.size+len(text)+lineCost, 0
+}
+
+// wake has what is gathered sent at once.
+func (b *book) wake() {
+	select {
+	case b.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until nothing is left.
+func (b *book) run() {
+	for fails := 0; ; {
+		b.gather(fails)
+		b.mu.Lock()
+		batch := b.batch()
+		if len(batch) == 0 {
+			b.running = false
+			close(b.idle)
+			b.mu.Unlock()
+			return
+		}
+		r := client.LogRequest{ExecutionID: b.held.ExecutionID, FencingToken: b.held.FencingToken, Offset: new(b.sent), Lines: batch}
+		b.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		a, err := b.send(ctx, r)
+		cancel()
+		if err == nil {
+			fails = 0
+			b.took(batch, a)
+			continue
+		}
+		if stale(err) {
+			b.stop()
+			b.lost(err)
+		} else if hopeless(err) || errors.Is(err, ErrSession) {
+			b.stop()
+		} else {
+			fails++
+		}
+	}
+}
+
+// gather waits a little, so that lines go together, or longer where the server did not answer.
+func (b *book) gather(fails int) {
+	b.mu.Lock()
+	now := b.ending || b.deaf || b.size >= logBatch || len(b.lines) >= batchMost
+	b.mu.Unlock()
+	d := logDelay
+	switch {
+	case fails > 0:
+		d = backoff(fails)
+	case now:
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-b.hurry:
+		if fails > 0 {
+			<-t.C
+		}
+	}
+}
+
+// batch is what is sent next. mu is held.
+func (b *book) batch() []client.LogLine {
+	size := 0
+	for i, l := range b.lines {
+		size += len(l.Text) + lineCost
+		if i > 0 && (size > logBatch || i == batchMost) {
+			return b.lines[:i:i]
+		}
+	}
+	return b.lines[:len(b.lines):len(b.lines)]
+}
+
+// took notes that the server has a batch.
+func (b *book) took(batch []client.LogLine, a client.LogAnswer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range batch {
+		b.size -= len(l.Text) + lineCost
+	}
+	b.lines = b.lines[len(batch):]
+	b.sent += len(batch)
+	b.full = false
+	if len(b.lines) == 0 {
+		b.lines = nil // what was sent is not kept
+	}
+	if a.Cut {
+		b.deafen()
+	}
+	close(b.room)
+	b.room = make(chan struct{})
+}
+
+// stop gives up: the server will not take more.
+func (b *book) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deafen()
+	close(b.room)
+	b.room = make(chan struct{})
+}
+
+// deafen forgets what is not sent, and what is to come. mu is held.
+func (b *book) deafen() { b.deaf, b.lines, b.size, b.dropped = true, nil, 0, 0 }
+
+// close sends what is left, and returns when the server has it, will not take it, or has not for too long; then ok is false.
+func (b *book) close(over <-chan struct{}) (ok bool) {
+	b.mu.Lock()
+	writers := b.writers
+	b.mu.Unlock()
+	for _, w := range writers {
+		w.flush()
+	}
+	b.mu.Lock()
+	b.ending = true
+	if !b.deaf {
+		b.mark(time.Now())
+	}
+	if len(b.lines) > 0 && !b.running {
+		b.running, b.idle = true, make(chan struct{})
+		go b.run()
+	}
+	idle, running := b.idle, b.running
+	b.mu.Unlock()
+	if !running {
+		return true
+	}
+	b.wake()
+	t := time.NewTimer(logFlush)
+	defer t.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-over:
+	case <-t.C:
+	}
+	b.stop()
+	return false
+}
+
+// stale tells the answer that says that the lease is lost.
+func stale(err error) bool {
+	var r *client.Refusal
+	return errors.As(err, &r) && r.Code == client.CodeStaleToken
+}
