@@ -40,14 +40,17 @@ func perSecond(n int, since time.Time) float64 {
 // backlog creates all jobs, and only then works them off.
 func backlog(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	end := watch(o, "insert", o.Jobs, r.Accepted)
+	m := newMeter(ctx, r.store)
 	began := time.Now()
 	err := r.Insert(ctx, everybody, o.Jobs)
 	end()
 	if err != nil {
 		return err
 	}
-	rep.InsertPerS = perSecond(o.Jobs, began)
+	rep.InsertPerS, rep.InsertCost = perSecond(o.Jobs, began), m.per(o.Jobs)
+	m = newMeter(ctx, r.store)
 	rep.WorkPerS, err = workOff(ctx, r, o, "work")
+	rep.WorkCost = m.per(o.Jobs)
 	return err
 }
 
@@ -63,6 +66,7 @@ func workOff(ctx context.Context, r *Rig, o Options, name string) (float64, erro
 // both creates jobs while they are worked off.
 func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	defer watch(o, "both", o.Jobs, r.Ended)()
+	m := newMeter(ctx, r.store)
 	defer r.Work()()
 	began := time.Now()
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
@@ -71,7 +75,7 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.BothPerS = perSecond(r.Ended(), began)
+	rep.BothPerS, rep.BothCost = perSecond(r.Ended(), began), m.per(o.Jobs)
 	return nil
 }
 
@@ -97,6 +101,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		}
 	}
 	defer watch(o, "limits", o.Jobs, r.Ended)()
+	m := newMeter(ctx, r.store)
 	defer r.Work()()
 	began := time.Now()
 	err := each(ctx, len(all), len(all), func(ctx context.Context, i int) error {
@@ -112,7 +117,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.LimitsPerS = perSecond(r.Ended(), began)
+	rep.LimitsPerS, rep.LimitsCost = perSecond(r.Ended(), began), m.per(o.Jobs)
 	return nil
 }
 

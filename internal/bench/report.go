@@ -28,6 +28,10 @@ type Report struct {
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
 	AtRate       *AtRate    `json:"at_rate,omitempty"`
+	InsertCost   *Cost      `json:"insert_cost,omitempty"`
+	WorkCost     *Cost      `json:"work_cost,omitempty"`
+	BothCost     *Cost      `json:"both_cost,omitempty"`
+	LimitsCost   *Cost      `json:"limits_cost,omitempty"`
 	RSSMB        float64    `json:"rss_mb"`
 	Seconds      float64    `json:"seconds"`
 
@@ -102,15 +106,16 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 	for _, x := range []struct {
 		name string
 		rate float64
-	}{{"insert", r.InsertPerS}, {"work", r.WorkPerS}, {"insert and work", r.BothPerS}} {
+		cost *Cost
+	}{{"insert", r.InsertPerS, r.InsertCost}, {"work", r.WorkPerS, r.WorkCost}, {"insert and work", r.BothPerS, r.BothCost}} {
 		if x.rate > 0 {
-			row(x.name, x.rate, "")
+			row(x.name, x.rate, x.cost.String())
 		}
 	}
 	if r.LimitsPerS > 0 {
-		share := ""
+		share := r.LimitsCost.String()
 		if r.BothPerS > 0 {
-			share = fmt.Sprintf("%.0f %% of that without", 100*r.LimitsPerS/r.BothPerS)
+			share = strings.TrimPrefix(fmt.Sprintf("%s, %.0f %% of that without", share, 100*r.LimitsPerS/r.BothPerS), ", ")
 		}
 		row("the same under limits", r.LimitsPerS, share)
 	}
@@ -147,6 +152,17 @@ func (r Report) verdict(colour bool) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// String says what a job cost; nothing if that is unknown.
+func (c *Cost) String() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Database > 0:
+		return fmt.Sprintf("%.0f µs of processor a job here, %.0f in the database", c.Process, c.Database)
+	}
+	return fmt.Sprintf("%.0f µs of processor a job", c.Process)
 }
 
 func latency(q Quantiles) string {

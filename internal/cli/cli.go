@@ -37,6 +37,7 @@ type usage struct{ error }
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
+	app.Roomy()
 	root := &cobra.Command{
 		Use: "carillon", Short: "A distributed job scheduler and durable job queue",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,

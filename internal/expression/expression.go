@@ -48,7 +48,10 @@ func (e *Error) Error() string {
 }
 
 // Expression is an expression that can be evaluated, by many goroutines at once.
-type Expression struct{ program *vm.Program }
+type Expression struct {
+	program *vm.Program
+	path    []string // to the member that it is, if it is no more than that
+}
 
 // environment is all that an expression can see.
 type environment struct {
@@ -76,7 +79,7 @@ func Compile(text string) (*Expression, error) {
 	if err != nil {
 		return nil, reason(err)
 	}
-	e := &Expression{program}
+	e := &Expression{program, pathOf(program.Node())}
 	cached.put(text, e)
 	return e, nil
 }
@@ -108,13 +111,18 @@ func reason(err error) *Error {
 // Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
 // an *Error.
 func (e *Expression) Eval(payload []byte) (string, error) {
-	var v any
-	if len(payload) > 0 {
-		d := json.NewDecoder(bytes.NewReader(payload))
-		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			return "", &Error{Reason: "the payload is no JSON: " + err.Error()}
+	if len(e.path) > 0 && len(payload) > 0 {
+		if text, ok := member(payload, e.path); ok {
+			v, err := scalar(text)
+			if err != nil {
+				return "", err
+			}
+			return canonical(plain(v))
 		}
+	}
+	v, err := decode(payload)
+	if err != nil {
+		return "", err
 	}
 	machine := vm.VM{MemoryBudget: memory}
 	got, err := machine.Run(e.program, environment{plain(v)})
@@ -122,6 +130,26 @@ func (e *Expression) Eval(payload []byte) (string, error) {
 		return "", reason(err)
 	}
 	return canonical(got)
+}
+
+// scalar reads valid JSON, a number at once.
+func scalar(text []byte) (any, error) {
+	if len(text) > 0 && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') {
+		return json.Number(text), nil
+	}
+	return decode(text)
+}
+
+// decode reads JSON, its numbers as they are written; nothing at all is null.
+func decode(payload []byte) (v any, err error) {
+	if len(payload) > 0 {
+		d := json.NewDecoder(bytes.NewReader(payload))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return nil, &Error{Reason: "the payload is no JSON: " + err.Error()}
+		}
+	}
+	return v, nil
 }
 
 // plain turns numbers into what arithmetic takes: whole ones into int, others into float64. A whole number that is too

@@ -204,7 +204,10 @@ type draft struct {
 }
 
 func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
-	d := &draft{tenant: p.Tenant, at: ps.at, executions: make([]job.Execution, len(defs)), holders: map[string]engine.Incumbent{}}
+	n := len(defs)
+	d := &draft{
+		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, 0, n), executions: make([]job.Execution, n), planned: make([]job.Job, 0, n), holders: map[string]engine.Incumbent{},
+	}
 	for i, def := range defs {
 		def.Schedule = stored(def.Schedule)
 		j := job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: def, State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1}
@@ -238,8 +241,8 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 
 // soon reports whether a job fires before the scheduler would look again by itself.
 func (d *draft) soon() bool {
-	for _, j := range d.jobs {
-		if !j.NextRunAt.IsZero() && j.NextRunAt.Before(d.at.Add(2*time.Second)) {
+	for i := range d.jobs {
+		if j := &d.jobs[i]; !j.NextRunAt.IsZero() && j.NextRunAt.Before(d.at.Add(2*time.Second)) {
 			return true
 		}
 	}
@@ -262,15 +265,22 @@ func (d *draft) yield(holders []engine.Incumbent) {
 
 // creation is what is to be stored: all but those whose key another holds.
 func (d *draft) creation() (engine.Creation, []job.Ready) {
-	c := engine.Creation{Tenant: d.tenant, Jobs: make([]job.Job, 0, len(d.jobs))}
-	ready := make([]job.Ready, 0, len(d.jobs))
-	for i, j := range d.jobs {
+	n := len(d.jobs)
+	c := engine.Creation{Tenant: d.tenant, Jobs: d.jobs, Executions: make([]job.Execution, 0, n)}
+	if len(d.holders) > 0 {
+		c.Jobs = make([]job.Job, 0, n)
+	}
+	ready := make([]job.Ready, 0, n)
+	for i := range d.jobs {
 		if _, ok := d.holder(i); ok {
 			continue
 		}
-		c.Jobs, c.Secrets = append(c.Jobs, j), append(c.Secrets, d.secrets[i]...)
-		if e := d.executions[i]; !e.ID.IsZero() {
-			c.Executions, ready = append(c.Executions, e), append(ready, e.Ready())
+		c.Secrets = append(c.Secrets, d.secrets[i]...)
+		if len(d.holders) > 0 {
+			c.Jobs = append(c.Jobs, d.jobs[i])
+		}
+		if e := &d.executions[i]; !e.ID.IsZero() {
+			c.Executions, ready = append(c.Executions, *e), append(ready, e.Ready())
 		}
 	}
 	return c, ready
@@ -379,7 +389,9 @@ func (s *Service) checkAll(ctx context.Context, ps *plans, defs []job.Definition
 		if err != nil {
 			return err
 		}
-		all = append(all, v.Under(fmt.Sprintf("[%d].", i))...)
+		if len(v) > 0 {
+			all = append(all, v.Under(fmt.Sprintf("[%d].", i))...)
+		}
 		if len(all) >= 20 {
 			break // enough to begin with
 		}

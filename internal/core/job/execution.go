@@ -145,13 +145,14 @@ func (e Execution) IdempotencyKey() string {
 // IdempotencyKey is the key of an execution: of its job and instant, or, where
 // it was triggered by hand, of its job and itself.
 func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
-	text := j.String() + ":"
+	var room [128]byte // every attempt has one, so it is made in place
+	text := append(append(room[:0], j.String()...), ':')
 	if t == BySchedule || t == ByCatchUp || t == ByBackfill {
-		text += at.UTC().Format(time.RFC3339Nano)
+		text = at.UTC().AppendFormat(text, time.RFC3339Nano)
 	} else {
-		text += x.String()
+		text = append(text, x.String()...)
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -214,7 +214,7 @@ type answered struct {
 
 // claimKeys takes the idempotency keys that are free, and returns what is known of the others.
 func (b batch) claimKeys(ctx context.Context, tx pgx.Tx) (map[scoped]answered, error) {
-	keys := b.keys()
+	keys := b.keys(idempotencyTable.arrays())
 	if keys.rows == 0 {
 		return nil, nil
 	}

@@ -14,14 +14,18 @@ import (
 
 // insert stores the chosen creations and fails if anything of them exists.
 // Within tx their idempotency keys are stored already; without, it is one
-// transaction of its own, and a small one is one round trip.
+// transaction of its own, and one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
+	many := b.jobCount() >= copyFrom
+	if tx == nil && many && !failpoint.On && !b.hasManaged() {
+		return b.pipe(ctx, c)
+	}
 	q := &pgx.Batch{}
 	if tx == nil {
-		b.keys().queue(q)
+		b.keys(idempotencyTable.arrays()).queue(q)
 	}
 	switch {
-	case b.jobCount() < copyFrom:
+	case !many:
 		js, ss, es := jobsTable.arrays(), schedulesTable.arrays(), liveTable.arrays()
 		for i, j := range b.jobs {
 			js.job(b.all[i].Tenant, j)
@@ -50,6 +54,23 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		})
 	}
 	return b.copy(ctx, c)
+}
+
+// pipe stores a large batch in one round trip.
+func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
+	size := len(b.pages.jobs.body) + len(b.pages.executions.body)
+	p := pipe{out: make([]byte, 0, size+size/64+4096)}
+	p.query("BEGIN")
+	if keys := (page{sheet: b.keys(idempotencyTable.copies(0))}); keys.rows > 0 {
+		keys.mark(0)
+		p.copy(&keys, map[int]bool{0: true})
+	}
+	chosen := b.isChosen()
+	p.copy(&b.pages.jobs, chosen)
+	p.copy(&b.pages.schedules, chosen)
+	p.copy(&b.pages.executions, chosen)
+	p.query("COMMIT")
+	return p.run(ctx, c)
 }
 
 func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
@@ -101,11 +122,17 @@ func (b batch) paged() batch {
 	return b
 }
 
-func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
+// isChosen are the creations to store, by their place.
+func (b batch) isChosen() map[int]bool {
 	chosen := make(map[int]bool, len(b.chosen))
 	for _, i := range b.chosen {
 		chosen[i] = true
 	}
+	return chosen
+}
+
+func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
+	chosen := b.isChosen()
 	if err := b.pages.jobs.send(ctx, c, chosen); err != nil {
 		return err
 	}
@@ -140,8 +167,8 @@ func (p *page) send(ctx context.Context, c *pgx.Conn, chosen map[int]bool) error
 	return nil
 }
 
-// keys are the idempotency keys, sorted: two calls that share some wait for each other in order.
-func (b batch) keys() *sheet {
+// keys writes the idempotency keys, sorted: two calls that share some wait for each other in order.
+func (b batch) keys(s *sheet) *sheet {
 	var with []*engine.Creation
 	for _, i := range b.chosen {
 		if b.all[i].Idempotency.Key != "" {
@@ -151,7 +178,6 @@ func (b batch) keys() *sheet {
 	slices.SortFunc(with, func(a, b *engine.Creation) int {
 		return compareScoped(scoped{a.Tenant, a.Idempotency.Key}, scoped{b.Tenant, b.Idempotency.Key})
 	})
-	s := idempotencyTable.arrays()
 	for _, c := range with {
 		s.idempotency(c.Tenant, &c.Idempotency)
 	}

@@ -164,6 +164,14 @@ func (v server) check(allowAsync bool) error {
 // Describe names the server's version, address and database.
 func (s *Store) Describe() string { return s.about }
 
+// Backend is the id of one of the server's processes, as the server knows it.
+func (s *Store) Backend(ctx context.Context) (pid int, err error) {
+	err = s.look(ctx, "ask for a process of the server", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+	})
+	return pid, err
+}
+
 // Now is the server's clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var t time.Time

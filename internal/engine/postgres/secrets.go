@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -81,6 +82,11 @@ func (b batch) managed(q *pgx.Batch) {
 	for _, i := range b.chosen {
 		queueManaged(q, b.all[i].Secrets)
 	}
+}
+
+// hasManaged reports whether secrets are stored with the jobs.
+func (b batch) hasManaged() bool {
+	return slices.ContainsFunc(b.chosen, func(i int) bool { return len(b.all[i].Secrets) > 0 })
 }
 
 func secretTargets(x *engine.Secret) []any {

@@ -1,0 +1,120 @@
+package expression
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// pathOf is the names by which an expression that only reaches for a member, such as payload.customer.id, gets there; nil
+// if it does anything else.
+func pathOf(n ast.Node) []string {
+	var names []string
+	for {
+		switch x := n.(type) {
+		case *ast.ChainNode:
+			n = x.Node
+		case *ast.MemberNode:
+			name, ok := x.Property.(*ast.StringNode)
+			if !ok || x.Method {
+				return nil
+			}
+			names, n = append(names, name.Value), x.Node
+		case *ast.IdentifierNode:
+			if x.Value != "payload" {
+				return nil
+			}
+			slices.Reverse(names)
+			return names
+		default:
+			return nil
+		}
+	}
+}
+
+// member finds the text of the member at a path, without taking the whole payload apart; nil: there is none, or null. Where
+// it is not ok, that cannot be told so simply, or there is something wrong.
+func member(payload []byte, path []string) (text []byte, ok bool) {
+	if !json.Valid(payload) {
+		return nil, false
+	}
+	text = bytes.TrimSpace(payload)
+	for _, name := range path {
+		switch {
+		case len(text) == 0 || text[0] == 'n':
+			return nil, true
+		case text[0] != '{':
+			return nil, false
+		}
+		if text, ok = memberOf(text, name); !ok {
+			return nil, false
+		}
+	}
+	return text, true
+}
+
+// memberOf finds a member of an object, which is valid JSON: the last of that name counts.
+func memberOf(object []byte, name string) (text []byte, ok bool) {
+	i := space(object, 1)
+	for object[i] != '}' {
+		end := value(object, i)
+		key := object[i+1 : end-1]
+		for _, c := range key {
+			if c == '\\' || c >= 0x80 {
+				return nil, false // it may be written in many ways
+			}
+		}
+		i = space(object, end)
+		i = space(object, i+1) // behind the colon
+		end = value(object, i)
+		if string(key) == name {
+			text = object[i:end]
+		}
+		if i = space(object, end); object[i] == ',' {
+			i = space(object, i+1)
+		}
+	}
+	return text, true
+}
+
+// space is where the white space at i ends.
+func space(b []byte, i int) int {
+	for b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r' {
+		i++
+	}
+	return i
+}
+
+// value is where the value that begins at i ends.
+func value(b []byte, i int) int {
+	depth := 0
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 { // behind a number or a word
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
