@@ -15,6 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
 // unlock reads the keys that secrets are encrypted under, and checks that they open what is stored. Everything that is
@@ -93,7 +94,7 @@ func ownKeyFile(database string) (string, error) {
 	return file, nil
 }
 
-// Rekey encrypts every stored secret under the first of the keys that the settings name, and answers with how many were
+// Rekey encrypts every stored secret, also what callbacks are signed with, under the first of the keys that the settings name, and answers with how many were
 // under another. progress is told how many are done.
 func Rekey(ctx context.Context, c config.Config, progress func(done int)) (int, error) {
 	ring, err := readRing(c.SecretsKeyFile, c.SecretsKey)
@@ -111,5 +112,11 @@ func Rekey(ctx context.Context, c config.Config, progress func(done int)) (int, 
 	if err := store.Migrate(ctx); err != nil {
 		return 0, fmt.Errorf("bring the schema up to date: %w", err)
 	}
-	return secret.New(store, ring).Rekey(ctx, progress)
+	done, err := secret.New(store, ring).Rekey(ctx, progress)
+	if err != nil {
+		return done, err
+	}
+	n, err := sign.Rekey(ctx, store, ring)
+	progress(done + n)
+	return done + n, err
 }

@@ -12,13 +12,17 @@ type SigningSecrets interface {
 	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before. One whose id is
 	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended.
 	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time) error
-	// SigningSecrets lists a tenant's that have not ended by the store's clock, the newest first.
+	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, the newest first.
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]SigningSecret, error)
 	// DeleteSigningSecret forgets one; ErrNotFound if there is none.
 	DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error
+	// ResealSigningSecret replaces what one is sealed as, unless it is no longer as it was.
+	ResealSigningSecret(ctx context.Context, s SigningSecret, was []byte) error
 	// Share keeps a value for all servers over this store under a name, unless there is one, and answers with the one that
 	// is kept.
 	Share(ctx context.Context, name string, value []byte) ([]byte, error)
+	// Reshare replaces a shared value, unless it is no longer as it was.
+	Reshare(ctx context.Context, name string, was, value []byte) error
 }
 
 // MaxSigningSecrets is how many of a tenant's may be in use at once.

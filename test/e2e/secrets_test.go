@@ -206,6 +206,7 @@ func TestSecretsChange(t *testing.T) {
 			seen := s.Seen()
 			return seen[len(seen)-1].Header.Get("X-A")
 		}
+		harness.Want[client.SigningSecret](p, 201, "POST", "/api/v1/signing-secrets", "")
 		harness.Want[client.Secret](p, 200, "PUT", "/api/v1/secrets/a", `{"value": "value one"}`)
 		j := p.Create(fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q, "headers": {"X-A": "${secret:a}"}}}`, s.URL))
 		p.Ends(j.ExecutionID, "SUCCEEDED")
@@ -237,12 +238,15 @@ func TestSecretsChange(t *testing.T) {
 		}
 		rekey := exec.Command(harness.Binary(), "secrets", "rekey", "--database", where)
 		rekey.Env = append(os.Environ(), "CARILLON_SECRETS_KEY="+secondKey+","+firstKey)
-		if out, err := rekey.CombinedOutput(); err != nil || !strings.Contains(string(out), "1 were under another") {
+		if out, err := rekey.CombinedOutput(); err != nil || !strings.Contains(string(out), "3 were under another") {
 			t.Errorf("rekey: %s, %v", out, err)
 		}
 		p = harness.Start(t, keyed(secondKey), "serve", "--database", where)
 		e := harness.Want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
 		p.Ends(e.ExecutionID, "SUCCEEDED")
+		if seen := s.Seen(); seen[len(seen)-1].Header.Get("webhook-signature") == "" {
+			t.Error("after the keys were changed callbacks are not signed")
+		}
 		harness.Want[client.Secret](p, 200, "DELETE", "/api/v1/secrets/a", "")
 		harness.Want[client.Problem](p, 404, "GET", "/api/v1/secrets/a", "")
 		harness.Eventually(t, 10*time.Second, "the secret to be gone", func() bool {

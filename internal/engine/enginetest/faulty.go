@@ -403,6 +403,16 @@ func (f *Faulty) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string
 	return err
 }
 
+func (f *Faulty) ResealSigningSecret(ctx context.Context, s engine.SigningSecret, was []byte) error {
+	_, err := disturb(ctx, f, "ResealSigningSecret", func() (struct{}, error) { return none(f.Store.ResealSigningSecret(ctx, s, was)) })
+	return err
+}
+
+func (f *Faulty) Reshare(ctx context.Context, name string, was, value []byte) error {
+	_, err := disturb(ctx, f, "Reshare", func() (struct{}, error) { return none(f.Store.Reshare(ctx, name, was, value)) })
+	return err
+}
+
 func (f *Faulty) Share(ctx context.Context, name string, value []byte) ([]byte, error) {
 	return disturb(ctx, f, "Share", func() ([]byte, error) { return f.Store.Share(ctx, name, value) })
 }

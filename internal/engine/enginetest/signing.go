@@ -196,4 +196,27 @@ func signingSecrets(t *testing.T, h Harness) {
 	if a, b := must(f.Share(f.ctx, "k", []byte{1})), must(f.Share(f.ctx, "k", []byte{2})); !slices.Equal(a, []byte{1}) || !slices.Equal(b, a) {
 		t.Errorf("shared: %v, then %v", a, b)
 	}
+	for _, was := range [][]byte{{1}, {1}} { // the second finds it changed
+		if err := f.Reshare(f.ctx, "k", was, []byte{3}); err != nil {
+			t.Fatal(err)
+		}
+		if got := must(f.Share(f.ctx, "k", []byte{4})); !slices.Equal(got, []byte{3}) {
+			t.Errorf("shared anew: %v", got)
+		}
+	}
+	all := must(f.SigningSecrets(f.ctx, ""))
+	if len(all) < 2 || all[0].Tenant == all[len(all)-1].Tenant {
+		t.Fatalf("of all tenants: %+v", all)
+	}
+	x := all[0]
+	was := x.Sealed
+	for _, sealed := range []string{"anew", "too late"} {
+		x.Sealed = []byte(sealed)
+		if err := f.ResealSigningSecret(f.ctx, x, was); err != nil {
+			t.Fatal(err)
+		}
+		if got := must(f.SigningSecrets(f.ctx, x.Tenant)); string(got[0].Sealed) != "anew" {
+			t.Errorf("sealed anew: %q", got[0].Sealed)
+		}
+	}
 }

@@ -20,7 +20,7 @@ const (
 		UPDATE signing_secrets SET expires_at = $1 WHERE tenant = $2 AND id <> $3 AND (expires_at IS NULL OR expires_at > $1)`
 	secretsSQL = `
 		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
-		WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > now()) ORDER BY created_at DESC, id DESC`
+		WHERE $1 IN ('', tenant) AND (expires_at IS NULL OR expires_at > now()) ORDER BY created_at DESC, id DESC`
 
 	// Rows are locked in the order of their ids, as wherever several are.
 	parkSQL = `
@@ -99,6 +99,22 @@ func (s *Store) Share(ctx context.Context, name string, value []byte) (kept []by
 		return c.QueryRow(ctx, "SELECT value FROM installation WHERE name = $1", name).Scan(&kept)
 	})
 	return kept, err
+}
+
+// ResealSigningSecret replaces what one is sealed as, unless it is no longer as it was.
+func (s *Store) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) error {
+	return s.write(ctx, "seal a signing secret anew", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, "UPDATE signing_secrets SET sealed = $3 WHERE tenant = $1 AND id = $2 AND sealed = $4", string(x.Tenant), x.ID, notNil(x.Sealed), notNil(was))
+		return err
+	})
+}
+
+// Reshare replaces a shared value, unless it is no longer as it was.
+func (s *Store) Reshare(ctx context.Context, name string, was, value []byte) error {
+	return s.write(ctx, "share another value", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, "UPDATE installation SET value = $3 WHERE name = $1 AND value = $2", name, notNil(was), notNil(value))
+		return err
+	})
 }
 
 // Park leaves executions to their targets, under their leases.

@@ -17,7 +17,7 @@ const (
 	countSecretsSQL = "SELECT count(*), coalesce(max(id = ?2), 0) FROM signing_secrets WHERE tenant = ?1"
 	secretsSQL      = `
 		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
-		WHERE tenant = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at DESC, id DESC`
+		WHERE ?1 IN ('', tenant) AND (expires_at IS NULL OR expires_at > ?2) ORDER BY created_at DESC, id DESC`
 
 	parkSQL = "UPDATE live SET parked_until = ?" + held + " RETURNING tenant, attempt, worker"
 )
@@ -84,6 +84,22 @@ func (s *Store) Share(ctx context.Context, name string, value []byte) (kept []by
 		return err
 	})
 	return kept, err
+}
+
+// ResealSigningSecret replaces what one is sealed as, unless it is no longer as it was.
+func (s *Store) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) error {
+	return s.write(ctx, "seal a signing secret anew", func(c *conn, _ int64) error {
+		_, err := c.prepare("UPDATE signing_secrets SET sealed = ? WHERE tenant = ? AND id = ? AND sealed = ?").bytes(x.Sealed).text(string(x.Tenant)).text(x.ID).bytes(was).exec()
+		return err
+	})
+}
+
+// Reshare replaces a shared value, unless it is no longer as it was.
+func (s *Store) Reshare(ctx context.Context, name string, was, value []byte) error {
+	return s.write(ctx, "share another value", func(c *conn, _ int64) error {
+		_, err := c.prepare("UPDATE installation SET value = ? WHERE name = ? AND value = ?").bytes(value).text(name).bytes(was).exec()
+		return err
+	})
 }
 
 // Park leaves executions to their targets, under their leases.

@@ -1,0 +1,73 @@
+package sign
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/seal"
+)
+
+// Sealed is the part of a store that holds what signing has sealed.
+type Sealed interface {
+	SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.SigningSecret, error)
+	ResealSigningSecret(ctx context.Context, s engine.SigningSecret, was []byte) error
+	Share(ctx context.Context, name string, value []byte) ([]byte, error)
+	Reshare(ctx context.Context, name string, was, value []byte) error
+}
+
+// Rekey seals every signing secret, and the key of callback tokens, anew under the first key of the ring, and answers with
+// how many were under another, or under none. It may be run again at any time.
+func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
+	done := 0
+	all, err := store.SigningSecrets(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range all {
+		if ring.Current(s.Sealed) {
+			continue
+		}
+		place := Place(s.Tenant, s.ID)
+		plain, err := ring.Open(place, s.Sealed)
+		if err != nil {
+			return done, fmt.Errorf("the signing secret %s of the tenant %s: %w", s.ID, s.Tenant, err)
+		}
+		was := s.Sealed
+		if s.Sealed, err = ring.Seal(place, plain); err != nil {
+			return done, err
+		}
+		if err := store.ResealSigningSecret(ctx, s, was); err != nil {
+			return done, err
+		}
+		done++
+	}
+	n, err := rekeyTokens(ctx, store, ring)
+	return done + n, err
+}
+
+// rekeyTokens seals the key of callback tokens anew.
+func rekeyTokens(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {
+	if _, err := LoadTokens(ctx, store, ring); err != nil { // where there is no key yet, there is one now
+		return 0, err
+	}
+	kept, err := store.Share(ctx, sharedName, nil)
+	if err != nil {
+		return 0, err
+	}
+	if kept[0] == keptSealed && ring.Current(kept[1:]) {
+		return 0, nil
+	}
+	key := kept[1:]
+	if kept[0] == keptSealed {
+		if key, err = ring.Open(sharedName, kept[1:]); err != nil {
+			return 0, err
+		}
+	}
+	sealed, err := ring.Seal(sharedName, key)
+	if err != nil {
+		return 0, err
+	}
+	return 1, store.Reshare(ctx, sharedName, kept, append([]byte{keptSealed}, sealed...))
+}
