@@ -1,4 +1,4 @@
-// Package access turns a credential into the principal it stands for.
+// Package access turns a credential, an API key or a JWT, into the principal it stands for.
 //
 // A key is looked up by the SHA-256 of its text, so the store never holds one
 // that could be used, and a lookup takes no longer for a near miss than for a
@@ -43,12 +43,15 @@ const (
 
 // Authenticator knows the API keys of an installation.
 type Authenticator struct {
-	store engine.Keys
-	clock clock.Clock
+	store  engine.Keys
+	clock  clock.Clock
+	tokens *Tokens // nil: JWTs are not accepted
 
 	mu    sync.Mutex
 	cache map[[32]byte]known   // guarded by mu
 	used  map[string]time.Time // guarded by mu: since the store was last told
+
+	tenants map[tenant.ID]time.Time // guarded by mu: those of tokens, and until when they are known to exist
 }
 
 type known struct {
@@ -56,9 +59,9 @@ type known struct {
 	until time.Time
 }
 
-// New makes an authenticator over the keys of a store.
-func New(store engine.Keys, clk clock.Clock) *Authenticator {
-	return &Authenticator{store: store, clock: clk, cache: map[[32]byte]known{}, used: map[string]time.Time{}}
+// New makes an authenticator over the keys of a store, and over an issuer's tokens, if not nil.
+func New(store engine.Keys, clk clock.Clock, tokens *Tokens) *Authenticator {
+	return &Authenticator{store: store, clock: clk, tokens: tokens, cache: map[[32]byte]known{}, used: map[string]time.Time{}, tenants: map[tenant.ID]time.Time{}}
 }
 
 // Authenticate says who asks. header is the Authorization header, named the tenant asked for ("" for the credential's own).
@@ -67,6 +70,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	secret = strings.TrimSpace(secret)
 	if header == "" || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > 8192 {
 		return tenant.Principal{}, ErrNoCredential
+	}
+	if a.tokens != nil && looksLike(secret) {
+		return a.byToken(ctx, secret, named)
 	}
 	if !plausible(secret) {
 		return tenant.Principal{}, ErrUnknownKey
@@ -91,6 +97,47 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	}
 	p.Tenant = tenant.ID(named)
 	return p, nil
+}
+
+// byToken says who asks with a JWT. Its tenant must exist, and is the only one it is for.
+func (a *Authenticator) byToken(ctx context.Context, text, named string) (tenant.Principal, error) {
+	p, err := a.tokens.principal(ctx, text)
+	if err != nil {
+		return tenant.Principal{}, err
+	}
+	if named != "" && tenant.ID(named) != p.Tenant {
+		return tenant.Principal{}, ErrTenant
+	}
+	ok, err := a.exists(ctx, p.Tenant)
+	if err != nil {
+		return tenant.Principal{}, err
+	}
+	if !ok {
+		return tenant.Principal{}, fmt.Errorf("%w: there is no tenant %q", ErrToken, p.Tenant)
+	}
+	return p, nil
+}
+
+// exists reports whether there is a tenant; that there is one is remembered.
+func (a *Authenticator) exists(ctx context.Context, t tenant.ID) (bool, error) {
+	now := a.clock.Now()
+	a.mu.Lock()
+	until := a.tenants[t]
+	a.mu.Unlock()
+	if now.Before(until) {
+		return true, nil
+	}
+	ok, err := a.store.HasTenant(ctx, t)
+	if err != nil || !ok {
+		return false, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.tenants) >= cacheMax {
+		clear(a.tenants)
+	}
+	a.tenants[t] = now.Add(remember)
+	return true, nil
 }
 
 func (a *Authenticator) find(ctx context.Context, hash [32]byte) (engine.Key, error) {

@@ -320,7 +320,7 @@ func TestSignIn(t *testing.T) {
 		if key, err = access.Bootstrap(context.Background(), store, "", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		c.Authenticate = access.New(store, clock.System{}).Authenticate
+		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
 	})
 	if !regexp.MustCompile(`^car_live_[a-z2-7]+_[a-z2-7]{59}$`).MatchString(key) {
 		t.Errorf("key %q", key)

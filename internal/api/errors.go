@@ -39,8 +39,10 @@ var table = []struct {
 	code   string
 	detail string
 }{
-	{access.ErrNoCredential, 401, "unauthorized", "A credential is needed: send Authorization: Bearer <API key>."},
+	{access.ErrNoCredential, 401, "unauthorized", "A credential is needed: send Authorization: Bearer <API key or token>."},
 	{access.ErrUnknownKey, 401, "unauthorized", "The API key is unknown, expired or revoked."},
+	{access.ErrToken, 401, "unauthorized", "The token is not accepted: it has expired, is of another issuer or audience, names no tenant or role, or its signature is wrong."},
+	{access.ErrKeys, 503, "unavailable", "Whoever issues the tokens cannot be asked for its keys just now. Try again, or use an API key."},
 	{access.ErrTenant, 403, "forbidden", "X-Tenant-ID names another tenant than the credential's."},
 	{access.ErrNoTenant, 404, "not_found", "X-Tenant-ID names a tenant that does not exist."},
 	{service.ErrForbidden, 403, "forbidden", ""},

@@ -22,7 +22,7 @@ func signedIn(t *testing.T) (face, string) {
 		if key, err = access.Bootstrap(context.Background(), store, "", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		c.Authenticate = access.New(store, clock.System{}).Authenticate
+		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
 	})
 	return f, "Bearer " + key
 }

@@ -489,7 +489,7 @@ func TestRolesOfTenants(t *testing.T) {
 		if _, err := access.Bootstrap(context.Background(), store, systemKey, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		c.Authenticate = access.New(store, clock.System{}).Authenticate
+		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
 	})
 	auth := []string{"Authorization", "Bearer " + systemKey}
 	want[client.Tenants](f, 200, "GET", "/api/v1/tenants", "", auth...)

@@ -141,7 +141,7 @@ func TestClientSpeaksTheProtocol(t *testing.T) {
 		if key, err = access.Bootstrap(context.Background(), store, "", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		c.Authenticate = access.New(store, clock.System{}).Authenticate
+		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
 	})
 	server := httptest.NewServer(f.http)
 	defer server.Close()

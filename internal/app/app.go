@@ -373,7 +373,11 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
 			return "", err
 		}
-		auth := access.New(store, clk)
+		var tokens *access.Tokens
+		if j := r.Config.JWT; j.On() {
+			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim}, clk)
+		}
+		auth := access.New(store, clk, tokens)
 		cfg.Authenticate = auth.Authenticate
 		r.background("keys", func(ctx context.Context) { loop.Run(ctx, r.log, "keys", nil, auth.Tick) })
 		if r.tls == nil && !loopback(r.address) {

@@ -28,6 +28,7 @@ type Config struct {
 	Database         string
 	Roles            []string
 	BootstrapKey     string
+	JWT              JWT
 	TLSCert          string
 	TLSKey           string
 	AllowAsyncCommit bool
@@ -44,6 +45,19 @@ type Config struct {
 	Commands         Commands
 	Artifacts        Artifacts
 }
+
+// JWT is the [auth.jwt] table: whose tokens are accepted, if any.
+type JWT struct {
+	Issuer      string
+	Audience    string
+	KeysURL     string
+	Secret      string
+	TenantClaim string
+	RoleClaim   string
+}
+
+// On reports whether tokens are accepted.
+func (j JWT) On() bool { return j.Issuer != "" }
 
 // Commands is the [commands] table.
 type Commands struct {
@@ -90,6 +104,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
+		JWT:       JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},
@@ -115,6 +130,12 @@ var Keys = []Key{
 	{"database", "where the data is kept (serve)", "sqlite:PATH or postgres://USER@HOST:PORT/NAME", func(c *Config, v string) bool { c.Database = v; return database(v) }},
 	{"roles", "what this process does, parted by commas", "one or more of api, scheduler, worker", func(c *Config, v string) bool { c.Roles = words(v); return roles(c.Roles) }},
 	{"bootstrap_key", "the first API key, instead of one made up (environment only)", "32 characters or more", func(c *Config, v string) bool { c.BootstrapKey = v; return len(v) >= 32 }},
+	{"auth.jwt.issuer", "whose tokens are accepted beside API keys: their claim iss", "the issuer's name, usually a URL", func(c *Config, v string) bool { c.JWT.Issuer = v; return v != "" }},
+	{"auth.jwt.audience", "what their claim aud must hold", "a name, such as the address of this installation", func(c *Config, v string) bool { c.JWT.Audience = v; return v != "" }},
+	{"auth.jwt.jwks_url", "where the issuer publishes its keys, for RS256, ES256 and EdDSA", "a URL", func(c *Config, v string) bool { c.JWT.KeysURL = v; return webAddress(v) }},
+	{"auth.jwt.secret", "instead of jwks_url: the secret of HS256 (environment or file)", "32 characters or more", func(c *Config, v string) bool { c.JWT.Secret = v; return len(v) >= 32 }},
+	{"auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", func(c *Config, v string) bool { c.JWT.TenantClaim = v; return v != "" }},
+	{"auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", func(c *Config, v string) bool { c.JWT.RoleClaim = v; return v != "" }},
 	{"tls.cert", "certificate file for https", "a path", func(c *Config, v string) bool { c.TLSCert = v; return v != "" }},
 	{"tls.key", "key file for https", "a path", func(c *Config, v string) bool { c.TLSKey = v; return v != "" }},
 	{"store.allow_async_commit", "start although the database may lose acknowledged work in a crash", "true or false", func(c *Config, v string) bool { return boolean(v, &c.AllowAsyncCommit) }},
@@ -201,7 +222,7 @@ func Load(base Config, flags map[string]string, env []string, path string) (Conf
 			v, from, ok = s, "flag", true
 		}
 		if ok && !k.set(&c, v) {
-			if k.Name == "bootstrap_key" || k.Name == "database" || k.Name == "secrets.key" {
+			if k.Name == "bootstrap_key" || k.Name == "database" || k.Name == "secrets.key" || k.Name == "auth.jwt.secret" {
 				v = "(not shown)"
 			}
 			wrong = append(wrong, Mistake{k.Name, v, k.Want, from})
@@ -215,6 +236,9 @@ func Load(base Config, flags map[string]string, env []string, path string) (Conf
 	}
 	if c.SecretsKeyFile != "" && c.SecretsKey != "" {
 		wrong = append(wrong, Mistake{"secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both", "as set"})
+	}
+	if j := c.JWT; (j.On() || j.Audience != "" || j.KeysURL != "" || j.Secret != "") && (!j.On() || j.Audience == "" || (j.KeysURL == "") == (j.Secret == "")) {
+		wrong = append(wrong, Mistake{"auth.jwt.issuer", j.Issuer, "auth.jwt.issuer and auth.jwt.audience, and one of auth.jwt.jwks_url and auth.jwt.secret; or none of them", "as set"})
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		wrong = append(wrong, Mistake{"tls.key", c.TLSKey, "tls.cert and tls.key together, or neither", "as set"})

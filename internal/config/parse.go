@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,11 @@ func address(v string) bool {
 	_, port, err := net.SplitHostPort(v)
 	n, bad := strconv.Atoi(port)
 	return err == nil && bad == nil && n >= 0 && n <= 65535
+}
+
+func webAddress(v string) bool {
+	u, err := url.Parse(v)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 func database(v string) bool {

@@ -1,0 +1,110 @@
+package access
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// ErrToken says that a JWT is refused; what wraps it says why, for the log only.
+var ErrToken = errors.New("the token is not one that is accepted here")
+
+// JWTConfig says whose tokens are accepted. Either Secret is set, or KeysURL.
+type JWTConfig struct {
+	Issuer      string // that iss must be
+	Audience    string // that aud must hold
+	Secret      string // of HS256, the only algorithm then
+	KeysURL     string // where the issuer's keys are, for RS256, ES256 and EdDSA
+	TenantClaim string
+	RoleClaim   string
+}
+
+const (
+	leeway   = 30 * time.Second // by which clocks may differ
+	maxToken = 8 << 10
+)
+
+// Tokens accepts JWTs of one issuer. Which algorithms there are is its own to say, never the token's; of a token's header
+// only kid is read, to choose among the keys that the issuer publishes.
+type Tokens struct {
+	cfg    JWTConfig
+	keys   *keySet // nil: there is a secret
+	parser *jwt.Parser
+}
+
+// NewTokens makes what accepts an issuer's tokens, by a clock.
+func NewTokens(cfg JWTConfig, clk clock.Clock) *Tokens {
+	t := &Tokens{cfg: cfg}
+	methods := []string{"HS256"}
+	if cfg.Secret == "" {
+		methods = []string{"RS256", "ES256", "EdDSA"}
+		t.keys = newKeySet(cfg.KeysURL, clk)
+	}
+	t.parser = jwt.NewParser(jwt.WithValidMethods(methods), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audience), jwt.WithExpirationRequired(),
+		jwt.WithLeeway(leeway), jwt.WithTimeFunc(clk.Now), jwt.WithIssuedAt(), jwt.WithStrictDecoding())
+	return t
+}
+
+// looksLike reports whether a credential has the form of a JWT.
+func looksLike(text string) bool {
+	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
+}
+
+// principal says whom a token stands for.
+func (t *Tokens) principal(ctx context.Context, text string) (tenant.Principal, error) {
+	var p tenant.Principal
+	if len(text) > maxToken {
+		return p, fmt.Errorf("%w: it has %d bytes", ErrToken, len(text))
+	}
+	claims := jwt.MapClaims{}
+	if _, err := t.parser.ParseWithClaims(text, claims, func(tok *jwt.Token) (any, error) { return t.key(ctx, tok) }); err != nil {
+		if errors.Is(err, ErrKeys) {
+			return p, err
+		}
+		return p, fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	of := func(claim string) string {
+		s, _ := claims[claim].(string)
+		return s
+	}
+	p = tenant.Principal{Tenant: tenant.ID(of(t.cfg.TenantClaim)), Role: tenant.Role(of(t.cfg.RoleClaim)), Name: of("sub")}
+	if p.Tenant == "" {
+		return tenant.Principal{}, fmt.Errorf("%w: it has no text in the claim %s", ErrToken, t.cfg.TenantClaim)
+	}
+	// The role system is of keys alone: whoever runs the issuer does not run the installation.
+	if !slices.Contains([]tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker}, p.Role) {
+		return tenant.Principal{}, fmt.Errorf("%w: its claim %s is none of viewer, operator, admin, worker", ErrToken, t.cfg.RoleClaim)
+	}
+	return p, nil
+}
+
+// key finds what a token is checked with.
+func (t *Tokens) key(ctx context.Context, tok *jwt.Token) (any, error) {
+	if t.keys == nil {
+		return []byte(t.cfg.Secret), nil
+	}
+	kid, _ := tok.Header["kid"].(string)
+	found, err := t.keys.find(ctx, kid)
+	if err != nil {
+		return nil, err
+	}
+	set := jwt.VerificationKeySet{}
+	for _, k := range found {
+		if k.alg == "" || k.alg == tok.Method.Alg() {
+			set.Keys = append(set.Keys, crypto.PublicKey(k.public))
+		}
+	}
+	if len(set.Keys) == 0 {
+		return nil, fmt.Errorf("the issuer has no key %q for %s", kid, tok.Method.Alg())
+	}
+	return set, nil
+}
