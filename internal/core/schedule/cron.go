@@ -7,12 +7,13 @@ import (
 
 // Cron is a compiled expression. It is immutable and safe for concurrent use.
 type Cron struct {
-	second, minute uint64 // masks of the values that match
-	hour, month    uint32 // month: bit 0 is January
-	week           uint32 // where weekdays alone decide: those that match; else 0
-	first          uint32 // the first matching second of a day
-	hourOpen       bool   // the hour keeps its pace through a gap
-	open           bool   // every pass of a repeated hour counts
+	second, minute uint64     // masks of the values that match
+	hour, month    uint32     // month: bit 0 is January
+	week           uint32     // where weekdays alone decide: those that match; else 0
+	first          uint32     // the first matching second of a day
+	hourOpen       bool       // the hour keeps its pace through a gap
+	open           bool       // every pass of a repeated hour counts
+	waits          *[60]uint8 // where the minute alone decides, at whole minutes in a zone of one offset: from each minute to the next that matches; else nil
 	days           shapes
 	every          int64 // seconds; 0 unless the expression is @every
 	zone           *Zone
@@ -36,6 +37,14 @@ func compile(expression string, o Options, w written) (*Cron, error) {
 	}
 	if c.month == 1<<12-1 {
 		c.week = c.days.weekly()
+	}
+	if c.week == everyDay && c.hour == 1<<24-1 && c.second == 1 && c.zone.fixed && c.zone.spans[0].off%60 == 0 {
+		c.waits = new([60]uint8)
+		for m := range c.waits {
+			for c.minute>>((m+int(c.waits[m]))%60)&1 == 0 {
+				c.waits[m]++
+			}
+		}
 	}
 	return c, nil
 }
@@ -87,6 +96,18 @@ func (c *Cron) Next(after time.Time) (time.Time, bool) {
 
 // next is the first firing at t or later, in Unix seconds. Local time is kept in seconds since 0000-03-01.
 func (c *Cron) next(t int64) int64 {
+	if c.waits != nil {
+		shift := c.zone.spans[0].off + epochShift
+		m := uint64(t+shift+59) / 60
+		return int64(m+uint64(c.waits[m%60]))*60 - shift
+	}
+	if c.zone.fixed {
+		shift := c.zone.spans[0].off + epochShift
+		if local := c.nextLocal(uint64(t + shift)); local < never {
+			return int64(local) - shift
+		}
+		return farFuture
+	}
 	s := c.zone.at(t)
 	if t == s.lo && c.madeUp(s) {
 		return t
