@@ -38,6 +38,17 @@ func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, 
 	return due[:min(limit, len(due))], f.err
 }
 
+func (f *fakeStore) Ahead(_ context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+	counts := make([]int, seconds)
+	for _, j := range f.jobs {
+		if second := int(j.NextRunAt.Sub(from) / time.Second); j.NextRunAt.After(from) && second < seconds && limit > 0 {
+			counts[second]++
+			limit--
+		}
+	}
+	return counts, f.err
+}
+
 func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
 	f.fence = x
 	var rs []job.Ready
