@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -77,17 +78,28 @@ func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, li
 	var out []engine.Due
 	err := s.ask(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, dueSQL, until, limit, partitionBits(ps))
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (engine.Due, error) {
-			var d definition
-			if err := r.Scan(d.targets()...); err != nil {
-				return engine.Due{}, err
+		defer rows.Close()
+		out = make([]engine.Due, 0, min(limit, int(s.dues.Load())+16)) // a job is large, and as many as the last time are likely
+		var d definition
+		to := d.targets()
+		for i := range to {
+			if b, ok := to[i].(*[]byte); ok {
+				to[i] = (*pgtype.DriverBytes)(b) // not copied: the next row overwrites it
 			}
-			j, err := d.decode()
-			return engine.Due{Job: j, Revision: j.Revision}, err
-		})
-		return err
+		}
+		for rows.Next() {
+			d = definition{}
+			if err := rows.Scan(to...); err != nil {
+				return err
+			}
+			if err := s.memo.Decode(d.spec, d.target, &d.job); err != nil {
+				return err
+			}
+			out = append(out, engine.Due{Job: d.job, Revision: d.job.Revision})
+		}
+		return rows.Err()
 	})
+	s.dues.Store(int64(len(out)))
 	return out, err
 }
 

@@ -31,11 +31,11 @@ func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, li
 	var out []engine.Due
 	err := s.look(ctx, "find what is due", func(c *conn) error {
 		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
-			j, err := readDefinition(r)
+			j, err := readColumns(r)
 			if err != nil || len(ps) > 0 && !slices.Contains(ps, job.PartitionOf(j.ID)) {
 				return false, err
 			}
-			j.Target, err = engine.DecodeTarget(r.bytes())
+			err = s.memo.Decode(r.bytes(), r.bytes(), &j)
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
 			return len(out) >= limit, err
 		})
