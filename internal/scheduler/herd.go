@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	herdBatch = 4000 // of a lane, while there is more than a batch
-	// What a pass found and may not stage yet is read over in the next one, this much of it in a lane at the most.
-	maxPassed = 4 * herdBatch
+	herdBatch = 4000 // of a lane, while there is much
+	// What a pass found in a herd and may not stage yet is read over in the next one, this much of it in a lane at the most.
+	maxPassed = 2 * herdBatch
 
 	firstRate = 5000.0 // jobs a second, until it is known
 	leastRate = 500.0
@@ -46,7 +46,7 @@ type outlook struct {
 	yield  int       // what it has staged since
 	look   time.Time // when it looks next
 	many   bool      // the last pass left something over: the next one fires in lanes
-	passed int       // what the last pass found and may not stage yet
+	passed int       // what the last pass found far ahead and may not stage yet
 	hints  hints     // of what was staged far ahead
 }
 
@@ -91,7 +91,9 @@ func (s *Scheduler) learn(began time.Time, vs []volley) {
 		if v.full {
 			full = true
 			o.many = o.many || len(v.ready) > 0
-			o.passed += v.passed
+			if o.far {
+				o.passed += v.passed
+			}
 		}
 	}
 	now := s.clock.Now()
@@ -101,7 +103,7 @@ func (s *Scheduler) learn(began time.Time, vs []volley) {
 	if !o.far {
 		return
 	}
-	if o.yield += fired; full && fired > 0 {
+	if o.yield += fired; full && (fired > 0 || o.passed < maxPassed) {
 		return
 	}
 	if o.far, o.look = false, now.Add(lookEvery); o.yield == 0 {
@@ -141,7 +143,7 @@ type volley struct {
 // each fires the lanes, all at once.
 func (s *Scheduler) each(ctx context.Context, lanes [][]job.Partition, now time.Time, fence engine.Fence) []volley {
 	size := batch
-	if s.out.many {
+	if s.out.many || s.out.far {
 		size = herdBatch
 	}
 	size += len(s.stuck) + min(s.out.passed/len(lanes), maxPassed) // so that those never hide the others

@@ -46,6 +46,7 @@ type Store interface {
 type Config struct {
 	LookAhead time.Duration         // how early executions are staged
 	Lanes     int                   // how many batches are fired at once where there are many; less than 2: one
+	Rate      float64               // how many jobs a second it is taken to fire, until it knows; 0: as most machines do
 	Schedules *schedule.Cache       // compiles schedules; shared with others
 	Owner     func() engine.Holding // the partitions that are its own; nil: all
 	Hint      func([]job.Ready)     // told of executions that may be leased
@@ -82,7 +83,10 @@ func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}, out: outlook{rate: firstRate}}
+	if cfg.Rate == 0 {
+		cfg.Rate = firstRate
+	}
+	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}, out: outlook{rate: cfg.Rate}}
 }
 
 const (
@@ -172,6 +176,9 @@ func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence 
 	fs, err := p.firings(ctx, due)
 	v.passed, v.next, v.err = p.passed, p.wait, err
 	if err != nil || len(fs) == 0 {
+		if v.full && p.ahead > p.cfg.LookAhead {
+			v.next = min(p.wait, afterRun) // there may be something behind what it may not stage yet
+		}
 		return
 	}
 	v.ready, err = p.store.Fire(ctx, fs, fence)
