@@ -100,6 +100,8 @@ func TestWhatIsNotStagedInAHerd(t *testing.T) {
 	w.herd(1500, at, func(j *job.Job) { j.Overlap = job.OverlapSkip })
 	w.herd(1500, at, func(j *job.Job) { j.UniqueKey = "k" })
 	w.herd(1500, at, func(j *job.Job) { j.Schedule.MaxRuns = 3 })
+	w.store.calendars = map[string]string{"c": `{}`}
+	w.herd(100, at, func(j *job.Job) { j.Schedule.Calendar = "c" })
 	const plain = 9000
 	w.herd(plain, at)
 	for _, j := range w.store.jobs {
@@ -110,7 +112,7 @@ func TestWhatIsNotStagedInAHerd(t *testing.T) {
 		t.Errorf("%d of %d are staged", len(w.store.fired), plain)
 	}
 	w.run(21*time.Second, 100*time.Millisecond)
-	if len(w.store.fired) != plain+4500 {
+	if len(w.store.fired) != plain+4600 {
 		t.Errorf("%d in the end", len(w.store.fired))
 	}
 }

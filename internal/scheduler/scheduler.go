@@ -239,7 +239,7 @@ func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok b
 		until = p.now.Add(p.cfg.LookAhead)
 	}
 	last := until
-	if early(j) && j.Schedule.MaxRuns == 0 { // the last of a number of runs leaves nothing by which to know what is staged
+	if early(j) && j.Schedule.Herds() {
 		until = p.now.Add(p.ahead)
 	}
 	if at.After(until) {

@@ -200,7 +200,7 @@ func (s *Service) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.U
 	bare := plan
 	bare.Calendar = nil
 	soon, ok := bare.Next(ps.at)
-	staged := ok && !soon.After(ps.at.Add(s.earliest()+time.Second)) // or about to be, by the calendar as it was
+	staged := ok && !soon.After(ps.at.Add(s.cfg.LookAhead+time.Second)) // or about to be, by the calendar as it was
 	if next.Equal(j.NextRunAt) && !staged {
 		return u, false
 	}

@@ -190,9 +190,9 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 		if j.Overlap != "" && j.Overlap != job.OverlapAllow {
 			break
 		}
-		ahead := s.earliest()
-		if j.Schedule.MaxRuns > 0 {
-			ahead = s.cfg.LookAhead // it is not staged any earlier
+		ahead := s.cfg.LookAhead
+		if j.Schedule.Herds() {
+			ahead = max(ahead, schedule.HerdAhead)
 		}
 		if t, ok := plan.Next(now); ok && !t.After(now.Add(ahead)) && (j.NextRunAt.IsZero() || t.Before(j.NextRunAt)) && j.UpdatedAt.Before(t) {
 			j.NextRunAt = t
@@ -200,9 +200,6 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 	}
 	return j
 }
-
-// earliest is how long before its instant an execution is staged at the most.
-func (s *Service) earliest() time.Duration { return max(s.cfg.LookAhead, schedule.HerdAhead) }
 
 // Reports is one page of jobs and how their executions did.
 type Reports struct {

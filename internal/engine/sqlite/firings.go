@@ -14,8 +14,8 @@ const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM schedules s INDEXED BY schedules_due CROSS JOIN jobs j
 		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
 	// aheadSQL passes over no partition: whoever has this store alone asks for all.
-	aheadSQL = `SELECT (next_run_at - ?) / 1000000, count(*) FROM (SELECT next_run_at FROM schedules INDEXED BY schedules_due
-		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at LIMIT ?) GROUP BY 1`
+	aheadSQL = `SELECT next_run_at FROM schedules INDEXED BY schedules_due
+		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at` // no LIMIT ?, as in readySQL
 	moveSQL = "UPDATE schedules SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
 	// spareSQL is for a firing of which not all came about: those that did not are no runs.
 	spareSQL = "UPDATE schedules SET next_run_at = coalesce(?, next_run_at), runs = runs - ? WHERE job = ?"
@@ -50,10 +50,11 @@ func (s *Store) Ahead(ctx context.Context, _ []job.Partition, from time.Time, se
 	at, until := from.UnixMicro(), from.Add(time.Duration(seconds)*time.Second).UnixMicro()
 	err := s.look(ctx, "count what is next", func(c *conn) error {
 		clear(out)
-		_, err := c.prepare(aheadSQL).int(at).int(at).int(until).int(int64(limit)).until(func(r *row) (bool, error) {
-			second := r.int()
-			out[second] += r.int()
-			return false, nil
+		counted := 0
+		_, err := c.prepare(aheadSQL).int(at).int(until).until(func(r *row) (bool, error) {
+			out[(r.int64()-at)/1_000_000]++
+			counted++
+			return counted >= limit, nil
 		})
 		return err
 	})
