@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	herdBatch = 4000 // of a lane, while there is much
+	herdBatch = 4000 // of a lane, while there is much, where there are several
 	// What a pass found in a herd and may not stage yet is read over in the next one, this much of it in a lane at the most.
 	maxPassed = 2 * herdBatch
 
@@ -143,7 +143,7 @@ type volley struct {
 // each fires the lanes, all at once.
 func (s *Scheduler) each(ctx context.Context, lanes [][]job.Partition, now time.Time, fence engine.Fence) []volley {
 	size := batch
-	if s.out.many || s.out.far {
+	if s.cfg.Lanes > 1 && (s.out.many || s.out.far) { // a store's only writer is not kept from others for that long
 		size = herdBatch
 	}
 	size += len(s.stuck) + min(s.out.passed/len(lanes), maxPassed) // so that those never hide the others
