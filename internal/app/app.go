@@ -215,7 +215,7 @@ func (r *running) start(ctx context.Context) error {
 	if r.has("scheduler") {
 		owned := r.schedules(store, replan)
 		s := scheduler.New(store, clk, scheduler.Config{
-			LookAhead: c.LookAhead, Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
+			LookAhead: c.LookAhead, Lanes: scheduler.Lanes(store), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
 		})
 		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
 		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}

@@ -278,10 +278,7 @@ func (r *Rig) loadRecurring(ctx context.Context, t tenant.ID, n int, done *atomi
 
 // Schedule starts a scheduler, as a server does; stop returns when it has stopped.
 func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
-	cfg := scheduler.Config{LookAhead: lookAhead, Log: r.quiet, Hint: func(rs []job.Ready) {
-		r.fires.stage(rs, r.Clock.Now())
-		r.Dispatch.Offer(rs)
-	}}
+	cfg := scheduler.Config{LookAhead: lookAhead, Lanes: scheduler.Lanes(r.store), Log: r.quiet, Hint: r.Dispatch.Offer}
 	ticks := map[string]loop.Tick{}
 	if shared, ok := r.store.(engine.Owners); ok {
 		k := ownership.New(shared, r.quiet, ownership.Config{Duty: engine.Scheduling, Host: "bench"})
@@ -290,7 +287,7 @@ func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
 		}
 		cfg.Owner, ticks["ownership"] = k.Holding, k.Tick
 	}
-	s := scheduler.New(r.store, r.Clock, cfg)
+	s := scheduler.New(stager{r.store, r}, r.Clock, cfg)
 	// A pass that has begun comes to its end, so that all that it stored is counted.
 	ticks["scheduler"] = func(ctx context.Context) (time.Duration, error) { return s.Tick(context.WithoutCancel(ctx)) }
 	running, cancel := context.WithCancel(context.Background())
@@ -299,6 +296,19 @@ func (r *Rig) Schedule(ctx context.Context) (stop func(), err error) {
 		wg.Go(func() { loop.Run(running, r.quiet, name, nil, tick) })
 	}
 	return sync.OnceFunc(func() { cancel(); wg.Wait() }), nil
+}
+
+// stager is a store, and a note of what is staged in it.
+type stager struct {
+	engine.Store
+	rig *Rig
+}
+
+// Fire fires, and notes what may be leased then.
+func (s stager) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
+	rs, err := s.Store.Fire(ctx, fs, f)
+	s.rig.fires.stage(rs, s.rig.Clock.Now())
+	return rs, err
 }
 
 // reach waits until a count has come to what is wanted; not all: it has not changed for as long as patience.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
@@ -37,7 +38,7 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	if err != nil {
 		return Tally{}, err
 	}
-	at := foresee(r.Clock.Now(), o.Herd, rate)
+	at := foresee(r.Clock.Now(), o.Herd, rate).Add(foreseen(o.Herd))
 	r.fires = newFires(o.Herd, 1, 1, at, farAway)
 	var loaded atomic.Int64
 	end := watch(o.Options, "load", o.Herd, func() int { return int(loaded.Load()) })
@@ -47,10 +48,11 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 		return Tally{}, err
 	}
 	rep.note("load_per_s", "recurring jobs created", perSecond(o.Herd, began), "/s")
-	if r.Clock.Now().After(at.Add(-lookAhead)) {
+	if r.Clock.Now().After(at.Add(-lookAhead - foreseen(o.Herd))) {
 		return Tally{}, errSlow
 	}
 	end()
+	spent := newMeter(ctx, r.store)
 
 	stopScheduler, err := r.Schedule(ctx)
 	if err != nil {
@@ -59,10 +61,11 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	defer stopScheduler()
 	defer r.Work()()
 	end = watch(o.Options, "herd", o.Herd, func() int { return int(r.fires.ran.Load()) })
-	if err := r.until(ctx, at.Add(-lookAhead)); err != nil {
+	trickle := r.trickle(ctx, tenant.Principal{Tenant: other.ID, Role: tenant.System}, o.Trickle)
+	if err := r.staging(ctx, at, o.Herd); err != nil {
 		return Tally{}, err
 	}
-	trickle := r.trickle(ctx, tenant.Principal{Tenant: other.ID, Role: tenant.System}, o.Trickle)
+	staged, cost := int(r.fires.staged.Load()), spent.per(int(r.fires.staged.Load()))
 	if err := r.until(ctx, at); err != nil {
 		return Tally{}, err
 	}
@@ -85,6 +88,11 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	claimable := r.fires.last.Sub(at)
 	r.fires.mu.Unlock()
 	rep.goal("all_claimable_s", "until all may be claimed", round(claimable.Seconds(), 3), "s", goalClaimable)
+	rep.note("staged_before", "staged before their instant", float64(staged), "jobs")
+	if cost != nil {
+		rep.note("stage_process_us", "processor time of this process to stage a job", cost.Process, "µs")
+		rep.note("stage_database_us", "  of the database", cost.Database, "µs")
+	}
 	rep.note("all_ran_s", "until all have run", round(all.Seconds(), 3), "s")
 	rep.note("ran_per_s", "executions run", round(float64(o.Herd)/all.Seconds(), 1), "/s")
 	o50, o99, oMax := delayOf(delays(r))
@@ -100,6 +108,21 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	}
 	others, err := r.Check(ctx)
 	return Tally{t.Accepted + others.Accepted, t.Lost + others.Lost, t.Doubled + others.Doubled, t.Early}, err
+}
+
+// foreseen is how long before its instant a herd is loaded: a scheduler that runs all the time sees it coming.
+func foreseen(jobs int) time.Duration {
+	return min(schedule.HerdAhead, time.Duration(jobs)*time.Second/1000)
+}
+
+// staging waits until so many are staged, or an instant has come.
+func (r *Rig) staging(ctx context.Context, at time.Time, jobs int) error {
+	for r.Clock.Now().Before(at) && r.fires.staged.Load() < int64(jobs) {
+		if err := until(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trickle creates jobs that run at once, at a rate, until stop is called; delays are then from when each should have been

@@ -216,6 +216,9 @@ type JobPage struct {
 type Firings interface {
 	// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first.
 	Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]Due, error)
+	// Ahead counts the jobs of the partitions (none: of all) whose next instant is after from, second by second, for so many
+	// seconds. It counts limit in all, or, where partitions are counted apart, twice their share in each, and no further.
+	Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error)
 	// Fire moves each job's next instant by compare-and-set and stores the executions of those
 	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
 	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.

@@ -9,6 +9,10 @@
 // calls due. What an overlap policy judges is not staged: it is fired when its
 // instant has come, by the same clock.
 //
+// Where more is ahead than can be fired within the look-ahead, plain schedules
+// are staged up to a minute early, the earliest first, in lanes of partitions
+// that fire side by side.
+//
 // The scheduler holds no schedule in memory and never decides whether a fire
 // counts: the store's condition does.
 package scheduler
@@ -41,6 +45,8 @@ type Store interface {
 // Config is what a scheduler may be told.
 type Config struct {
 	LookAhead time.Duration         // how early executions are staged
+	Lanes     int                   // how many batches are fired at once where there are many; less than 2: one
+	Rate      float64               // how many jobs a second it is taken to fire, until it knows; 0: as most machines do
 	Schedules *schedule.Cache       // compiles schedules; shared with others
 	Owner     func() engine.Holding // the partitions that are its own; nil: all
 	Hint      func([]job.Ready)     // told of executions that may be leased
@@ -54,6 +60,7 @@ type Scheduler struct {
 	clock clock.Clock // the store's
 	cfg   Config
 	stuck map[job.ID]stuck // jobs whose schedule cannot be worked out
+	out   outlook
 }
 
 // stuck says until when a job is passed over, unless it is changed.
@@ -76,7 +83,10 @@ func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}}
+	if cfg.Rate == 0 {
+		cfg.Rate = firstRate
+	}
+	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}, out: outlook{rate: cfg.Rate}}
 }
 
 const (
@@ -92,12 +102,15 @@ const (
 // holder is a clock that may not be believed for a while.
 type holder interface{ Held() bool }
 
-// pass is one pass: the instant it is of, and what it has read.
+// pass is one pass of a lane: the instant it is of, and what it has read. Of its scheduler it only reads.
 type pass struct {
 	*Scheduler
 	now       time.Time
+	ahead     time.Duration // how early plain schedules are staged
 	calendars map[calendarKey]read
-	wait      time.Duration // until something is due that is not to be fired early
+	wait      time.Duration    // until something is due that is not to be fired early
+	still     map[job.ID]stuck // those of its jobs that are passed over
+	passed    int              // jobs that may not be staged yet
 }
 
 type calendarKey struct {
@@ -123,46 +136,77 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 	if h, ok := s.clock.(holder); ok && h.Held() {
 		return onHold, nil
 	}
-	p := &pass{Scheduler: s, now: s.clock.Now(), calendars: map[calendarKey]read{}, wait: between}
-	limit := batch + len(s.stuck) // so that those never hide the others
-	due, err := s.store.Due(ctx, ps, p.now.Add(max(s.cfg.LookAhead, between)), limit)
-	if err != nil {
-		return 0, fmt.Errorf("find due jobs: %w", err)
-	}
-	fs, err := p.firings(ctx, due)
-	if err != nil {
+	now := s.clock.Now()
+	if err := s.lookOut(ctx, ps, now); err != nil {
 		return 0, err
 	}
-	if len(fs) == 0 {
-		return p.wait, nil
+	vs := s.each(ctx, s.lanes(ps), now, fence)
+	next := between
+	var ready []job.Ready
+	var errs []error
+	still := map[job.ID]stuck{}
+	for i := range vs {
+		v := &vs[i]
+		if errs = append(errs, v.err); v.err != nil {
+			maps.Copy(still, s.stuck)
+			continue
+		}
+		next = min(next, v.next)
+		ready = append(ready, v.ready...)
+		maps.Copy(still, v.pass.still)
 	}
-	ready, err := s.store.Fire(ctx, fs, fence)
+	s.stuck = still
+	s.hint(ready, now)
+	s.learn(now, vs)
+	if slices.ContainsFunc(vs, func(v volley) bool { return v.nudge }) {
+		s.cfg.Nudge() // what is replaced may run
+	}
+	return next, errors.Join(errs...)
+}
+
+// fire fires one batch of the partitions of a lane.
+func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence engine.Fence) {
+	p := v.pass
+	due, err := p.store.Due(ctx, ps, p.now.Add(max(p.ahead, between)), limit)
+	if err != nil {
+		v.err = fmt.Errorf("find due jobs: %w", err)
+		return
+	}
+	v.full = len(due) >= limit
+	fs, err := p.firings(ctx, due)
+	v.passed, v.next, v.err = p.passed, p.wait, err
+	if err != nil || len(fs) == 0 {
+		if v.full && p.ahead > p.cfg.LookAhead {
+			v.next = min(p.wait, afterRun) // there may be something behind what it may not stage yet
+		}
+		return
+	}
+	v.ready, err = p.store.Fire(ctx, fs, fence)
 	if err == nil {
 		err = failpoint.Hit("sched.afterCommitBeforeNotify")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("fire %d jobs: %w", len(fs), err)
+		v.ready, v.err = nil, fmt.Errorf("fire %d jobs: %w", len(fs), err)
+		return
 	}
-	s.cfg.Hint(ready)
-	if slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace }) {
-		s.cfg.Nudge() // what it replaces may run
-	}
+	v.nudge = slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace })
 	switch {
-	case len(due) < limit:
-		return p.wait, nil
-	case len(ready) == 0:
-		return afterRun, nil // it may be that these are another's by now
+	case !v.full:
+		v.next = p.wait
+	case len(v.ready) == 0:
+		v.next = afterRun // it may be that these are another's by now
+	default:
+		v.next = 0
 	}
-	return 0, nil
 }
 
 // firings are what the jobs that are due come to.
 func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, error) {
 	fs := make([]engine.Firing, 0, len(due))
-	still := map[job.ID]stuck{}
-	for _, d := range due {
+	for i := range due {
+		d := &due[i]
 		if x, ok := p.stuck[d.Job.ID]; ok && p.now.Before(x.until) && x.revision == d.Revision {
-			still[d.Job.ID] = x
+			p.still[d.Job.ID] = x
 			continue
 		}
 		f, ok, err := p.firing(ctx, d)
@@ -173,20 +217,19 @@ func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, 
 			return nil, err
 		case err != nil:
 			p.cfg.Log.Error("the schedule of a job cannot be worked out; it is tried again in a while, the others go on", "job", d.Job.ID, "tenant", d.Job.Tenant, "error", err)
-			if len(still) < maxStuck {
-				still[d.Job.ID] = stuck{p.now.Add(stuckFor), d.Revision}
+			if len(p.still) < maxStuck {
+				p.still[d.Job.ID] = stuck{p.now.Add(stuckFor), d.Revision}
 			}
 		case ok:
 			fs = append(fs, f)
 		}
 	}
-	p.stuck = still
 	return fs, nil
 }
 
 // firing is what one job comes to; not ok: nothing yet.
-func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bool, err error) {
-	j, at := d.Job, d.Job.NextRunAt
+func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
+	j, at := &d.Job, d.Job.NextRunAt
 	f = engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: d.Revision, Was: at, Overlap: j.Overlap}
 	if f.Overlap == "" {
 		f.Overlap = job.OverlapAllow
@@ -195,7 +238,12 @@ func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bo
 	if early(j) {
 		until = p.now.Add(p.cfg.LookAhead)
 	}
+	last := until
+	if early(j) && j.Schedule.Herds() {
+		until = p.now.Add(p.ahead)
+	}
 	if at.After(until) {
+		p.passed++
 		p.wait = max(0, min(p.wait, at.Sub(until)))
 		return f, false, nil
 	}
@@ -211,17 +259,17 @@ func (p *pass) firing(ctx context.Context, d engine.Due) (f engine.Firing, ok bo
 		f.Next, _ = plan.Cursor(at.Add(-1), p.now)
 		return f, true, nil
 	}
-	p.owe(&f, j, plan, until)
+	p.owe(&f, j, plan, last)
 	return f, true, nil
 }
 
 // early reports whether executions of a job may be staged before they are due.
-func early(j job.Job) bool {
+func early(j *job.Job) bool {
 	return (j.Overlap == "" || j.Overlap == job.OverlapAllow) && j.UniqueKey == ""
 }
 
-// owe fills in what a recurring job owes, and what of it is staged.
-func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.Time) {
+// owe fills in what a recurring job owes, and what of it is staged: beside the next instant those until one.
+func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.Time) {
 	left := int64(-1)
 	if j.Schedule.MaxRuns > 0 {
 		left = max(0, j.Schedule.MaxRuns-j.Runs)
@@ -268,15 +316,15 @@ func (p *pass) owe(f *engine.Firing, j job.Job, plan schedule.Plan, until time.T
 }
 
 // execution is the execution of a job for an instant.
-func (p *pass) execution(j job.Job, at time.Time, by job.Trigger) job.Execution {
+func (p *pass) execution(j *job.Job, at time.Time, by job.Trigger) job.Execution {
 	e := j.FireLate(newID(), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), p.now)
 	e.Trigger = by
-	e.Queue(j)
+	e.Queue(*j)
 	return e
 }
 
 // plan compiles the schedule of a job, with its calendar as it is now.
-func (p *pass) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
+func (p *pass) plan(ctx context.Context, j *job.Job) (schedule.Plan, error) {
 	var cal *schedule.Calendar
 	if name := j.Schedule.Calendar; name != "" {
 		key := calendarKey{j.Tenant, name}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,12 @@ import (
 
 // fakeStore keeps jobs in memory and fires as a store does.
 type fakeStore struct {
+	mu        sync.Mutex // guards the rest
 	until     time.Time
 	asked     []job.Partition
+	looks     [][]job.Partition // all that it was asked for
+	counted   int               // how often it was asked what is ahead
+	panics    job.Partition     // whoever fires in it does, once
 	jobs      []*job.Job
 	fired     []engine.Firing
 	fence     engine.Fence
@@ -27,7 +32,9 @@ type fakeStore struct {
 }
 
 func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
-	f.until, f.asked = until, ps
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.until, f.asked, f.looks = until, ps, append(f.looks, ps)
 	var due []engine.Due
 	for _, j := range f.jobs {
 		if !j.NextRunAt.IsZero() && !j.NextRunAt.After(until) && (len(ps) == 0 || slices.Contains(ps, job.PartitionOf(j.ID))) {
@@ -38,11 +45,35 @@ func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, 
 	return due[:min(limit, len(due))], f.err
 }
 
+func (f *fakeStore) Ahead(_ context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counted++
+	counts := make([]int, seconds)
+	for _, j := range f.jobs {
+		if second := int(j.NextRunAt.Sub(from) / time.Second); j.NextRunAt.After(from) && second < seconds && limit > 0 {
+			counts[second]++
+			limit--
+		}
+	}
+	return counts, f.err
+}
+
 func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.fence = x
 	var rs []job.Ready
+	at := map[job.ID]int{}
+	for i, j := range f.jobs {
+		at[j.ID] = i
+	}
 	for _, g := range fs {
-		i := slices.IndexFunc(f.jobs, func(j *job.Job) bool { return j.ID == g.Job })
+		i := at[g.Job]
+		if f.panics > 0 && job.PartitionOf(g.Job) == f.panics {
+			f.panics = 0
+			panic("oops")
+		}
 		if j := f.jobs[i]; !j.NextRunAt.Equal(g.Was) || j.Revision != g.Revision {
 			continue
 		}

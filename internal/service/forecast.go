@@ -204,7 +204,7 @@ type budget struct {
 func (s *Service) budget(j job.Job, now time.Time) budget {
 	b := budget{bounded: j.Schedule.MaxRuns > 0, left: j.Schedule.MaxRuns - j.Runs, staged: j.NextRunAt}
 	if j.NextRunAt.IsZero() {
-		b.staged = now.Add(s.cfg.LookAhead + 1)
+		b.staged = now.Add(s.cfg.LookAhead + 1) // what has a number of runs is not staged any earlier
 	}
 	return b
 }

@@ -190,7 +190,11 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 		if j.Overlap != "" && j.Overlap != job.OverlapAllow {
 			break
 		}
-		if t, ok := plan.Next(now); ok && !t.After(now.Add(s.cfg.LookAhead)) && (j.NextRunAt.IsZero() || t.Before(j.NextRunAt)) && j.UpdatedAt.Before(t) {
+		ahead := s.cfg.LookAhead
+		if j.Schedule.Herds() {
+			ahead = max(ahead, schedule.HerdAhead)
+		}
+		if t, ok := plan.Next(now); ok && !t.After(now.Add(ahead)) && (j.NextRunAt.IsZero() || t.Before(j.NextRunAt)) && j.UpdatedAt.Before(t) {
 			j.NextRunAt = t
 		}
 	}

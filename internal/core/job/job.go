@@ -64,6 +64,10 @@ type Schedule struct {
 	Calendar string        // the name of what is left out; empty: nothing
 }
 
+// Herds reports whether executions may be staged long before their instants: not where a calendar that many share may change
+// meanwhile, nor where a number of runs may be used up by what is still to come.
+func (s Schedule) Herds() bool { return s.Calendar == "" && s.MaxRuns == 0 }
+
 // Overlap says what becomes of a scheduled fire while an earlier one has not finished.
 type Overlap string
 

@@ -134,6 +134,10 @@ func (f *Faulty) Due(ctx context.Context, ps []job.Partition, until time.Time, l
 	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, ps, until, limit) })
 }
 
+func (f *Faulty) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+	return disturb(ctx, f, "Ahead", func() ([]int, error) { return f.Store.Ahead(ctx, ps, from, seconds, limit) })
+}
+
 func (f *Faulty) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
 	return disturb(ctx, f, "Fire", func() ([]job.Ready, error) { return f.Store.Fire(ctx, fs, x) })
 }

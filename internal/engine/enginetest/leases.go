@@ -54,6 +54,36 @@ func fire(t *testing.T, h Harness) {
 			t.Errorf("a limit of 3 gave %d", len(due))
 		}
 	})
+	t.Run("what is ahead, second by second", func(t *testing.T) {
+		from := now.Add(24 * time.Hour)
+		for i, at := range []time.Duration{0, 1, time.Second - 1000, time.Second, 2500 * time.Millisecond, 2500 * time.Millisecond, 4 * time.Second} {
+			f.planned(fmt.Sprint("ahead ", i), from.Add(at))
+		}
+		gone, _ := f.planned("deleted", from.Add(time.Millisecond))
+		must(f.DeleteJob(f.ctx, tenant.Default, gone.ID, now))
+		// An instant is stored to the microsecond, and that of from is not ahead of it.
+		if got := must(f.Ahead(f.ctx, nil, from, 4, 1000)); !slices.Equal(got, []int{1, 1, 2, 0}) {
+			t.Errorf("got %v", got)
+		}
+		all := make([]job.Partition, job.Partitions)
+		for p := range all {
+			all[p] = job.Partition(p)
+		}
+		if got := must(f.Ahead(f.ctx, all, from, 5, 1000)); !slices.Equal(got, []int{1, 1, 2, 0, 1}) {
+			t.Errorf("of all partitions: %v", got)
+		}
+		if got := must(f.Ahead(f.ctx, nil, now.Add(48*time.Hour), 3, 1000)); !slices.Equal(got, []int{0, 0, 0}) {
+			t.Errorf("where nothing is: %v", got)
+		}
+		const many = 300
+		at := now.Add(72 * time.Hour)
+		for i := range many {
+			f.planned(fmt.Sprint("many ", i), at.Add(time.Millisecond))
+		}
+		if got := must(f.Ahead(f.ctx, nil, at, 1, 64))[0]; got < 32 || got >= many {
+			t.Errorf("%d of %d counted, and 64 wanted", got, many)
+		}
+	})
 	t.Run("once", func(t *testing.T) {
 		j, firing := f.planned("fires", now)
 		second := firing

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -27,6 +28,36 @@ var dueSQL = func() string {
 	return "SELECT " + definitionColumns + " FROM (SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + `) s ORDER BY s.next_run_at LIMIT $2) s
 		CROSS JOIN LATERAL (SELECT *, s.next_run_at, s.runs FROM jobs WHERE tenant = s.tenant AND id = s.job OFFSET 0) j ORDER BY s.next_run_at`
 }()
+
+// aheadSQL counts by the index alone, where the pages are known to be visible to all.
+var aheadSQL = func() string {
+	parts := make([]string, job.Partitions)
+	for p := range parts {
+		parts[p] = fmt.Sprintf("(SELECT next_run_at FROM schedules WHERE part = %[1]d AND ($3::int8 >> %[1]d) & 1 = 1 AND active AND next_run_at IS NOT NULL AND next_run_at > $1 AND next_run_at < $2 ORDER BY next_run_at LIMIT $4)", p)
+	}
+	return "SELECT date_bin('1 second', s.next_run_at, $1), count(*) FROM (" + strings.Join(parts, " UNION ALL ") + ") s GROUP BY 1"
+}()
+
+// Ahead counts what is next, second by second.
+func (s *Store) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+	parts := len(ps)
+	if parts == 0 {
+		parts = job.Partitions
+	}
+	out := make([]int, seconds)
+	err := s.ask(ctx, "count what is next", func(ctx context.Context, c *pgxpool.Conn) error {
+		clear(out)
+		rows, _ := c.Query(ctx, aheadSQL, from, from.Add(time.Duration(seconds)*time.Second), partitionBits(ps), 2*limit/parts+1)
+		var second time.Time
+		var n int
+		_, err := pgx.ForEachRow(rows, []any{&second, &n}, func() error {
+			out[min(max(int(second.Sub(from)/time.Second), 0), seconds-1)] += n
+			return nil
+		})
+		return err
+	})
+	return out, err
+}
 
 // partitionBits is the set of the partitions; of all, if none is named.
 func partitionBits(ps []job.Partition) int64 {
@@ -47,17 +78,28 @@ func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, li
 	var out []engine.Due
 	err := s.ask(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, _ := c.Query(ctx, dueSQL, until, limit, partitionBits(ps))
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (engine.Due, error) {
-			var d definition
-			if err := r.Scan(d.targets()...); err != nil {
-				return engine.Due{}, err
+		defer rows.Close()
+		out = make([]engine.Due, 0, min(limit, int(s.dues.Load())+16)) // a job is large, and as many as the last time are likely
+		var d definition
+		to := d.targets()
+		for i := range to {
+			if b, ok := to[i].(*[]byte); ok {
+				to[i] = (*pgtype.DriverBytes)(b) // not copied: the next row overwrites it
 			}
-			j, err := d.decode()
-			return engine.Due{Job: j, Revision: j.Revision}, err
-		})
-		return err
+		}
+		for rows.Next() {
+			d = definition{}
+			if err := rows.Scan(to...); err != nil {
+				return err
+			}
+			if err := s.memo.Decode(d.spec, d.target, &d.job); err != nil {
+				return err
+			}
+			out = append(out, engine.Due{Job: d.job, Revision: d.job.Revision})
+		}
+		return rows.Err()
 	})
+	s.dues.Store(int64(len(out)))
 	return out, err
 }
 

@@ -45,6 +45,8 @@ type Store struct {
 	// logged is the execution up to which it has looked at the logs.
 	logged atomic.Pointer[[16]byte]
 	watch  watch
+	dues   atomic.Int64 // how many jobs the last look found due
+	memo   engine.Memo  // of what is due
 }
 
 var _ engine.Store = (*Store)(nil)

@@ -13,6 +13,9 @@ import (
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM schedules s INDEXED BY schedules_due CROSS JOIN jobs j
 		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
+	// aheadSQL passes over no partition: whoever has this store alone asks for all.
+	aheadSQL = `SELECT next_run_at FROM schedules INDEXED BY schedules_due
+		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at` // no LIMIT ?, as in readySQL
 	moveSQL = "UPDATE schedules SET next_run_at = ?, runs = runs + ? WHERE tenant = ? AND job = ? AND next_run_at = ? AND revision = ? AND active = 1"
 	// spareSQL is for a firing of which not all came about: those that did not are no runs.
 	spareSQL = "UPDATE schedules SET next_run_at = coalesce(?, next_run_at), runs = runs - ? WHERE job = ?"
@@ -28,13 +31,30 @@ func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, li
 	var out []engine.Due
 	err := s.look(ctx, "find what is due", func(c *conn) error {
 		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
-			j, err := readDefinition(r)
+			j, err := readColumns(r)
 			if err != nil || len(ps) > 0 && !slices.Contains(ps, job.PartitionOf(j.ID)) {
 				return false, err
 			}
-			j.Target, err = engine.DecodeTarget(r.bytes())
+			err = s.memo.Decode(r.bytes(), r.bytes(), &j)
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
 			return len(out) >= limit, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Ahead counts what is next, second by second, in all partitions.
+func (s *Store) Ahead(ctx context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
+	out := make([]int, seconds)
+	at, until := from.UnixMicro(), from.Add(time.Duration(seconds)*time.Second).UnixMicro()
+	err := s.look(ctx, "count what is next", func(c *conn) error {
+		clear(out)
+		counted := 0
+		_, err := c.prepare(aheadSQL).int(at).int(until).until(func(r *row) (bool, error) {
+			out[(r.int64()-at)/1_000_000]++
+			counted++
+			return counted >= limit, nil
 		})
 		return err
 	})

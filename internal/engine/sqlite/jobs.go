@@ -26,14 +26,20 @@ const (
 )
 
 func readDefinition(r *row) (job.Job, error) {
+	j, err := readColumns(r)
+	if err != nil {
+		return j, err
+	}
+	return j, engine.DecodeSpec(r.bytes(), &j)
+}
+
+// readColumns reads a definition up to its spec.
+func readColumns(r *row) (job.Job, error) {
 	j := job.Job{ID: r.id(), Tenant: tenant.ID(r.text())}
 	j.Key, j.Name, j.State, j.Schedule.Type, j.Priority = r.text(), r.text(), job.State(r.int()), job.ScheduleType(r.int()), r.int()
 	j.NextRunAt, j.CreatedAt, j.UpdatedAt, j.Revision = r.at(), r.at(), r.at(), r.int()
 	j.Runs, j.PausedTill, j.PauseNote = r.int64(), r.at(), r.text()
-	if err := r.texts(&j.Tags); err != nil {
-		return j, err
-	}
-	return j, engine.DecodeSpec(r.bytes(), &j)
+	return j, r.texts(&j.Tags)
 }
 
 func readJob(r *row) (job.Job, error) {

@@ -18,7 +18,7 @@ func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
 		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
-		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
+		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, aheadSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
