@@ -307,3 +307,33 @@ func TestCache(t *testing.T) {
 	damage.Store(false)
 	open(ids[2])
 }
+
+// Headers that belong to no entry are counted, too: one look for the next entry may read any number of them.
+func TestAnArchiveOfHeadersIsNotReadForever(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []byte{tar.TypeXHeader, tar.TypeXGlobalHeader} {
+		var one bytes.Buffer
+		w := tar.NewWriter(&one)
+		h := &tar.Header{Name: "f", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"comment": "x"}}
+		if kind == tar.TypeXGlobalHeader {
+			h = &tar.Header{Typeflag: kind, PAXRecords: map[string]string{"comment": "x"}}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		headers := bytes.Repeat(one.Bytes()[:1024], 1000)
+		if headers[156] != kind {
+			t.Fatalf("the header is a %q", headers[156])
+		}
+		limits := Limits{Entries: 10, Bytes: 100 << 10, Ratio: 1000, Free: 1 << 20}
+		_, err := List(t.Context(), blob(gzipOf(headers)), limits)
+		if large := new(TooLarge); !errors.As(err, &large) {
+			t.Errorf("%q: %v", kind, err)
+		}
+		limits.Bytes, limits.Ratio, limits.Free = 1<<30, 2, 1<<10
+		_, err = List(t.Context(), blob(gzipOf(headers)), limits)
+		if no := new(Unsafe); !errors.As(err, &no) || !strings.Contains(no.Why, "times its size") {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
