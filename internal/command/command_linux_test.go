@@ -21,6 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/command/minder"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -400,7 +401,7 @@ func TestLinesAreKept(t *testing.T) {
 	o.read(worker.Stdout, strings.NewReader(strings.Repeat("y", maxLine+5)+"\nnext\n"))
 	o.close()
 	want := []string{"stdout one", "stdout ", "stdout two \ufffd \ufffd", "stdout last"}
-	if len(got) != 7 || strings.Join(got[:4], "|") != strings.Join(want, "|") || !strings.Contains(got[4], "longer than 16384 bytes") || got[5] != "stdout next" || !strings.Contains(got[6], "[6 bytes") {
+	if len(got) != 7 || strings.Join(got[:4], "|") != strings.Join(want, "|") || !strings.Contains(got[4], "longer than 16128 bytes") || len(got[4]) > job.MaxLogText || got[5] != "stdout next" || !strings.Contains(got[6], "[6 bytes") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -199,7 +199,7 @@ func reap(main int) (e End) {
 func sweep(namespace bool) int {
 	left := 0
 	for range 2000 { // two seconds and more
-		n := killAll(namespace)
+		killAll(namespace)
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if errors.Is(err, unix.ECHILD) {
@@ -210,27 +210,22 @@ func sweep(namespace bool) int {
 			}
 			left++
 		}
-		if n == 0 {
-			continue
-		}
 		time.Sleep(time.Millisecond)
 	}
 	return left
 }
 
-// killAll kills every process below the minder, as far as one look shows them, and says how many.
-func killAll(namespace bool) (n int) {
+// killAll kills every process below the minder, as far as one look shows them.
+func killAll(namespace bool) {
 	if namespace {
-		if unix.Kill(-1, unix.SIGKILL) == nil { // all in the namespace but its first process
-			n = 1
-		}
-		return n
+		unix.Kill(-1, unix.SIGKILL) // all in the namespace but its first process
+		return
 	}
 	me := os.Getpid()
 	parents := map[int]int{}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 1
+		return
 	}
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
@@ -241,12 +236,10 @@ func killAll(namespace bool) (n int) {
 		for up := parents[pid]; up > 1; up = parents[up] {
 			if up == me {
 				unix.Kill(pid, unix.SIGKILL)
-				n++
 				break
 			}
 		}
 	}
-	return n
 }
 
 // parentOf is who started a process; 0 where it has ended.
