@@ -14,7 +14,7 @@ import (
 
 const (
 	maxLine = 16<<10 - 256 // bytes of a line that are kept: with the words that say so a cut one fits a line of the log
-	maxTail = 2 << 10  // bytes of standard error that go into a failure's message
+	maxTail = 2 << 10      // bytes of standard error that go into a failure's message
 )
 
 // output is what a command writes, on its way to the log: line by line, up to a limit, with no more in memory than a line
