@@ -186,7 +186,7 @@ func FuzzList(f *testing.F) {
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "artifacts")
-	f := NewFolder(dir, 100)
+	f := NewFolder(dir, 100, 1<<20)
 	ctx := t.Context()
 	sum := sha256.Sum256([]byte("program"))
 	id := hex.EncodeToString(sum[:])
@@ -234,7 +234,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("the line broke"
 
 func TestInspectorAsksWhoseItIs(t *testing.T) {
 	t.Parallel()
-	f := NewFolder(t.TempDir(), 1<<20)
+	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
 	k, err := f.Put(t.Context(), "acme", bytes.NewReader(tarOf(t, file{name: "a", text: "x"})))
 	if err != nil {
 		t.Fatal(err)
