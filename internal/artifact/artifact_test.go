@@ -337,3 +337,34 @@ func TestAnArchiveOfHeadersIsNotReadForever(t *testing.T) {
 		}
 	}
 }
+
+// What is known, and who no longer waits, is not held up by an artifact that takes long to read.
+func TestInspectingWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
+	i := NewInspector(f)
+	put := func(text string) string {
+		k, err := f.Put(t.Context(), tenant.Default, strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.ID
+	}
+	known, fresh := put("one"), put("two")
+	if _, err := i.Inspect(t.Context(), tenant.Default, known); err != nil {
+		t.Fatal(err)
+	}
+	i.turn <- struct{}{} // somebody reads a large one
+	if l, err := i.Inspect(t.Context(), tenant.Default, known); err != nil || l.Kind != File {
+		t.Errorf("%+v, %v", l, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := i.Inspect(ctx, tenant.Default, fresh); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-i.turn
+	if _, err := i.Inspect(t.Context(), tenant.Default, fresh); err != nil {
+		t.Error(err)
+	}
+}
