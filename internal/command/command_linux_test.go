@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -517,4 +518,56 @@ func badTar(t *testing.T) []byte {
 	w.Write([]byte("x"))
 	w.Close()
 	return b.Bytes()
+}
+
+// A worker that is not root shares its user with its commands. They must not get rid of their minder for that, and so of
+// what ends them.
+func TestACommandCannotEndItsMinder(t *testing.T) {
+	if os.Getuid() == 0 {
+		asUser(t, 64_124)
+		return
+	}
+	r := runner(t, func(c *Config) { c.Limit.Processes = 0 })
+	mark := fmt.Sprintf("88%d.5", os.Getpid())
+	e, err := r.Run(t.Context(), shell("(setsid sleep "+mark+" &); kill -KILL $PPID; kill -STOP $PPID; grep Cap /proc/self/status | grep -v CapBnd | grep -vw 0000000000000000 && exit 9; echo '1' >$CARILLON_RESULT"))
+	if noNamespaces.Load() {
+		t.Skip("this user may make no namespaces")
+	}
+	if err != nil || e.Exit != 0 || string(e.Result) != "1\n" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is sound
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil && bytes.Contains(data, []byte("sleep\x00"+mark)) {
+			t.Errorf("%s is left: %q", f, data)
+		}
+	}
+}
+
+// asUser runs this test again as another user.
+func asUser(t *testing.T, uid uint32) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "test")
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(path, binary, 0o755), os.Chmod(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(path, "-test.run", "^"+t.Name()+"$", "-test.v")
+	c.Dir, c.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	c.Env = []string{"PATH=" + os.Getenv("PATH")}
+	out, err := c.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("as user %d: %v\n%s", uid, err, out)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("as user %d: %s", uid, out)
+	}
 }
