@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -17,6 +18,7 @@ type book struct {
 	lost func(error) // told that the lease is gone
 	held client.Held
 	ctx  context.Context // of the attempt
+	all  *atomic.Int64   // bytes that all books of the pool hold
 
 	mu      sync.Mutex
 	lines   []client.LogLine // guarded by mu: those that the server has not taken
@@ -33,8 +35,8 @@ type book struct {
 	idle    chan struct{}    // guarded by mu: closed when nobody sends
 }
 
-func newBook(ctx context.Context, held client.Held, send func(context.Context, client.LogRequest) (client.LogAnswer, error), lost func(error)) *book {
-	return &book{ctx: ctx, held: held, send: send, lost: lost, room: make(chan struct{}), hurry: make(chan struct{}, 1)}
+func newBook(ctx context.Context, held client.Held, all *atomic.Int64, send func(context.Context, client.LogRequest) (client.LogAnswer, error), lost func(error)) *book {
+	return &book{ctx: ctx, held: held, all: all, send: send, lost: lost, room: make(chan struct{}), hurry: make(chan struct{}, 1)}
 }
 
 func (b *book) attach(w *lineWriter) {
@@ -51,7 +53,7 @@ func (b *book) line(stream, text string) {
 	var late <-chan time.Time
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.deaf && b.size+n > maxOnWay && b.size > 0 {
+	for !b.deaf && b.crowded(n) {
 		if b.full || b.ending {
 			b.dropped++
 			return
@@ -73,7 +75,7 @@ func (b *book) line(stream, text string) {
 			gone = true
 		}
 		b.mu.Lock()
-		if gone && b.size+n > maxOnWay {
+		if gone && b.crowded(n) {
 			b.full = true
 		}
 	}
@@ -81,7 +83,7 @@ func (b *book) line(stream, text string) {
 		return
 	}
 	b.mark(l.At)
-	b.lines, b.size = append(b.lines, l), b.size+n
+	b.put(l)
 	if !b.running {
 		b.running, b.idle = true, make(chan struct{})
 		go b.run()
@@ -97,7 +99,26 @@ func (b *book) mark(at time.Time) {
 		return
 	}
 	text := fmt.Sprintf("… %d lines dropped: the server did not take them in time", b.dropped)
-	b.lines, b.size, b.dropped = append(b.lines, client.LogLine{At: at, Stream: System, Text: text}), b.size+len(text)+lineCost, 0
+	b.put(client.LogLine{At: at, Stream: System, Text: text})
+	b.dropped = 0
+}
+
+// crowded reports whether there is no room for so many bytes, in this book or in all. A book that is empty has room, since
+// what wakes a writer is that its own lines were taken. mu is held.
+func (b *book) crowded(n int) bool {
+	return b.size > 0 && (b.size+n > maxOnWay || b.all.Load()+int64(n) > poolOnWay)
+}
+
+// put adds a line. mu is held.
+func (b *book) put(l client.LogLine) {
+	b.lines = append(b.lines, l)
+	b.resize(b.size + len(l.Text) + lineCost)
+}
+
+// resize notes how much the book holds. mu is held.
+func (b *book) resize(size int) {
+	b.all.Add(int64(size - b.size))
+	b.size = size
 }
 
 // wake has what is gathered sent at once.
@@ -180,9 +201,14 @@ func (b *book) batch() []client.LogLine {
 func (b *book) took(batch []client.LogLine, a client.LogAnswer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, l := range batch {
-		b.size -= len(l.Text) + lineCost
+	if b.deaf {
+		return // it was given up while the batch was on its way
 	}
+	size := b.size
+	for _, l := range batch {
+		size -= len(l.Text) + lineCost
+	}
+	b.resize(size)
 	b.lines = b.lines[len(batch):]
 	b.sent += len(batch)
 	b.full = false
@@ -206,7 +232,10 @@ func (b *book) stop() {
 }
 
 // deafen forgets what is not sent, and what is to come. mu is held.
-func (b *book) deafen() { b.deaf, b.lines, b.size, b.dropped = true, nil, 0, 0 }
+func (b *book) deafen() {
+	b.deaf, b.lines, b.dropped = true, nil, 0
+	b.resize(0)
+}
 
 // close sends what is left, and returns when the server has it, will not take it, or has not for too long; then ok is false.
 func (b *book) close(over <-chan struct{}) (ok bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -22,6 +23,7 @@ type desk struct {
 	base    context.Context
 	hurry   func() // there is progress to tell of
 	write   func(context.Context, client.LogRequest) (client.LogAnswer, error)
+	onWay   *atomic.Int64 // bytes of logs that the server has not taken
 }
 
 type queued struct {
@@ -35,6 +37,7 @@ type running struct {
 	stop     context.CancelCauseFunc
 	progress progress
 	write    func(context.Context, client.LogRequest) (client.LogAnswer, error)
+	onWay    *atomic.Int64 // bytes of logs, of all attempts of the pool
 
 	mu  sync.Mutex
 	log *book // guarded by mu: made with the first line
@@ -54,7 +57,7 @@ func (r *running) book() *book {
 	defer r.mu.Unlock()
 	if r.log == nil {
 		held := client.Held{ExecutionID: r.attempt.ExecutionID, FencingToken: r.attempt.FencingToken}
-		r.log = newBook(r.ctx, held, r.write, func(error) { r.stop(ErrLeaseLost) })
+		r.log = newBook(r.ctx, held, r.onWay, r.write, func(error) { r.stop(ErrLeaseLost) })
 	}
 	return r.log
 }
@@ -137,7 +140,7 @@ func (d *desk) fill() {
 func (d *desk) next() *running {
 	a := d.queue[0].attempt
 	d.queue = d.queue[1:]
-	r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write}
+	r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write, onWay: d.onWay}
 	r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, runningKey{}, r))
 	d.running[a.ExecutionID] = r
 	return r

@@ -39,9 +39,7 @@ func LogWriter(ctx context.Context, stream string) io.Writer {
 	if b == nil {
 		return io.Discard
 	}
-	w := &lineWriter{book: b, stream: stream}
-	b.attach(w)
-	return w
+	return &lineWriter{book: b, stream: stream}
 }
 
 // Logger is a logger whose records are lines of the log of the attempt that ctx belongs to.
@@ -70,8 +68,9 @@ type lineWriter struct {
 	book   *book
 	stream string
 
-	mu   sync.Mutex
-	part []byte // guarded by mu: of a line that has no end yet
+	mu    sync.Mutex
+	part  []byte // guarded by mu: of a line that has no end yet
+	known bool   // guarded by mu: to the book, which sends what has no end
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
@@ -100,6 +99,10 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		w.part = w.part[:end]
 		w.emit()
 		w.part = append(w.part, rest...)
+	}
+	if len(w.part) > 0 && !w.known { // most writers never leave a line open: a handler may make one for each line
+		w.known = true
+		w.book.attach(w)
 	}
 	return n, nil
 }
@@ -130,6 +133,7 @@ func (w *lineWriter) flush() {
 const (
 	maxLine   = 16 << 10               // bytes of a line; a longer one is made several
 	maxOnWay  = 1 << 20                // bytes that an attempt has written and the server has not taken
+	poolOnWay = 64 << 20               // bytes that all attempts of a pool have, about
 	logBatch  = 128 << 10              // bytes sent at once, about
 	batchMost = 5000                   // lines sent at once
 	logDelay  = 100 * time.Millisecond // for which lines are gathered before they are sent

@@ -258,3 +258,68 @@ func TestWritersAndLoggers(t *testing.T) {
 	}
 	Logger(t.Context()).Info("of nothing")
 }
+
+// A server that answers after the attempt's end has given up on its log does no harm.
+func TestALogThatIsTakenTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, s := newServer(1), &shelf{}
+		srv.logs = func(r client.LogRequest) (client.LogAnswer, error) {
+			<-time.After(logFlush + 5*time.Second)
+			return s.take(r)
+		}
+		stop := start(srv, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+			Log(ctx, Stdout, "x")
+			return client.Outcome{Status: client.Succeeded}
+		}), Config{})
+		<-time.After(time.Minute)
+		stop()
+		if len(srv.outcomes) != 1 || len(s.texts()) != 1 {
+			t.Errorf("%d outcomes, %d lines", len(srv.outcomes), len(s.texts()))
+		}
+	})
+}
+
+// However many attempts write at once, what the server has not taken is bounded.
+func TestLogsOfAPoolAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const attempts, line = 100, 10 << 10
+		srv, away := newServer(attempts), make(chan struct{})
+		srv.logs = func(r client.LogRequest) (client.LogAnswer, error) {
+			<-away
+			return client.LogAnswer{Lines: *r.Offset + len(r.Lines)}, nil
+		}
+		var wrote atomic.Int64
+		stop := start(srv, executorFunc(func(ctx context.Context, _ client.Attempt) client.Outcome {
+			for range 2 << 20 / line {
+				Log(ctx, Stdout, strings.Repeat("x", line))
+				wrote.Add(line)
+			}
+			return client.Outcome{Status: client.Succeeded}
+		}), Config{Slots: attempts})
+		<-time.After(logWait / 2)
+		if n := wrote.Load(); n < poolOnWay*9/10 || n > poolOnWay+attempts*line {
+			t.Errorf("%d bytes are on their way, want about %d", n, poolOnWay)
+		}
+		close(away)
+		<-time.After(time.Minute)
+		if n := wrote.Load(); n != attempts*(2<<20/line*line) || len(srv.outcomes) != attempts {
+			t.Errorf("%d bytes, %d outcomes", n, len(srv.outcomes))
+		}
+		stop()
+	})
+}
+
+// A logger for each line is no more than a line.
+func TestWritersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s shelf
+		logged(t, &s, func(ctx context.Context) {
+			for range 10 {
+				Logger(ctx).Info("x")
+			}
+			if n := len(bookOf(ctx).writers); n != 0 {
+				t.Errorf("%d writers are remembered", n)
+			}
+		})
+	})
+}

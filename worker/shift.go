@@ -45,6 +45,7 @@ func newShift(p *Pool, s client.Session) *shift {
 	base, kill := context.WithCancelCause(context.Background())
 	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
+	h.desk.onWay = &p.onWay
 	h.desk.write = func(ctx context.Context, r client.LogRequest) (client.LogAnswer, error) { return p.src.Logs(ctx, s, r) }
 	if p.drained.Load() {
 		h.retire()

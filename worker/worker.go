@@ -89,8 +89,9 @@ type Pool struct {
 	log  *slog.Logger
 
 	registered atomic.Bool
-	drained    atomic.Bool // the server asked it to take nothing more
-	refused    func(error) // told that the server will never let it register, which ends Run; nil: it tries again
+	drained    atomic.Bool  // the server asked it to take nothing more
+	onWay      atomic.Int64 // bytes of logs that the server has not taken
+	refused    func(error)  // told that the server will never let it register, which ends Run; nil: it tries again
 }
 
 // Registered reports whether the pool has a session.

@@ -41,8 +41,7 @@ def slot():
             for attempt in call("POST", me + "/claim", {"max": 1, "wait_seconds": 2})["attempts"]:
                 run(attempt)
         except OSError as e:
-            print("cannot claim:", e)
-            stop.wait(1)
+            if not stop.wait(1): print("cannot claim:", e)
 
 def beat():  # keeps the leases; the answer also says what was cancelled or lost
     while True:

@@ -70,6 +70,18 @@ func (m *moving) Read(p []byte) (int, error) {
 // brokenOff says that a body ended before its end.
 type brokenOff struct{ error }
 
+func (s *Server) deleteArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := r.PathValue("id")
+	if !job.ValidArtifact(id) {
+		return engine.ErrNotFound
+	}
+	k, err := s.service.DeleteArtifact(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, client.Artifact{ArtifactID: k.ID, Size: k.Size})
+}
+
 func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id := r.PathValue("id")
 	if !job.ValidArtifact(id) {

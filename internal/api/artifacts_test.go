@@ -27,7 +27,7 @@ func commanding(t *testing.T) face {
 	return newFace(t, func(c *api.Config, s engine.Store) {
 		c.MaxArtifact = 1 << 20
 		c.Service = service.New(s, clock.System{}, service.Config{
-			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact),
+			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 2<<20),
 		})
 		c.Authenticate = func(_ context.Context, credential, _ string) (tenant.Principal, error) {
 			who, role, _ := strings.Cut(credential, " ")
@@ -144,4 +144,49 @@ func TestCommandsAreOffUnlessAllowed(t *testing.T) {
 		t.Errorf("a worker of every tenant takes commands: %+v", p)
 	}
 	want[client.Session](f, 201, "POST", "/api/v1/workers", shared, "Authorization", "default worker")
+}
+
+func TestArtifactsAreDeletedAndCounted(t *testing.T) {
+	f := commanding(t)
+	me, other := []string{"Authorization", "default operator"}, []string{"Authorization", "other operator"}
+	put := func(text string, who ...string) string {
+		return want[client.Artifact](f, 201, "PUT", "/api/v1/artifacts", text, who...).ArtifactID
+	}
+	id := put("#!/bin/sh", me...)
+	put("#!/bin/sh", other...)
+	at := "/api/v1/artifacts/" + id
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "nightly", "schedule": {"type": "INTERVAL", "every": "24h"}, "execution": {"target": "command", "artifact_id": %q}}`, id), me...)
+	for _, pause := range []bool{false, true} {
+		if pause {
+			want[client.Job](f, 200, "POST", "/api/v1/jobs/"+j.JobID+"/pause", "", me...)
+		}
+		if p := want[client.Problem](f, 409, "DELETE", at, "", me...); p.Code != "cannot_delete" || !strings.Contains(p.Detail, j.JobID) || !strings.Contains(p.Detail, "nightly") {
+			t.Errorf("while a job names it: %+v", p)
+		}
+	}
+	for who, status := range map[string]int{"default viewer": 403, "default worker": 403, "third operator": 404} {
+		want[client.Problem](f, status, "DELETE", at, "", "Authorization", who)
+	}
+	want[client.Problem](f, 404, "DELETE", "/api/v1/artifacts/..%2Fother%2F"+id, "", me...)
+	want[client.Job](f, 200, "DELETE", "/api/v1/jobs/"+j.JobID, "", me...)
+	if a := want[client.Artifact](f, 200, "DELETE", at, "", me...); a.ArtifactID != id || a.Size != 9 {
+		t.Errorf("deleted %+v", a)
+	}
+	want[client.Problem](f, 404, "DELETE", at, "", me...)
+	want[client.Problem](f, 404, "GET", at, "", me...)
+	want[client.Problem](f, 422, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "c", "execution": {"target": "command", "artifact_id": %q}}`, id), me...)
+	if w := f.ask("GET", at, "", other...); w.Code != 200 {
+		t.Errorf("another tenant's is gone, too: %d", w.Code)
+	}
+
+	big := strings.Repeat("x", 1<<20)
+	first := put(big, me...)
+	put("2"+big[1:], me...)
+	if p := want[client.Problem](f, 403, "PUT", "/api/v1/artifacts", "3", me...); p.Code != "over_quota" || !strings.Contains(p.Detail, "2097152 bytes together") {
+		t.Errorf("past the quota: %+v", p)
+	}
+	want[client.Artifact](f, 200, "PUT", "/api/v1/artifacts", big, me...) // it is there, and takes no more room
+	put("3", other...)
+	want[client.Artifact](f, 200, "DELETE", "/api/v1/artifacts/"+first, "", me...)
+	put("3", me...)
 }

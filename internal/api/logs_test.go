@@ -292,3 +292,16 @@ func (l *lossy) Logs(ctx context.Context, s client.Session, r client.LogRequest)
 	}
 	return a, err
 }
+
+// Another tenant's log is not there, whether it is read or followed.
+func TestLogsOfAnotherTenant(t *testing.T) {
+	f := commanding(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "n", "execution": {"target": "command", "command": ["true"]}}`, "Authorization", "default operator")
+	at := "/api/v1/executions/" + j.ExecutionID + "/logs"
+	want[client.Log](f, 200, "GET", at, "", "Authorization", "default viewer")
+	for _, path := range []string{at, at + "?follow=true"} {
+		want[client.Problem](f, 404, "GET", path, "", "Authorization", "other admin")
+	}
+	want[client.Problem](f, 404, "GET", at, "", "Authorization", "other admin", "Accept", "text/event-stream")
+	want[client.Problem](f, 403, "GET", at+"?follow=true", "", "Authorization", "default worker")
+}

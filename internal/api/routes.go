@@ -227,6 +227,10 @@ func (s *Server) table() []route {
 			bytes: true, status: 200, handle: s.getArtifact,
 		},
 		{
+			method: "DELETE", path: "/api/v1/artifacts/{id}", needs: tenant.Write, group: "Artifacts", summary: "Delete an artifact",
+			detail: "409 while a job that is ACTIVE or PAUSED names it.", status: 200, answer: of[client.Artifact](), handle: s.deleteArtifact,
+		},
+		{
 			method: "GET", path: "/api/v1/limits", needs: tenant.Read, group: "Limits and tenants", summary: "List the limits of the tenant and of its queues",
 			params: pageParams, status: 200, answer: of[client.Limits](), handle: s.listLimits,
 		},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/dispatch"
 )
 
 const (
@@ -18,15 +17,13 @@ func (s *Server) scaling(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	if _, err := parseQuery(r, nil); err != nil {
 		return err
 	}
-	loads, err := s.cfg.Dispatch.Loads(r.Context())
+	loads, all, err := s.cfg.Dispatch.Loads(r.Context())
 	if err != nil {
 		return err
 	}
 	out := client.Scaling{Queues: make([]client.QueueScaling, len(loads))}
-	var all dispatch.Load
 	for i, l := range loads {
 		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Running: l.Running, Slots: l.Slots, DesiredWorkers: desired(l.Waiting)}
-		all.Waiting, all.Running, all.Slots = all.Waiting+l.Waiting, all.Running+l.Running, max(all.Slots, l.Slots)
 	}
 	out.Waiting, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Running, all.Slots, desired(all.Waiting)
 	return reply(w, 200, out)

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,5 +48,31 @@ func TestScaling(t *testing.T) {
 		if n, err := door.Waiting(t.Context(), session, x.most); err != nil || n != x.want {
 			t.Errorf("%v: %d wait, %v; want %d", x, n, err, x.want)
 		}
+	}
+}
+
+// A long queue is counted so far as a scale needs, also where it is one job's; and slots are those of all workers.
+func TestScalingOfALongQueue(t *testing.T) {
+	f := newFace(t)
+	want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["a"], "queues": ["a"], "capacity": 7}`)
+	want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["b"], "queues": ["b"], "capacity": 5}`)
+	one := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "one", "queue": "a", "execution": {"target": "worker", "kind": "a"}, "schedule": {"type": "INTERVAL", "every": "24h"}}`)
+	for range 450 {
+		want[client.Triggered](f, 202, "POST", "/api/v1/jobs/"+one.JobID+"/trigger", "")
+	}
+	batch := "[" + strings.Repeat(`{"name": "b", "queue": "b", "execution": {"target": "worker", "kind": "b"}},`, 9999) + `{"name": "b", "queue": "b", "execution": {"target": "worker", "kind": "b"}}]`
+	for range 2 {
+		want[map[string]any](f, 201, "POST", "/api/v1/jobs:batch", batch)
+	}
+	got := want[client.Scaling](f, 200, "GET", "/api/v1/admin/scaling", "")
+	if got.Slots != 12 || len(got.Queues) != 3 {
+		t.Fatalf("scaling: %+v", got)
+	}
+	a, b := got.Queues[0], got.Queues[1]
+	if a.Queue != "a" || a.Waiting != 450 || a.DesiredWorkers != 45 || a.Slots != 7 {
+		t.Errorf("queue a: %+v", a)
+	}
+	if b.Queue != "b" || b.Waiting < 10_000 || b.DesiredWorkers != 1000 || b.Slots != 5 {
+		t.Errorf("queue b: %+v", b)
 	}
 }

@@ -30,7 +30,7 @@ func (r *running) artifacts() artifact.Store {
 	if folder == "" {
 		folder = filepath.Join(r.Config.Data, "artifacts")
 	}
-	return artifact.NewFolder(folder, r.maxArtifact())
+	return artifact.NewFolder(folder, r.maxArtifact(), int64(r.Config.Artifacts.TenantMB)<<20)
 }
 
 func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }

@@ -87,13 +87,13 @@ func walk(ctx context.Context, b Blob, limits Limits, v visit) (Kind, error) {
 	case Zip:
 		return kind, w.zip(b)
 	case Tar:
-		return kind, w.tar(io.NewSectionReader(b, 0, b.Size()))
+		return kind, w.tar(&bounded{w: w, r: io.NewSectionReader(b, 0, b.Size())})
 	case TarGzip:
 		z, err := gzip.NewReader(io.NewSectionReader(b, 0, b.Size()))
 		if err != nil {
 			return kind, unsafe("it begins as gzip does, but cannot be read: %v", err)
 		}
-		return kind, w.tar(z)
+		return kind, w.tar(&bounded{w: w, r: z})
 	case File:
 	}
 	return kind, nil
@@ -243,6 +243,26 @@ func cleanName(name string, dir bool) (string, error) {
 	return path.Clean(name), nil
 }
 
+// perEntry is how much of a tar an entry may take beside what it holds: its names, and what fills up its blocks.
+const perEntry = 4 << 10
+
+// bounded reads a tar, up to what all that it holds may come to. What is between the entries is no entry, and has no end.
+type bounded struct {
+	w *walker
+	r io.Reader
+	n int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	b.n += int64(n)
+	held := b.n - int64(b.w.limits.Entries)*perEntry
+	if over := b.w.within(held); over != nil {
+		return n, over
+	}
+	return n, err
+}
+
 // counted reads a file out of an archive, up to what all of them together may have.
 type counted struct {
 	w *walker
@@ -253,21 +273,35 @@ func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	w := c.w
 	w.bytes += int64(n)
-	switch {
-	case w.bytes > w.limits.Bytes:
-		return n, &TooLarge{w.limits.Bytes}
-	case w.bytes > w.limits.Free && w.bytes/w.limits.Ratio > w.packed:
-		return n, unsafe("it unpacks to more than %d times its size", w.limits.Ratio)
-	case err != nil && !errors.Is(err, io.EOF):
+	if over := w.within(w.bytes); over != nil {
+		return n, over
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return n, w.unreadable(err)
 	}
 	return n, err
+}
+
+// within says what is wrong with an archive that unpacks to so many bytes.
+func (w *walker) within(n int64) error {
+	switch {
+	case n > w.limits.Bytes:
+		return &TooLarge{w.limits.Bytes}
+	case n > w.limits.Free && n/w.limits.Ratio > w.packed:
+		return unsafe("it unpacks to more than %d times its size", w.limits.Ratio)
+	}
+	return nil
 }
 
 // unreadable words an archive that ends too early or is damaged.
 func (w *walker) unreadable(err error) error {
 	if ctx := w.ctx.Err(); ctx != nil {
 		return ctx
+	}
+	var no *Unsafe
+	var large *TooLarge
+	if errors.As(err, &no) || errors.As(err, &large) {
+		return err
 	}
 	return unsafe("it cannot be read to its end: %v", err)
 }

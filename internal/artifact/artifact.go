@@ -25,12 +25,22 @@ type TooLarge struct{ Limit int64 }
 
 func (t *TooLarge) Error() string { return fmt.Sprintf("it is larger than %d bytes", t.Limit) }
 
+// OverQuota says that a tenant's artifacts would take more room together than is allowed.
+type OverQuota struct{ Limit, Used int64 }
+
+func (o *OverQuota) Error() string {
+	return fmt.Sprintf("the tenant's artifacts may have %d bytes together, and have %d without it", o.Limit, o.Used)
+}
+
 // Store keeps artifacts.
 type Store interface {
 	// Put keeps what r holds, and says under which id, and whether the tenant had it before. What fails leaves nothing.
 	Put(ctx context.Context, t tenant.ID, r io.Reader) (Kept, error)
 	// Open reads an artifact of the tenant's; ErrNotFound where it has none of this id.
 	Open(ctx context.Context, t tenant.ID, id string) (Blob, error)
+	// Delete removes an artifact of the tenant's, and says how large it was; ErrNotFound where it has none of this id. Who
+	// has it open reads on.
+	Delete(ctx context.Context, t tenant.ID, id string) (size int64, err error)
 }
 
 // Kept is an artifact that was put.

@@ -186,7 +186,7 @@ func FuzzList(f *testing.F) {
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "artifacts")
-	f := NewFolder(dir, 100)
+	f := NewFolder(dir, 100, 1<<20)
 	ctx := t.Context()
 	sum := sha256.Sum256([]byte("program"))
 	id := hex.EncodeToString(sum[:])
@@ -234,7 +234,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("the line broke"
 
 func TestInspectorAsksWhoseItIs(t *testing.T) {
 	t.Parallel()
-	f := NewFolder(t.TempDir(), 1<<20)
+	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
 	k, err := f.Put(t.Context(), "acme", bytes.NewReader(tarOf(t, file{name: "a", text: "x"})))
 	if err != nil {
 		t.Fatal(err)
@@ -306,4 +306,65 @@ func TestCache(t *testing.T) {
 	}
 	damage.Store(false)
 	open(ids[2])
+}
+
+// Headers that belong to no entry are counted, too: one look for the next entry may read any number of them.
+func TestAnArchiveOfHeadersIsNotReadForever(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []byte{tar.TypeXHeader, tar.TypeXGlobalHeader} {
+		var one bytes.Buffer
+		w := tar.NewWriter(&one)
+		h := &tar.Header{Name: "f", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"comment": "x"}}
+		if kind == tar.TypeXGlobalHeader {
+			h = &tar.Header{Typeflag: kind, PAXRecords: map[string]string{"comment": "x"}}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		headers := bytes.Repeat(one.Bytes()[:1024], 1000)
+		if headers[156] != kind {
+			t.Fatalf("the header is a %q", headers[156])
+		}
+		limits := Limits{Entries: 10, Bytes: 100 << 10, Ratio: 1000, Free: 1 << 20}
+		_, err := List(t.Context(), blob(gzipOf(headers)), limits)
+		if large := new(TooLarge); !errors.As(err, &large) {
+			t.Errorf("%q: %v", kind, err)
+		}
+		limits.Bytes, limits.Ratio, limits.Free = 1<<30, 2, 1<<10
+		_, err = List(t.Context(), blob(gzipOf(headers)), limits)
+		if no := new(Unsafe); !errors.As(err, &no) || !strings.Contains(no.Why, "times its size") {
+			t.Errorf("%q: %v", kind, err)
+		}
+	}
+}
+
+// What is known, and who no longer waits, is not held up by an artifact that takes long to read.
+func TestInspectingWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	f := NewFolder(t.TempDir(), 1<<20, 1<<30)
+	i := NewInspector(f)
+	put := func(text string) string {
+		k, err := f.Put(t.Context(), tenant.Default, strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.ID
+	}
+	known, fresh := put("one"), put("two")
+	if _, err := i.Inspect(t.Context(), tenant.Default, known); err != nil {
+		t.Fatal(err)
+	}
+	i.turn <- struct{}{} // somebody reads a large one
+	if l, err := i.Inspect(t.Context(), tenant.Default, known); err != nil || l.Kind != File {
+		t.Errorf("%+v, %v", l, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := i.Inspect(ctx, tenant.Default, fresh); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-i.turn
+	if _, err := i.Inspect(t.Context(), tenant.Default, fresh); err != nil {
+		t.Error(err)
+	}
 }

@@ -18,8 +18,9 @@ import (
 
 // Folder keeps artifacts as files: one folder a tenant, one file an artifact. Servers may share it.
 type Folder struct {
-	path string
-	max  int64
+	path  string
+	max   int64
+	quota int64 // of all artifacts of a tenant, in bytes
 }
 
 // partial begins the names of files that are still being written.
@@ -28,16 +29,16 @@ const partial = ".partial-"
 // stale is how old a partial file is that nobody writes any more.
 const stale = 24 * time.Hour
 
-// NewFolder keeps artifacts of up to max bytes in a folder, which is made when the first comes. What a crash left
-// half-written is removed.
-func NewFolder(path string, limit int64) *Folder {
+// NewFolder keeps artifacts of up to limit bytes, and of a tenant up to quota bytes, in a folder, which is made when the
+// first comes. What a crash left half-written is removed.
+func NewFolder(path string, limit, quota int64) *Folder {
 	left, _ := filepath.Glob(filepath.Join(path, "*", partial+"*")) // the pattern is sound
 	for _, file := range left {
 		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > stale {
 			os.Remove(file) // else the next start does
 		}
 	}
-	return &Folder{path, limit}
+	return &Folder{path, limit, quota}
 }
 
 // dir is the tenant's folder.
@@ -74,6 +75,12 @@ func (f *Folder) Put(ctx context.Context, t tenant.ID, r io.Reader) (k Kept, err
 		k.Known = true
 		return k, nil
 	}
+	// What others are still sending counts, so that two that end at once do not both pass.
+	if sum, err := total(dir); err != nil {
+		return k, err
+	} else if sum > f.quota {
+		return k, &OverQuota{f.quota, sum - k.Size}
+	}
 	if err := errors.Join(temp.Sync(), temp.Close()); err != nil {
 		return k, full(err)
 	}
@@ -100,6 +107,43 @@ func (f *Folder) Open(_ context.Context, t tenant.ID, id string) (Blob, error) {
 		return nil, fmt.Errorf("open an artifact: %w", err)
 	}
 	return blobOf(file)
+}
+
+// Delete removes an artifact.
+func (f *Folder) Delete(_ context.Context, t tenant.ID, id string) (int64, error) {
+	dir, err := f.dir(t)
+	if err != nil {
+		return 0, err
+	}
+	if !job.ValidArtifact(id) {
+		return 0, ErrNotFound
+	}
+	place := filepath.Join(dir, id)
+	info, err := os.Lstat(place)
+	if err == nil {
+		err = os.Remove(place)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, ErrNotFound
+	case err != nil:
+		return 0, fmt.Errorf("delete an artifact: %w", err)
+	}
+	return info.Size(), syncFolder(dir)
+}
+
+// total is how much all files of a folder have.
+func total(dir string) (sum int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil { // else it has gone
+			sum += info.Size()
+		}
+	}
+	return sum, nil
 }
 
 // onDisk is an artifact in a file.

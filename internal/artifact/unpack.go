@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -84,9 +85,10 @@ func List(ctx context.Context, b Blob, limits Limits) (*Listing, error) {
 // Inspector lists artifacts, and remembers the last it has seen: an id says what it lists.
 type Inspector struct {
 	store Store
+	turn  chan struct{} // one is read at a time: a large one takes seconds
 
-	mu    sync.Mutex // one is read at a time
-	known []inspected
+	mu    sync.Mutex
+	known []inspected // guarded by mu
 }
 
 type inspected struct {
@@ -98,7 +100,7 @@ type inspected struct {
 const remembered = 16
 
 // NewInspector lists the artifacts of a store.
-func NewInspector(s Store) *Inspector { return &Inspector{store: s} }
+func NewInspector(s Store) *Inspector { return &Inspector{store: s, turn: make(chan struct{}, 1)} }
 
 // Inspect lists an artifact of the tenant's.
 func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listing, error) {
@@ -107,12 +109,17 @@ func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listi
 		return nil, err
 	}
 	defer b.Close()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, k := range i.known {
-		if k.id == id {
-			return k.list, k.err
-		}
+	if k, ok := i.recall(id); ok {
+		return k.list, k.err
+	}
+	select {
+	case i.turn <- struct{}{}:
+		defer func() { <-i.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if k, ok := i.recall(id); ok { // who had the turn before may have wanted the same
+		return k.list, k.err
 	}
 	l, err := List(ctx, b, DefaultLimits)
 	var no *Unsafe
@@ -120,9 +127,22 @@ func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listi
 	if err != nil && !errors.As(err, &no) && !errors.As(err, &large) {
 		return nil, fmt.Errorf("inspect an artifact: %w", err)
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	i.known = append(i.known, inspected{id, l, err})
 	if len(i.known) > remembered {
 		i.known = i.known[1:]
 	}
 	return l, err
+}
+
+// recall is what was seen of an artifact lately.
+func (i *Inspector) recall(id string) (k inspected, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	at := slices.IndexFunc(i.known, func(k inspected) bool { return k.id == id })
+	if at < 0 {
+		return k, false
+	}
+	return i.known[at], true
 }

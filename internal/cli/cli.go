@@ -44,11 +44,29 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), cronCommand(), executionCommand(), secretsCommand(), version())
+	misused(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	return exit(root.ExecuteContext(context.Background()), stderr)
+}
+
+// misused has a command, and those below it, say what they want where they are given too few arguments or too many.
+func misused(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		misused(sub)
+	}
+	check := c.Args
+	if check == nil || !c.HasParent() { // the root knows what commands there are
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usage{fmt.Errorf("%w; want: %s", err, c.UseLine())}
+		}
+		return nil
+	}
 }
 
 // exit tells what went wrong and returns the exit code.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/command/minder"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -329,7 +331,8 @@ func TestAForkBombIsBounded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs a user of its own")
 	}
-	r := runner(t, func(c *Config) { c.User = "64123:64123" })
+	uid := 1_000_000 + os.Getpid() // nobody else's, so that others' processes are not counted
+	r := runner(t, func(c *Config) { c.User = fmt.Sprintf("%d:%d", uid, uid) })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	most := make(chan int, 1)
@@ -342,7 +345,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 				most <- n
 				return
 			default:
-				n = max(n, tasksOf(64123))
+				n = max(n, tasksOf(uid))
 			}
 		}
 	}()
@@ -353,7 +356,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 	if n := <-most; n > 64 || n < 2 {
 		t.Errorf("%d processes at once, want at most 64", n)
 	}
-	if n := tasksOf(64123); n != 0 {
+	if n := tasksOf(uid); n != 0 {
 		t.Errorf("%d processes are left", n)
 	}
 }
@@ -373,7 +376,7 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 		got.n, got.bytes, got.last = got.n+1, got.bytes+int64(len(text)), text
 	}
 	o.read(worker.Stdout, io.LimitReader(zeros{}, 100<<20)) // a single line
-	o.read(worker.Stderr, strings.NewReader(strings.Repeat("line of twenty bytes\n", 5<<20)))
+	o.read(worker.Stderr, strings.NewReader(strings.Repeat("line of twenty bytes\n", 1<<20)))
 	o.close()
 	if got.n != 3 || got.bytes > 3*maxLine+500 || !strings.Contains(got.last, "bytes of output were dropped") {
 		t.Errorf("%+v", got)
@@ -400,7 +403,7 @@ func TestLinesAreKept(t *testing.T) {
 	o.read(worker.Stdout, strings.NewReader(strings.Repeat("y", maxLine+5)+"\nnext\n"))
 	o.close()
 	want := []string{"stdout one", "stdout ", "stdout two \ufffd \ufffd", "stdout last"}
-	if len(got) != 7 || strings.Join(got[:4], "|") != strings.Join(want, "|") || !strings.Contains(got[4], "longer than 16384 bytes") || got[5] != "stdout next" || !strings.Contains(got[6], "[6 bytes") {
+	if len(got) != 7 || strings.Join(got[:4], "|") != strings.Join(want, "|") || !strings.Contains(got[4], "longer than 16128 bytes") || len(got[4]) > job.MaxLogText || got[5] != "stdout next" || !strings.Contains(got[6], "[6 bytes") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -515,4 +518,56 @@ func badTar(t *testing.T) []byte {
 	w.Write([]byte("x"))
 	w.Close()
 	return b.Bytes()
+}
+
+// A worker that is not root shares its user with its commands. They must not get rid of their minder for that, and so of
+// what ends them.
+func TestACommandCannotEndItsMinder(t *testing.T) {
+	if os.Getuid() == 0 {
+		asUser(t, 64_124)
+		return
+	}
+	r := runner(t, func(c *Config) { c.Limit.Processes = 0 })
+	mark := fmt.Sprintf("88%d.5", os.Getpid())
+	e, err := r.Run(t.Context(), shell("(setsid sleep "+mark+" &); kill -KILL $PPID; kill -STOP $PPID; grep Cap /proc/self/status | grep -v CapBnd | grep -vw 0000000000000000 && exit 9; echo '1' >$CARILLON_RESULT"))
+	if noNamespaces.Load() {
+		t.Skip("this user may make no namespaces")
+	}
+	if err != nil || e.Exit != 0 || string(e.Result) != "1\n" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is sound
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil && bytes.Contains(data, []byte("sleep\x00"+mark)) {
+			t.Errorf("%s is left: %q", f, data)
+		}
+	}
+}
+
+// asUser runs this test again as another user.
+func asUser(t *testing.T, uid uint32) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	binary, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "test")
+	if err := errors.Join(os.Chmod(dir, 0o711), os.WriteFile(path, binary, 0o755), os.Chmod(path, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(path, "-test.run", "^"+t.Name()+"$", "-test.v")
+	c.Dir, c.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	c.Env = []string{"PATH=" + os.Getenv("PATH")}
+	out, err := c.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("as user %d: %v\n%s", uid, err, out)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("as user %d: %s", uid, out)
+	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxLine = 16 << 10 // bytes of a line that are kept
-	maxTail = 2 << 10  // bytes of standard error that go into a failure's message
+	maxLine = 16<<10 - 256 // bytes of a line that are kept: with the words that say so a cut one fits a line of the log
+	maxTail = 2 << 10      // bytes of standard error that go into a failure's message
 )
 
 // output is what a command writes, on its way to the log: line by line, up to a limit, with no more in memory than a line
@@ -27,7 +27,7 @@ type output struct {
 	left    int64 // guarded by mu: bytes that are still kept
 	limit   int64
 	dropped int64  // guarded by mu
-	last    []byte // guarded by mu: the end of standard error
+	last    []byte // guarded by mu: the end of standard error, and some of what was before it
 }
 
 func newLog(ctx context.Context, limit int64) *output {
@@ -109,8 +109,8 @@ func (o *output) note(part []byte) {
 	if len(part) > maxTail {
 		part = part[len(part)-maxTail:]
 	}
-	if over := len(o.last) + len(part) - maxTail; over > 0 {
-		o.last = append(o.last[:0], o.last[over:]...)
+	if len(o.last)+len(part) > 8*maxTail { // now and then, not with every line
+		o.last = append(o.last[:0], o.last[len(o.last)-maxTail:]...)
 	}
 	o.last = append(o.last, part...)
 }
@@ -119,7 +119,7 @@ func (o *output) note(part []byte) {
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.TrimSpace(clean(o.last))
+	return strings.TrimSpace(clean(o.last[max(0, len(o.last)-maxTail):]))
 }
 
 // clean is foreign bytes as text: valid, and without what no log holds.

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
@@ -38,7 +40,7 @@ func start(spec minder.Spec, in io.Reader) (process, error) {
 		}
 		spec.Limit.Processes += uint64(tasksOf(uid)) // the kernel counts all that the user runs, not what this command does
 	}
-	if spec.User != nil && !noNamespaces.Load() {
+	if !noNamespaces.Load() {
 		spec.Namespace = true
 		p, err := launch(spec, in)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSYS) {
@@ -81,6 +83,13 @@ func launch(spec minder.Spec, in io.Reader) (_ process, err error) {
 	}
 	if spec.Namespace {
 		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+	}
+	if spec.Namespace && spec.User == nil { // not root, which may make these in a namespace of users only
+		a := p.cmd.SysProcAttr
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for the minder, to show the namespace its own processes
 	}
 	if err = p.cmd.Start(); err != nil {
 		return nil, err

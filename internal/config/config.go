@@ -77,8 +77,9 @@ type Commands struct {
 
 // Artifacts is the [artifacts] table.
 type Artifacts struct {
-	Folder string // empty: in the data folder
-	MaxMB  int
+	Folder   string // empty: in the data folder
+	MaxMB    int
+	TenantMB int
 }
 
 // Workers is the [workers] table.
@@ -108,7 +109,7 @@ func Default() Config {
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},
-		Artifacts: Artifacts{MaxMB: 256},
+		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 	}
 }
 
@@ -158,6 +159,7 @@ var Keys = []Key{
 	{"commands.cache_mb", "how much of downloaded artifacts a worker keeps", "a whole number from 0 to 16777216", func(c *Config, v string) bool { return number(v, 0, 1<<24, &c.Commands.CacheMB) }},
 	{"artifacts.folder", "where artifacts are kept (default: in the data folder); servers over one database share it", "a path", func(c *Config, v string) bool { c.Artifacts.Folder = v; return v != "" }},
 	{"artifacts.max_mb", "how large an artifact may be", "a whole number from 1 to 16384", func(c *Config, v string) bool { return number(v, 1, 16_384, &c.Artifacts.MaxMB) }},
+	{"artifacts.tenant_mb", "how large all artifacts of a tenant may be together", "a whole number from 1 to 16777216", func(c *Config, v string) bool { return number(v, 1, 1<<24, &c.Artifacts.TenantMB) }},
 	{"log.level", "least level to log", "one of debug, info, warn, error", func(c *Config, v string) bool {
 		c.LogLevel = v
 		return slices.Contains([]string{"debug", "info", "warn", "error"}, v)

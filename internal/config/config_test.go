@@ -43,7 +43,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"secrets.key_file": "keys", "secrets.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 		"commands.allow": "true", "commands.shared": "true", "commands.folder": "./x", "commands.user": "1000:1000", "commands.grace_seconds": "5s", "commands.max_output_kb": "1",
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
-		"artifacts.folder": "./a", "artifacts.max_mb": "10",
+		"artifacts.folder": "./a", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10",
 	}
 	one := maps.Clone(good) // these two go without each other
 	delete(one, "secrets.key")
@@ -68,7 +68,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	for key, bad := range map[string][]string{
 		"listen": {"8080", "h:99999", "h:x"}, "database": {"sqlite:", "mysql://x", "x"}, "roles": {",", "cook"}, "bootstrap_key": {"short"},
 		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "callbacks.breaker": {"maybe"}, "callbacks.breaker_failures": {"0", "x"}, "log.level": {"loud"}, "log.format": {"xml"},
-		"commands.allow": {"perhaps"}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "artifacts.max_mb": {"0", "x"},
+		"commands.allow": {"perhaps"}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "artifacts.max_mb": {"0", "x"}, "artifacts.tenant_mb": {"0", "x"},
 		"workers.default_count": {"0", "x", "10001"}, "workers.poll_interval_ms": {"9", "2h", "x"}, "scheduler.look_ahead_seconds": {"0", "301", "-5s"},
 	} {
 		for _, v := range bad {

@@ -146,6 +146,18 @@ func (f *fakeStore) Running(context.Context, []job.Partition) ([]engine.Running,
 	return out, nil
 }
 
+func (f *fakeStore) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
+	out := make([]int, len(ls))
+	for i, l := range ls {
+		rs, err := f.Ready(ctx, []engine.LaneCursor{{Lane: l}}, most)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = len(rs)
+	}
+	return out, nil
+}
+
 func (f *fakeStore) Ready(_ context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,10 @@ import (
 const (
 	countLanes  = 5000 // lanes that are listed
 	countAtOnce = 100  // lanes that are read at once
-	countEach   = 200  // executions that are counted of each lane
+	countEach   = 200  // executions that are counted of each lane at first
+
+	loadLanes  = 20_000 // lanes that are listed for the loads of all queues
+	maxWaiting = 10_000 // executions that are counted of each queue, at the least
 )
 
 // Waiting counts executions that are due and wait for a worker like this one, up to most.
@@ -82,60 +85,48 @@ func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lan
 // Load is how much there is to do in a queue, and who does it.
 type Load struct {
 	Queue   string
-	Waiting int // due; counted so far that a scale can follow it
+	Waiting int // due; exact up to maxWaiting
 	Running int
 	Slots   int // of workers that live and take more, and serve the queue
 }
 
 // loads remembers the last count, so that asking often costs little.
 type loads struct {
-	mu sync.Mutex
-	at time.Time // guarded by mu
-	of []Load    // guarded by mu
+	mu    sync.Mutex
+	until time.Time // guarded by mu: so long it is given again
+	of    []Load    // guarded by mu
+	all   Load      // guarded by mu
 }
 
-// loadLife is how long a count is given again.
+// loadLife is how long a count is given again, at the least; one that took long is given again for ten times as long.
 const loadLife = 2 * time.Second
 
-// Loads says how much there is to do in each queue, over all tenants, in order of their names.
-func (d *Dispatcher) Loads(ctx context.Context) ([]Load, error) {
+// Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all.
+func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 	d.loads.mu.Lock()
 	defer d.loads.mu.Unlock()
 	now := d.clock.Now()
-	if d.loads.of != nil && now.Sub(d.loads.at) < loadLife {
-		return d.loads.of, nil
+	if d.loads.of != nil && now.Before(d.loads.until) {
+		return d.loads.of, d.loads.all, nil
 	}
-	queues := map[string]*Load{}
-	of := func(c job.Class) *Load {
-		q := c.Needs().Queue
-		if queues[q] == nil {
-			queues[q] = &Load{Queue: q}
-		}
-		return queues[q]
-	}
-	of("")
-	tenants := map[tenant.ID]bool{tenant.Default: true}
-	err := d.count(ctx, countEach, func(job.Lane) bool { return true }, func(r job.Ready) bool {
-		of(r.Class).Waiting++
-		tenants[r.Tenant] = true
-		return true
-	})
-	if err != nil {
-		return nil, err
+	t := tally{d: d, queues: map[string]*Load{}, tenants: map[tenant.ID]bool{tenant.Default: true}}
+	t.of("")
+	if err := t.waiting(ctx); err != nil {
+		return nil, Load{}, err
 	}
 	running, err := d.store.Running(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, Load{}, err
 	}
 	for _, r := range running {
-		of(r.Class).Running++
-		tenants[r.Tenant] = true
+		t.of(r.Class).Running++
+		t.tenants[r.Tenant] = true
 	}
 	workers := map[job.WorkerID]job.Worker{}
-	for t := range tenants {
-		ws, err := d.store.Workers(ctx, t)
+	for id := range t.tenants {
+		ws, err := d.store.Workers(ctx, id)
 		if err != nil {
-			return nil, err
+			return nil, Load{}, err
 		}
 		for _, w := range ws {
 			if s := w.State(now); s != job.WorkerDead && s != job.WorkerDraining {
@@ -143,16 +134,96 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, error) {
 			}
 		}
 	}
-	d.loads.of = make([]Load, 0, len(queues))
-	for _, q := range slices.Sorted(maps.Keys(queues)) {
-		l := queues[q]
+	of, all := make([]Load, 0, len(t.queues)), Load{}
+	for _, w := range workers {
+		all.Slots += w.Capacity
+	}
+	for _, q := range slices.Sorted(maps.Keys(t.queues)) {
+		l := t.queues[q]
 		for _, w := range workers {
 			if len(w.Queues) == 0 || slices.Contains(w.Queues, q) {
 				l.Slots += w.Capacity
 			}
 		}
-		d.loads.of = append(d.loads.of, *l)
+		all.Waiting, all.Running = all.Waiting+l.Waiting, all.Running+l.Running
+		of = append(of, *l)
 	}
-	d.loads.at = now
-	return d.loads.of, nil
+	then := d.clock.Now()
+	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, 10*then.Sub(now)))
+	return of, all, nil
+}
+
+// tally counts what there is to do in each queue.
+type tally struct {
+	d       *Dispatcher
+	queues  map[string]*Load
+	tenants map[tenant.ID]bool // that have something to do
+}
+
+func (t *tally) of(c job.Class) *Load {
+	q := c.Needs().Queue
+	if t.queues[q] == nil {
+		t.queues[q] = &Load{Queue: q}
+	}
+	return t.queues[q]
+}
+
+// waiting counts what is due and waits: a little of every lane, and then more of the lanes that have more, until the queue
+// has enough.
+func (t *tally) waiting(ctx context.Context) error {
+	var some, deep []job.Lane
+	count := func() error {
+		ns, err := t.d.store.CountReady(ctx, some, countEach)
+		if err != nil {
+			return err
+		}
+		for i, n := range ns {
+			if n > 0 {
+				t.of(some[i].Class).Waiting += n
+				t.tenants[some[i].Tenant] = true
+			}
+			if n == countEach {
+				deep = append(deep, some[i])
+			}
+		}
+		some = some[:0]
+		return nil
+	}
+	var after *job.Lane
+	for seen := 0; seen < loadLanes; {
+		lanes, err := t.d.store.Lanes(ctx, after, sweepLanes)
+		if err != nil {
+			return err
+		}
+		for _, l := range lanes {
+			if t.of(l.Class).Waiting >= maxWaiting {
+				continue
+			}
+			if some = append(some, l); len(some) == countAtOnce {
+				if err := count(); err != nil {
+					return err
+				}
+			}
+		}
+		if len(lanes) < sweepLanes {
+			break
+		}
+		seen += len(lanes)
+		after = &lanes[len(lanes)-1]
+	}
+	if err := count(); err != nil {
+		return err
+	}
+	for _, l := range deep {
+		q := t.of(l.Class)
+		if q.Waiting >= maxWaiting {
+			continue
+		}
+		ns, err := t.d.store.CountReady(ctx, []job.Lane{l}, countEach+maxWaiting-q.Waiting)
+		if err != nil {
+			return err
+		}
+		q.Waiting += max(0, ns[0]-countEach) // it may have become less
+	}
+	return nil
 }

@@ -275,6 +275,8 @@ type Leases interface {
 	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
 	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
+	// CountReady counts, for each lane, free and due executions, up to most.
+	CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error)
 	// Lease gives each session the executions it asks for, in one commit: those that are free, due
 	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
 	// the fence does not let through is left out. ErrSession if a session has ended.

@@ -2,9 +2,11 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,16 +54,38 @@ func TestCommandsAreJudged(t *testing.T) {
 	}
 	o := run(t.Context(), "no-such-program")
 	check(t, o, typeHandler, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	check(t, run(ctx, "sleep", "60"), typeTimeout, true)
-	cancelled, stop := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { stop(worker.ErrCancelled) })
-	check(t, run(cancelled, "sleep", "60"), typeCancelled, false)
-	lost, lose := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { lose(worker.ErrLeaseLost) })
-	check(t, run(lost, "sleep", "60"), typeLeaseLost, true)
+	for _, tt := range []struct {
+		cause error
+		kind  string
+		retry bool
+	}{{context.DeadlineExceeded, typeTimeout, true}, {worker.ErrCancelled, typeCancelled, false}, {worker.ErrLeaseLost, typeLeaseLost, true}} {
+		check(t, stopped(t, run, tt.cause), tt.kind, tt.retry)
+	}
 	check(t, New(Config{}).Execute(t.Context(), attempt(client.Target{Target: "command", Command: []string{"true"}})), typeInternal, false)
+}
+
+// stopped runs a command whose context ends when it has begun, which it says through a pipe.
+func stopped(t *testing.T, run func(context.Context, ...string) client.Outcome, cause error) client.Outcome {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	pipe := filepath.Join(dir, "begun")
+	if err := errors.Join(os.Chmod(dir, 0o711), syscall.Mkfifo(pipe, 0o666), os.Chmod(pipe, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	go func() {
+		f, err := os.Open(pipe) // waits for who writes
+		stop(cause)
+		if err == nil {
+			f.Close()
+		}
+	}()
+	return run(ctx, "sh", "-c", "trap '' PIPE; echo >"+pipe+"; exec sleep 60")
 }
 
 func TestEveryKindOfSimulatedWorkIsTheSameForTheSameInput(t *testing.T) {

@@ -175,7 +175,7 @@ func TestHTTP2(t *testing.T) {
 
 // brief is a context whose deadline passes soon.
 func brief(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

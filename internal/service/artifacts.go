@@ -21,7 +21,10 @@ func (s *Service) PutArtifact(ctx context.Context, p tenant.Principal, r io.Read
 		return artifact.Kept{}, engine.ErrNotFound
 	}
 	k, err := s.cfg.Artifacts.Put(ctx, p.Tenant, r)
+	var over *artifact.OverQuota
 	switch {
+	case errors.As(err, &over):
+		return k, &OverQuota{fmt.Sprintf("The artifacts of this tenant may have %d bytes together (artifacts.tenant_mb sets it); they have %d, and this one would add %d. Delete some.", over.Limit, over.Used, k.Size)}
 	case errors.Is(err, artifact.ErrEmpty):
 		return k, job.Invalids{{Value: "0 bytes", Want: "the artifact as the body: a program, or an archive (tar, tar.gz or zip)"}}
 	case err != nil:
@@ -43,6 +46,35 @@ func (s *Service) Artifact(ctx context.Context, p tenant.Principal, id string) (
 		return nil, engine.ErrNotFound
 	}
 	return b, err
+}
+
+// DeleteArtifact deletes an artifact of the tenant's that no job which may still run names. A job that is made in the same
+// moment fails when it runs, and says why.
+func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id string) (artifact.Kept, error) {
+	b, err := s.Artifact(ctx, p, id) // unknown ones are told at once
+	if err != nil {
+		return artifact.Kept{}, err
+	}
+	b.Close()
+	if err := allow(p, tenant.Write); err != nil {
+		return artifact.Kept{}, err
+	}
+	for _, state := range []job.State{job.Active, job.Paused} {
+		_, err := s.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
+			if j.Target.Artifact == id {
+				return false, &NotDone{What: "delete", Why: fmt.Sprintf("The job %s (%s) runs this artifact, and perhaps others do. Delete them, or give them another.", j.ID, j.Name)}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return artifact.Kept{}, err
+		}
+	}
+	size, err := s.cfg.Artifacts.Delete(ctx, p.Tenant, id)
+	if errors.Is(err, artifact.ErrNotFound) {
+		err = engine.ErrNotFound
+	}
+	return artifact.Kept{ID: id, Size: size}, err
 }
 
 // off refuses commands where no operator has allowed them.

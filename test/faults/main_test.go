@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package faults proves, with processes of the built binary, what holds when
 // they are killed, stopped, cut off or run out of disk: nothing that was
 // accepted is lost, nothing runs twice without a recorded reason, and all of it

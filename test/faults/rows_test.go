@@ -1,3 +1,5 @@
+//go:build unix
+
 package faults
 
 import (
@@ -28,12 +30,12 @@ func TestAWorkerStandsStill(t *testing.T) {
 		in.create(in.body(""))
 		in.create(in.body(""))
 		harness.Eventually(t, 20*time.Second, "the arrivals", func() bool { return len(in.target.Seen()) >= 2 })
-		w.Signal(syscall.SIGSTOP)
+		w.Freeze()
 		in.work("")
 		harness.Eventually(t, 30*time.Second, "the second attempts", func() bool { return len(in.target.Seen()) >= 4 })
 		<-time.After(lease) // so that it stood still for about three
 		close(woken)        // the answers wait for it in its socket
-		w.Signal(syscall.SIGCONT)
+		w.Thaw()
 		harness.Eventually(t, 20*time.Second, "it to notice", func() bool { return w.Says("the session has ended") || w.Says("refused") })
 		in.settle(history{})
 	})
@@ -49,9 +51,9 @@ func TestShortPausesCostNothing(t *testing.T) {
 		in.load(4)
 		harness.Eventually(t, 20*time.Second, "an arrival", func() bool { return len(in.target.Seen()) > 0 })
 		for range 8 {
-			w.Signal(syscall.SIGSTOP)
+			w.Freeze()
 			<-time.After(200 * time.Millisecond)
-			w.Signal(syscall.SIGCONT)
+			w.Thaw()
 			<-time.After(300 * time.Millisecond)
 		}
 		in.settle(history{})

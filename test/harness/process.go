@@ -182,12 +182,6 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Freeze stops the process where it is; Thaw lets it go on.
-func (p *Process) Freeze() { p.Helper(); p.Signal(syscall.SIGSTOP) }
-
-// Thaw lets a process that was frozen go on.
-func (p *Process) Thaw() { p.Helper(); p.Signal(syscall.SIGCONT) }
-
 // End sends a signal and waits for the end; it returns the exit code, -1 where a signal ended it.
 func (p *Process) End(s os.Signal) int {
 	p.Helper()

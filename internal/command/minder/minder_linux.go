@@ -199,7 +199,7 @@ func reap(main int) (e End) {
 func sweep(namespace bool) int {
 	left := 0
 	for range 2000 { // two seconds and more
-		n := killAll(namespace)
+		killAll(namespace)
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if errors.Is(err, unix.ECHILD) {
@@ -210,27 +210,22 @@ func sweep(namespace bool) int {
 			}
 			left++
 		}
-		if n == 0 {
-			continue
-		}
 		time.Sleep(time.Millisecond)
 	}
 	return left
 }
 
-// killAll kills every process below the minder, as far as one look shows them, and says how many.
-func killAll(namespace bool) (n int) {
+// killAll kills every process below the minder, as far as one look shows them.
+func killAll(namespace bool) {
 	if namespace {
-		if unix.Kill(-1, unix.SIGKILL) == nil { // all in the namespace but its first process
-			n = 1
-		}
-		return n
+		unix.Kill(-1, unix.SIGKILL) // all in the namespace but its first process
+		return
 	}
 	me := os.Getpid()
 	parents := map[int]int{}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return 1
+		return
 	}
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
@@ -241,12 +236,10 @@ func killAll(namespace bool) (n int) {
 		for up := parents[pid]; up > 1; up = parents[up] {
 			if up == me {
 				unix.Kill(pid, unix.SIGKILL)
-				n++
 				break
 			}
 		}
 	}
-	return n
 }
 
 // parentOf is who started a process; 0 where it has ended.
@@ -317,6 +310,10 @@ func confine(spec Spec) error {
 		return err
 	}
 	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // an old kernel has none
+	var none [2]unix.CapUserData // a minder that is not root has one, in its own namespace
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("refuse new privileges: %w", err)
 	}

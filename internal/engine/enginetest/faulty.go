@@ -187,6 +187,10 @@ func (f *Faulty) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.L
 	return disturb(ctx, f, "Lanes", func() ([]job.Lane, error) { return f.Store.Lanes(ctx, after, limit) })
 }
 
+func (f *Faulty) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
+	return disturb(ctx, f, "CountReady", func() ([]int, error) { return f.Store.CountReady(ctx, ls, most) })
+}
+
 func (f *Faulty) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	return disturb(ctx, f, "Ready", func() ([]job.Ready, error) { return f.Store.Ready(ctx, cs, perLane) })
 }

@@ -263,6 +263,21 @@ func queue(t *testing.T, h Harness) {
 	if rs := must(f.Ready(f.ctx, nil, 100)); len(rs) != 0 {
 		t.Errorf("no cursors gave %d", len(rs))
 	}
+	for _, most := range []int{100, 3, 1, 0} {
+		counts := must(f.CountReady(f.ctx, lanes, most))
+		for i, l := range lanes {
+			want := len(must(f.Ready(f.ctx, []engine.LaneCursor{{Lane: l}}, 100)))
+			if len(counts) != len(lanes) || counts[i] != min(want, most) {
+				t.Fatalf("counted up to %d: %v of %d lanes, want %d at %d", most, counts, len(lanes), want, i)
+			}
+		}
+	}
+	if ns := must(f.CountReady(f.ctx, []job.Lane{{Partition: 63, Tenant: "nobody"}}, 10)); len(ns) != 1 || ns[0] != 0 {
+		t.Errorf("a lane of nobody has %v", ns)
+	}
+	if ns := must(f.CountReady(f.ctx, nil, 10)); len(ns) != 0 {
+		t.Errorf("no lanes gave %v", ns)
+	}
 }
 
 func lease(t *testing.T, h Harness) {

@@ -90,6 +90,42 @@ const readySQL = `
 	) v
 	ORDER BY c.n, v.due_at, v.id`
 
+const countReadySQL = `
+	SELECT k.count
+	FROM unnest($1::int2[], $2::text[], $3::text[], $4::int8[], $5::int2[]) WITH ORDINALITY c(part, tenant, class, group_key, priority, n)
+	CROSS JOIN LATERAL (
+		SELECT count(*) FROM (
+			SELECT FROM live v
+			WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.group_key = c.group_key AND v.priority = c.priority
+				AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0 AND ` + inTime + `
+			ORDER BY v.due_at, v.id LIMIT $6
+		) v
+	) k
+	ORDER BY c.n`
+
+// CountReady counts, for each lane, free and due executions, up to most.
+func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	n := len(ls)
+	parts, tenants, classes, groups, priorities := smallints(n), texts(n), texts(n), bigints(n), smallints(n)
+	for _, l := range ls {
+		parts.int2(int(l.Partition))
+		tenants.text(string(l.Tenant))
+		classes.text(string(l.Class))
+		groups.int8(int64(l.Group))
+		priorities.int2(l.Priority)
+	}
+	var out []int
+	err := s.ask(ctx, "count what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		rows, _ := c.Query(ctx, countReadySQL, parts, tenants, classes, groups, priorities, max(most, 0)) // CollectRows says what was wrong
+		out, err = pgx.CollectRows(rows, pgx.RowTo[int])
+		return err
+	})
+	return out, err
+}
+
 // Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
 func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {

@@ -21,6 +21,11 @@ const (
 			AND ` + inTime + `
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
+	countReadySQL = `SELECT 1 FROM live INDEXED BY live_lane
+		WHERE part = ? AND tenant = ? AND class = ? AND group_key = ? AND priority = ? AND due_at <= ? AND lease <= 0 AND hold = 0
+			AND ` + inTime + `
+		ORDER BY due_at, id`
+
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
 )
@@ -143,6 +148,31 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 			if err != nil {
 				return err
 			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// CountReady counts, for each lane, free and due executions, up to most.
+func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
+	out := make([]int, len(ls))
+	if most <= 0 || len(ls) == 0 {
+		return out, nil
+	}
+	err := s.look(ctx, "count what is ready", func(c *conn) error {
+		now := s.now()
+		q := c.prepare(countReadySQL)
+		for i, l := range ls {
+			n := 0 // a look that is repeated begins anew
+			_, err := q.lane(l).int(now).int(now).until(func(*row) (bool, error) {
+				n++
+				return n >= most, nil
+			})
+			if err != nil {
+				return err
+			}
+			out[i] = n
 		}
 		return nil
 	})

@@ -1,0 +1,11 @@
+//go:build unix
+
+package harness
+
+import "syscall"
+
+// Freeze stops the process where it is; Thaw lets it go on.
+func (p *Process) Freeze() { p.Helper(); p.Signal(syscall.SIGSTOP) }
+
+// Thaw lets a process that was frozen go on.
+func (p *Process) Thaw() { p.Helper(); p.Signal(syscall.SIGCONT) }
