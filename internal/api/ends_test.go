@@ -1,10 +1,15 @@
 package api_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/scheduler"
 )
 
 // While the last of a job's runs goes on, nothing else is planned, forecast or missed.
@@ -82,5 +87,37 @@ func TestOccurrencesOfWhatIsOver(t *testing.T) {
 	page := want[client.Occurrences](c.face, 200, "GET", "/api/v1/jobs/"+changed+"/occurrences?limit=3", "")
 	if len(page.Occurrences) != 3 || !page.Occurrences[0].ScheduledTime.After(c.clock.Now()) {
 		t.Errorf("after a change: %+v", page.Occurrences)
+	}
+}
+
+// meanwhile is a store in which something happens after a calendar was read.
+type meanwhile struct {
+	scheduler.Store
+	do func()
+}
+
+func (m *meanwhile) Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error) {
+	c, err := m.Store.Calendar(ctx, t, name)
+	if do := m.do; do != nil {
+		m.do = nil
+		do()
+	}
+	return c, err
+}
+
+// A scheduler that is late has read a calendar and is about to fire what is owed, and to stage what follows, when the calendar changes.
+func TestACalendarChangesWhileALateSchedulerFires(t *testing.T) {
+	c := newClockwork(t)
+	const path = "/api/v1/calendars/c"
+	want[client.Calendar](c.face, 200, "PUT", path, `{}`)
+	j := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "* * * * * *", "calendar": "c"}`, ""))
+	c.clock.Advance(2 * time.Second) // two have come
+	store := &meanwhile{Store: c.store, do: func() {
+		want[client.Calendar](c.face, 200, "PUT", path, `{"windows": [{"from": "2030-04-01T12:00:03", "to": "2030-04-01T13:00"}]}`)
+	}}
+	c.sched = scheduler.New(store, c.clock, scheduler.Config{LookAhead: 5 * time.Second})
+	c.pass(20*time.Second, time.Second)
+	if got := c.fired(j.JobID); !slices.Equal(got, []string{"12:00:02"}) {
+		t.Errorf("fired %v", got)
 	}
 }
