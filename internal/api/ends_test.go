@@ -121,3 +121,30 @@ func TestACalendarChangesWhileALateSchedulerFires(t *testing.T) {
 		t.Errorf("fired %v", got)
 	}
 }
+
+// What a late scheduler owes of the time before a pause has not passed in the pause, also where the job is paused again.
+func TestWhatCameBeforeAPause(t *testing.T) {
+	for again, late := range map[bool][]string{false: {"12:00:04", "12:00:12"}, true: {"12:00:12"}} {
+		c := newClockwork(t)
+		j := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "*/4 * * * * *"}`, `, "catch_up": "none"`))
+		path := "/api/v1/jobs/" + j.JobID
+		pause := func() {
+			t.Helper()
+			want[client.Job](c.face, 200, "POST", path+"/pause", "")
+			c.clock.Advance(2 * time.Second)
+			want[client.Job](c.face, 200, "POST", path+"/resume", "")
+		}
+		if again {
+			c.clock.Advance(3 * time.Second)
+			pause() // over 12:00:04
+			c.clock.Advance(2 * time.Second)
+		} else {
+			c.clock.Advance(7 * time.Second)
+		}
+		pause() // over 12:00:08
+		c.pass(4*time.Second, time.Second)
+		if got := c.fired(j.JobID); len(got) == 0 || !slices.Equal(got[:len(late)], late) {
+			t.Errorf("paused again %v: fired %v", again, got)
+		}
+	}
+}

@@ -176,7 +176,7 @@ func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job, out *Foreca
 // catchUp counts what is caught up when the job's pause ends.
 func (c *counted) catchUp(j job.Job) {
 	const most = 20 // of many thousand instants each
-	terms := schedule.Terms{Policy: j.CatchUp, Limit: j.CatchUpLimit, Runs: -1, Resumed: c.at}
+	terms := schedule.Terms{Policy: j.CatchUp, Limit: j.CatchUpLimit, Runs: -1, Paused: j.PausedAt, Resumed: c.at}
 	if terms.Policy == "" {
 		terms.Policy = job.CatchUpLatest
 	}
