@@ -90,7 +90,8 @@ type storedSpec struct {
 	Overlap  job.Overlap   `json:"ov,omitempty"`
 	CatchUp  job.CatchUp   `json:"cu,omitempty"`
 	CatchMax int           `json:"cl,omitempty"`
-	Resumed  *time.Time    `json:"ra,omitempty"` // when its last pause ended
+	Paused   *time.Time    `json:"pa,omitempty"` // when its last pause began
+	Resumed  *time.Time    `json:"ra,omitempty"` // and when it ended
 }
 
 // EncodeSpec is the stored form of the parts of a definition that have no
@@ -107,7 +108,8 @@ func EncodeSpec(j job.Job) []byte {
 	x := d.Schedule
 	s.At, s.Start, s.End = instant(x.At), instant(x.Start), instant(x.End)
 	s.Cron, s.Zone, s.Day, s.Every, s.Jitter, s.MaxRuns, s.Calendar = x.Cron, x.Zone, x.Day, x.Every, x.Jitter, x.MaxRuns, x.Calendar
-	s.Overlap, s.CatchUp, s.CatchMax, s.Resumed = d.Overlap, d.CatchUp, d.CatchUpLimit, instant(j.ResumedAt)
+	s.Overlap, s.CatchUp, s.CatchMax = d.Overlap, d.CatchUp, d.CatchUpLimit
+	s.Paused, s.Resumed = instant(j.PausedAt), instant(j.ResumedAt)
 	return s.encode()
 }
 
@@ -147,7 +149,8 @@ func DecodeSpec(b []byte, j *job.Job) error {
 		Type: d.Schedule.Type, At: orZero(s.At), Cron: s.Cron, Zone: s.Zone, Day: s.Day, Every: s.Every, Jitter: s.Jitter,
 		Start: orZero(s.Start), End: orZero(s.End), MaxRuns: s.MaxRuns, Calendar: s.Calendar,
 	}
-	d.Overlap, d.CatchUp, d.CatchUpLimit, j.ResumedAt = s.Overlap, s.CatchUp, s.CatchMax, orZero(s.Resumed)
+	d.Overlap, d.CatchUp, d.CatchUpLimit = s.Overlap, s.CatchUp, s.CatchMax
+	j.PausedAt, j.ResumedAt = orZero(s.Paused), orZero(s.Resumed)
 	return nil
 }
 

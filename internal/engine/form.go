@@ -34,7 +34,7 @@ func (s *storedTarget) encode() []byte {
 
 // encode is the spec's form.
 func (s *storedSpec) encode() []byte {
-	f := form{b: make([]byte, 0, 128), give: s.At != nil || s.Start != nil || s.End != nil || s.Resumed != nil || len(s.Labels) > 0}
+	f := form{b: make([]byte, 0, 128), give: s.At != nil || s.Start != nil || s.End != nil || s.Paused != nil || s.Resumed != nil || len(s.Labels) > 0}
 	f.text("desc", s.Description, false)
 	f.int("r", int64(s.Retries))
 	f.text("b", string(s.Backoff), false)

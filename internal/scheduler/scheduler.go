@@ -286,7 +286,7 @@ func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.
 	if f.Overlap == job.OverlapReplace && policy == job.CatchUpAll {
 		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
 	}
-	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Resumed: j.ResumedAt})
+	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Paused: j.PausedAt, Resumed: j.ResumedAt})
 	f.Next, f.Spare, f.Runs = o.Next, o.Spare, int64(len(o.Fires))
 	if o.Skipped != nil {
 		if why == "" {

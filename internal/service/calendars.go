@@ -184,9 +184,14 @@ func (s *Service) replan(ctx context.Context, p tenant.Principal, id job.ID) err
 
 // rejudge is the update of a job whose calendar has changed; false where there is nothing to change.
 func (s *Service) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
-	owes := !j.NextRunAt.IsZero() && !j.NextRunAt.After(ps.at)
-	if j.Schedule.Type.OneOff() || owes { // what is owed is judged by the calendar when it is fired
+	if j.Schedule.Type.OneOff() {
 		return u, false
+	}
+	if owes := !j.NextRunAt.IsZero() && !j.NextRunAt.After(ps.at); owes {
+		// It is judged by the calendar when it is fired. A scheduler may be about to, by the calendar as it was: another
+		// revision voids that, with what it would stage.
+		u.Job = j
+		return u, j.State == job.Active
 	}
 	plan, err := ps.plan(ctx, j)
 	if err != nil {

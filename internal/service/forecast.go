@@ -125,10 +125,11 @@ func (s *Service) countable(ctx context.Context, ps *plans, out *Forecast) ([]co
 			out.Truncated = true
 			return false, nil
 		}
-		if c, ok := s.toCount(ctx, ps, j); ok {
+		c, ok, err := s.toCount(ctx, ps, j, out)
+		if ok {
 			jobs = append(jobs, c)
 		}
-		return true, nil
+		return err == nil, err
 	}
 	for _, state := range []job.State{job.Active, job.Paused} {
 		if err := s.recurring(ctx, ps.tenant, state, add); err != nil {
@@ -145,32 +146,37 @@ func (s *Service) countable(ctx context.Context, ps *plans, out *Forecast) ([]co
 }
 
 // toCount is a job as a forecast counts it; false where it will not fire, or cannot.
-func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job) (c counted, ok bool) {
+func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job, out *Forecast) (c counted, ok bool, err error) {
 	if j.State == job.Paused && j.PausedTill.IsZero() {
-		return c, false
+		return c, false, nil
 	}
-	c = counted{id: j.ID, name: j.Name, at: j.PausedTill, allowed: s.budget(j, ps.at)}
+	c = counted{id: j.ID, name: j.Name, at: j.PausedTill}
 	if j.Schedule.Type.OneOff() {
 		if at := j.Schedule.At; at.After(c.at) {
 			c.at = at
 		}
-		return c, true
+		return c, true, nil
 	}
 	plan, err := ps.plan(ctx, j)
 	if err != nil {
-		return c, false
+		return c, false, nil
 	}
 	c.plan = &plan
+	var known bool
+	if c.allowed, known, err = ps.budget(ctx, j); err != nil {
+		return c, false, err
+	}
+	out.Truncated = out.Truncated || !known
 	if j.State == job.Paused {
 		c.catchUp(j)
 	}
-	return c, true
+	return c, true, nil
 }
 
 // catchUp counts what is caught up when the job's pause ends.
 func (c *counted) catchUp(j job.Job) {
 	const most = 20 // of many thousand instants each
-	terms := schedule.Terms{Policy: j.CatchUp, Limit: j.CatchUpLimit, Runs: -1, Resumed: c.at}
+	terms := schedule.Terms{Policy: j.CatchUp, Limit: j.CatchUpLimit, Runs: -1, Paused: j.PausedAt, Resumed: c.at}
 	if terms.Policy == "" {
 		terms.Policy = job.CatchUpLatest
 	}
@@ -191,31 +197,6 @@ func (c *counted) catchUp(j job.Job) {
 		c.allowed.left -= int64(len(o.Fires))
 		at = o.Next
 	}
-}
-
-// budget lets through as many instants of a job as its number of runs leaves. What is staged has been counted already, and
-// is still to come.
-type budget struct {
-	bounded bool
-	left    int64
-	staged  time.Time // what is before it is
-}
-
-func (s *Service) budget(j job.Job, now time.Time) budget {
-	b := budget{bounded: j.Schedule.MaxRuns > 0, left: j.Schedule.MaxRuns - j.Runs, staged: j.NextRunAt}
-	if j.NextRunAt.IsZero() {
-		b.staged = now.Add(s.cfg.LookAhead + 1) // what has a number of runs is not staged any earlier
-	}
-	return b
-}
-
-// take reports whether an instant fires; they come in order.
-func (b *budget) take(at time.Time) bool {
-	if !b.bounded || at.Before(b.staged) {
-		return true
-	}
-	b.left--
-	return b.left >= 0
 }
 
 // herds are the fullest minutes, if they are much fuller than others.

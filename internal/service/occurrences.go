@@ -41,8 +41,10 @@ type Occurrences struct {
 	Total       engine.Total
 }
 
-// maxRecords bounds how many executions one page of occurrences reads.
-const maxRecords = 20_000
+const (
+	maxRecords = 20_000 // executions that are read at once
+	maxLooksOn = 20     // further looks for one page of occurrences
+)
 
 // Occurrences lists the instants of a job in [from, to) and what became of each, the first one first. Those of an earlier
 // schedule are there as far as they left a record.
@@ -66,6 +68,12 @@ func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engin
 		return out, err
 	}
 	all := t.occurrences()
+	for looks := 0; len(all) <= page.Limit && t.end.Before(to) && looks < maxLooksOn; looks++ { // there may be little, or nothing, to tell of many instants
+		if err := t.read(ctx, t.end, to, schedule.MaxPreview); err != nil {
+			return out, err
+		}
+		all = append(all, t.occurrences()...)
+	}
 	if len(all) > page.Limit {
 		out.Next = engine.EncodeCursor(all[page.Limit].At, [16]byte{})
 		all = all[:page.Limit]
@@ -101,6 +109,9 @@ func (s *Service) countOccurrences(ctx context.Context, like *timetable, from, t
 	plan, err := t.ps.plan(ctx, t.j)
 	if err != nil {
 		return n, err
+	}
+	if !t.last.IsZero() && t.last.Before(to) {
+		to = t.last
 	}
 	plan.Calendar = nil // what is left out is listed, too
 	begin, seen := from.Add(-1), int64(0)
@@ -143,6 +154,7 @@ type timetable struct {
 	ps      *plans
 	planned []schedule.Instant
 	ahead   int64                   // instants that are still to be fired before these, where their number is bounded
+	last    time.Time               // nothing is planned from then on; zero: that is not known
 	records map[int64]job.Execution // by the microsecond they are scheduled at
 	long    []job.Execution         // records of several instants
 	end     time.Time               // what is read is all before it
@@ -196,7 +208,9 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	if err != nil {
 		return err
 	}
-	t.ahead = t.open(plan, from)
+	if err := t.bound(ctx, plan, from, to); err != nil {
+		return err
+	}
 	begin := from
 	if !t.always && begin.Before(t.j.CreatedAt) {
 		begin = t.j.CreatedAt
@@ -206,7 +220,7 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 		return err
 	}
 	for i, x := range all {
-		if !x.UTC.Before(to) {
+		if !x.UTC.Before(to) || !t.last.IsZero() && !x.UTC.Before(t.last) {
 			all = all[:i]
 			break
 		}
@@ -218,16 +232,39 @@ func (t *timetable) plan(ctx context.Context, from, to time.Time, n int) error {
 	return nil
 }
 
-// open counts the instants that are still to be fired before one, as far as the number of runs that are left goes.
-func (t *timetable) open(plan schedule.Plan, before time.Time) (n int64) {
+// bound finds out after which instant nothing is planned: of a job that is over what is latest of its records, else what
+// the number of runs that are left comes to. It counts the instants that are still to be fired before from, too.
+func (t *timetable) bound(ctx context.Context, plan schedule.Plan, from, to time.Time) error {
+	t.ahead, t.last = 0, time.Time{}
+	if t.always {
+		return nil
+	}
+	if t.j.State == job.Completed || t.j.State == job.Deleted || spent(t.j) {
+		found, err := t.s.store.FindExecutions(ctx, engine.ExecutionFilter{Tenant: t.j.Tenant, Job: t.j.ID}, engine.Page{Limit: 1, Uncounted: true})
+		t.last = t.j.CreatedAt
+		for _, e := range found.Executions {
+			t.last = e.ScheduledAt.Add(1)
+			if end, bad := time.Parse(time.RFC3339, e.Metadata["to"]); bad == nil {
+				t.last = end.Add(1)
+			}
+		}
+		return err
+	}
 	left := t.j.Schedule.MaxRuns - t.j.Runs
 	if t.j.Schedule.MaxRuns == 0 || t.j.NextRunAt.IsZero() {
-		return 0
+		return nil
 	}
-	for at, ok := plan.Next(t.j.NextRunAt.Add(-1)); ok && at.Before(before) && n <= left; at, ok = plan.Next(at) {
-		n++
+	n := int64(0)
+	for at, ok := plan.Next(t.j.NextRunAt.Add(-1)); ok && at.Before(to) && n < maxCounted; at, ok = plan.Next(at) {
+		if n == left {
+			t.last = at
+			break
+		}
+		if n++; at.Before(from) {
+			t.ahead = n
+		}
 	}
-	return n
+	return nil
 }
 
 // note takes in a record of the schedule. Of two for one instant that which ran counts, and of these the latest.
@@ -292,7 +329,7 @@ func (t *timetable) occurrences() []Occurrence {
 			out = append(out, o)
 		case t.j.Schedule.Type == job.OneTime && at.After(t.ps.at):
 			out = append(out, Occurrence{At: at, Outcome: Planned})
-		case at.After(t.j.UpdatedAt) && !at.After(t.ps.at) && t.j.State != job.Deleted && t.j.State != job.Completed:
+		case at.After(t.j.UpdatedAt) && !at.After(t.ps.at) && !spent(t.j) && t.j.State != job.Deleted && t.j.State != job.Completed:
 			out = append(out, Occurrence{At: at, Outcome: Missed, Reason: "there is no record of it"})
 		}
 	}

@@ -19,6 +19,7 @@ type plans struct {
 	at        time.Time // the instant of the request
 	calendars map[string]*schedule.Calendar
 	secrets   map[string]bool // names that were looked for, and whether they exist
+	looks     int             // how often what is staged was looked for
 }
 
 func (s *Service) plans(t tenant.ID) *plans {
@@ -139,9 +140,11 @@ func (s *Service) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref
 	if j.State == job.Completed || j.State == job.Deleted {
 		out.Next = nil
 	}
-	if left := s.budget(j, ps.at); left.bounded {
-		out.Next = left.firing(out.Next)
+	left, _, failed := ps.budget(ctx, j)
+	if failed != nil {
+		return Preview{}, failed
 	}
+	out.Next = left.firing(out.Next)
 	if j.State == job.Paused {
 		out.Warnings = append(out.Warnings, paused(j))
 	}
@@ -155,16 +158,6 @@ func paused(j job.Job) schedule.Warning {
 		w.Message = "the job is paused: nothing fires before " + till.UTC().Format(time.RFC3339)
 	}
 	return w
-}
-
-// firing is the instants up to the last that fires.
-func (b budget) firing(all []schedule.Instant) []schedule.Instant {
-	for i, x := range all {
-		if x.Flag != schedule.Excluded && !b.take(x.UTC) {
-			return all[:i]
-		}
-	}
-	return all
 }
 
 func shown(plan schedule.Plan, from time.Time, n int) (Preview, error) {

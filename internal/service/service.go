@@ -178,6 +178,10 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 		j.NextRunAt = time.Time{}
 	case j.Schedule.Type == job.OneTime && j.Schedule.At.After(now):
 		j.NextRunAt = j.Schedule.At
+	case spent(j):
+		if first, _, _, err := ps.staged(ctx, j); err == nil {
+			j.NextRunAt = first
+		}
 	case !j.Schedule.Type.OneOff() && (j.Overlap == "" || j.Overlap == job.OverlapAllow || j.Schedule.Calendar != ""):
 		plan, err := ps.plan(ctx, j)
 		if err != nil {

@@ -153,6 +153,9 @@ func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.R
 		}
 		u.Job = j
 		u.Job.State, u.Job.PauseNote, u.Job.PausedTill = job.Paused, why, until
+		if unjudged := !j.NextRunAt.IsZero() && j.NextRunAt.Before(j.ResumedAt); j.State != job.Paused && !unjudged {
+			u.Job.PausedAt = ps.at // what passed in an earlier pause, and was not judged since, has passed in this one
+		}
 		return u, nil
 	})
 }

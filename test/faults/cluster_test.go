@@ -59,7 +59,13 @@ func (c *cluster) connect() {
 // join starts a server, whose database may lie behind a link, and waits until the others know of it as a scheduler.
 func (c *cluster) join(where string, args ...string) *member {
 	c.Helper()
-	env := settings("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=6")
+	return c.joinWith(nil, where, args...)
+}
+
+// joinWith is join with more in the environment.
+func (c *cluster) joinWith(env []string, where string, args ...string) *member {
+	c.Helper()
+	env = settings("", append([]string{"CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=6"}, env...)...)
 	p := harness.Start(c.T, env, append([]string{"serve", "--database", where}, args...)...)
 	if c.db == nil {
 		c.connect()

@@ -200,6 +200,7 @@ type Job struct {
 	Runs       int64     // instants that its schedule has fired
 	PausedTill time.Time // when a pause ends by itself; zero: it does not
 	PauseNote  string    // why it was paused
+	PausedAt   time.Time // when its last pause began; zero: it had none, or that is not known
 	ResumedAt  time.Time // when its last pause ended; zero: it had none
 	CreatedAt  time.Time
 	UpdatedAt  time.Time

@@ -27,20 +27,26 @@ type Terms struct {
 	Policy  job.CatchUp
 	Limit   int       // of CatchUpAll
 	Runs    int64     // how many more there may be; less than 0: any number
-	Resumed time.Time // when its last pause ended; zero: never
+	Paused  time.Time // when its last pause began; zero: that is not known
+	Resumed time.Time // when it ended; zero: there was none
 }
 
 // Owe says what is owed of a plan as of an instant, where at is the one that is planned. One that has not come is owed
 // alone: it is staged. Of those that have, the terms say which are caught up. What passed in a pause and is not to be
-// caught up is answered first, however late it is: what came since is owed from Next on.
+// caught up is answered by itself, however late it is: what came since is owed from Next on.
 func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	if at.After(now) {
 		return p.close(Owed{Fires: []time.Time{at}}, at, now, terms.Runs)
 	}
-	if terms.Policy == job.CatchUpNone && at.Before(terms.Resumed) {
-		return p.paused(at, now, terms.Resumed)
+	policy, limit, until := terms.Policy, terms.Limit, now
+	if policy == job.CatchUpNone && at.Before(terms.Resumed) {
+		if !at.Before(terms.Paused) {
+			return p.paused(at, now, terms.Resumed)
+		}
+		if paused := terms.Paused.Add(-1); paused.Before(until) { // first what came before the pause
+			until = paused
+		}
 	}
-	policy, limit := terms.Policy, terms.Limit
 	// A ring of the last instants that have come, as many as may be caught up.
 	keep := 1
 	if policy == job.CatchUpAll {
@@ -55,11 +61,11 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 		missed.To, missed.Count = t, missed.Count+1
 	}
 	end := at
-	for t, ok := at, true; ok && !t.After(now); t, ok = p.Next(t) {
+	for t, ok := at, true; ok && !t.After(until); t, ok = p.Next(t) {
 		if last = append(last, t); len(last) > keep {
 			skip(last[0])
 			if last = last[1:]; missed.Count == maxMissed {
-				return Owed{Skipped: &missed, Why: why(missed, terms.Resumed), Next: last[0]}
+				return Owed{Skipped: &missed, Why: terms.why(missed), Next: last[0]}
 			}
 		}
 		end = t
@@ -72,14 +78,14 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 		o.Fires = nil
 	}
 	if missed.Count > 0 {
-		o.Skipped, o.Why = &missed, why(missed, terms.Resumed)
+		o.Skipped, o.Why = &missed, terms.why(missed)
 	}
 	return p.close(o, end, now, terms.Runs)
 }
 
 // why is the reason that a stretch of instants is skipped for.
-func why(s job.Stretch, resumed time.Time) job.SkipReason {
-	if s.To.Before(resumed) {
+func (t Terms) why(s job.Stretch) job.SkipReason {
+	if !s.From.Before(t.Paused) && s.To.Before(t.Resumed) {
 		return job.SkipPause
 	}
 	return job.SkipMissed

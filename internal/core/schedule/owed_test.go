@@ -145,6 +145,24 @@ func TestWhatPassedInAPauseIsSkipped(t *testing.T) {
 	if o = Owe(every, s(10), s(31), terms); len(o.Fires) != 1 || o.Why != job.SkipPause {
 		t.Errorf("the latest: %+v", o)
 	}
+	// What came before the pause has not passed in it.
+	terms.Paused = s(15)
+	if o = Owe(every, s(10), s(31), terms); len(o.Fires) != 1 || o.Skipped.Count != 2 || o.Why != job.SkipMissed {
+		t.Errorf("the latest, and one before the pause: %+v", o)
+	}
+	if o = Owe(every, s(20), s(31), terms); len(o.Fires) != 1 || o.Why != job.SkipPause {
+		t.Errorf("the latest, from the pause on: %+v", o)
+	}
+	terms.Policy = job.CatchUpNone
+	if o = Owe(every, s(10), s(31), terms); len(o.Fires) != 1 || !o.Fires[0].Equal(s(10)) || o.Skipped != nil || !o.Next.Equal(s(20)) {
+		t.Errorf("before the pause: %+v", o)
+	}
+	if o = Owe(every, s(10), s(71), terms); len(o.Fires) != 0 || o.Skipped.Count != 1 || o.Why != job.SkipMissed || !o.Next.Equal(s(20)) {
+		t.Errorf("long before the pause: %+v", o)
+	}
+	if o = Owe(every, s(20), s(31), terms); len(o.Fires) != 0 || o.Skipped.Count != 1 || o.Why != job.SkipPause || !o.Next.Equal(s(30)) {
+		t.Errorf("in the pause: %+v", o)
+	}
 	// Years of seconds are bounded.
 	second := Plan{Every: time.Second, Anchor: s(0)}
 	if o = Owe(second, s(1), s(100_000), Terms{Policy: job.CatchUpNone, Runs: -1, Resumed: s(90_000)}); o.Skipped.Count != maxMissed || !o.Next.Equal(s(maxMissed+1)) {

@@ -22,7 +22,7 @@ func (f fixture) recurring(name string, at time.Time, change ...func(*job.Job)) 
 		Start: at.Add(-time.Hour), End: at.Add(time.Hour), MaxRuns: 9, Calendar: "holidays",
 	}
 	j.Overlap, j.CatchUp, j.CatchUpLimit = job.OverlapSkip, job.CatchUpAll, 7
-	j.NextRunAt, j.ResumedAt = at, at.Add(-2*time.Hour)
+	j.NextRunAt, j.PausedAt, j.ResumedAt = at, at.Add(-3*time.Hour), at.Add(-2*time.Hour)
 	for _, c := range change {
 		c(&j)
 	}
