@@ -76,7 +76,9 @@ func TestAHerdIsStagedEarly(t *testing.T) {
 func TestASteadyLoadIsNotStagedEarly(t *testing.T) {
 	w := newWorld(t, noon, func(c *Config) { c.Rate = 100 })
 	for i := range 60 {
-		w.herd(60, noon.Add(time.Duration(i)*time.Second), func(j *job.Job) { j.Schedule = job.Schedule{Type: job.Interval, Every: time.Minute, Start: j.NextRunAt.Add(-time.Minute)} })
+		w.herd(60, noon.Add(time.Duration(i)*time.Second), func(j *job.Job) {
+			j.Schedule = job.Schedule{Type: job.Interval, Every: time.Minute, Start: j.NextRunAt.Add(-time.Minute)}
+		})
 	}
 	w.run(50*time.Second, 100*time.Millisecond)
 	for _, f := range w.store.fired {
@@ -135,7 +137,7 @@ func TestAHerdThatMayNotBeStaged(t *testing.T) {
 // Where there is much the partitions are fired in lanes, each of which is fired by one; one that fails keeps no other back.
 func TestLanes(t *testing.T) {
 	w := newWorld(t, noon, func(c *Config) { c.Lanes = 4 })
-	const size = 30_000
+	const size = 20_000
 	w.herd(size, noon.Add(-time.Second), once)
 	w.tick()
 	if len(w.store.looks) != 1 || len(w.store.fired) > batch {
@@ -154,7 +156,7 @@ func TestLanes(t *testing.T) {
 	if len(w.store.looks) != 4 || len(seen) != job.Partitions || len(w.store.fired) < batch+3*herdBatch*9/10 {
 		t.Errorf("%d lanes, %d partitions, %d fired", len(w.store.looks), len(seen), len(w.store.fired))
 	}
-	for range 20 {
+	for range 8 {
 		w.tick()
 	}
 	w.store.looks = nil

@@ -35,14 +35,18 @@ func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.until, f.asked, f.looks = until, ps, append(f.looks, ps)
-	var due []engine.Due
+	var found []*job.Job
 	for _, j := range f.jobs {
 		if !j.NextRunAt.IsZero() && !j.NextRunAt.After(until) && (len(ps) == 0 || slices.Contains(ps, job.PartitionOf(j.ID))) {
-			due = append(due, engine.Due{Job: *j, Revision: j.Revision})
+			found = append(found, j)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b engine.Due) int { return a.Job.NextRunAt.Compare(b.Job.NextRunAt) })
-	return due[:min(limit, len(due))], f.err
+	slices.SortStableFunc(found, func(a, b *job.Job) int { return a.NextRunAt.Compare(b.NextRunAt) })
+	var due []engine.Due
+	for _, j := range found[:min(limit, len(found))] {
+		due = append(due, engine.Due{Job: *j, Revision: j.Revision})
+	}
+	return due, f.err
 }
 
 func (f *fakeStore) Ahead(_ context.Context, _ []job.Partition, from time.Time, seconds, limit int) ([]int, error) {
