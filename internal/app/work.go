@@ -73,7 +73,7 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 			return nil
 		},
 	}
-	if r.commands() {
+	if r.commands() && r.has("worker") { // others only accept them
 		c := r.Config.Commands
 		folder := c.Folder
 		if folder == "" {

@@ -30,6 +30,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	if err := arm(); err != nil {
 		return err
 	}
+	o.Config.Roles = []string{"worker"}
 	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1)}
 	defer r.stop()
 	ln, err := net.Listen("tcp", o.Config.Listen)
