@@ -120,7 +120,7 @@ func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ ten
 	if err != nil {
 		return err
 	}
-	ended(s.cfg.Secrets, os)
+	ended(s.cfg.Secrets, os, vs)
 	if !vs[0].Accepted {
 		return refuse(409, "stale_token", "The attempt that this token is for is over: it timed out, was cancelled or ended otherwise, or another has begun.")
 	}

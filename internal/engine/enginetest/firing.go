@@ -129,7 +129,7 @@ func overlapping(t *testing.T, h Harness) {
 		j := f.recurring("queues, too", minute(0), with(job.OverlapQueue))
 		g := f.firing(j, minute(0), minute(1), 1)
 		fire(g)
-		must(f.Release(f.ctx, []job.Lease{f.took(g.Executions[0].ID).Lease}))
+		must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{f.took(g.Executions[0].ID).Lease}))
 		if n := fire(f.firing(j, minute(1), minute(2), 1)); n != 0 {
 			t.Errorf("%d fired", n)
 		}
@@ -175,7 +175,7 @@ func overlapping(t *testing.T, h Harness) {
 		if got := f.told(g.Executions[0].ID); len(got) != 1 || got[0] != job.EventAsked {
 			t.Errorf("events: %v", got)
 		}
-		must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+		must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 		if got := f.execution(g.Executions[0].ID); got.Status != job.Cancelled || got.Error.Message != engine.ReplacedBy(minute(1)) {
 			t.Errorf("handed back, it is %v, %+v", got.Status, got.Error)
 		}

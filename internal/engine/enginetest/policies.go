@@ -89,7 +89,7 @@ func groups(t *testing.T, h Harness) {
 		plain.Partition != e.Partition && len(one) != 1 {
 		t.Errorf("running in its partition: %+v", one)
 	}
-	rs = must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+	rs = must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 	if len(rs) != 1 || rs[0].Group != e.Group {
 		t.Errorf("released: %+v", rs)
 	}
@@ -441,7 +441,7 @@ func events(t *testing.T, h Harness) {
 		t.Errorf("another tenant's: %v", err)
 	}
 	w, as := f.take(e.ID)
-	must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+	must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 	got := must(f.Events(f.ctx, tenant.Default, e.ID))
 	if len(got) != 1 || got[0].Kind != job.EventReleased || got[0].Token != as[0].Token || got[0].Worker != w || got[0].At.IsZero() || got[0].Attempt != 1 {
 		t.Fatalf("after a release: %+v", got)

@@ -27,7 +27,7 @@ func park(t *testing.T, h Harness) {
 	f := open(t, h)
 	t.Run("it outlives its worker", func(t *testing.T) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt) []job.Ready{
-			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready { return must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready { return must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)) },
 			"disown": func(w job.WorkerID, _ job.Attempt) []job.Ready {
 				return must(f.Disown(f.ctx, w, nil, time.Time{}))

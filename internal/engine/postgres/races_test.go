@@ -113,7 +113,7 @@ func TestNothingComesBackToAJobThatIsBeingDeleted(t *testing.T) {
 		want job.Status
 	}{
 		"release": {func(t *testing.T, s *Store, a job.Attempt) error {
-			_, err := s.Release(t.Context(), []job.Lease{a.Lease})
+			_, err := s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})
 			return err
 		}, job.Cancelled},
 		"finish": {func(t *testing.T, s *Store, a job.Attempt) error {

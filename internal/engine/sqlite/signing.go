@@ -19,7 +19,7 @@ const (
 		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
 		WHERE tenant = ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY created_at DESC, id DESC`
 
-	parkSQL = "UPDATE live SET parked_until = ?" + held + " RETURNING tenant, attempt, worker"
+	parkSQL = "UPDATE live SET parked_until = ?4" + heldBy + " RETURNING tenant, attempt, worker"
 )
 
 // AddSigningSecret stores a secret, and has the tenant's others end at an instant.
@@ -95,7 +95,7 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 			p := &ps[i]
 			var t tenant.ID
 			e := job.Event{Kind: job.EventParked, Token: p.Token}
-			parked, err := c.prepare(parkSQL).int(p.Until.UnixMicro()).id(p.Execution).int(int64(p.Token)).first(func(r *row) error {
+			parked, err := c.prepare(parkSQL).id(p.Execution).int(int64(p.Token)).idOrNull(p.Worker).int(p.Until.UnixMicro()).first(func(r *row) error {
 				t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
 				return nil
 			})
