@@ -180,6 +180,18 @@ func overlapping(t *testing.T, h Harness) {
 			t.Errorf("handed back, it is %v, %+v", got.Status, got.Error)
 		}
 	})
+	t.Run("replace what is parked", func(t *testing.T) {
+		j := f.recurring("replaces what is parked", minute(0), with(job.OverlapReplace))
+		g, g2 := f.firing(j, minute(0), minute(1), 1), f.firing(j, minute(1), minute(2), 1)
+		fire(g)
+		f.park(f.took(g.Executions[0].ID), f.now().Add(time.Hour))
+		if n := fire(g2); n != 1 {
+			t.Errorf("%d fired", n)
+		}
+		if got := f.execution(g.Executions[0].ID); got.Status != job.Cancelled || got.Error.Message != engine.ReplacedBy(minute(1)) {
+			t.Errorf("it is %v, %+v", got.Status, got.Error)
+		}
+	})
 	t.Run("what runs is left where its successor cannot be", func(t *testing.T) {
 		j := f.recurring("replaces nothing", minute(0), with(job.OverlapReplace), func(j *job.Job) { j.UniqueKey = "runs on" })
 		g, g2 := f.firing(j, minute(0), minute(1), 1), f.firing(j, minute(1), minute(2), 1)

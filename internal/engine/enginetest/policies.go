@@ -366,7 +366,7 @@ func snooze(t *testing.T, h Harness) {
 		}
 	}
 	got := f.execution(e.ID)
-	if got.Status != job.Pending || got.Tries != 0 || !got.DueAt.Equal(at) || got.Attempt != 1 {
+	if got.Status != job.Pending || got.Tries != 0 || !got.DueAt.Equal(at) || got.Attempt != 0 || !got.StartedAt.Equal(a.LeasedAt) {
 		t.Errorf("got %+v", got)
 	}
 	if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 0 {
@@ -377,6 +377,17 @@ func snooze(t *testing.T, h Harness) {
 	}
 	if vs := f.report(succeed(a)); vs[0].Accepted {
 		t.Error("a success after the snooze was accepted")
+	}
+	_, x := f.add("snoozes for days")
+	for n := range job.MaxSnoozed + 20 {
+		a := f.took(x.ID)
+		fin.Outcome.Lease, fin.Then.DueAt = a.Lease, f.now()
+		if vs := f.report(fin, fin); a.Number != 1 || !vs[0].Accepted || !vs[1].Accepted {
+			t.Fatalf("snooze %d: attempt %d, %+v", n, a.Number, vs)
+		}
+	}
+	if told := must(f.Events(f.ctx, tenant.Default, x.ID)); len(told) < job.MaxSnoozed || len(told) > job.MaxSnoozed+1 {
+		t.Errorf("%d snoozes are kept, want about %d", len(told), job.MaxSnoozed)
 	}
 	_, c := f.add("asked to stop meanwhile")
 	b := f.took(c.ID)

@@ -47,7 +47,7 @@ const (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
 				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key)
-			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
+			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt - CASE WHEN marks & 2 <> 0 THEN 1 ELSE 0 END, tries, lost,
 				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key
 			FROM gone WHERE status < 10
@@ -78,6 +78,13 @@ const (
 		LEFT JOIN LATERAL (SELECT tenant, lease, worker FROM live WHERE id = f.id OFFSET 0) v ON true
 		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
 		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
+	// oldSnoozesSQL forgets all snoozes of executions but the last.
+	oldSnoozesSQL = `
+		DELETE FROM events e USING (
+			SELECT u.id, s.token FROM unnest($1::uuid[]) u(id)
+			CROSS JOIN LATERAL (SELECT token FROM events WHERE execution = u.id AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET $2) s
+		) s
+		WHERE e.execution = ANY (ARRAY[s.id]) AND e.kind = ANY (ARRAY['snoozed']) AND e.token <= s.token`
 	refusedSQL = `
 		INSERT INTO events (execution, kind, token, tenant, worker, at, note)
 		SELECT id, 'result_refused', token, tenant, worker, now(), note
@@ -105,12 +112,30 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 				return err
 			}
 		}
+		if err := forgetSnoozes(ctx, c, fs); err != nil {
+			return err
+		}
 		return judge(ctx, c, fs, out)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// forgetSnoozes bounds the events of what is snoozed again and again.
+func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error {
+	ids := uuids(0)
+	for i := range fs {
+		if fs[i].Outcome.Status == job.OutcomeSnoozed {
+			ids.uuid(fs[i].Outcome.Execution)
+		}
+	}
+	if len(ids.cells) == 0 {
+		return nil
+	}
+	_, err := c.Exec(ctx, oldSnoozesSQL, ids, job.MaxSnoozed)
+	return err
 }
 
 // rounds says which of a batch are applied at once, and which after them, one by one. Of two finishes under one lease by

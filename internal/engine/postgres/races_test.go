@@ -159,7 +159,7 @@ func TestADeletionSeesWhatComesBack(t *testing.T) {
 	registerArrays(mine)
 	ids, tokens := pairs([]job.Lease{a.Lease})
 	exec(t, mine, "BEGIN")
-	exec(t, mine, releaseSQL, ids, tokens, jobDeleted)
+	exec(t, mine, releaseSQL, ids, tokens, jobDeleted, nil)
 	got := make(chan error)
 	go func() {
 		_, err := s.DeleteJob(t.Context(), tenant.Default, a.Job, a.LeasedAt)

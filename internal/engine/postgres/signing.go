@@ -27,12 +27,12 @@ const (
 		WITH parked AS (
 			UPDATE live v SET parked_until = f.until FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::uuid[]) f(id, token, until, worker)
 			WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)
-			RETURNING v.id, v.lease, v.tenant, v.attempt, v.worker
+			RETURNING v.id, v.lease, v.tenant, v.attempt, v.worker, v.cancel_at
 		), told AS (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'parked', lease, tenant, attempt, worker, now() FROM parked
 			ON CONFLICT (execution, kind, token) DO NOTHING
 		)
-		SELECT id, lease, worker FROM parked`
+		SELECT id, lease, worker, cancel_at IS NOT NULL FROM parked`
 )
 
 // AddSigningSecret stores a secret, and has the tenant's others end at an instant. The lock on the tenant makes one of
@@ -120,8 +120,20 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 		parked := map[job.Lease]job.WorkerID{}
 		var l job.Lease
 		var w job.WorkerID
-		if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token), (*id)(&w)}, func() error { parked[l] = w; return nil }); err != nil {
+		var asked bool
+		var over []job.ExecutionID // asked to stop before, and now there is nobody to ask
+		if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token), (*id)(&w), &asked}, func() error {
+			if parked[l] = w; asked {
+				over = append(over, l.Execution)
+			}
+			return nil
+		}); err != nil {
 			return err
+		}
+		for _, x := range over {
+			if err := withDays(ctx, c, func() error { _, err := c.Exec(ctx, cancelOneSQL, [16]byte(x), nil); return err }); err != nil {
+				return err
+			}
 		}
 		for i, p := range ps {
 			fs[i] = job.Finish{Outcome: p.Outcome, Worker: p.Worker}

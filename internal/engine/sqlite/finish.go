@@ -13,9 +13,14 @@ const (
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
-	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
+	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), attempt = attempt - ?, parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
 
 	holdsSQL = "SELECT tenant, attempt, worker FROM live" + heldBy
+
+	// oldSnoozesSQL forgets all snoozes of an execution but the last.
+	oldSnoozesSQL = `
+		DELETE FROM events WHERE execution = ?1 AND kind = 'snoozed'
+			AND token <= (SELECT token FROM events WHERE execution = ?1 AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET ?2)`
 
 	// pastFinishSQL is what an execution's end, its attempt and its snooze under a token came to, whose it is, whether another
 	// worker than the one that reports holds it under the token, and the tenant that this one serves.
@@ -113,6 +118,9 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error
 		if err := tell(h.conn, h.now, t, o.Execution, e); err != nil {
 			return false, err
 		}
+		if _, err := h.prepare(oldSnoozesSQL).id(o.Execution).int(job.MaxSnoozed).exec(); err != nil {
+			return false, err
+		}
 	}
 	if f.Expel {
 		return true, order(h.conn, h.now, job.Order{Worker: e.Worker, Lease: o.Lease, Kind: job.OrderLost})
@@ -132,7 +140,11 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 		}
 	}
 	if !status.Final() {
-		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).id(o.Execution).int(int64(o.Token)).exec()
+		uncounted := int64(0)
+		if snoozed {
+			uncounted = 1
+		}
+		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n > 0 {
 			return n > 0, err
 		}

@@ -11,8 +11,8 @@ import (
 const (
 	held     = " WHERE id = ? AND lease = ? AND lease > 0"
 	heldBy   = " WHERE id = ?1 AND lease = ?2 AND lease > 0 AND (?3 IS NULL OR worker = ?3)" // by that worker; by any, if it is NULL
-	unparked = " AND parked_until IS NULL"    // what is parked is its target's to end
-	freed    = " WHERE id = ? AND lease = -?" // no longer held, under no token since
+	unparked = " AND parked_until IS NULL"                                                   // what is parked is its target's to end
+	freed    = " WHERE id = ? AND lease = -?"                                                // no longer held, under no token since
 	waiting  = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
 	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 

@@ -47,7 +47,7 @@ func (h *history) replaceWaiting(f *engine.Firing) error {
 // replaceRunning asks what runs of that to stop.
 func (h *history) replaceRunning(f *engine.Firing) error {
 	return h.replaced(f, true, func(id job.ExecutionID, why string) error {
-		_, err := ask(h.conn, h.now, f.Tenant, id, why)
+		_, err := ask(h, f.Tenant, id, why)
 		return err
 	})
 }
