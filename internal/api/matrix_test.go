@@ -231,7 +231,7 @@ func TestAWorkerKeyIsOfNoUseForAnothersLease(t *testing.T) {
 	if x.Status != "RUNNING" || x.AttemptNumber != 1 || x.Progress != nil {
 		t.Errorf("it is %+v", x)
 	}
-	v := want[client.Verdicts](m.face, 200, "POST", "/api/v1/workers/"+owner.WorkerID+"/complete", `{"outcomes": [{`+lease+`, "status": "SUCCEEDED"}]}`, by...).Verdicts[0]
+	v := want[client.Verdicts](m.face, 200, "POST", "/api/v1/workers/"+owner.WorkerID+"/complete", `{"outcomes": [{`+lease+`, "status": "Succeeded"}]}`, by...).Verdicts[0]
 	if v.Verdict != client.Accepted {
 		t.Errorf("its own: %+v", v)
 	}
