@@ -378,6 +378,14 @@ func snooze(t *testing.T, h Harness) {
 	if vs := f.report(succeed(a)); vs[0].Accepted {
 		t.Error("a success after the snooze was accepted")
 	}
+	_, y := f.add("snoozes, then is handed back")
+	first := f.took(y.ID)
+	fin.Outcome.Lease, fin.Then.DueAt = first.Lease, f.now()
+	f.report(fin)
+	must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{f.took(y.ID).Lease}))
+	if got := f.execution(y.ID); got.Attempt != 0 || !got.StartedAt.Equal(first.LeasedAt) {
+		t.Errorf("snoozed, then handed back: attempt %d, started at %v, want %v", got.Attempt, got.StartedAt, first.LeasedAt)
+	}
 	_, x := f.add("snoozes for days")
 	for n := range job.MaxSnoozed + 20 {
 		a := f.took(x.ID)

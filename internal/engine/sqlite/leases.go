@@ -355,8 +355,8 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 	return h, held, err
 }
 
-// What was leased only this once has then never started.
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 THEN NULL ELSE started_at END" + heldBy + unparked + takenBack
+// What was leased only this once has then never started; what was snoozed has.
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END" + heldBy + unparked + takenBack
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
 func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
