@@ -180,7 +180,7 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 	if err != nil {
 		return job.Outcome{}, job.Invalids{{Field: "execution_id", Value: job.Show(o.ExecutionID), Want: "an execution's id"}}
 	}
-	status, ok := outcomes[o.Status]
+	status, ok := outcomes[strings.ToUpper(o.Status)]
 	if !ok {
 		return job.Outcome{}, job.Invalids{{Field: "status", Value: job.Show(o.Status), Want: "one of SUCCEEDED, FAILED, CANCELLED, SNOOZED, PARKED"}}
 	}

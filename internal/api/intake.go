@@ -37,7 +37,7 @@ func (in intake) report(ctx context.Context, w job.WorkerID, outcomes []client.O
 	if err != nil {
 		return nil, err
 	}
-	ended(in.secrets, os)
+	ended(in.secrets, os, vs)
 	return wireVerdicts(outcomes, vs), nil
 }
 

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -74,6 +75,31 @@ func TestNotificationsOverHTTP(t *testing.T) {
 	}
 	want[client.NotificationRule](f, 200, "DELETE", at+"/on-call", "")
 	want[client.Problem](f, 404, "DELETE", at+"/on-call", "")
+}
+
+// A target, a worker or a job's name may hold what looks like a reference to a secret. A notice repeats it as it is: it is
+// neither filled in, nor refused where there is no such secret.
+func TestNoticesNameNoSecrets(t *testing.T) {
+	var svc *service.Service
+	f := newFace(t, func(c *api.Config, _ engine.Store) { svc = c.Service })
+	const name = "pays $${secret:tok}, ${secret:tok} and ${secret:none}"
+	want[client.Secret](f, 200, "PUT", "/api/v1/secrets/tok", `{"value": "the canary"}`)
+	want[client.NotificationRule](f, 200, "PUT", "/api/v1/notification-rules/r", `{"events": ["failed"], "callback_url": "https://example.com/hook"}`)
+	made := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "`+name+`", "execution": {"target": "simulate", "work_kind": "fail_permanent"}}`)
+	failOnce(f, made.ExecutionID)
+	n := &notify.Notifier{Store: f.store, Send: svc.Notify, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}
+	if _, err := n.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"targets": ["http"]}`)
+	got := want[client.Claimed](f, 200, "POST", "/api/v1/workers/"+s.WorkerID+"/claim", `{"max": 1, "wait_seconds": 10}`, "X-Worker-Session", s.Session)
+	if len(got.Attempts) != 1 {
+		t.Fatal("no notice")
+	}
+	var told client.Notification
+	if err := json.Unmarshal(got.Attempts[0].Payload, &told); err != nil || told.Job.Name != name || !strings.HasPrefix(told.Summary, name) {
+		t.Errorf("the notice: %s, %v", got.Attempts[0].Payload, err)
+	}
 }
 
 // failOnce lets a worker take what waits and fail the named execution for good.

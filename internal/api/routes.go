@@ -131,7 +131,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/executions/{id}/cancel", needs: tenant.Write, group: "Executions", summary: "Cancel an execution",
-			detail: "One that waits ends at once; one that runs is asked to stop and, 30 s later, ended by force. A second cancel gets the same answer; a finished execution 409. The body may be left out.",
+			detail: "One that waits, for a worker or for its target to complete it, ends at once; one that runs is asked to stop and, 30 s later, ended by force. A second cancel gets the same answer; a finished execution 409. The body may be left out.",
 			body:   of[client.CancelRequest](), sample: `{"reason": "not needed"}`, status: 202, answer: of[client.Execution](), handle: s.cancelExecution,
 		},
 		{

@@ -131,14 +131,16 @@ func cleanAdvances(ctx context.Context, v *secret.Vault, as []job.Advance, elsew
 	return nil
 }
 
-// ended says that attempts are over.
-func ended(v *secret.Vault, os []job.Outcome) {
+// ended says that attempts are over: not where that was refused, as another attempt may run, and not what is parked.
+func ended(v *secret.Vault, os []job.Outcome, vs []job.Verdict) {
 	if v == nil {
 		return
 	}
-	ids := make([]job.ExecutionID, len(os))
+	ids := make([]job.ExecutionID, 0, len(os))
 	for i, o := range os {
-		ids[i] = o.Execution
+		if vs[i].Accepted && o.Status != job.OutcomeParked {
+			ids = append(ids, o.Execution)
+		}
 	}
 	v.Ended(ids)
 }

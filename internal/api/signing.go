@@ -48,8 +48,10 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 		}
 	}
 	overlap := service.SecretOverlap
-	if req.OverlapSeconds != nil {
-		overlap = seconds(*req.OverlapSeconds)
+	if n := req.OverlapSeconds; n != nil {
+		if overlap = seconds(*n); overlap < 0 || overlap > maxKeyOverlap {
+			return job.Invalids{{Field: "overlap_seconds", Value: job.Show(*n), Want: "a whole number from 0 to 2592000 (30 days)"}}
+		}
 	}
 	x, secret, err := s.service.AddSigningSecret(r.Context(), p, overlap, service.Once[engine.SigningSecret]{
 		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded(x.ID) }, // never the secret
@@ -101,7 +103,9 @@ func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ ten
 	if req.FencingToken != 0 && req.FencingToken != int64(lease.Token) {
 		v.Add("fencing_token", req.FencingToken, "that of the callback, or nothing")
 	}
-	if req.Status == client.Parked || req.Status == client.Snoozed {
+	switch strings.ToUpper(req.Status) {
+	case client.Succeeded, client.Failed, client.Cancelled:
+	default:
 		v.Add("status", req.Status, "one of SUCCEEDED, FAILED, CANCELLED")
 	}
 	if err := v.Err(); err != nil {
@@ -120,7 +124,7 @@ func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ ten
 	if err != nil {
 		return err
 	}
-	ended(s.cfg.Secrets, os)
+	ended(s.cfg.Secrets, os, vs)
 	if !vs[0].Accepted {
 		return refuse(409, "stale_token", "The attempt that this token is for is over: it timed out, was cancelled or ended otherwise, or another has begun.")
 	}

@@ -67,7 +67,7 @@ func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant
 		req.Targets = []string{string(job.Handler)}
 	}
 	v := checkRegistration(req)
-	if i := slices.Index(req.Targets, string(job.Command)); i >= 0 && p.Role == tenant.System && !s.cfg.Shared {
+	if i := slices.Index(req.Targets, string(job.Command)); i >= 0 && (p.Role == tenant.System || p.Tenant == "") && !s.cfg.Shared {
 		v.Add(fmt.Sprintf("targets[%d]", i), req.Targets[i], "no commands for a worker that serves every tenant, since tenants in one worker process are not kept apart: use a key of role worker, or have an operator set commands.shared")
 	}
 	if err := v.Err(); err != nil {

@@ -111,7 +111,7 @@ func (b broken) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 func (b broken) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	as, err := b.Store.Lease(ctx, gs, f)
 	if err == nil && b.free != nil {
-		_, err = b.Store.Release(ctx, b.free(as))
+		_, err = b.Store.Release(ctx, job.WorkerID{}, b.free(as))
 	}
 	return as, err
 }

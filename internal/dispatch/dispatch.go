@@ -327,11 +327,16 @@ func (d *Dispatcher) Leave(ctx context.Context, w job.WorkerID) error {
 
 // Release hands executions back, uncharged.
 func (d *Dispatcher) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error {
-	rs, err := d.store.Release(ctx, ls)
+	rs, err := d.store.Release(ctx, w, ls)
 	if err != nil {
 		return err
 	}
-	d.settle(w, ls, 0, 0)
+	back := make(map[job.ExecutionID]bool, len(rs))
+	for _, r := range rs {
+		back[r.ID] = true
+	}
+	over := slices.DeleteFunc(slices.Clone(ls), func(l job.Lease) bool { return !back[l.Execution] }) // the worker may name what is not its own
+	d.settle(w, ls, over, 0, 0)
 	d.Offer(rs)
 	return nil
 }
@@ -371,10 +376,13 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 		n := len(r.outcomes)
 		out[i] = vs[:n]
 		var completed, unsuccessful int64
-		ls := make([]job.Lease, n)
+		ls, over := make([]job.Lease, n), make([]job.Lease, 0, n)
 		for k, v := range vs[:n] {
 			o := &r.outcomes[k]
 			ls[k] = o.Lease
+			if v.Reason != job.RefusedUnknown { // which may be another's, and go on
+				over = append(over, o.Lease)
+			}
 			if !v.Accepted {
 				d.log.Warn("a result was refused", "execution", v.Execution, "token", int64(o.Token), "worker", r.worker, "reason", v.Reason)
 				continue
@@ -390,7 +398,7 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 				retry = append(retry, x)
 			}
 		}
-		d.settle(r.worker, ls, completed, unsuccessful)
+		d.settle(r.worker, ls, over, completed, unsuccessful)
 		vs, fs = vs[n:], fs[n:]
 	}
 	d.Offer(retry)
@@ -435,13 +443,13 @@ func (d *Dispatcher) decide(ctx context.Context, rs []report) ([]job.Finish, map
 	return fs, held, nil
 }
 
-// settle forgets leases that have ended, and counts how.
-func (d *Dispatcher) settle(w job.WorkerID, ls []job.Lease, completed, failed int64) {
-	d.over(ls)
+// settle forgets what a worker no longer holds and which of it is over, and counts how.
+func (d *Dispatcher) settle(w job.WorkerID, ls, over []job.Lease, completed, failed int64) {
+	d.over(over)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts.Load() {
-		d.ended = append(d.ended, ls...)
+		d.ended = append(d.ended, over...)
 		select {
 		case d.freed <- struct{}{}:
 		default:

@@ -226,7 +226,7 @@ func (f *fakeStore) Disown(_ context.Context, _ job.WorkerID, keep []job.Token, 
 	return out, nil
 }
 
-func (f *fakeStore) Release(_ context.Context, ls []job.Lease) ([]job.Ready, error) {
+func (f *fakeStore) Release(_ context.Context, _ job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []job.Ready

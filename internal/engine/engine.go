@@ -256,7 +256,7 @@ type Leases interface {
 	// Register begins a worker's session, alive for ttl from now by the store's clock.
 	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
 	// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold; an advance
-	// under a stale token answers as an order that it is lost. It answers with the sessions that have ended, with those
+	// under a stale token, or of what another holds, answers as an order that it is lost. It answers with the sessions that have ended, with those
 	// that are to drain, and with the orders for the others, each of which comes with every renewal until the worker no
 	// longer needs it: a cancel while the execution is held under its token, a lost for an hour.
 	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
@@ -290,16 +290,17 @@ type Leases interface {
 	// under the same token again is accepted again and changes nothing, whatever transition comes with
 	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
 	// again), CANCELLED and SNOOZED likewise. Any other finish under a stale token is refused, which is an event of the
-	// execution, once for each token. A finish that expels leaves an order for the worker that held it to let go.
+	// execution, once for each token. A finish that names a worker holds for that worker's leases only: of another's lease, or another
+	// tenant's execution, it is told that there is none. A finish that expels leaves an order for the worker that held it to let go.
 	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
 	// Park leaves executions to their targets, which complete them under the same tokens: each stays leased, whatever
 	// becomes of the session that has it (Leave, Disown, Reap and Release pass it over), until it is finished or Overrun
 	// lists it. It answers in order. What was parked under its token before, or has ended under it by a result, is
-	// accepted again; any other stale token is refused, which is an event of the execution.
+	// accepted again; any other stale token is refused, which is an event of the execution, and what the worker does not hold as by Finish.
 	Park(ctx context.Context, ps []Parking) ([]job.Verdict, error)
-	// Release returns executions to the queue, uncharged; stale leases are passed over. Here, as wherever a
+	// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
-	Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error)
+	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error)
 	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
 	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
 	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)

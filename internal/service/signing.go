@@ -77,7 +77,7 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, over
 	return x, secret, err
 }
 
-var errNoSeal = &NotDone{"create", "A signing secret is kept encrypted, and no key for that is configured; see the documentation on secrets."}
+var errNoSeal = &NotDone{"create", "A signing secret is kept encrypted, and the server has no key for that: set secrets.key_file or CARILLON_SECRETS_KEY."}
 
 // DeleteSigningSecret revokes a secret.
 func (s *Service) DeleteSigningSecret(ctx context.Context, p tenant.Principal, id string) (engine.SigningSecret, error) {

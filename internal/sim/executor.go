@@ -46,7 +46,7 @@ func (x *executor) Execute(ctx context.Context, a client.Attempt) client.Outcome
 	}
 	e.Kind = check.Arrive
 	x.w.store.add(e)
-	c := conductOf(x.w.seed, a.JobName, a.AttemptNumber)
+	c := conductOf(x.w.seed, a.JobName, a.AttemptNumber, a.FencingToken)
 	out := x.act(ctx, c)
 	if x.pause(); x.dead() {
 		return client.Outcome{Status: client.Failed}

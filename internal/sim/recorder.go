@@ -353,8 +353,8 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 	})
 }
 
-func (r *recorder) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Release(ctx, ls) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Release(ctx, w, ls) }, func(ctx context.Context, _ []job.Ready) {
 		r.lookAt(ctx, "released", func(s *seen) bool {
 			return slices.ContainsFunc(ls, func(l job.Lease) bool { return l.Execution == s.id })
 		})

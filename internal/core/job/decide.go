@@ -176,7 +176,7 @@ func roll(id ExecutionID, n int) float64 {
 type Finish struct {
 	Outcome Outcome
 	Then    Transition
-	Worker  WorkerID // who reports it
+	Worker  WorkerID // who reports it, and must hold the lease; zero: whoever holds it, since a target or a server says so
 	Expel   bool     // the worker does not know: it is ordered to let go
 }
 

@@ -33,6 +33,9 @@ const (
 // MaxRefused is how many refused results are kept of an execution, about: a worker can make up any number of tokens.
 const MaxRefused = 20
 
+// MaxSnoozed is how many snoozes are kept of an execution, about, the last ones: a host may be down for days.
+const MaxSnoozed = 100
+
 // Event is something that happened to an execution.
 type Event struct {
 	At      time.Time

@@ -142,7 +142,7 @@ func cancel(t *testing.T, h Harness) {
 	})
 	t.Run("what would be run again is not", func(t *testing.T) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
-			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
 			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 			"reap":    func(w job.WorkerID, _ job.Attempt) { f.expire(w); must(f.Reap(f.ctx, 100, 3)) },

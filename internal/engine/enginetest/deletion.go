@@ -63,7 +63,7 @@ func deletion(t *testing.T, h Harness) {
 	t.Run("what runs is not run again", func(t *testing.T) {
 		// Each way in which a lease ends without a result.
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
-			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
 			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 			"reap": func(w job.WorkerID, _ job.Attempt) {

@@ -207,8 +207,8 @@ func (f *Faulty) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, er
 	return disturb(ctx, f, "Finish", func() ([]job.Verdict, error) { return f.Store.Finish(ctx, fs) })
 }
 
-func (f *Faulty) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
-	return disturb(ctx, f, "Release", func() ([]job.Ready, error) { return f.Store.Release(ctx, ls) })
+func (f *Faulty) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+	return disturb(ctx, f, "Release", func() ([]job.Ready, error) { return f.Store.Release(ctx, w, ls) })
 }
 
 func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {

@@ -129,7 +129,7 @@ func overlapping(t *testing.T, h Harness) {
 		j := f.recurring("queues, too", minute(0), with(job.OverlapQueue))
 		g := f.firing(j, minute(0), minute(1), 1)
 		fire(g)
-		must(f.Release(f.ctx, []job.Lease{f.took(g.Executions[0].ID).Lease}))
+		must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{f.took(g.Executions[0].ID).Lease}))
 		if n := fire(f.firing(j, minute(1), minute(2), 1)); n != 0 {
 			t.Errorf("%d fired", n)
 		}
@@ -175,9 +175,21 @@ func overlapping(t *testing.T, h Harness) {
 		if got := f.told(g.Executions[0].ID); len(got) != 1 || got[0] != job.EventAsked {
 			t.Errorf("events: %v", got)
 		}
-		must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+		must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 		if got := f.execution(g.Executions[0].ID); got.Status != job.Cancelled || got.Error.Message != engine.ReplacedBy(minute(1)) {
 			t.Errorf("handed back, it is %v, %+v", got.Status, got.Error)
+		}
+	})
+	t.Run("replace what is parked", func(t *testing.T) {
+		j := f.recurring("replaces what is parked", minute(0), with(job.OverlapReplace))
+		g, g2 := f.firing(j, minute(0), minute(1), 1), f.firing(j, minute(1), minute(2), 1)
+		fire(g)
+		f.park(f.took(g.Executions[0].ID), f.now().Add(time.Hour))
+		if n := fire(g2); n != 1 {
+			t.Errorf("%d fired", n)
+		}
+		if got := f.execution(g.Executions[0].ID); got.Status != job.Cancelled || got.Error.Message != engine.ReplacedBy(minute(1)) {
+			t.Errorf("it is %v, %+v", got.Status, got.Error)
 		}
 	})
 	t.Run("what runs is left where its successor cannot be", func(t *testing.T) {

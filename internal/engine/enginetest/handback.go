@@ -14,14 +14,14 @@ func handBack(t *testing.T, h Harness) {
 	t.Run("release charges nothing", func(t *testing.T) {
 		_, e := f.add("released")
 		_, as := f.take(e.ID)
-		rs := must(f.Release(f.ctx, []job.Lease{as[0].Lease, {Execution: newID(), Token: 5}}))
+		rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease, {Execution: newID(), Token: 5}}))
 		if len(rs) != 1 || rs[0].ID != e.ID {
 			t.Errorf("got %+v", rs)
 		}
 		if got := f.execution(e.ID); got.Status != job.Pending || got.Attempt != 0 || got.Lost != 0 {
 			t.Errorf("got %+v", got)
 		}
-		if rs := must(f.Release(f.ctx, []job.Lease{as[0].Lease})); len(rs) != 0 {
+		if rs := must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease})); len(rs) != 0 {
 			t.Errorf("released twice: %+v", rs)
 		}
 		if vs := f.report(succeed(as[0])); vs[0].Accepted {
@@ -32,9 +32,10 @@ func handBack(t *testing.T, h Harness) {
 			t.Errorf("number %d, token %d after %d", next[0].Number, next[0].Token, as[0].Token)
 		}
 	})
+	t.Run("a worker speaks for its own leases only", func(t *testing.T) { ownLeases(t, f) })
 	t.Run("what never ran has not started", func(t *testing.T) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt){
-			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, []job.Lease{a.Lease})) },
+			"release": func(_ job.WorkerID, a job.Attempt) { must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease})) },
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
 			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 		} {

@@ -121,7 +121,7 @@ func logs(t *testing.T, h Harness) {
 		w, as := f.take(e.ID)
 		first := chunk(w, as[0].Lease, job.LogHead{}, 1)
 		put(first)
-		must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+		must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 		second := chunk(w, as[0].Lease, first.To, 1)
 		if got := put(second)[0]; got.Stored || got.Held {
 			t.Errorf("released: %+v", got)

@@ -89,7 +89,7 @@ func groups(t *testing.T, h Harness) {
 		plain.Partition != e.Partition && len(one) != 1 {
 		t.Errorf("running in its partition: %+v", one)
 	}
-	rs = must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+	rs = must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 	if len(rs) != 1 || rs[0].Group != e.Group {
 		t.Errorf("released: %+v", rs)
 	}
@@ -366,7 +366,7 @@ func snooze(t *testing.T, h Harness) {
 		}
 	}
 	got := f.execution(e.ID)
-	if got.Status != job.Pending || got.Tries != 0 || !got.DueAt.Equal(at) || got.Attempt != 1 {
+	if got.Status != job.Pending || got.Tries != 0 || !got.DueAt.Equal(at) || got.Attempt != 0 || !got.StartedAt.Equal(a.LeasedAt) {
 		t.Errorf("got %+v", got)
 	}
 	if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 0 {
@@ -377,6 +377,25 @@ func snooze(t *testing.T, h Harness) {
 	}
 	if vs := f.report(succeed(a)); vs[0].Accepted {
 		t.Error("a success after the snooze was accepted")
+	}
+	_, y := f.add("snoozes, then is handed back")
+	first := f.took(y.ID)
+	fin.Outcome.Lease, fin.Then.DueAt = first.Lease, f.now()
+	f.report(fin)
+	must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{f.took(y.ID).Lease}))
+	if got := f.execution(y.ID); got.Attempt != 0 || !got.StartedAt.Equal(first.LeasedAt) {
+		t.Errorf("snoozed, then handed back: attempt %d, started at %v, want %v", got.Attempt, got.StartedAt, first.LeasedAt)
+	}
+	_, x := f.add("snoozes for days")
+	for n := range job.MaxSnoozed + 20 {
+		a := f.took(x.ID)
+		fin.Outcome.Lease, fin.Then.DueAt = a.Lease, f.now()
+		if vs := f.report(fin, fin); a.Number != 1 || !vs[0].Accepted || !vs[1].Accepted {
+			t.Fatalf("snooze %d: attempt %d, %+v", n, a.Number, vs)
+		}
+	}
+	if told := must(f.Events(f.ctx, tenant.Default, x.ID)); len(told) < job.MaxSnoozed || len(told) > job.MaxSnoozed+1 {
+		t.Errorf("%d snoozes are kept, want about %d", len(told), job.MaxSnoozed)
 	}
 	_, c := f.add("asked to stop meanwhile")
 	b := f.took(c.ID)
@@ -441,7 +460,7 @@ func events(t *testing.T, h Harness) {
 		t.Errorf("another tenant's: %v", err)
 	}
 	w, as := f.take(e.ID)
-	must(f.Release(f.ctx, []job.Lease{as[0].Lease}))
+	must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{as[0].Lease}))
 	got := must(f.Events(f.ctx, tenant.Default, e.ID))
 	if len(got) != 1 || got[0].Kind != job.EventReleased || got[0].Token != as[0].Token || got[0].Worker != w || got[0].At.IsZero() || got[0].Attempt != 1 {
 		t.Fatalf("after a release: %+v", got)

@@ -27,8 +27,10 @@ func park(t *testing.T, h Harness) {
 	f := open(t, h)
 	t.Run("it outlives its worker", func(t *testing.T) {
 		for name, end := range map[string]func(job.WorkerID, job.Attempt) []job.Ready{
-			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready { return must(f.Release(f.ctx, []job.Lease{a.Lease})) },
-			"leave":   func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)) },
+			"release": func(_ job.WorkerID, a job.Attempt) []job.Ready {
+				return must(f.Release(f.ctx, job.WorkerID{}, []job.Lease{a.Lease}))
+			},
+			"leave": func(w job.WorkerID, _ job.Attempt) []job.Ready { return must(f.Leave(f.ctx, w)) },
 			"disown": func(w job.WorkerID, _ job.Attempt) []job.Ready {
 				return must(f.Disown(f.ctx, w, nil, time.Time{}))
 			},
@@ -93,7 +95,9 @@ func park(t *testing.T, h Harness) {
 		for i, until := range []time.Duration{-time.Second, time.Hour, -time.Second} {
 			f.park(as[i], f.now().Add(until))
 		}
-		must(f.Cancel(f.ctx, tenant.Default, asked.ID, "enough"))
+		if got := must(f.Cancel(f.ctx, tenant.Default, asked.ID, "enough")); got != job.Cancelled {
+			t.Errorf("a cancel of what is parked: %v", got)
+		}
 		must(f.Leave(f.ctx, w))
 		over := must(f.Overrun(f.ctx, time.Hour, 10))
 		if len(over) != 1 || over[0].ID != late.ID || !over[0].Parked || over[0].Stalled || over[0].Token != as[0].Token || over[0].Retry.MaxRetries != 2 {
@@ -116,8 +120,38 @@ func park(t *testing.T, h Harness) {
 		if v := f.park(as2[0], f.now()); v.Accepted || v.Reason != job.RefusedStale {
 			t.Errorf("under a token that is over: %+v", v)
 		}
-		if n := must(f.Force(f.ctx, -time.Minute, 10)); n != 1 || f.execution(asked.ID).Status != job.Cancelled {
-			t.Errorf("forced %d, it is %v", n, f.execution(asked.ID).Status)
+		if n := must(f.Force(f.ctx, -time.Minute, 10)); n != 0 {
+			t.Errorf("forced %d", n)
+		}
+	})
+	t.Run("a cancel ends it at once", func(t *testing.T) {
+		_, before := f.add("asked, then parked")
+		_, after := f.add("parked, then asked")
+		_, as := f.take(before.ID, after.ID)
+		if got := must(f.Cancel(f.ctx, tenant.Default, before.ID, "enough")); got != job.Cancelling {
+			t.Errorf("while its worker has it: %v", got)
+		}
+		for _, a := range as {
+			if v := f.park(a, f.now().Add(time.Hour)); !v.Accepted {
+				t.Errorf("park: %+v", v)
+			}
+		}
+		for range 2 {
+			if got := must(f.Cancel(f.ctx, tenant.Default, after.ID, "enough")); got != job.Cancelled {
+				t.Errorf("parked: %v", got)
+			}
+		}
+		for i, e := range []job.Execution{before, after} {
+			got := f.execution(e.ID)
+			if got.Status != job.Cancelled || got.Error == nil || got.Error.Message != "enough" || got.Token != as[i].Token || got.Attempt != 1 {
+				t.Errorf("%s: it is %+v", e.JobName, got)
+			}
+			if v := f.report(succeed(as[i]))[0]; v.Accepted || v.Reason != job.RefusedStale {
+				t.Errorf("%s: completed: %+v", e.JobName, v)
+			}
+		}
+		if rs := must(f.Running(f.ctx, nil)); slices.ContainsFunc(rs, func(r engine.Running) bool { return r.ID == after.ID || r.ID == before.ID }) {
+			t.Errorf("it runs: %+v", rs)
 		}
 	})
 	t.Run("a stale token parks nothing", func(t *testing.T) {

@@ -14,10 +14,11 @@ import (
 )
 
 const (
+	// cancelOneSQL ends what no worker has: what waits, and what is parked.
 	cancelOneSQL = `
 		WITH gone AS (
-			DELETE FROM live v WHERE v.id = $1 AND v.lease <= 0
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $2::bytea AS ending
+			DELETE FROM live v WHERE v.id = $1 AND (v.lease <= 0 OR v.parked_until IS NOT NULL)
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, abs(v.lease) AS token, NULL::bytea AS result, coalesce(v.cancel_ending, $2::bytea) AS ending
 		), ` + endSQL + `
 		SELECT count(*) FROM gone`
 	askSQL = `
@@ -75,7 +76,7 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	ending := engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
 	var leased, asked bool
-	err := tx.QueryRow(ctx, "SELECT lease > 0, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
+	err := tx.QueryRow(ctx, "SELECT lease > 0 AND parked_until IS NULL, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return cancelledBefore(ctx, tx, t, id)

@@ -18,7 +18,7 @@ func TestNothingComesBackThatIsBeingCancelled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *Store, job.WorkerID, job.Attempt) error{
 		"release": func(t *testing.T, s *Store, _ job.WorkerID, a job.Attempt) error {
-			_, err := s.Release(t.Context(), []job.Lease{a.Lease})
+			_, err := s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})
 			return err
 		},
 		"leave": func(t *testing.T, s *Store, w job.WorkerID, _ job.Attempt) error {
@@ -87,7 +87,7 @@ func TestACancelFindsWhatWasReturnedMeanwhile(t *testing.T) {
 	mine := direct(t, s)
 	registerArrays(mine)
 	exec(t, mine, "BEGIN")
-	_, sql, args := finishArgs([]job.Finish{failure(a)})
+	sql, args := finishArgs([]job.Finish{failure(a)}, []int{0})
 	exec(t, mine, sql, args...)
 	got := make(chan job.Status)
 	go func() {

@@ -43,7 +43,7 @@ const (
 		SELECT ` + readyColumns + ` FROM back v`
 
 	// startedBefore is started_at without the attempt that is handed back.
-	startedBefore = `CASE WHEN v.attempt = 1 THEN NULL ELSE v.started_at END`
+	startedBefore = `CASE WHEN v.attempt = 1 AND v.started_at = v.leased_at THEN NULL ELSE v.started_at END`
 
 	// goneRow is what endSQL needs of a row that leaves live as it is; status,
 	// attempt, tries, lost, token, result and ending come beside it.

@@ -25,7 +25,7 @@ const (
 	// succeedSQL is for a batch of which nothing failed and nothing is tried again: most are.
 	succeedSQL = `
 		WITH gone AS (
-			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[]) f(id, token, status, tries, result, ending)
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::uuid[]) f(id, token, status, tries, result, ending, worker)
 			` + finishing + `
 			RETURNING f.status, ` + finished + `, ` + ended + ` AS ending
 		), ` + endSQL + appliedSQL
@@ -35,8 +35,8 @@ const (
 			CROSS JOIN LATERAL (SELECT tenant, job FROM live WHERE id = f.id AND lease = f.token AND lease > 0 OFFSET 0) v
 			WHERE f.status < 10
 		), ` + doomedSQL + `, gone AS (
-			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::timestamptz[], $9::int2[], $10::int2[],
-				$11::text[], $12::text[], $13::timestamptz[]) f(id, token, status, tries, result, ending, due_at, marks, if_deleted, dead, message, redrive_at)
+			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::uuid[], $9::timestamptz[], $10::int2[], $11::int2[],
+				$12::text[], $13::text[], $14::timestamptz[]) f(id, token, status, tries, result, ending, worker, due_at, marks, if_deleted, dead, message, redrive_at)
 			` + finishing + `
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
 					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
@@ -47,7 +47,7 @@ const (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
 				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key)
-			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt, tries, lost,
+			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt - CASE WHEN marks & 2 <> 0 THEN 1 ELSE 0 END, tries, lost,
 				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key
 			FROM gone WHERE status < 10
@@ -62,20 +62,29 @@ const (
 			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
 			ON CONFLICT (worker, execution, token) DO UPDATE SET kind = 2, at = now()
 		)` + appliedSQL
-	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0`
+	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)`
 	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
 	// ended is why: what stops because it was asked to says what the cancel said.
 	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
-	// What became of executions whose lease is not the one named.
+	// What became of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
-		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false)
-		FROM unnest($1::uuid[], $2::int8[], $3::int[]) f(id, token, n)
+		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false),
+			coalesce(v.lease = f.token AND v.worker <> f.worker OR w.tenant <> coalesce(x.tenant, v.tenant), false)
+		FROM unnest($1::uuid[], $2::int8[], $3::int[], $4::uuid[]) f(id, token, n, worker)
+		LEFT JOIN LATERAL (SELECT tenant FROM sessions WHERE id = f.worker OFFSET 0) w ON true
 		LEFT JOIN LATERAL (SELECT tenant, token, status FROM executions WHERE id = f.id LIMIT 1) x ON true
-		LEFT JOIN LATERAL (SELECT tenant FROM live WHERE id = f.id OFFSET 0) v ON true
+		LEFT JOIN LATERAL (SELECT tenant, lease, worker FROM live WHERE id = f.id OFFSET 0) v ON true
 		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
 		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
+	// oldSnoozesSQL forgets all snoozes of executions but the last.
+	oldSnoozesSQL = `
+		DELETE FROM events e USING (
+			SELECT u.id, s.token FROM unnest($1::uuid[]) u(id)
+			CROSS JOIN LATERAL (SELECT token FROM events WHERE execution = u.id AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET $2) s
+		) s
+		WHERE e.execution = ANY (ARRAY[s.id]) AND e.kind = ANY (ARRAY['snoozed']) AND e.token <= s.token`
 	refusedSQL = `
 		INSERT INTO events (execution, kind, token, tenant, worker, at, note)
 		SELECT id, 'result_refused', token, tenant, worker, now(), note
@@ -89,31 +98,22 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	if len(fs) == 0 {
 		return nil, nil
 	}
-	applied, sql, args := finishArgs(fs)
+	first, rest := rounds(fs)
 	out := make([]job.Verdict, len(fs))
 	err := s.write(ctx, "finish", func(ctx context.Context, c *pgxpool.Conn) error {
 		for i, f := range fs {
 			out[i] = job.Verdict{Execution: f.Outcome.Execution}
 		}
-		var count int
-		var ids [][16]byte
-		var tokens []int64
-		err := withDays(ctx, c, func() error { return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens) })
-		if err != nil {
+		if err := conclude(ctx, c, fs, first, out); err != nil {
 			return err
 		}
-		if count == len(applied) {
-			for _, i := range applied {
-				out[i].Accepted = true
+		for _, i := range rest {
+			if err := conclude(ctx, c, fs, []int{i}, out); err != nil {
+				return err
 			}
-		} else {
-			took := make(map[job.Lease]bool, len(ids))
-			for i := range ids {
-				took[job.Lease{Execution: ids[i], Token: job.Token(tokens[i])}] = true
-			}
-			for _, i := range applied {
-				out[i].Accepted = took[fs[i].Outcome.Lease]
-			}
+		}
+		if err := forgetSnoozes(ctx, c, fs); err != nil {
+			return err
 		}
 		return judge(ctx, c, fs, out)
 	})
@@ -123,27 +123,81 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	return out, nil
 }
 
-// finishArgs chooses the statement and makes its parameters, and says for which of the batch.
-// Of two finishes under one lease only the first is applied; the other is judged by it.
-func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
-	order := make([]int, 0, len(fs))
-	seen := make(map[job.Lease]bool, len(fs))
+// forgetSnoozes bounds the events of what is snoozed again and again.
+func forgetSnoozes(ctx context.Context, c *pgxpool.Conn, fs []job.Finish) error {
+	ids := uuids(0)
 	for i := range fs {
-		if l := fs[i].Outcome.Lease; !seen[l] {
-			seen[l] = true
-			order = append(order, i)
+		if fs[i].Outcome.Status == job.OutcomeSnoozed {
+			ids.uuid(fs[i].Outcome.Execution)
 		}
 	}
-	order = sortedBy(order, func(i int) [16]byte { return fs[i].Outcome.Execution })
+	if len(ids.cells) == 0 {
+		return nil
+	}
+	_, err := c.Exec(ctx, oldSnoozesSQL, ids, job.MaxSnoozed)
+	return err
+}
+
+// rounds says which of a batch are applied at once, and which after them, one by one. Of two finishes under one lease by
+// one worker only the first is applied; the other is judged by it. Where another reports under that lease, one of them does
+// not hold it, or both do, and the first that does wins.
+func rounds(fs []job.Finish) (first, rest []int) {
+	first = make([]int, 0, len(fs))
+	seen := make(map[job.Lease]int, len(fs))
+	for i := range fs {
+		before, ok := seen[fs[i].Outcome.Lease]
+		switch {
+		case !ok:
+			seen[fs[i].Outcome.Lease] = i
+			first = append(first, i)
+		case fs[before].Worker != fs[i].Worker:
+			rest = append(rest, i)
+		}
+	}
+	return first, rest
+}
+
+// conclude applies those of a batch that are named, and notes which it did.
+func conclude(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) error {
+	sql, args := finishArgs(fs, which)
+	var count int
+	var ids [][16]byte
+	var tokens []int64
+	err := withDays(ctx, c, func() error { return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens) })
+	if err != nil {
+		return err
+	}
+	if count == len(which) {
+		for _, i := range which {
+			out[i].Accepted = true
+		}
+		return nil
+	}
+	took := make(map[job.Lease]bool, len(ids))
+	for i := range ids {
+		took[job.Lease{Execution: ids[i], Token: job.Token(tokens[i])}] = true
+	}
+	for _, i := range which {
+		out[i].Accepted = took[fs[i].Outcome.Lease]
+	}
+	return nil
+}
+
+// finishArgs chooses the statement for those of a batch that are named, and makes its parameters.
+func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
+	order := sortedBy(which, func(i int) [16]byte { return fs[i].Outcome.Execution })
 	n := len(order)
 	ids, tokens, statuses, tries := uuids(n), bigints(n), smallints(n), ints(n)
-	var dues, marks, otherwise, dead, messages, redrives, results, endings *array // most often there are none, and NULL stands for a whole array of them
+	var workers, dues, marks, otherwise, dead, messages, redrives, results, endings *array // most often there are none, and NULL stands for a whole array of them
 	for k, i := range order {
 		f := &fs[i]
 		ids.uuid(f.Outcome.Execution)
 		tokens.int8(int64(f.Outcome.Token))
 		statuses.int2(int(f.Then.Status))
 		tries.int4(f.Then.Tries)
+		if workers = sparse(workers, uuids, k, f.Worker != job.WorkerID{}); workers != nil {
+			workers.uuidOrNull(f.Worker)
+		}
 		if dues = sparse(dues, instants, k, !f.Then.Status.Final()); dues != nil {
 			dues.time(f.Then.DueAt)
 		}
@@ -175,11 +229,11 @@ func finishArgs(fs []job.Finish) (applied []int, sql string, args []any) {
 			endings.bytes(ending)
 		}
 	}
-	args = []any{ids, tokens, statuses, tries, results, endings, n}
+	args = []any{ids, tokens, statuses, tries, results, endings, n, workers}
 	if dues == nil && marks == nil {
-		return order, succeedSQL, args
+		return succeedSQL, args
 	}
-	return order, finishSQL, append(args, dues, marks, otherwise, dead, messages, redrives)
+	return finishSQL, append(args, dues, marks, otherwise, dead, messages, redrives)
 }
 
 // markOf says what is kept beside the outcome: 1 for an attempt that failed, 2 for a snooze, 4 for an order to let go.
@@ -224,18 +278,19 @@ func deadBy(f *job.Finish) (reason, message string) {
 // judge decides on what was not applied: the same outcome again is accepted, all else is refused, which
 // is an event of an execution that is known.
 func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verdict) error {
-	ids, tokens, places := uuids(0), bigints(0), ints(0)
+	ids, tokens, places, reporters := uuids(0), bigints(0), ints(0), uuids(0)
 	for i, v := range out {
 		if !v.Accepted {
 			ids.uuid(fs[i].Outcome.Execution)
 			tokens.int8(int64(fs[i].Outcome.Token))
 			places.int4(i)
+			reporters.uuidOrNull(fs[i].Worker)
 		}
 	}
 	if len(ids.cells) == 0 {
 		return nil
 	}
-	rows, err := c.Query(ctx, judgeSQL, ids, tokens, places)
+	rows, err := c.Query(ctx, judgeSQL, ids, tokens, places, reporters)
 	if err != nil {
 		return err
 	}
@@ -243,16 +298,18 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 	var token job.Token
 	var status job.Status
 	var of text // the tenant; "": it is unknown
-	var lost, failed, snoozed bool
+	var lost, failed, snoozed, foreign bool
 	n := ids.count()
 	ids, tokens = uuids(n), bigints(n)
 	tenants, workers, notes := texts(n), uuids(n), texts(n)
-	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &of, &lost, &failed, &snoozed}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &of, &lost, &failed, &snoozed, &foreign}, func() error {
 		o := fs[i].Outcome
 		if token != o.Token {
 			status = 0 // it ended under another lease
 		}
 		switch {
+		case foreign: // there is none that this worker may know of
+			out[i].Reason = job.RefusedUnknown
 		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
 			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost && !snoozed,
 			o.Status == job.OutcomeSnoozed && snoozed,

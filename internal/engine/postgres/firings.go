@@ -158,7 +158,7 @@ var (
 					AND (job, scheduled_at, nonce) IS DISTINCT FROM (w.job, w.scheduled_at, w.nonce) OFFSET 0
 			) h ON true LEFT JOIN LATERAL (
 				SELECT true AS busy FROM (` + scheduledRows("w.tenant", "w.job") + `) v
-				WHERE w.overlap > 0 AND (w.overlap = 1 OR v.lease <= 0 AND v.tries = 0 AND v.attempt = 0) AND v.scheduled_at <> w.scheduled_at LIMIT 1
+				WHERE w.overlap > 0 AND (w.overlap = 1 OR v.lease <= 0 AND v.tries = 0 AND v.started_at IS NULL) AND v.scheduled_at <> w.scheduled_at LIMIT 1
 			) o ON true
 			WHERE NOT w.recorded
 		), judged AS MATERIALIZED (

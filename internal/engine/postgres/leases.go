@@ -261,19 +261,23 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 const releaseSQL = `
 	WITH asked AS MATERIALIZED (
 		SELECT v.id, v.tenant, v.job, r.token FROM unnest($1::uuid[], $2::int8[]) r(id, token)
-		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = r.id AND lease = r.token AND lease > 0 OFFSET 0) v
+		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = r.id AND lease = r.token AND lease > 0 AND ($4::uuid IS NULL OR worker = $4) OFFSET 0) v
 	), ` + backSQL
 
-// Release returns executions to the queue, uncharged; stale leases are passed over.
-func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
 	if len(ls) == 0 {
 		return nil, nil
 	}
 	ids, tokens := pairs(ls)
+	by := any([16]byte(w))
+	if w == (job.WorkerID{}) {
+		by = nil
+	}
 	var out []job.Ready
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted))
+			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
 			return err
 		})
 	})

@@ -97,7 +97,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	statements := map[string]string{
-		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL, "ahead": aheadSQL,
+		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "end replaced": endReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL, "ahead": aheadSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,

@@ -113,7 +113,7 @@ func TestNothingComesBackToAJobThatIsBeingDeleted(t *testing.T) {
 		want job.Status
 	}{
 		"release": {func(t *testing.T, s *Store, a job.Attempt) error {
-			_, err := s.Release(t.Context(), []job.Lease{a.Lease})
+			_, err := s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})
 			return err
 		}, job.Cancelled},
 		"finish": {func(t *testing.T, s *Store, a job.Attempt) error {
@@ -159,7 +159,7 @@ func TestADeletionSeesWhatComesBack(t *testing.T) {
 	registerArrays(mine)
 	ids, tokens := pairs([]job.Lease{a.Lease})
 	exec(t, mine, "BEGIN")
-	exec(t, mine, releaseSQL, ids, tokens, jobDeleted)
+	exec(t, mine, releaseSQL, ids, tokens, jobDeleted, nil)
 	got := make(chan error)
 	go func() {
 		_, err := s.DeleteJob(t.Context(), tenant.Default, a.Job, a.LeasedAt)

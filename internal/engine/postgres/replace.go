@@ -20,6 +20,14 @@ var (
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, d.ending
 		), ` + endSQL + `
 		SELECT count(*) FROM gone`
+	// endReplacedSQL ends what is parked of that: nobody is there to ask.
+	endReplacedSQL = `
+		WITH gone AS (
+			DELETE FROM live v USING (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.parked_until IS NOT NULL
+			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, v.lease AS token, NULL::bytea AS result, coalesce(v.cancel_ending, d.ending) AS ending
+		), ` + endSQL + `
+		SELECT count(*) FROM gone`
 	askReplacedSQL = `
 		WITH asked AS (
 			UPDATE live v SET cancel_at = now(), cancel_ending = d.ending FROM (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
@@ -58,7 +66,7 @@ func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Re
 			is[r.ID] = true
 		}
 		fired := func(i int) bool { return is[x.firings[i].Executions[0].ID] }
-		for _, sql := range []string{askReplacedSQL, dropReplacedSQL} {
+		for _, sql := range []string{endReplacedSQL, askReplacedSQL, dropReplacedSQL} {
 			if err := x.send(ctx, tx, sql, fired); err != nil {
 				return err
 			}

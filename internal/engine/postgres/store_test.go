@@ -94,7 +94,7 @@ func release(t testing.TB, s *Store, as []job.Attempt) {
 	for _, a := range as {
 		ls = append(ls, a.Lease)
 	}
-	if rs := must[[]job.Ready](t)(s.Release(t.Context(), ls)); len(rs) != len(as) {
+	if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, ls)); len(rs) != len(as) {
 		t.Fatalf("released %d of %d", len(rs), len(as))
 	}
 }
@@ -231,7 +231,7 @@ func TestTokensThatAreNone(t *testing.T) {
 				t.Errorf("token %d was accepted", token)
 			}
 		}
-		if rs := must[[]job.Ready](t)(s.Release(t.Context(), []job.Lease{a.Lease})); len(rs) != 0 {
+		if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{a.Lease})); len(rs) != 0 {
 			t.Errorf("token %d was released", token)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // scheduledRows are the executions in live that a job's schedule fired: tallied or
 // not, each by an index.
 func scheduledRows(tenant, job string) string {
-	const columns = "SELECT id, lease, hold, due_at, scheduled_at, trigger, tries, attempt FROM live WHERE nonce = 0 AND "
+	const columns = "SELECT id, lease, hold, due_at, scheduled_at, trigger, tries, attempt, started_at FROM live WHERE nonce = 0 AND "
 	return columns + fmt.Sprintf("job = %s AND tally AND tenant = %s", job, tenant) +
 		" UNION ALL " + columns + fmt.Sprintf("id = %s AND NOT tally AND tenant = %s", job, tenant)
 }
@@ -34,7 +34,7 @@ var (
 			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
 				SELECT s.id FROM (` + scheduledRows("$1", "$2") + `) s WHERE s.lease = 0 AND s.scheduled_at > now()
 			)) u(id) ORDER BY u.id) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease = 0 AND v.scheduled_at > now() AND v.tries = 0 AND v.attempt = 0
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease = 0 AND v.scheduled_at > now() AND v.tries = 0 AND v.started_at IS NULL
 			RETURNING v.scheduled_at
 		)
 		SELECT min(scheduled_at), count(*) FROM back`

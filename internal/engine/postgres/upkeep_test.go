@@ -302,7 +302,7 @@ func TestTidyEndsWhatADeletionLeftBehind(t *testing.T) {
 		t.Errorf("statistics: %+v", got)
 	}
 	dropDays(t, d)
-	if rs := must[[]job.Ready](t)(s.Release(t.Context(), []job.Lease{runs[0].Lease})); len(rs) != 0 {
+	if rs := must[[]job.Ready](t)(s.Release(t.Context(), job.WorkerID{}, []job.Lease{runs[0].Lease})); len(rs) != 0 {
 		t.Errorf("%d came back", len(rs))
 	}
 }

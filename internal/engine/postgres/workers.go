@@ -26,9 +26,9 @@ const (
 		WHERE NOT sessions.deposed`
 	advanceSQL = `
 		UPDATE live v SET progress = a.progress, progress_at = now()
-		FROM unnest($1::uuid[], $2::int8[], $3::bytea[]) a(id, token, progress)
-		WHERE v.id = ANY (ARRAY[a.id]) AND v.lease = a.token AND v.lease > 0
-		RETURNING v.id, v.lease`
+		FROM unnest($1::uuid[], $2::int8[], $3::bytea[], $4::uuid[]) a(id, token, progress, worker)
+		WHERE v.id = ANY (ARRAY[a.id]) AND v.lease = a.token AND v.lease > 0 AND v.worker = a.worker
+		RETURNING v.id, v.lease, v.worker`
 	drainSQL = `
 		UPDATE sessions SET drain = true WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
 	// A row for each session that was renewed, or one for each of its orders.
@@ -153,19 +153,26 @@ type advance struct {
 	worker job.WorkerID
 }
 
-// advances are sorted, and the last of each lease.
+// advances are sorted, and the last of each lease and worker.
 type advances []advance
+
+// holder is a lease, and who says to hold it.
+type holder struct {
+	job.Lease
+	worker job.WorkerID
+}
 
 func newAdvances(rs []engine.Renewal) advances {
 	var all advances
-	places := map[job.Lease]int{}
+	places := map[holder]int{}
 	for _, r := range rs {
 		for _, a := range r.Advances {
-			if i, ok := places[a.Lease]; ok {
+			by := holder{a.Lease, r.Worker}
+			if i, ok := places[by]; ok {
 				all[i] = advance{a, r.Worker}
 				continue
 			}
-			places[a.Lease] = len(all)
+			places[by] = len(all)
 			all = append(all, advance{a, r.Worker})
 		}
 	}
@@ -173,13 +180,14 @@ func newAdvances(rs []engine.Renewal) advances {
 }
 
 func (as advances) args() []any {
-	ids, tokens, progress := uuids(len(as)), bigints(len(as)), byteas(len(as))
+	ids, tokens, progress, workers := uuids(len(as)), bigints(len(as)), byteas(len(as)), uuids(len(as))
 	for _, a := range as {
 		ids.uuid(a.Execution)
 		tokens.int8(int64(a.Token))
 		progress.bytes(engine.EncodeProgress(a.Percent, a.Message))
+		workers.uuid(a.worker)
 	}
-	return []any{ids, tokens, progress}
+	return []any{ids, tokens, progress, workers}
 }
 
 // stale reads what advanceSQL answers, and orders those who no longer hold what they reported of to let go of it.
@@ -188,14 +196,14 @@ func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := map[job.Lease]bool{}
-	var l job.Lease
-	if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token)}, func() error { kept[l] = true; return nil }); err != nil {
+	kept := map[holder]bool{}
+	var l holder
+	if _, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&l.Execution), (*int64)(&l.Token), (*id)(&l.worker)}, func() error { kept[l] = true; return nil }); err != nil {
 		return nil, err
 	}
 	var out []job.Order
 	for _, a := range as {
-		if !kept[a.Lease] {
+		if !kept[holder{a.Lease, a.worker}] {
 			out = append(out, job.Order{Worker: a.worker, Lease: a.Lease, Kind: job.OrderLost})
 		}
 	}

@@ -12,7 +12,7 @@ import (
 const (
 	askSQL = `
 		UPDATE live SET cancel_at = ?, cancel_reason = ? WHERE id = ? AND tenant = ? AND lease > 0 AND cancel_at IS NULL
-		RETURNING worker, lease, attempt`
+		RETURNING worker, lease, attempt, parked_until IS NOT NULL`
 	askedSQL = "SELECT cancel_reason FROM live" + held + " AND cancel_at IS NOT NULL"
 	orderSQL = `
 		INSERT INTO orders (worker, execution, token, kind, at) VALUES (?, ?, ?, ?, ?)
@@ -51,8 +51,10 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 			out = job.Cancelled
 			return h.tally()
 		}
-		out, err = ask(c, now, t, id, reason)
-		return err
+		if out, err = ask(h, t, id, reason); err != nil {
+			return err
+		}
+		return h.tally()
 	})
 	if err != nil {
 		return 0, err
@@ -60,15 +62,21 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	return out, nil
 }
 
-// ask asks an execution that runs to stop, once, and says how it stands.
-func ask(c *conn, now int64, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+// ask asks an execution that runs to stop, once, and says how it stands. What is parked ends at once: nobody is there to ask.
+func ask(h *history, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	c, now := h.conn, h.now
 	e := job.Event{Kind: job.EventAsked, Note: reason}
+	parked := false
 	asked, err := c.prepare(askSQL).int(now).text(reason).id(id).text(string(t)).first(func(r *row) error {
-		e.Worker, e.Token, e.Attempt = r.id(), job.Token(r.int64()), r.int()
+		e.Worker, e.Token, e.Attempt, parked = r.id(), job.Token(r.int64()), r.int(), r.bool()
 		return nil
 	})
 	if err != nil {
 		return 0, err
+	}
+	if parked {
+		_, err := cancelled(h, job.Lease{Execution: id, Token: e.Token}, 0, nil)
+		return job.Cancelled, err
 	}
 	if asked {
 		if err := order(c, now, job.Order{Worker: e.Worker, Lease: job.Lease{Execution: id, Token: e.Token}, Kind: job.OrderCancel}); err != nil {

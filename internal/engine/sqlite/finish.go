@@ -13,15 +13,22 @@ const (
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
-	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
+	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), attempt = attempt - ?, parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
 
-	holdsSQL = "SELECT tenant, attempt, worker FROM live" + held
+	holdsSQL = "SELECT tenant, attempt, worker FROM live" + heldBy
 
-	// pastFinishSQL is what an execution's end, its attempt and its snooze under a token came to, and whose it is.
+	// oldSnoozesSQL forgets all snoozes of an execution but the last.
+	oldSnoozesSQL = `
+		DELETE FROM events WHERE execution = ?1 AND kind = 'snoozed'
+			AND token <= (SELECT token FROM events WHERE execution = ?1 AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET ?2)`
+
+	// pastFinishSQL is what an execution's end, its attempt and its snooze under a token came to, whose it is, whether another
+	// worker than the one that reports holds it under the token, and the tenant that this one serves.
 	pastFinishSQL = `
 		SELECT (SELECT status FROM executions WHERE id = ?1 AND token = ?2), (SELECT CASE WHEN lost THEN -1 ELSE 1 END FROM attempts WHERE execution = ?1 AND token = ?2),
 			EXISTS (SELECT 1 FROM events WHERE execution = ?1 AND kind = 'snoozed' AND token = ?2),
-			coalesce((SELECT tenant FROM live WHERE id = ?1), (SELECT tenant FROM executions WHERE id = ?1))`
+			coalesce((SELECT tenant FROM live WHERE id = ?1), (SELECT tenant FROM executions WHERE id = ?1)),
+			EXISTS (SELECT 1 FROM live WHERE id = ?1 AND lease = ?2 AND worker <> ?3), (SELECT tenant FROM sessions WHERE id = ?3)`
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
@@ -72,7 +79,7 @@ func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool
 	}
 	es := make([]ending, n)
 	for i := range es {
-		es[i] = ending{Lease: fs[i].Outcome.Lease, tries: fs[i].Then.Tries, result: fs[i].Outcome.Result, end: endings[i]}
+		es[i] = ending{Lease: fs[i].Outcome.Lease, worker: fs[i].Worker, tries: fs[i].Then.Tries, result: fs[i].Outcome.Result, end: endings[i]}
 	}
 	return h.finishAll(es, job.Succeeded)
 }
@@ -92,15 +99,12 @@ func twice(fs []job.Finish) bool {
 // is to let go.
 func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
 	o := &f.Outcome
-	if o.Status != job.OutcomeSnoozed && !f.Expel {
-		return finish(h, f, ending)
-	}
 	var t tenant.ID
 	e := job.Event{Kind: job.EventSnoozed, Token: o.Token}
 	if o.Error != nil {
 		e.Note = o.Error.Message
 	}
-	holds, err := h.prepare(holdsSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
+	holds, err := h.prepare(holdsSQL).id(o.Execution).int(int64(o.Token)).idOrNull(f.Worker).first(func(r *row) error {
 		t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
 		return nil
 	})
@@ -112,6 +116,9 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error
 	}
 	if o.Status == job.OutcomeSnoozed {
 		if err := tell(h.conn, h.now, t, o.Execution, e); err != nil {
+			return false, err
+		}
+		if _, err := h.prepare(oldSnoozesSQL).id(o.Execution).int(job.MaxSnoozed).exec(); err != nil {
 			return false, err
 		}
 	}
@@ -133,7 +140,11 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 		}
 	}
 	if !status.Final() {
-		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).id(o.Execution).int(int64(o.Token)).exec()
+		uncounted := int64(0)
+		if snoozed {
+			uncounted = 1
+		}
+		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
@@ -164,15 +175,19 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 func judge(h *history, f *job.Finish) (job.Verdict, error) {
 	o := &f.Outcome
 	var status job.Status
-	var failed, lost, snoozed bool
-	var t tenant.ID
-	_, err := h.prepare(pastFinishSQL).id(o.Execution).int(int64(o.Token)).first(func(r *row) error {
+	var failed, lost, snoozed, others bool
+	var t, serves tenant.ID
+	_, err := h.prepare(pastFinishSQL).id(o.Execution).int(int64(o.Token)).idOrNull(f.Worker).first(func(r *row) error {
 		status = job.Status(r.int())
 		attempt := r.int()
 		failed, lost, snoozed, t = attempt > 0, attempt < 0, r.bool(), tenant.ID(r.text())
+		others, serves = r.bool(), tenant.ID(r.text())
 		return nil
 	})
 	v := job.Verdict{Execution: o.Execution}
+	if others || serves != "" && serves != t {
+		t, status, failed, snoozed = "", 0, false, false // none that this worker may know of
+	}
 	switch {
 	case err != nil || lost: // it ended without this result, however it ended
 	case o.Status == job.OutcomeSucceeded:

@@ -10,8 +10,9 @@ import (
 
 const (
 	held     = " WHERE id = ? AND lease = ? AND lease > 0"
-	unparked = " AND parked_until IS NULL"    // what is parked is its target's to end
-	freed    = " WHERE id = ? AND lease = -?" // no longer held, under no token since
+	heldBy   = " WHERE id = ?1 AND lease = ?2 AND lease > 0 AND (?3 IS NULL OR worker = ?3)" // by that worker; by any, if it is NULL
+	unparked = " AND parked_until IS NULL"                                                   // what is parked is its target's to end
+	freed    = " WHERE id = ? AND lease = -?"                                                // no longer held, under no token since
 	waiting  = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
 	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
@@ -52,7 +53,7 @@ var (
 			part, priority, trigger, worker, retry_of, tenant, payload, result, ending, leased_at)
 		SELECT id, job, ?1, lease, ?2, scheduled_at, due_at, started_at, attempt, CASE WHEN tries < column3 THEN column3 ELSE tries END, lost, max_attempts,
 			part, priority, trigger, worker, retry_of, tenant, payload, column4, column5, CASE WHEN leased_at <> started_at THEN leased_at END
-		FROM (VALUES `, "(?, ?, ?, ?, ?)", ") f CROSS JOIN live WHERE id = column1 AND lease = column2 AND lease > 0")
+		FROM (VALUES `, "(?, ?, ?, ?, ?, ?)", ") f CROSS JOIN live WHERE id = column1 AND lease = column2 AND lease > 0 AND (column6 IS NULL OR worker = column6)")
 	// dropAllSQL drops many that were held and have moved into history, and are not tallied.
 	dropAllSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly)
 )
@@ -90,6 +91,7 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 // ending is how an execution that is held ends.
 type ending struct {
 	job.Lease
+	worker      job.WorkerID // who must hold it; zero: whoever does
 	tries       int
 	result, end []byte
 }
@@ -101,9 +103,9 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 	q := h.prepare(endAllSQL.of(len(es))).int(int64(status)).int(h.now)
 	for i := range es {
 		e := &es[i]
-		q.id(e.Execution).int(int64(e.Token)).int(int64(e.tries)).bytes(e.result).bytes(e.end)
+		q.id(e.Execution).int(int64(e.Token)).int(int64(e.tries)).bytes(e.result).bytes(e.end).idOrNull(e.worker)
 	}
-	n, err := q.nulls(5 * pad).exec()
+	n, err := q.nulls(6 * pad).exec()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 		}
 	}
 	for i := range es { // of which some are to be tallied, or were not held
-		n, err := h.drop(h.prepare(dropSQL+held+dropped).id(es[i].Execution).int(int64(es[i].Token)), status)
+		n, err := h.drop(h.prepare(dropSQL+heldBy+dropped).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
 		if err != nil {
 			return nil, err
 		}

@@ -385,11 +385,11 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 	return h, held, err
 }
 
-// What was leased only this once has then never started.
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 THEN NULL ELSE started_at END" + held + unparked + takenBack
+// What was leased only this once has then never started; what was snoozed has.
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END" + heldBy + unparked + takenBack
 
-// Release returns executions to the queue, uncharged; stale leases are passed over.
-func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error) {
+// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -397,7 +397,7 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 	err := s.write(ctx, "release", func(c *conn, now int64) (err error) {
 		h := newHistory(c, now)
 		for _, l := range ls {
-			if out, err = release(h, out, l); err != nil {
+			if out, err = release(h, out, w, l); err != nil {
 				return err
 			}
 		}
@@ -410,8 +410,8 @@ func (s *Store) Release(ctx context.Context, ls []job.Lease) ([]job.Ready, error
 }
 
 // release takes a lease back and returns the execution to the queue, or, where it is not to run again, ends it.
-func release(h *history, out []job.Ready, l job.Lease) ([]job.Ready, error) {
-	back, err := takeBack(h.conn, releaseSQL, l)
+func release(h *history, out []job.Ready, w job.WorkerID, l job.Lease) ([]job.Ready, error) {
+	back, err := takeBack(h.prepare(releaseSQL).id(l.Execution).int(int64(l.Token)).idOrNull(w))
 	if err != nil || back == nil {
 		return out, err
 	}
@@ -438,8 +438,8 @@ type taken struct {
 }
 
 // takeBack runs a statement that ends a lease, and says what came back of it: nil if it no longer held.
-func takeBack(c *conn, sql string, l job.Lease) (back *taken, err error) {
-	_, err = c.prepare(sql).id(l.Execution).int(int64(l.Token)).first(func(r *row) error {
+func takeBack(q *stmt) (back *taken, err error) {
+	_, err = q.first(func(r *row) error {
 		back = &taken{Ready: readReady(r), over: r.bool()}
 		if back.over {
 			back.ending = jobDeleted

@@ -50,7 +50,7 @@ func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.
 	h := newHistory(c, now)
 	for _, g := range gs {
 		err := g.each(func(l job.Lease) (err error) {
-			out, err = release(h, out, l)
+			out, err = release(h, out, w, l)
 			return err
 		})
 		if err != nil {
@@ -156,7 +156,7 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 		if err != nil || n == 0 {
 			return err
 		}
-		back, err := takeBack(h.conn, loseSQL, l)
+		back, err := takeBack(h.prepare(loseSQL).id(l.Execution).int(int64(l.Token)))
 		if err != nil || back == nil {
 			return err
 		}

@@ -19,7 +19,7 @@ const (
 		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
 		WHERE ?1 IN ('', tenant) AND (expires_at IS NULL OR expires_at > ?2) ORDER BY created_at DESC, id DESC`
 
-	parkSQL = "UPDATE live SET parked_until = ?" + held + " RETURNING tenant, attempt, worker"
+	parkSQL = "UPDATE live SET parked_until = ?4" + heldBy + " RETURNING tenant, attempt, worker, cancel_at IS NOT NULL"
 )
 
 // AddSigningSecret stores a secret, and has the tenant's others end at an instant.
@@ -110,9 +110,10 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 		for i := range ps {
 			p := &ps[i]
 			var t tenant.ID
+			asked := false
 			e := job.Event{Kind: job.EventParked, Token: p.Token}
-			parked, err := c.prepare(parkSQL).int(p.Until.UnixMicro()).id(p.Execution).int(int64(p.Token)).first(func(r *row) error {
-				t, e.Attempt, e.Worker = tenant.ID(r.text()), r.int(), r.id()
+			parked, err := c.prepare(parkSQL).id(p.Execution).int(int64(p.Token)).idOrNull(p.Worker).int(p.Until.UnixMicro()).first(func(r *row) error {
+				t, e.Attempt, e.Worker, asked = tenant.ID(r.text()), r.int(), r.id(), r.bool()
 				return nil
 			})
 			if err != nil {
@@ -120,6 +121,9 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 			}
 			if out[i] = (job.Verdict{Execution: p.Execution, Accepted: true}); parked {
 				err = tell(c, now, t, p.Execution, e)
+				if err == nil && asked {
+					_, err = cancelled(h, p.Lease, 0, nil)
+				}
 			} else {
 				out[i], err = judge(h, &job.Finish{Outcome: p.Outcome, Worker: p.Worker})
 			}

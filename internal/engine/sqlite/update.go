@@ -13,7 +13,7 @@ const (
 	planSQL = "SELECT j.revision, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
 	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
 	// has come and only waits for its jitter stays.
-	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND attempt = 0 RETURNING scheduled_at"
+	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at"
 	holdSQL     = "UPDATE live SET hold = ?3 WHERE " + ofSchedule + " AND lease <= 0"
 
 	updateJobSQL = `

@@ -23,7 +23,7 @@ const (
 	renewSQL = `
 		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?, beat_at = ?, expires_at = ?
 		WHERE id = ? AND deposed = 0 RETURNING drain`
-	advanceSQL = "UPDATE live SET progress_at = ?, progress = ?" + held
+	advanceSQL = "UPDATE live SET progress_at = ?4, progress = ?5" + heldBy
 	drainSQL   = "UPDATE sessions SET drain = 1 WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
 	// workerSQL is what readWorker reads.
 	workerSQL = `
@@ -122,7 +122,7 @@ func orders(c *conn, now int64, w job.WorkerID) (out []job.Order, err error) {
 func advance(c *conn, now int64, orders []job.Order, r *engine.Renewal) ([]job.Order, error) {
 	known := len(orders)
 	for _, a := range r.Advances {
-		n, err := c.prepare(advanceSQL).int(now).bytes(engine.EncodeProgress(a.Percent, a.Message)).id(a.Execution).int(int64(a.Token)).exec()
+		n, err := c.prepare(advanceSQL).id(a.Execution).int(int64(a.Token)).id(r.Worker).int(now).bytes(engine.EncodeProgress(a.Percent, a.Message)).exec()
 		if err != nil {
 			return nil, err
 		}

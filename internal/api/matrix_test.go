@@ -1,0 +1,250 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/seal"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/sign"
+)
+
+// matrix is two tenants with a key of each role, and one thing of every kind that belongs to the first.
+type matrix struct {
+	face
+	table  []api.Route
+	system string
+	keys   map[tenant.ID]map[tenant.Role]string
+	things map[string]string // by the beginning of a path: what stands for {…} in it
+	worker client.Session
+}
+
+const (
+	mine  tenant.ID = "mine"
+	other tenant.ID = "other"
+)
+
+func newMatrix(t *testing.T) *matrix {
+	m := &matrix{keys: map[tenant.ID]map[tenant.Role]string{}}
+	ring, err := seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.face = newFace(t, func(c *api.Config, store engine.Store) {
+		if m.system, err = access.Bootstrap(context.Background(), store, "", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if c.Tokens, err = sign.LoadTokens(t.Context(), store, ring); err != nil {
+			t.Fatal(err)
+		}
+		c.MaxArtifact = 1 << 20
+		c.Service = service.New(store, clock.System{}, service.Config{
+			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
+			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),
+		})
+		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
+	})
+	m.table = m.http.(*api.Server).Table()
+	m.system = "Bearer " + m.system
+	for _, of := range []tenant.ID{mine, other} {
+		want[client.Tenant](m.face, 201, "POST", "/api/v1/tenants", fmt.Sprintf(`{"name": %q, "tier": "pro"}`, of), "Authorization", m.system)
+		m.keys[of] = map[tenant.Role]string{tenant.System: m.system}
+		for _, role := range []tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker} {
+			k := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", fmt.Sprintf(`{"tenant_id": %q, "name": "k", "role": %q}`, of, role), "Authorization", m.system)
+			m.keys[of][role] = "Bearer " + *k.Key
+		}
+	}
+	m.fill()
+	return m
+}
+
+// fill makes one thing of each kind.
+func (m *matrix) fill() {
+	f, admin := m.face, []string{"Authorization", m.keys[mine][tenant.Admin]}
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop, admin...)
+	key := want[client.APIKey](f, 201, "POST", "/api/v1/api-keys", `{"name": "spare", "role": "viewer"}`, admin...)
+	secret := want[client.SigningSecret](f, 201, "POST", "/api/v1/signing-secrets", "", admin...)
+	op := want[client.Begun](f, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`, admin...)
+	art := want[client.Artifact](f, 201, "PUT", "/api/v1/artifacts", "#!/bin/sh\n", admin...)
+	want[client.Calendar](f, 200, "PUT", "/api/v1/calendars/things", `{"weekdays": ["SAT"]}`, admin...)
+	want[client.Secret](f, 200, "PUT", "/api/v1/secrets/things", `{"value": "hidden thing"}`, admin...)
+	want[client.NotificationRule](f, 200, "PUT", "/api/v1/notification-rules/things", `{"events": ["failed"], "callback_url": "https://example.com/"}`, admin...)
+	want[client.Limit](f, 200, "PUT", "/api/v1/limits/queues/things", `{"max_concurrent": 5}`, admin...)
+	m.worker = want[client.Session](f, 201, "POST", "/api/v1/workers", `{}`, "Authorization", m.keys[mine][tenant.Worker])
+	m.things = map[string]string{
+		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/operations/": op.OperationID,
+		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things",
+		"/api/v1/artifacts/": art.ArtifactID, "/api/v1/signing-secrets/": secret.ID, "/api/v1/api-keys/": key.KeyID, "/api/v1/tenants/": string(mine),
+		"/api/v1/workers/": m.worker.WorkerID,
+	}
+}
+
+// path is a route's with the thing of the first tenant in it, and whether there is one.
+func (m *matrix) path(r api.Route) (path string, names bool) {
+	m.Helper()
+	before, rest, names := strings.Cut(r.Path, "{")
+	if !names || before == "/" { // the home page
+		return strings.TrimSuffix(r.Path, "{$}"), false
+	}
+	thing, ok := m.things[before]
+	if !ok {
+		m.Fatalf("%s %s: no thing of this kind is made by this test; make one", r.Method, r.Path)
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	return before + thing + after, true
+}
+
+// refused sends a request and checks that it is refused with a problem that says so.
+func (m *matrix) refused(status int, code, method, path, body string, headers ...string) {
+	m.Helper()
+	w := m.ask(method, path, body, headers...)
+	var p client.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != status || p.Status != status || p.Detail == "" || code != "" && p.Code != code {
+		m.Errorf("%s %s %s %q: %d %s, want %d %s", method, path, body, headers, w.Code, w.Body, status, code)
+	}
+}
+
+// Every route of the table is asked for without a credential, with one of each role that may not, and, where it names
+// something, for what is another tenant's. A new route is in the table, and so in here.
+func TestEveryRouteIsGuarded(t *testing.T) {
+	m := newMatrix(t)
+	before := m.seen()
+	for _, r := range m.table {
+		path, names := m.path(r)
+		switch r.Needs {
+		case tenant.Open:
+			if w := m.ask(r.Method, path, r.Sample); w.Code >= 400 {
+				t.Errorf("%s %s is open, and answers %d", r.Method, r.Path, w.Code)
+			}
+			continue
+		case tenant.Callback:
+			m.refused(401, "", r.Method, path, r.Sample)
+			for _, key := range m.keys[mine] {
+				m.refused(401, "", r.Method, path, r.Sample, "Authorization", key)
+			}
+			continue
+		}
+		m.refused(401, "", r.Method, path, r.Sample)
+		m.refused(401, "", r.Method, path, r.Sample, "X-Tenant-ID", string(mine))
+		for _, wrong := range []string{"Bearer", "Bearer nonsense", "Basic " + strings.TrimPrefix(m.system, "Bearer "), m.system + "x", "Bearer " + m.worker.Session} {
+			m.refused(401, "", r.Method, path, r.Sample, "Authorization", wrong)
+		}
+		for _, role := range tenant.Roles() {
+			if !role.Allows(r.Needs) {
+				m.refused(403, "forbidden", r.Method, path, r.Sample, "Authorization", m.keys[mine][role])
+			}
+			if role != tenant.System {
+				m.refused(403, "", r.Method, path, r.Sample, "Authorization", m.keys[other][role], "X-Tenant-ID", string(mine))
+			}
+		}
+		m.refused(404, "", r.Method, path, r.Sample, "Authorization", m.system, "X-Tenant-ID", "nobody")
+		if !names || r.Needs == tenant.Run {
+			continue
+		}
+		for _, role := range tenant.Roles() {
+			if !role.Allows(r.Needs) {
+				continue
+			}
+			by := []string{"Authorization", m.keys[other][role], "X-Worker-Session", m.worker.Session}
+			if r.Method == "PUT" { // under a name of its own tenant's
+				if w := m.ask(r.Method, path, r.Sample, by...); w.Code != 200 && w.Code != 422 {
+					t.Errorf("%s %s of another tenant: %d, %s", r.Method, path, w.Code, w.Body)
+				}
+				m.ask("DELETE", path, "", by...)
+				continue
+			}
+			m.refused(404, "not_found", r.Method, path, r.Sample, by...)
+			m.refused(404, "not_found", r.Method, path, `{"nonsense": 1}`, by...) // before the body is judged
+		}
+	}
+	for path, now := range m.seen() {
+		if before[path] != now {
+			t.Errorf("GET %s was\n%s\nand is\n%s", path, before[path], now)
+		}
+	}
+}
+
+// seen is what the first tenant sees of its things, all of which it must.
+func (m *matrix) seen() map[string]string {
+	m.Helper()
+	out := map[string]string{}
+	for _, r := range m.table {
+		path, names := m.path(r)
+		if r.Method != "GET" || !names || r.Needs == tenant.Run {
+			continue
+		}
+		w := m.ask("GET", path, "", "Authorization", m.keys[mine][tenant.Admin])
+		if w.Code != 200 && !(w.Code == 422 && strings.HasSuffix(path, "/next") || strings.HasSuffix(path, "/occurrences")) {
+			m.Errorf("GET %s of its own: %d, %s", path, w.Code, w.Body)
+		}
+		if !strings.Contains(path, "/operations/") && !strings.HasSuffix(path, "/report") { // which go on by themselves
+			out[path] = w.Body.String()
+		}
+	}
+	w := m.ask("GET", "/api/v1/limits", "", "Authorization", m.keys[mine][tenant.Admin])
+	out["/api/v1/limits"] = w.Body.String()
+	return out
+}
+
+// A worker's key lets it speak of what it was given, and of nothing else, whatever it knows of another's.
+func TestAWorkerKeyIsOfNoUseForAnothersLease(t *testing.T) {
+	m := newMatrix(t)
+	register := func(key string) (client.Session, []string) {
+		s := want[client.Session](m.face, 201, "POST", "/api/v1/workers", `{"targets": ["simulate"], "capacity": 5}`, "Authorization", key)
+		return s, []string{"Authorization", key, "X-Worker-Session", s.Session}
+	}
+	owner, by := register(m.keys[mine][tenant.Worker])
+	got := want[client.Claimed](m.face, 200, "POST", "/api/v1/workers/"+owner.WorkerID+"/claim", `{"max": 5, "wait_seconds": 5}`, by...)
+	if len(got.Attempts) != 1 {
+		t.Fatalf("claimed %+v", got)
+	}
+	lease := fmt.Sprintf(`"execution_id": %q, "fencing_token": %d`, got.Attempts[0].ExecutionID, got.Attempts[0].FencingToken)
+	for _, key := range []string{m.keys[other][tenant.Worker], m.keys[mine][tenant.Worker], m.system} {
+		thief, by := register(key)
+		at := "/api/v1/workers/" + thief.WorkerID
+		for _, status := range []string{"SUCCEEDED", "FAILED", "CANCELLED", "PARKED", `SNOOZED", "retry_after_ms": 5, "result": "x`} {
+			v := want[client.Verdicts](m.face, 200, "POST", at+"/complete", `{"outcomes": [{`+lease+`, "status": "`+status+`"}]}`, by...).Verdicts[0]
+			if v.Verdict != client.Refused || v.Reason != "unknown_execution" {
+				t.Errorf("%s: %+v", status, v)
+			}
+		}
+		want[struct{}](m.face, 200, "POST", at+"/release", `{"executions": [{`+lease+`}]}`, by...)
+		want[client.Problem](m.face, 409, "POST", at+"/logs", `{`+lease+`, "lines": [{"text": "x"}]}`, by...)
+		if o := want[client.Orders](m.face, 200, "POST", at+"/beat", `{"executions": [{`+lease+`, "progress": {"percent": 99}}]}`, by...); len(o.Lost) != 1 {
+			t.Errorf("orders: %+v", o)
+		}
+	}
+	viewer := []string{"Authorization", m.keys[mine][tenant.Viewer]}
+	x := want[client.Execution](m.face, 200, "GET", "/api/v1/executions/"+got.Attempts[0].ExecutionID, "", viewer...)
+	if x.Status != "RUNNING" || x.AttemptNumber != 1 || x.Progress != nil {
+		t.Errorf("it is %+v", x)
+	}
+	v := want[client.Verdicts](m.face, 200, "POST", "/api/v1/workers/"+owner.WorkerID+"/complete", `{"outcomes": [{`+lease+`, "status": "Succeeded"}]}`, by...).Verdicts[0]
+	if v.Verdict != client.Accepted {
+		t.Errorf("its own: %+v", v)
+	}
+}
+
+func TestNoCommandsForAWorkerOfEverybodys(t *testing.T) {
+	m := newMatrix(t)
+	k := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", `{"tenant_id": "*", "name": "fleet", "role": "worker"}`, "Authorization", m.system)
+	for _, key := range []string{"Bearer " + *k.Key, m.system} {
+		p := want[client.Problem](m.face, 422, "POST", "/api/v1/workers", `{"targets": ["http", "command"]}`, "Authorization", key)
+		if len(p.Errors) != 1 || p.Errors[0].Field != "targets[1]" {
+			t.Errorf("%+v", p)
+		}
+	}
+	want[client.Session](m.face, 201, "POST", "/api/v1/workers", `{"targets": ["command"]}`, "Authorization", m.keys[mine][tenant.Worker])
+}
