@@ -36,7 +36,7 @@ func (m *Memo) Decode(spec, target []byte, j *job.Job) error {
 		}
 	}
 	d, k := &j.Definition, &known.Definition
-	j.Group, j.ResumedAt = known.Group, known.ResumedAt
+	j.Group, j.PausedAt, j.ResumedAt = known.Group, known.PausedAt, known.ResumedAt
 	d.Target, d.Schedule, d.Retry, d.Rate = k.Target, k.Schedule, k.Retry, k.Rate
 	d.MaxConcurrent, d.ConcurrencyKey, d.UniqueKey, d.ExpiresAfter, d.AutoRedriveAfter = k.MaxConcurrent, k.ConcurrencyKey, k.UniqueKey, k.ExpiresAfter, k.AutoRedriveAfter
 	d.Description, d.Owner, d.Runbook, d.Queue, d.Labels = k.Description, k.Owner, k.Runbook, k.Queue, k.Labels
