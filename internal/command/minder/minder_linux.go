@@ -310,7 +310,7 @@ func confine(spec Spec) error {
 		return err
 	}
 	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // an old kernel has none
-	var none [2]unix.CapUserData // a minder that is not root has one, in its own namespace
+	var none [2]unix.CapUserData                                            // a minder that is not root has one, in its own namespace
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
