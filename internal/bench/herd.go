@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -110,9 +112,10 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	return Tally{t.Accepted + others.Accepted, t.Lost + others.Lost, t.Doubled + others.Doubled, t.Early}, err
 }
 
-// foreseen is how long before its instant a herd is loaded: a scheduler that runs all the time sees it coming.
+// foreseen is how long before its instant a herd is loaded, in whole seconds, as instants are: a scheduler that runs all the
+// time sees it coming.
 func foreseen(jobs int) time.Duration {
-	return min(schedule.HerdAhead, time.Duration(jobs)*time.Second/1000)
+	return min(schedule.HerdAhead, time.Duration((jobs+999)/1000)*time.Second)
 }
 
 // staging waits until so many are staged, or an instant has come.
@@ -147,7 +150,13 @@ func (r *Rig) trickle(ctx context.Context, p tenant.Principal, rate int) (stop f
 				return
 			}
 			calls.Go(func() {
-				id, err := r.Create(context.WithoutCancel(ctx), p)
+				ctx := context.WithoutCancel(ctx)
+				id, err := r.Create(ctx, p)
+				for errors.Is(err, engine.ErrUnavailable) { // it is to come again, and its delay counts from when it came first
+					if err = until(ctx, time.Now().Add(50*time.Millisecond)); err == nil {
+						id, err = r.Create(ctx, p)
+					}
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {

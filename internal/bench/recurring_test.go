@@ -43,19 +43,19 @@ func exact(t *testing.T, r bench.GoalReport, err error, least int) {
 	t.Logf("%+v", r)
 }
 
-// Of five thousand schedules each instant that is due fires once, and none early.
+// Of three thousand schedules each instant that is due fires once, and none early.
 func TestSchedules(t *testing.T) {
 	places(t, func(t *testing.T, url string) {
-		r, err := bench.Schedules(t.Context(), bench.SchedulesOptions{Options: numbered(url, nil), Schedules: 5000, DueRate: 400, For: 5 * time.Second})
-		exact(t, r, err, 5*400)
+		r, err := bench.Schedules(t.Context(), bench.SchedulesOptions{Options: numbered(url, nil), Schedules: 3000, DueRate: 200, For: 3 * time.Second})
+		exact(t, r, err, 3*200)
 	})
 }
 
-// Of five thousand jobs that are due in one second each runs once, and none early; what another tenant asks for runs, too.
+// Of two thousand jobs that are due in one second each runs once, and none early; what another tenant asks for runs, too.
 func TestHerd(t *testing.T) {
 	places(t, func(t *testing.T, url string) {
-		r, err := bench.Herd(t.Context(), bench.HerdOptions{Options: numbered(url, nil), Herd: 5000, Trickle: 10})
-		exact(t, r, err, 5000+10)
+		r, err := bench.Herd(t.Context(), bench.HerdOptions{Options: numbered(url, nil), Herd: 2000, Trickle: 5})
+		exact(t, r, err, 2000+5)
 	})
 }
 

@@ -48,3 +48,16 @@ func (f *Faulty) DeleteSecret(ctx context.Context, t tenant.ID, name string) err
 func (f *Faulty) SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error) {
 	return disturb(ctx, f, "SecretsOf", func() ([]engine.SecretUse, error) { return f.Store.SecretsOf(ctx, ids) })
 }
+
+func (f *Faulty) SecretKeys(ctx context.Context) ([]engine.Secret, error) {
+	return disturb(ctx, f, "SecretKeys", func() ([]engine.Secret, error) { return f.Store.SecretKeys(ctx) })
+}
+
+func (f *Faulty) SecretsNotUnder(ctx context.Context, key string, after engine.Secret, limit int) ([]engine.Secret, error) {
+	return disturb(ctx, f, "SecretsNotUnder", func() ([]engine.Secret, error) { return f.Store.SecretsNotUnder(ctx, key, after, limit) })
+}
+
+func (f *Faulty) ResealSecret(ctx context.Context, s engine.Secret, was []byte) error {
+	_, err := disturb(ctx, f, "ResealSecret", func() (struct{}, error) { return none(f.Store.ResealSecret(ctx, s, was)) })
+	return err
+}

@@ -71,10 +71,10 @@ const (
 	// What became of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
 		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false),
-			coalesce(v.lease = f.token AND v.worker <> f.worker OR w.tenant <> coalesce(x.tenant, v.tenant), false)
+			coalesce(v.lease = f.token AND v.worker <> f.worker OR x.token = f.token AND x.worker <> f.worker OR w.tenant <> coalesce(x.tenant, v.tenant), false)
 		FROM unnest($1::uuid[], $2::int8[], $3::int[], $4::uuid[]) f(id, token, n, worker)
 		LEFT JOIN LATERAL (SELECT tenant FROM sessions WHERE id = f.worker OFFSET 0) w ON true
-		LEFT JOIN LATERAL (SELECT tenant, token, status FROM executions WHERE id = f.id LIMIT 1) x ON true
+		LEFT JOIN LATERAL (SELECT tenant, token, status, worker FROM executions WHERE id = f.id LIMIT 1) x ON true
 		LEFT JOIN LATERAL (SELECT tenant, lease, worker FROM live WHERE id = f.id OFFSET 0) v ON true
 		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
 		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
