@@ -83,7 +83,7 @@ func (s *tokenBlind) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict
 	s.mu.Lock()
 	fs = slices.Clone(fs)
 	for i := range fs {
-		fs[i].Outcome.Token = s.newest[fs[i].Outcome.Execution]
+		fs[i].Outcome.Token, fs[i].Worker = s.newest[fs[i].Outcome.Execution], job.WorkerID{} // nor at who reports it
 	}
 	s.mu.Unlock()
 	return s.Store.Finish(ctx, fs)

@@ -65,7 +65,7 @@ func openPostgres(ctx context.Context, server string) (contest, error) {
 }
 
 func forget(ctx context.Context, c *pgx.Conn) error {
-	_, err := c.Exec(ctx, "TRUNCATE jobs, live, leases, executions, attempts, sessions, idempotency, job_stats, job_durations")
+	_, err := c.Exec(ctx, "TRUNCATE jobs, live, leases, executions, attempts, sessions, idempotency, job_stats, job_durations CASCADE")
 	if err == nil {
 		_, err = c.Exec(ctx, "CHECKPOINT")
 	}
