@@ -119,10 +119,10 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 		changed := time.Now()
 		harness.Eventually(t, 20*time.Second, "the new payload", func() bool {
 			as := s.Seen()
-			return as[len(as)-1].Body == `{"n": 2}` && as[len(as)-1].At.After(changed.Add(2*time.Second))
+			return as[len(as)-1].Body == `{"n":2}` && as[len(as)-1].At.After(changed.Add(2*time.Second))
 		})
 		for _, a := range s.Seen() {
-			if a.At.After(changed.Add(time.Second)) && a.Body != `{"n": 2}` {
+			if a.At.After(changed.Add(time.Second)) && a.Body != `{"n":2}` {
 				t.Errorf("%v after the change it is still %s", a.At.Sub(changed), a.Body)
 			}
 		}

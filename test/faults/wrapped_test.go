@@ -94,7 +94,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	for _, n := range faulty.Injected() {
 		total += n
 	}
-	if total < 10 && f.After >= 0.05 {
+	if total < 2 && f.After >= 0.05 {
 		t.Errorf("only %d faults: %v", total, faulty.Injected())
 	}
 	t.Logf("%d faults", total)
