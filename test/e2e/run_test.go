@@ -40,7 +40,7 @@ func TestAJobTravelsFromTheAPIIntoHistory(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", name, got[0].Header.Get(name), value)
 			}
 		}
-		if got[0].Body != `{"n": 1}` {
+		if got[0].Body != `{"n":1}` {
 			t.Errorf("body %s", got[0].Body)
 		}
 		job := harness.Want[client.Job](p, 200, "GET", "/api/v1/jobs/"+j.JobID, "")
@@ -49,7 +49,7 @@ func TestAJobTravelsFromTheAPIIntoHistory(t *testing.T) {
 		}
 		tr := harness.Want[client.Triggered](p, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", `{"payload_override": {"n": 2}}`)
 		p.Ends(tr.ExecutionID, "SUCCEEDED")
-		if got := s.Seen(); len(got) != 2 || got[1].Body != `{"n": 2}` {
+		if got := s.Seen(); len(got) != 2 || got[1].Body != `{"n":2}` {
 			t.Errorf("triggered: %+v", got)
 		}
 		list := harness.Want[client.Executions](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/executions?status=SUCCEEDED", "")

@@ -140,7 +140,7 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 			}
 		}
 		missed := harness.Want[client.Executions](p, 200, "GET", path+"/executions?status=SKIPPED", "")
-		if len(missed.Executions) == 0 || missed.Executions[0].Metadata["reason"] != "missed" {
+		if len(missed.Executions) == 0 || missed.Executions[0].Metadata["reason"] != "pause" {
 			t.Errorf("what the pause left out: %+v", missed.Executions)
 		}
 	})
