@@ -59,8 +59,12 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answer sets how calls are answered from now on.
+// Answer sets how calls are answered from now on; nil is the 200 of the beginning.
 func (s *Sink) Answer(f func(http.ResponseWriter, *http.Request)) {
+	if f == nil {
+		s.set(nil)
+		return
+	}
 	s.set(func(w http.ResponseWriter, r *http.Request, _ Arrival) error { f(w, r); return nil })
 }
 
