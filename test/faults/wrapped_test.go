@@ -55,7 +55,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	base0 := u.post(201, "/api/v1/jobs", `{"name": "by hand", "execution": {"target": "simulate", "work_kind": "noop"}}`).JobID
 
 	faulty.Set(f)
-	for range 60 {
+	for range 300 {
 		c.create(fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 10, "max_delay_ms": 10}}`, target.URL))
 	}
 	var triggered, retried, redriven [8]string
@@ -94,7 +94,7 @@ func reportedAsFailed(t *testing.T, where string, f enginetest.Faults) {
 	for _, n := range faulty.Injected() {
 		total += n
 	}
-	if total < 2 && f.After >= 0.05 {
+	if total < 10 && f.After >= 0.05 {
 		t.Errorf("only %d faults: %v", total, faulty.Injected())
 	}
 	t.Logf("%d faults", total)
