@@ -66,6 +66,7 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 		return refuse(http.StatusTooManyRequests, "too_many_exports", fmt.Sprintf("This server writes %d exports already; come again, or turn to another.", maxExports))
 	}
 	out := &export{w: w, rc: http.NewResponseController(w)}
+	_ = out.rc.SetReadDeadline(time.Time{}) // what the server allows a request is not for a stream
 	buf := bufio.NewWriterSize(out, 64<<10)
 	to := format.open(buf)
 	out.head = func() {

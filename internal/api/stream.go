@@ -53,9 +53,9 @@ var streamParams = []param{{"last_event_id", "string", "As the header Last-Event
 
 // greetStream says from where on the stream tells of changes.
 func greetStream(out *events, watch *feed.Watch, last string, resumed bool) error {
-	_, id, _ := watch.Read(0)
+	_, id, missed := watch.Read(0)
 	var err error
-	if last == "" || resumed {
+	if last == "" || resumed && !missed {
 		err = out.event("ready", id, struct{}{})
 	} else {
 		err = out.event("reset", id, client.Reset{Reason: "What happened since is no longer known here."})

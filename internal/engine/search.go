@@ -126,10 +126,10 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 }
 
 const (
-	searchTime  = 30 * time.Millisecond // after which a search begins no further step
+	searchTime  = 25 * time.Millisecond // after which a search begins no further step
 	searchFirst = 500                   // rows that its first step looks at, in each source
-	searchStep  = 5000                  // and any
-	countRows   = 20_000                // that counting looks at, where the filter passes over some
+	searchStep  = 3000                  // and any
+	countRows   = 15_000                // that counting looks at, where the filter passes over some
 )
 
 // walk gathers a page.

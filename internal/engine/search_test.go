@@ -108,7 +108,7 @@ func TestSearchCounts(t *testing.T) {
 		{rows{1e6, 100, 1, 1}, &ExecutionFilter{}, Total{Count: 100}},
 		{rows{1e6, 10_000, 1, 1}, &ExecutionFilter{}, Total{Count: 10_000}},
 		{rows{1e6, 30_000, 1, 1}, &ExecutionFilter{}, Total{Count: 30_000, Estimate: true}},
-		{rows{1e6, 19_000, 1, 100}, f, Total{Count: 190}},
+		{rows{1e6, 14_000, 1, 100}, f, Total{Count: 140}},
 		{rows{1e6, 60_000, 1, 100}, f, Total{Count: 600, Estimate: true}},
 		{rows{1e6, 60_000, 1, 1}, f, Total{Count: 60_000, Estimate: true}},
 	} {

@@ -67,6 +67,7 @@ func (h *Hub) Share(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 	tick := time.NewTicker(shareEvery)
 	defer tick.Stop()
 	var called time.Time
+	unheard := false // others may not have known that somebody watches
 	for {
 		anew := false
 		select {
@@ -82,10 +83,14 @@ func (h *Hub) Share(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 			continue
 		}
 		if anew || now.Sub(called) >= callEvery {
+			failed := false
 			for some := range slices.Chunk(h.watching(), tenantsMost) {
-				h.send(ctx, others, log, message{Watches: some})
+				failed = h.send(ctx, others, log, message{Watches: some}) != nil || failed
 			}
-			called = now
+			if unheard && !failed {
+				h.forget()
+			}
+			called, unheard = now, failed
 		}
 		h.empty(ctx, others, log)
 	}
@@ -111,19 +116,25 @@ func (h *Hub) empty(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 	}
 	h.mu.Unlock()
 	for t, b := range out {
-		if b.lost {
-			h.send(ctx, others, log, message{Tenant: t, Lost: true})
-			continue
+		ms := []message{{Tenant: t, Lost: true}}
+		if !b.lost {
+			ms = ms[:0]
+			for some := range slices.Chunk(b.changes, messageMost) {
+				ms = append(ms, message{Tenant: t, Changes: some})
+			}
 		}
-		for len(b.changes) > 0 {
-			n := min(len(b.changes), messageMost)
-			h.send(ctx, others, log, message{Tenant: t, Changes: b.changes[:n]})
-			b.changes = b.changes[n:]
+		for _, m := range ms {
+			if h.send(ctx, others, log, m) != nil {
+				h.mu.Lock()
+				h.bundle(t).lost = true // which is told when it can be
+				h.mu.Unlock()
+				break
+			}
 		}
 	}
 }
 
-func (h *Hub) send(ctx context.Context, others engine.Feeds, log *slog.Logger, m message) {
+func (h *Hub) send(ctx context.Context, others engine.Feeds, log *slog.Logger, m message) error {
 	m.From = h.epoch
 	data, err := json.Marshal(m)
 	if err == nil {
@@ -132,6 +143,7 @@ func (h *Hub) send(ctx context.Context, others engine.Feeds, log *slog.Logger, m
 	if err != nil && ctx.Err() == nil {
 		log.Debug("changes could not be told to other servers", "error", err)
 	}
+	return err
 }
 
 // hear takes in what others tell. When it begins anew something may have been missed.

@@ -62,9 +62,21 @@ func TestIndexCost(t *testing.T) {
 		return time.Since(begun) / time.Duration(n)
 	}
 	exec(t, c, "SET synchronous_commit = off")
-	measure(insert)
-	finishWith, createWith := measure(insert), measure(live)
-	exec(t, c, "DROP INDEX executions_tenant; DROP INDEX executions_ill; DROP INDEX live_tenant")
-	finishWithout, createWithout := measure(insert), measure(live)
-	t.Logf("a row of history: %v, without the index %v; a live row: %v, without %v", finishWith, finishWithout, createWith, createWithout)
+	least := map[string]time.Duration{}
+	for range 4 { // by turns, as others may use the machine; the least counts
+		for name, change := range map[string]string{
+			"with":    "CREATE INDEX IF NOT EXISTS executions_tenant ON executions (tenant, scheduled_at, id) WHERE status > 0; CREATE INDEX IF NOT EXISTS live_tenant ON live (tenant, scheduled_at, id) WHERE priority > 0",
+			"without": "DROP INDEX IF EXISTS executions_tenant; DROP INDEX IF EXISTS live_tenant",
+		} {
+			exec(t, c, "TRUNCATE executions, live")
+			exec(t, c, change)
+			for what, sql := range map[string]string{"history": insert, "live": live} {
+				took := measure(sql)
+				if k := what + " " + name; least[k] == 0 || took < least[k] {
+					least[k] = took
+				}
+			}
+		}
+	}
+	t.Logf("a row: %v", least)
 }

@@ -76,9 +76,18 @@ func TestIndexCost(t *testing.T) {
 		}
 		return time.Since(begun) / time.Duration(n)
 	}
-	measure()
-	with := measure()
-	do("DROP INDEX executions_tenant")
-	do("DROP INDEX executions_ill")
-	t.Logf("a row of history: %v, without the index %v", with, measure())
+	least := map[string]time.Duration{}
+	for range 3 { // by turns, as others may use the machine; the least counts
+		for name, change := range map[string]string{
+			"with":    "CREATE INDEX IF NOT EXISTS executions_tenant ON executions (tenant, scheduled_at, id) WHERE status > 0",
+			"without": "DROP INDEX IF EXISTS executions_tenant",
+		} {
+			do("DELETE FROM executions")
+			do(change)
+			if took := measure(); least[name] == 0 || took < least[name] {
+				least[name] = took
+			}
+		}
+	}
+	t.Logf("a row: %v", least)
 }

@@ -3,7 +3,7 @@
 -- all its rows, so that only those who ask for a list use it; see plans.go.
 CREATE INDEX live_tenant ON live (tenant, scheduled_at, id) WHERE priority > 0;
 CREATE INDEX executions_tenant ON executions (tenant, scheduled_at, id) WHERE status > 0;
-CREATE INDEX executions_ill ON executions (tenant, scheduled_at, id) WHERE status > 10;
+CREATE INDEX executions_ill ON executions (tenant, scheduled_at, id, status) WHERE status > 10;
 
 -- What each server has counted in each minute, of the last two days.
 CREATE TABLE minutes (
