@@ -24,12 +24,9 @@ type ExecutionFilter struct {
 	Until    time.Time    // scheduled before
 }
 
-// OfJobs reports whether what it chooses depends on the jobs of the executions.
-func (f *ExecutionFilter) OfJobs() bool { return f.JobName != "" || f.Tag != "" || f.Text != "" }
-
 // picky reports whether it passes over executions that its tenant, job and instants choose.
 func (f *ExecutionFilter) picky() bool {
-	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.OfJobs()
+	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.JobName != "" || f.Tag != "" || f.Text != ""
 }
 
 // Unwell reports whether it chooses, of what has finished, only what did not succeed.

@@ -111,9 +111,7 @@ func (h *Hub) watching() []tenant.ID {
 func (h *Hub) empty(ctx context.Context, others engine.Feeds, log *slog.Logger) {
 	h.mu.Lock()
 	out := h.out
-	if len(out) > 0 {
-		h.out = map[tenant.ID]*bundle{}
-	}
+	h.out = map[tenant.ID]*bundle{}
 	h.mu.Unlock()
 	for t, b := range out {
 		ms := []message{{Tenant: t, Lost: true}}
