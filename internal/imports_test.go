@@ -32,6 +32,7 @@ var table = map[string]rule{
 	"internal/core/tenant":   {why: "core is pure: the standard library only"},
 	"internal/core/job":      {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
 	"internal/core/pick":     {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
+	"internal/core/explain":  {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/notice":   {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
@@ -52,6 +53,7 @@ var table = map[string]rule{
 	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
+	"internal/feed":      {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "it sees what goes through the store, and knows none of the roles"},
 	"internal/ownership": {ours: []string{core, "internal/engine"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/upkeep":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other"},
 	"internal/access":    {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{"github.com/golang-jwt/jwt/v5"}, why: "it knows keys, not requests"},
@@ -72,8 +74,8 @@ var table = map[string]rule{
 	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact"},
-		others: []string{uuids}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact"},
+		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},

@@ -23,7 +23,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/feed"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -35,8 +38,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // face is the API over a fresh store, with nobody who runs anything.
 type face struct {
 	*testing.T
-	store engine.Store
-	http  http.Handler
+	store   engine.Store
+	http    http.Handler
+	counter *feed.Counter
 }
 
 func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
@@ -45,12 +49,39 @@ func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { store.Close() })
+	return faceOver(t, store, change...)
+}
+
+// onBoth runs a test over each store; over PostgreSQL where there is a server.
+func onBoth(t *testing.T, test func(*testing.T, func(...func(*api.Config, engine.Store)) face)) {
+	t.Run("sqlite", func(t *testing.T) {
+		test(t, func(change ...func(*api.Config, engine.Store)) face { return newFace(t, change...) })
+	})
+	if os.Getenv("CARILLON_TEST_POSTGRES") == "" {
+		return
+	}
+	t.Run("postgres", func(t *testing.T) {
+		test(t, func(change ...func(*api.Config, engine.Store)) face {
+			store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return faceOver(t, store, change...)
+		})
+	})
+}
+
+func faceOver(t *testing.T, raw engine.Store, change ...func(*api.Config, engine.Store)) face {
+	t.Helper()
+	t.Cleanup(func() { raw.Close() })
+	hub := feed.NewHub()
+	counter := feed.NewCounter(raw, clock.System{})
+	store := feed.Over(raw, counter, hub)
 	if err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cfg := api.Config{
-		Ready: store.Ping, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Feed: hub, Ready: store.Ping, Version: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	cfg.Dispatch = dispatch.New(store, clock.System{}, cfg.Logger, dispatch.Config{LeaseTTL: 30 * time.Second})
 	cfg.Secrets = secret.New(store, must(seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))))
@@ -63,7 +94,7 @@ func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
 	var wg sync.WaitGroup
 	wg.Go(func() { cfg.Dispatch.Run(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	return face{t, store, api.New(cfg)}
+	return face{t, store, api.New(cfg), counter}
 }
 
 // ask sends a request; headers are name, value pairs.

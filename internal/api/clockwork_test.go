@@ -47,7 +47,7 @@ func newClockwork(t *testing.T) *clockwork {
 	log := slog.New(slog.DiscardHandler)
 	svc := service.New(store, clk, service.Config{LookAhead: 5 * time.Second})
 	h := api.New(api.Config{Ready: store.Ping, Version: "test", Logger: log, Service: svc, Dispatch: dispatch.New(store, clk, log, dispatch.Config{LeaseTTL: 30 * time.Second})})
-	return &clockwork{face{t, store, h}, clk, svc, scheduler.New(store, clk, scheduler.Config{LookAhead: 5 * time.Second})}
+	return &clockwork{face{t, store, h, nil}, clk, svc, scheduler.New(store, clk, scheduler.Config{LookAhead: 5 * time.Second})}
 }
 
 // pass moves the clock on, and ticks as the loop would, at most once each step.

@@ -34,11 +34,7 @@ func (s *Server) listExecutions(w http.ResponseWriter, r *http.Request, p tenant
 	if err != nil {
 		return err
 	}
-	out := client.Executions{Executions: make([]client.Execution, len(found.Executions)), Pagination: pagination(page, found.Total, found.Next)}
-	for i, e := range found.Executions {
-		out.Executions[i] = wireExecution(e)
-	}
-	return reply(w, 200, out)
+	return reply(w, 200, wireExecutions(page, found))
 }
 
 // executionID reads the execution that a path names; what can be none is not found.

@@ -136,12 +136,11 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err := s.service.HasExecution(ctx, p, id); err != nil {
 		return err
 	}
-	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
-	default:
-		return refuse(http.StatusTooManyRequests, "too_many_followers", fmt.Sprintf("This server streams %d logs already; come again, or turn to another.", maxFollowers))
+	release, err := s.follow()
+	if err != nil {
+		return err
 	}
+	defer release()
 	changed, stop := s.cfg.Dispatch.Watch(id)
 	defer stop()
 	out := &events{w: w, rc: http.NewResponseController(w)}
@@ -173,6 +172,16 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 				return nil
 			}
 		}
+	}
+}
+
+// follow makes room for a stream, or turns it away where there are too many.
+func (s *Server) follow() (release func(), err error) {
+	select {
+	case s.followers <- struct{}{}:
+		return func() { <-s.followers }, nil
+	default:
+		return nil, refuse(http.StatusTooManyRequests, "too_many_followers", fmt.Sprintf("This server has %d streams already; come again, or turn to another.", maxFollowers))
 	}
 }
 

@@ -128,6 +128,8 @@ func parseQuery(r *http.Request, known []param) (*query, error) {
 	}
 	for name, vs := range values {
 		switch {
+		case len(names) == 0:
+			q.wrong(name, vs[0], "no parameters")
 		case !slices.Contains(names, name) && len(names) == 1:
 			q.wrong(name, vs[0], "no parameter but "+names[0])
 		case !slices.Contains(names, name):

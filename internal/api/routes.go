@@ -339,7 +339,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.ruleRoutes(), s.keyRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes())
 }
 
 type health struct {

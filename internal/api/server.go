@@ -20,6 +20,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/feed"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -36,6 +37,7 @@ type Config struct {
 	Handout  *handout.Desk        // what they are given
 	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
 	Tokens   *sign.Tokens         // with which targets complete executions
+	Feed     *feed.Hub            // what changes; nil: nobody is told
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
@@ -57,6 +59,7 @@ type Server struct {
 	routes  []route
 
 	followers chan struct{} // one for each stream
+	exports   chan struct{} // one for each export
 	stopping  chan struct{} // closed when streams are to end
 	stop      sync.Once
 }
@@ -66,8 +69,11 @@ func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
 // New makes the handler of all routes.
 func New(cfg Config) *Server {
+	if cfg.Feed == nil {
+		cfg.Feed = feed.NewHub()
+	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
 	}
 	s.routes = s.table()
 	if cfg.HealthOnly {
@@ -94,11 +100,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limit := deadline
 	if strings.HasSuffix(r.URL.Path, "/claim") {
 		limit = waitDeadline
-	} else if strings.HasSuffix(r.URL.Path, "/logs") && follows(r) {
+	} else if strings.HasSuffix(r.URL.Path, "/logs") && follows(r) || strings.HasSuffix(r.URL.Path, "/events/stream") {
 		limit = followDeadline
 	}
 	if strings.HasPrefix(r.URL.Path, "/api/v1/artifacts") {
 		limit = artifactDeadline
+	} else if strings.HasSuffix(r.URL.Path, ":export") {
+		limit = exportDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()

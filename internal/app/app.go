@@ -26,6 +26,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
+	"github.com/carillon-jobs/carillon/internal/feed"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/notify"
@@ -178,7 +179,13 @@ func (r *running) start(ctx context.Context) error {
 		loop.Run(ctx, r.log, "clock", nil, func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) })
 	})
 
-	disp := dispatch.New(store, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
+	counter := feed.NewCounter(store, clk)
+	hub := feed.NewHub()
+	seen := feed.Over(store, counter, hub)
+	shared, _ := store.(engine.Feeds)
+	r.background("feed", func(ctx context.Context) { hub.Share(ctx, shared, r.log) })
+	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
+	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
 	r.disp.Store(disp)
 	secrets := sign.NewSecrets(store, r.ring, clk)
 	tokens, err := sign.LoadTokens(ctx, store, r.ring)
@@ -203,25 +210,25 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	svc := service.New(store, clk, service.Config{
+	svc := service.New(seen, clk, service.Config{
 		LookAhead: c.LookAhead, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts,
 	})
-	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, clk)
+	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
 		return err
 	}
 	if r.has("scheduler") {
 		owned := r.schedules(store, replan)
-		s := scheduler.New(store, clk, scheduler.Config{
+		s := scheduler.New(seen, clk, scheduler.Config{
 			LookAhead: c.LookAhead, Lanes: scheduler.Lanes(store), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
 		})
 		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
-		reaper := &upkeep.Reaper{Store: store, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
-		canceller := &upkeep.Canceller{Store: store, Grace: cancelGrace, Log: r.log}
-		watchdog := &upkeep.Watchdog{Store: store, Clock: clk, Hint: hint, Log: r.log}
-		expirer := &upkeep.Expirer{Store: store, Log: r.log}
+		reaper := &upkeep.Reaper{Store: seen, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
+		canceller := &upkeep.Canceller{Store: seen, Grace: cancelGrace, Log: r.log}
+		watchdog := &upkeep.Watchdog{Store: seen, Clock: clk, Hint: hint, Log: r.log}
+		expirer := &upkeep.Expirer{Store: seen, Log: r.log}
 		redriver := &upkeep.Redriver{Store: store, Redrive: svc.AutoRedrive, Log: r.log}
 		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
@@ -334,6 +341,16 @@ func operate(ctx context.Context, runner *service.Runner, log *slog.Logger) {
 	}
 }
 
+// count writes down what this server counts until ctx ends, and then what is left.
+func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
+	loop.Run(ctx, log, "counter", nil, c.Tick)
+	last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if _, err := c.Tick(last); err != nil {
+		log.Warn("the last counts could not be kept", "error", err)
+	}
+}
+
 // hints is who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
 func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]job.Ready) {
 	offer := func([]job.Ready) {}
@@ -358,9 +375,9 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
-func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, clk clock.Clock) (key string, err error) {
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared,
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {

@@ -87,7 +87,18 @@ type Load struct {
 	Queue   string
 	Waiting int // due; exact up to maxWaiting
 	Running int
-	Slots   int // of workers that live and take more, and serve the queue
+	Slots   int       // of workers that live and take more, and serve the queue
+	Oldest  time.Time // when what has waited the longest was due; zero: nothing waits
+}
+
+// MaxWaiting is how far what waits in a queue is counted.
+const MaxWaiting = maxWaiting
+
+// waited notes that something waits that was due at an instant.
+func (l *Load) waited(due time.Time) {
+	if !due.IsZero() && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
+		l.Oldest = due
+	}
 }
 
 // loads remembers the last count, so that asking often costs little.
@@ -146,6 +157,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			}
 		}
 		all.Waiting, all.Running = all.Waiting+l.Waiting, all.Running+l.Running
+		all.waited(l.Oldest)
 		of = append(of, *l)
 	}
 	then := d.clock.Now()
@@ -177,17 +189,19 @@ func (t *tally) waiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		var heads []engine.LaneCursor
 		for i, n := range ns {
 			if n > 0 {
 				t.of(some[i].Class).Waiting += n
 				t.tenants[some[i].Tenant] = true
+				heads = append(heads, engine.LaneCursor{Lane: some[i]})
 			}
 			if n == countEach {
 				deep = append(deep, some[i])
 			}
 		}
 		some = some[:0]
-		return nil
+		return t.oldest(ctx, heads)
 	}
 	var after *job.Lane
 	for seen := 0; seen < loadLanes; {
@@ -226,4 +240,16 @@ func (t *tally) waiting(ctx context.Context) error {
 		q.Waiting += max(0, ns[0]-countEach) // it may have become less
 	}
 	return nil
+}
+
+// oldest looks at the first that waits of each lane.
+func (t *tally) oldest(ctx context.Context, heads []engine.LaneCursor) error {
+	if len(heads) == 0 {
+		return nil
+	}
+	rs, err := t.d.store.Ready(ctx, heads, 1)
+	for _, r := range rs {
+		t.of(r.Class).waited(r.DueAt)
+	}
+	return err
 }

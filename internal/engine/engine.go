@@ -48,6 +48,7 @@ type Store interface {
 	Secrets
 	Keys
 	SigningSecrets
+	Counts
 	Upkeep
 
 	// Describe names the engine, its version and where the data lies, for people.
@@ -182,6 +183,7 @@ type Page struct {
 	Limit     int
 	Cursor    string
 	Uncounted bool // no total is wanted, of jobs and executions, where counting costs more than the page
+	Bounded   bool // of executions: it may end early, see ExecutionPage
 }
 
 // Total counts a whole list: exact up to TotalExact, then an estimate.
@@ -394,7 +396,8 @@ type Grant struct {
 type Executions interface {
 	// Execution finds one; ErrNotFound also for another tenant's.
 	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)
-	// FindExecutions lists executions, those with the latest scheduled time first.
+	// FindExecutions lists executions of a tenant, or of one of its jobs, those with the latest scheduled time first. A page
+	// that is Bounded ends where the search has taken its time, and says so.
 	FindExecutions(ctx context.Context, f ExecutionFilter, p Page) (ExecutionPage, error)
 	// Attempts lists the failed and lost attempts of an execution, the first one first.
 	Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error)
@@ -428,22 +431,6 @@ type DeadLetterPage struct {
 	DeadLetters []job.DeadLetter
 	Next        string
 	Total       Total
-}
-
-// ExecutionFilter chooses executions of one job; a zero field chooses all.
-type ExecutionFilter struct {
-	Tenant   tenant.ID
-	Job      job.ID
-	Statuses []job.Status
-	From     time.Time // scheduled at or after
-	Until    time.Time // scheduled before
-}
-
-// ExecutionPage is one page of executions.
-type ExecutionPage struct {
-	Executions []job.Execution
-	Next       string
-	Total      Total
 }
 
 // Operations are work over many things, done in the background.

@@ -90,7 +90,7 @@ func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref en
 	if err != nil {
 		return engine.ExecutionPage{}, err
 	}
-	f.Tenant, f.Job = p.Tenant, j.ID
+	f.Tenant, f.Job, page.Bounded = p.Tenant, j.ID, true
 	return s.store.FindExecutions(ctx, f, page)
 }
 

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -29,6 +32,9 @@ var triggerNames = map[Trigger]string{
 }
 
 func (t Trigger) String() string { return triggerNames[t] }
+
+// Triggers lists every trigger in the order of their numbers.
+func Triggers() []Trigger { return slices.Sorted(maps.Keys(triggerNames)) }
 
 // Execution is one firing of a job.
 type Execution struct {
@@ -197,6 +203,16 @@ type Error struct {
 	Type       ErrorType
 	Message    string
 	HTTPStatus int // 0: none
+}
+
+// Mentions reports whether a text is anywhere in the error's type or message, in any case.
+func (e *Error) Mentions(text string) bool {
+	return Mentions(e.Message, text) || Mentions(string(e.Type), text)
+}
+
+// Mentions reports whether a text is anywhere in another, in any case.
+func Mentions(in, text string) bool {
+	return strings.Contains(strings.ToLower(in), strings.ToLower(text))
 }
 
 // Response is what a callback answered.

@@ -323,10 +323,16 @@ func (p *Picker) Needs() []Need {
 // bucket names what the gate's rate is drawn from.
 func (g *gate) bucket() string {
 	if g.key != 0 {
-		return fmt.Sprintf("group/%016x", uint64(g.key))
+		return GroupBucket(g.key)
 	}
-	return fmt.Sprintf("queue/%s/%s", g.scope.tenant, g.scope.queue)
+	return ScopeBucket(g.scope.tenant, g.scope.queue)
 }
+
+// GroupBucket names what the rate of a group is drawn from.
+func GroupBucket(k job.GroupKey) string { return fmt.Sprintf("group/%016x", uint64(k)) }
+
+// ScopeBucket names what the rate of a tenant, or of one of its queues, is drawn from.
+func ScopeBucket(t tenant.ID, queue string) string { return fmt.Sprintf("queue/%s/%s", t, queue) }
 
 // Pour says what a need was given: starts that are paid for, or none before a wait is over.
 func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {

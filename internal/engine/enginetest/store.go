@@ -62,6 +62,8 @@ func Store(t *testing.T, h Harness) {
 	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
 	t.Run("owners", func(t *testing.T) { owners(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
+	t.Run("search", func(t *testing.T) { search(t, h) })
+	t.Run("counts", func(t *testing.T) { counts(t, h) })
 	t.Run("logs", func(t *testing.T) { logs(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("park", func(t *testing.T) { park(t, h) })

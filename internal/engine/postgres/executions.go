@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -91,98 +89,6 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 		return found(err)
 	})
 	return out, err
-}
-
-// FindExecutions lists executions of a job, those with the latest scheduled time first.
-func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
-	var ps params
-	branches := executionBranches(f, &ps)
-	var count []string
-	for _, b := range branches {
-		count = append(count, "SELECT 1 FROM "+b.table+" v WHERE "+b.where)
-	}
-	all, allParams := "FROM ("+strings.Join(count, " UNION ALL ")+") v", ps
-	behind := ""
-	if p.Cursor != "" {
-		instant, id, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
-			return engine.ExecutionPage{}, err
-		}
-		behind = " AND (v.scheduled_at, v.id) < (" + ps.add(instant) + ", " + ps.add(id) + ")"
-	}
-	limit := max(p.Limit, 1)
-	order := fmt.Sprintf(" ORDER BY v.scheduled_at DESC, v.id DESC LIMIT %d", limit+1)
-	var list []string
-	for _, b := range branches {
-		list = append(list, "("+b.row+" WHERE "+b.where+behind+order+")")
-	}
-	page := "SELECT " + executionColumns + " FROM (" + strings.Join(list, " UNION ALL ") + `) v
-		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job` + order
-	var out engine.ExecutionPage
-	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = engine.ExecutionPage{}
-		rows, _ := c.Query(ctx, page, ps...)
-		var err error
-		if out.Executions, err = pgx.CollectRows(rows, scanExecution); err != nil {
-			return err
-		}
-		if len(out.Executions) > limit {
-			out.Executions = out.Executions[:limit]
-			last := out.Executions[limit-1]
-			out.Next = engine.EncodeCursor(last.ScheduledAt, last.ID)
-		}
-		if !p.Uncounted {
-			out.Total, err = total(ctx, c, all, allParams)
-		}
-		return err
-	})
-	return out, err
-}
-
-// branch is a part of a list of executions that an index of its own finds.
-type branch struct{ table, row, where string }
-
-// executionBranches are, in each of the two tables, the own fire of the job, which has its id, and all others.
-func executionBranches(f engine.ExecutionFilter, ps *params) []branch {
-	id := ps.add([16]byte(f.Job))
-	live, past := executionConditions(f, ps)
-	var out []branch
-	for _, b := range []branch{{"live", liveRow, live}, {"executions", pastRow, past}} {
-		out = append(out,
-			branch{b.table, b.row, "v.id = " + id + " AND NOT v.tally AND " + b.where},
-			branch{b.table, b.row, "v.job = " + id + " AND v.tally AND " + b.where})
-	}
-	return out
-}
-
-// executionConditions are the filter's but for the job, for each of the two tables.
-func executionConditions(f engine.ExecutionFilter, ps *params) (live, past string) {
-	both := "v.tenant = " + ps.add(string(f.Tenant))
-	if !f.From.IsZero() {
-		both += " AND v.scheduled_at >= " + ps.add(f.From)
-	}
-	if !f.Until.IsZero() {
-		both += " AND v.scheduled_at < " + ps.add(f.Until)
-	}
-	if len(f.Statuses) == 0 {
-		return both, both
-	}
-	open, final := smallints(0), smallints(0)
-	for _, x := range f.Statuses {
-		if x.Final() {
-			final.int2(int(x))
-		} else {
-			open.int2(int(x))
-		}
-	}
-	live, past = "false", "false"
-	if len(open.cells) > 0 {
-		live = both + " AND " + liveStatus + " = ANY (" + ps.add(open) + "::int2[])"
-	}
-	if len(final.cells) > 0 {
-		past = both + " AND v.status = ANY (" + ps.add(final) + "::int2[])"
-	}
-	return live, past
 }
 
 // attemptColumns are what scanAttempt reads.

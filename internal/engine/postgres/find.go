@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,13 +114,6 @@ func total(ctx context.Context, c *pgxpool.Conn, from string, ps params) (engine
 	if err := c.QueryRow(ctx, "EXPLAIN (FORMAT JSON) SELECT 1 "+from, ps...).Scan(&text); err != nil {
 		return t, err
 	}
-	var plans []struct {
-		Plan struct {
-			Rows float64 `json:"Plan Rows"`
-		}
-	}
-	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
-		return t, fmt.Errorf("read a plan: %w", err)
-	}
-	return engine.Total{Count: max(t.Count, int64(plans[0].Plan.Rows)), Estimate: true}, nil
+	rows, err := planned(text)
+	return engine.Total{Count: max(t.Count, rows), Estimate: true}, err
 }

@@ -31,6 +31,16 @@ func (s *Store) Notify(ctx context.Context) error {
 // Listen calls wake when it begins, and whenever another server may have made
 // something ready, until ctx ends or the connection breaks.
 func (s *Store) Listen(ctx context.Context, wake func()) error {
+	return s.listen(ctx, channel, wake, func(payload string) {
+		if payload != s.name {
+			wake()
+		}
+	})
+}
+
+// listen calls begun when it begins, since what came before is not told again,
+// and take with what is notified on a channel.
+func (s *Store) listen(ctx context.Context, channel string, begun func(), take func(payload string)) error {
 	c, err := pgx.ConnectConfig(ctx, s.admin.Copy())
 	if err != nil {
 		return translate("listen", err)
@@ -43,16 +53,14 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
 		return translate("listen", err)
 	}
-	wake() // what came before is not told again
+	begun()
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenPause)
 		n, err := c.WaitForNotification(wait)
 		cancel()
 		switch {
 		case err == nil:
-			if n.Payload != s.name {
-				wake()
-			}
+			take(n.Payload)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded) && !c.IsClosed():
@@ -63,4 +71,20 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 			return translate("listen", err)
 		}
 	}
+}
+
+// feed is where servers tell each other what has changed, while someone watches.
+const feed = "carillon_feed"
+
+// Publish sends a message to all servers.
+func (s *Store) Publish(ctx context.Context, message []byte) error {
+	return s.look(ctx, "publish", func(ctx context.Context, c *pgxpool.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", feed, string(message))
+		return err
+	})
+}
+
+// Subscribe calls begun when it begins, and take with each message, until ctx ends or the connection breaks.
+func (s *Store) Subscribe(ctx context.Context, begun func(), take func(message []byte)) error {
+	return s.listen(ctx, feed, begun, func(payload string) { take([]byte(payload)) })
 }

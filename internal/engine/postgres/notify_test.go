@@ -3,13 +3,46 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-var _ engine.Notifier = (*Store)(nil)
+var (
+	_ engine.Notifier = (*Store)(nil)
+	_ engine.Feeds    = (*Store)(nil)
+)
+
+func TestFeeds(t *testing.T) {
+	a := fresh(t)
+	b, err := Open(t.Context(), Config{URL: a.admin.ConnString()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, heard := make(chan struct{}), make(chan string, 10)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := b.Subscribe(ctx, func() { close(begun) }, func(m []byte) { heard <- string(m) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("subscribe ended with %v", err)
+		}
+	})
+	<-begun
+	long := strings.Repeat("ü", engine.MaxMessage/2)
+	for _, m := range []string{`{"f": "x"}`, long} {
+		if err := a.Publish(t.Context(), []byte(m)); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-heard; got != m {
+			t.Errorf("heard %d bytes, want %d", len(got), len(m))
+		}
+	}
+	cancel()
+	wg.Wait()
+}
 
 func TestNotify(t *testing.T) {
 	a := fresh(t)

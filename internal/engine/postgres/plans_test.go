@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
@@ -107,6 +110,7 @@ func TestPlans(t *testing.T) {
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
+		"keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
@@ -161,5 +165,51 @@ func TestLeasesAreHotUpdates(t *testing.T) {
 	}
 	if hot != updates {
 		t.Errorf("%d of %d leases touched no index, want all", hot, updates)
+	}
+}
+
+// A list of executions reads an index in its order, and no more than a page of it, however the filter and the tables are.
+func TestSearchPlans(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := direct(t, s)
+	registerArrays(c)
+	exec(t, c, "VACUUM ANALYZE")
+	exec(t, c, "BEGIN")
+	exec(t, c, searching)
+	busy := engine.ExecutionFilter{
+		Tenant: "t", Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
+		From: time.Unix(1, 0), Until: time.Unix(2, 0),
+	}
+	in := engine.Span{After: engine.Place{At: time.Unix(2, 0)}, Until: engine.Place{At: time.Unix(1, 0)}}
+	for _, f := range []engine.ExecutionFilter{{Tenant: "t"}, busy, {Tenant: "t", Statuses: []job.Status{job.Failed}}} {
+		for _, b := range slices.Concat(tenantBranches(f), jobBranches(f, job.ID{1})) {
+			explain := func(sql string, ps params) {
+				t.Helper()
+				var text []byte
+				if err := c.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) "+sql, ps...).Scan(&text); err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+				own := strings.Contains(b.where, "NOT v.tally") // of which there is one
+				for _, bad := range []string{`"Sort"`, `"Seq Scan"`, `"Bitmap`, `"Hash`, `"Materialize"`} {
+					if strings.Contains(string(text), bad) && !(own && bad == `"Sort"`) {
+						t.Errorf("%s: %s: %s", sql, bad, text)
+					}
+				}
+				index := map[bool]string{true: "_tenant", false: "_fire"}[strings.Contains(b.where, "priority")]
+				if b.table == "executions" {
+					index = "tenant_scheduled_at_id"
+				}
+				if !strings.Contains(b.where, "tally") && !strings.Contains(string(text), index) {
+					t.Errorf("%s: not by %s: %s", sql, index, text)
+				}
+			}
+			explain(b.nthSQL(engine.Place{}, 10))
+			explain(b.nthSQL(in.After, 10))
+			explain(b.readSQL(engine.Span{}, 10))
+			explain(b.readSQL(in, 10))
+			explain(b.countSQL(engine.Span{}, 10))
+			explain(b.countSQL(in, 10))
+		}
 	}
 }

@@ -124,6 +124,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidySecretsSQL, tidiedOps); err != nil {
 			return err
 		}
+		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
+			return err
+		}
 		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
 		return nil
 	})

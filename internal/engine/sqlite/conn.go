@@ -36,7 +36,7 @@ func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, er
 			return nil, err
 		}
 	}
-	if err := registerMentions(on); err != nil {
+	if err := register(on); err != nil {
 		_ = c.Close()
 		return nil, err
 	}

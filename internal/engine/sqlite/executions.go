@@ -1,10 +1,7 @@
 package sqlite
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -80,124 +77,6 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 		return engine.ErrNotFound
 	})
 	return out, err
-}
-
-// FindExecutions lists executions of a job, those with the latest scheduled time first.
-func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
-	w := &where{}
-	w.and("v.job = ?1", id(f.Job)) // by number, as ownFire names it, too
-	w.and("v.tenant = ?", text(string(f.Tenant)))
-	if !f.From.IsZero() {
-		w.and("v.scheduled_at >= ?", number(f.From.UnixMicro()))
-	}
-	if !f.Until.IsZero() {
-		w.and("v.scheduled_at < ?", number(f.Until.UnixMicro()))
-	}
-	all := *w
-	if p.Cursor != "" {
-		at, after, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
-			return engine.ExecutionPage{}, err
-		}
-		w.and("(v.scheduled_at, v.id) < (?, ?)", number(at.UnixMicro()), id(after))
-	}
-	limit := max(p.Limit, 1)
-	var out engine.ExecutionPage
-	err := s.look(ctx, "list executions", func(c *conn) error {
-		for _, b := range branches(f.Statuses) {
-			if err := b.add(c, &out, w, limit); err != nil {
-				return err
-			}
-			if p.Uncounted {
-				continue
-			}
-			n, err := b.count(c, &all)
-			if err != nil {
-				return err
-			}
-			out.Total.Count += n.Count
-			out.Total.Estimate = out.Total.Estimate || n.Estimate
-		}
-		slices.SortFunc(out.Executions, func(a, b job.Execution) int {
-			return cmp.Or(b.ScheduledAt.Compare(a.ScheduledAt), bytes.Compare(b.ID[:], a.ID[:]))
-		})
-		if len(out.Executions) > limit {
-			out.Executions = out.Executions[:limit]
-			last := out.Executions[limit-1]
-			out.Next = engine.EncodeCursor(last.ScheduledAt, last.ID)
-		}
-		name, err := jobName(c, f.Tenant, f.Job)
-		for i := range out.Executions {
-			out.Executions[i].JobName = name
-		}
-		return err
-	})
-	if err != nil {
-		return engine.ExecutionPage{}, err
-	}
-	return out, nil
-}
-
-// branch is one of the two tables of executions, and which statuses of it are asked for.
-type branch struct {
-	from, columns, status string
-	own                   bool  // what the job fired as it was created, which has its id, or all else
-	mask                  int64 // a bit each
-}
-
-// branches are the tables in which executions of these statuses lie.
-func branches(statuses []job.Status) []branch {
-	var live, past int64
-	for _, x := range statuses {
-		if x.Final() {
-			past |= 1 << x
-		} else {
-			live |= 1 << x
-		}
-	}
-	var out []branch
-	if live != 0 || len(statuses) == 0 {
-		b := branch{from: "live v INDEXED BY live_fire", columns: liveColumns, status: liveStatus, mask: live}
-		out = append(out, b)
-		b.from, b.own = "live v", true
-		out = append(out, b)
-	}
-	if past != 0 || len(statuses) == 0 {
-		b := branch{from: "executions v INDEXED BY executions_job", columns: pastColumns, status: "v.status", mask: past}
-		out = append(out, b)
-		b.from, b.own = "executions v INDEXED BY executions_id", true
-		out = append(out, b)
-	}
-	return out
-}
-
-func (b branch) where(w *where) (string, func(*stmt) *stmt) {
-	condition := w.String() + " AND v.id <> v.job"
-	if b.own {
-		condition = w.String() + " AND v.id = ?1 AND v.id = v.job"
-	}
-	if b.mask == 0 {
-		return condition, w.bind
-	}
-	return condition + " AND (1 << " + b.status + ") & ? <> 0", func(q *stmt) *stmt { return w.bind(q).int(b.mask) }
-}
-
-// add appends the first of the branch, one more than a page holds.
-func (b branch) add(c *conn, out *engine.ExecutionPage, w *where, limit int) error {
-	condition, bind := b.where(w)
-	q := c.prepare("SELECT " + b.columns + " FROM " + b.from + " WHERE " + condition + " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT ?")
-	return bind(q).int(int64(limit) + 1).each(func(r *row) error {
-		e, err := readExecution(r)
-		out.Executions = append(out.Executions, e)
-		return err
-	})
-}
-
-func (b branch) count(c *conn, w *where) (engine.Total, error) {
-	condition, bind := b.where(w)
-	list := c.prepare("SELECT v.scheduled_at FROM " + b.from + " WHERE " + condition + " ORDER BY v.scheduled_at DESC")
-	oldest := c.prepare("SELECT v.scheduled_at FROM " + b.from + " WHERE " + condition + " ORDER BY v.scheduled_at LIMIT 1")
-	return tally(bind(list), bind(oldest))
 }
 
 // Attempts lists the failed and lost attempts of an execution, the first one first.

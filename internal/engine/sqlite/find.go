@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -22,6 +23,11 @@ type where struct {
 func (w *where) and(condition string, bind ...func(*stmt)) {
 	w.conditions = append(w.conditions, condition)
 	w.bindings = append(w.bindings, bind...)
+}
+
+// copy is the same conditions, to which others may be added.
+func (w *where) copy() *where {
+	return &where{slices.Clone(w.conditions), slices.Clone(w.bindings)}
 }
 
 func (w *where) String() string { return strings.Join(w.conditions, " AND ") }
@@ -158,17 +164,34 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// registerMentions gives statements mentions(folded, text, …): whether one of the texts holds the first, in any case.
-func registerMentions(c *sqlite.Conn) error {
-	return c.CreateFunction("mentions", &sqlite.FunctionImpl{
+// register gives statements mentions(folded, text, …): whether one of the texts holds the first, in any case; and
+// says(text, ending): whether an ending's error does.
+func register(c *sqlite.Conn) error {
+	truth := func(is bool) sqlite.Value {
+		if is {
+			return sqlite.IntegerValue(1)
+		}
+		return sqlite.IntegerValue(0)
+	}
+	err := c.CreateFunction("mentions", &sqlite.FunctionImpl{
 		NArgs: -1, Deterministic: true,
 		Scalar: func(_ sqlite.Context, args []sqlite.Value) (sqlite.Value, error) {
 			for _, a := range args[1:] {
 				if strings.Contains(fold(a.Text()), args[0].Text()) {
-					return sqlite.IntegerValue(1), nil
+					return truth(true), nil
 				}
 			}
-			return sqlite.IntegerValue(0), nil
+			return truth(false), nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.CreateFunction("says", &sqlite.FunctionImpl{
+		NArgs: 2, Deterministic: true,
+		Scalar: func(_ sqlite.Context, args []sqlite.Value) (sqlite.Value, error) {
+			why, _, err := engine.DecodeEnd(args[1].Blob())
+			return truth(why != nil && why.Mentions(args[0].Text())), err
 		},
 	})
 }

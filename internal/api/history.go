@@ -1,0 +1,112 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// searchParams choose executions of a tenant.
+var searchParams = []param{
+	{"status", "string", "One or more statuses, parted by commas."},
+	{"job_id", "string", "Of this job: its id, or its key as key:…"},
+	{"job_name", "string", "Of jobs of exactly this name."},
+	{"tag", "string", "Of jobs that have this tag."},
+	{"worker_id", "string", "Held by this worker, or held by it last."},
+	{"trigger", "string", "One or more triggers, parted by commas."},
+	{"start_date", "string", "Scheduled at or after this date or time."},
+	{"end_date", "string", "Scheduled before this date or time."},
+	{"q", "string", "Text in the job's name or, of what has finished, in the type or message of its error; or the id of an execution or a job."},
+}
+
+// historyRoutes are for looking at what ran, runs and waits.
+func (s *Server) historyRoutes() []route {
+	return []route{
+		{
+			method: "GET", path: "/api/v1/executions", needs: tenant.Read, group: "Executions", summary: "List executions, the latest scheduled time first",
+			detail: "Of all jobs. Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on from where it came to, also where the page is empty.",
+			params: append(searchParams[:len(searchParams):len(searchParams)], pageParams...), status: 200, answer: of[client.Executions](), handle: s.searchExecutions,
+		},
+		{
+			method: "GET", path: "/api/v1/executions:export", needs: tenant.Read, group: "Executions", summary: "Export executions as CSV, JSON lines or Parquet",
+			detail: "All that the filters choose, the latest scheduled time first, as a stream. An export that cannot be completed breaks the connection off.",
+			params: append([]param{{"format", "string", "csv, jsonl or parquet; jsonl when omitted."}}, searchParams...), bytes: true, status: 200, handle: s.exportExecutions,
+		},
+		{
+			method: "GET", path: "/api/v1/executions/{id}/explain", needs: tenant.Read, group: "Executions", summary: "Why an execution waits, what it does, or how it ended",
+			detail: "One sentence, and the facts in it. estimated_start is null where it is not known: it takes all that start before it to need as long as this job's executions do on average.",
+			status: 200, answer: of[client.Explanation](), handle: s.explainExecution,
+		},
+		{
+			method: "GET", path: "/api/v1/admin/queue/status", needs: tenant.Run, group: "Workers", summary: "How the whole installation does: what waits, runs, completed and failed",
+			detail: "Over all tenants. What happened is counted by each server and written down every five seconds.",
+			params: statusParams, status: 200, answer: of[client.QueueStatus](), handle: s.queueStatus,
+		},
+		{
+			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Follow what changes: executions, jobs and workers",
+			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, and reset where not all of that can be told: read anew then what you show. The id of an event goes into Last-Event-ID to go on behind it.",
+			params: streamParams, status: 200, answer: of[client.Changes](), handle: s.streamEvents,
+		},
+	}
+}
+
+// executions reads which executions are meant.
+func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
+	f := engine.ExecutionFilter{
+		Statuses: choices(q, "status", job.Statuses()), Triggers: choices(q, "trigger", job.Triggers()),
+		JobName: q.text("job_name"), Tag: q.text("tag"), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date"),
+	}
+	if text := q.text("worker_id"); text != "" {
+		var err error
+		if f.Worker, err = job.ParseWorkerID(text); err != nil {
+			q.wrong("worker_id", text, "the id of a worker")
+		}
+	}
+	var ref engine.Ref
+	text := q.text("job_id")
+	if text != "" {
+		var err error
+		if ref, err = parseRef(text); err != nil {
+			q.wrong("job_id", text, "a job's id, or its key as key:…")
+		}
+	}
+	if err := q.err(); err != nil || text == "" {
+		return f, err
+	}
+	f.Job = ref.ID
+	if ref.Key == "" {
+		return f, nil
+	}
+	j, err := s.service.Job(r.Context(), p, ref)
+	f.Job = j.ID
+	return f, err
+}
+
+func (s *Server) searchExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, append(searchParams[:len(searchParams):len(searchParams)], pageParams...))
+	if err != nil {
+		return err
+	}
+	page := q.page()
+	f, err := s.executions(r, p, q)
+	if err != nil {
+		return err
+	}
+	found, err := s.service.SearchExecutions(r.Context(), p, f, page)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireExecutions(page, found))
+}
+
+func wireExecutions(page engine.Page, found engine.ExecutionPage) client.Executions {
+	out := client.Executions{Executions: make([]client.Execution, len(found.Executions)), Pagination: pagination(page, found.Total, found.Next)}
+	out.Pagination.Partial = found.Partial
+	for i, e := range found.Executions {
+		out.Executions[i] = wireExecution(e)
+	}
+	return out
+}

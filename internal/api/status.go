@@ -1,0 +1,84 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var statusParams = []param{{"minutes", "integer", "With what happened in each of the last so many minutes, up to 1440; 0 when omitted."}}
+
+const mostMinutes = 24 * 60
+
+// queueStatus says how the whole installation does.
+func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, statusParams)
+	if err != nil {
+		return err
+	}
+	back := 0
+	if text := q.values.Get("minutes"); text != "" {
+		if back, err = strconv.Atoi(text); err != nil || back < 0 || back > mostMinutes {
+			q.wrong("minutes", text, "a whole number from 0 to 1440")
+		}
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	st, err := s.service.QueueStatus(r.Context(), p, time.Duration(back)*time.Minute)
+	if err != nil {
+		return err
+	}
+	loads, all, err := s.cfg.Dispatch.Loads(r.Context())
+	if err != nil {
+		return err
+	}
+	out := client.QueueStatus{
+		Pending: all.Waiting, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
+		ActiveWorkers: st.Workers, DrainingWorkers: st.Draining, Slots: st.Slots,
+		AverageWaitSeconds: average(st.Day.Wait, st.Day.Waited), AverageWaitSeconds5m: average(st.Lately.Wait, st.Lately.Waited), MaxWaitSeconds: inSeconds(st.Day.MaxWait),
+		AverageTriggerDelay: average(st.Day.Delay, st.Day.Fired), OldestPendingSeconds: age(all.Oldest, st.Now),
+		DeadLetters: st.DeadLetters.Count, DeadLettersIsEstimate: st.DeadLetters.Estimate, OverdueJobs: st.Overdue.Count, OverdueJobsIsMinimum: st.Overdue.Estimate,
+		Queues: make([]client.QueueDepth, len(loads)),
+	}
+	for i, l := range loads {
+		out.PendingIsMinimum = out.PendingIsMinimum || l.Waiting >= dispatch.MaxWaiting
+		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
+	}
+	for _, m := range st.Minutes {
+		out.Minutes = append(out.Minutes, wireMinute(m))
+	}
+	return reply(w, 200, out)
+}
+
+func wireMinute(m engine.Minute) client.QueueMinute {
+	return client.QueueMinute{
+		At: m.At, Started: m.Started, Completed: m.Completed, Failed: m.Failed, Retried: m.Again,
+		AverageWaitSeconds: average(m.Wait, m.Waited), MaxWaitSeconds: inSeconds(m.MaxWait),
+		AverageTriggerDelay: average(m.Delay, m.Fired), MaxTriggerDelay: inSeconds(m.MaxDelay),
+	}
+}
+
+// average is a sum over so many, in seconds.
+func average(sum time.Duration, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return inSeconds(sum / time.Duration(n))
+}
+
+// inSeconds is a duration in seconds, to the millisecond.
+func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
+func age(of, now time.Time) *float64 {
+	if of.IsZero() {
+		return nil
+	}
+	return new(inSeconds(max(0, now.Sub(of))))
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/feed"
+)
+
+const (
+	streamEvery = 250 * time.Millisecond // between two batches, at the least
+	streamBatch = 500                    // changes in one
+	streamCheck = time.Second            // how often the credential is looked at again
+)
+
+// streamEvents tells live what changes in the tenant.
+func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, streamParams)
+	if err != nil {
+		return err
+	}
+	field, last := "Last-Event-ID", r.Header.Get("Last-Event-ID")
+	if v := q.values.Get("last_event_id"); v != "" && last == "" {
+		field, last = "last_event_id", v
+	}
+	if last != "" && !feed.PlausibleID(last) {
+		q.wrong(field, last, "the id of an event that this stream gave")
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	release, err := s.follow()
+	if err != nil {
+		return err
+	}
+	defer release()
+	watch, resumed := s.cfg.Feed.Watch(p.Tenant, last)
+	defer watch.Close()
+	out := &events{w: w, rc: http.NewResponseController(w)}
+	if err := out.begin(); err != nil {
+		return nil // the caller has gone
+	}
+	if err := greetStream(out, watch, last, resumed); err != nil {
+		return nil
+	}
+	s.tell(r, p, watch, out)
+	return nil
+}
+
+var streamParams = []param{{"last_event_id", "string", "As the header Last-Event-ID: goes on behind this event."}}
+
+// greetStream says from where on the stream tells of changes.
+func greetStream(out *events, watch *feed.Watch, last string, resumed bool) error {
+	_, id, missed := watch.Read(0)
+	var err error
+	if last == "" || resumed && !missed {
+		err = out.event("ready", id, struct{}{})
+	} else {
+		err = out.event("reset", id, client.Reset{Reason: "What happened since is no longer known here."})
+	}
+	if err != nil {
+		return err
+	}
+	return out.flush()
+}
+
+// tell sends changes until the caller has gone, or may no longer know of them.
+func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, out *events) {
+	ctx := r.Context()
+	check, beat := time.NewTicker(streamCheck), time.NewTicker(followBeat)
+	defer check.Stop()
+	defer beat.Stop()
+	pace := time.NewTimer(0)
+	defer pace.Stop()
+	var wake <-chan struct{} // nil while the next batch is too early
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.stopping:
+			return
+		case <-pace.C:
+			wake = watch.Wake()
+		case <-check.C:
+			if !s.stillAllowed(r, p) {
+				return
+			}
+		case <-beat.C:
+			if out.comment("alive") != nil {
+				return
+			}
+		case <-wake:
+			wake = nil
+			pace.Reset(streamEvery)
+			if sendChanges(watch, out) != nil {
+				return
+			}
+		}
+	}
+}
+
+// sendChanges sends one batch.
+func sendChanges(watch *feed.Watch, out *events) error {
+	cs, id, missed := watch.Read(streamBatch)
+	if missed {
+		if err := out.event("reset", id, client.Reset{Reason: "More happened than can be told one by one."}); err != nil {
+			return err
+		}
+	}
+	if len(cs) > 0 {
+		batch := client.Changes{Changes: make([]client.Change, len(cs))}
+		for i, c := range cs {
+			batch.Changes[i] = client.Change{At: c.At, Type: c.Type, ExecutionID: c.Execution, JobID: c.Job, WorkerID: c.Worker, Status: c.Status}
+		}
+		if err := out.event("changes", id, batch); err != nil {
+			return err
+		}
+	}
+	return out.flush()
+}
+
+// stillAllowed reports whether the credential of a request still is what it was. A store that is away is no reason to end.
+func (s *Server) stillAllowed(r *http.Request, p tenant.Principal) bool {
+	if s.cfg.Authenticate == nil {
+		return true
+	}
+	now, err := s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
+	if err != nil {
+		answer, ours := problem(err)
+		return ours && answer.Status >= 500
+	}
+	return now.Tenant == p.Tenant && now.Role.Allows(tenant.Read)
+}

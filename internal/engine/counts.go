@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Counts are how the installation does, for who runs it.
+type Counts interface {
+	// KeepMinutes keeps what a server has counted in minutes, in place of what it said of them before.
+	KeepMinutes(ctx context.Context, s ServerID, ms []Minute) error
+	// Minutes sums up what all servers counted, from the minute of an instant on, the first one first. A minute in which
+	// nothing happened is left out; what is older than two days is forgotten.
+	Minutes(ctx context.Context, from time.Time) ([]Minute, error)
+	// Census counts what there is now. A job is overdue whose instant came before the one given and has not fired.
+	Census(ctx context.Context, overdue time.Time) (Census, error)
+}
+
+// MinutesKept is for how long minutes are kept.
+const MinutesKept = 48 * time.Hour
+
+// Minute is what happened in a minute.
+type Minute struct {
+	At        time.Time // its beginning
+	Started   int64     // attempts
+	Completed int64     // executions that succeeded
+	Failed    int64     // executions that failed, or timed out, for good
+	Again     int64     // attempts that failed, and that another one follows
+	Waited    int64     // executions that started for the first time
+	Wait      time.Duration
+	MaxWait   time.Duration // from when they were due
+	Fired     int64         // of those, such as a schedule fired
+	Delay     time.Duration
+	MaxDelay  time.Duration // from their scheduled time until they were fired
+}
+
+// Add adds what happened in the same minute elsewhere.
+func (m *Minute) Add(o Minute) {
+	m.Started, m.Completed, m.Failed, m.Again = m.Started+o.Started, m.Completed+o.Completed, m.Failed+o.Failed, m.Again+o.Again
+	m.Waited, m.Wait, m.MaxWait = m.Waited+o.Waited, m.Wait+o.Wait, max(m.MaxWait, o.MaxWait)
+	m.Fired, m.Delay, m.MaxDelay = m.Fired+o.Fired, m.Delay+o.Delay, max(m.MaxDelay, o.MaxDelay)
+}
+
+// Census is what there is.
+type Census struct {
+	Workers     int // that live, and take more
+	Draining    int
+	Slots       int // of those that take more
+	DeadLetters Total
+	Overdue     Total // jobs
+}

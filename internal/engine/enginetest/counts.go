@@ -1,0 +1,69 @@
+package enginetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func counts(t *testing.T, h Harness) {
+	f := open(t, h)
+	now := f.now().Truncate(time.Minute)
+	one, two := engine.ServerID(newID()), engine.ServerID(newID())
+	keep := func(s engine.ServerID, ms ...engine.Minute) {
+		t.Helper()
+		if err := f.KeepMinutes(f.ctx, s, ms); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := engine.Minute{
+		At: now.Add(-time.Minute), Started: 5, Completed: 3, Failed: 1, Again: 1, Waited: 4, Wait: 8 * time.Second, MaxWait: 5 * time.Second,
+		Fired: 2, Delay: 30 * time.Millisecond, MaxDelay: 20 * time.Millisecond,
+	}
+	b := engine.Minute{At: now, Started: 1}
+	half := a
+	half.Started = 2
+	keep(one, half)
+	keep(one, a, b) // in place of what it said before
+	keep(one, a)
+	keep(two, engine.Minute{At: a.At, Started: 1, MaxWait: 9 * time.Second})
+	keep(two, engine.Minute{At: now.Add(-72 * time.Hour), Started: 1})
+	keep(two)
+	sum := a
+	sum.Add(engine.Minute{Started: 1, MaxWait: 9 * time.Second})
+	if d := cmp.Diff([]engine.Minute{sum, b}, must(f.Minutes(f.ctx, now.Add(-5*time.Minute)))); d != "" {
+		t.Errorf("minutes (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]engine.Minute{b}, must(f.Minutes(f.ctx, now.Add(30*time.Second)))); d != "" {
+		t.Errorf("from within a minute (-want +got):\n%s", d)
+	}
+	must(f.Tidy(f.ctx))
+	if got := must(f.Minutes(f.ctx, now.Add(-100*time.Hour))); len(got) != 2 {
+		t.Errorf("%d minutes are left, want 2", len(got))
+	}
+
+	if got := must(f.Census(f.ctx, f.now())); got != (engine.Census{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+	_, e := f.add("dies")
+	w, as := f.take(e.ID)
+	f.report(die(as[0], 1))
+	f.expire(f.worker())
+	drains := f.worker()
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: drains, Beat: job.Beat{Draining: true}}}, time.Hour))
+	late := f.sample("late")
+	late.Schedule = job.Schedule{Type: job.Interval, Every: time.Hour}
+	late.NextRunAt = f.now().Add(-time.Minute)
+	f.store(engine.Creation{Tenant: late.Tenant, Jobs: []job.Job{late}})
+	got := must(f.Census(f.ctx, f.now().Add(-5*time.Second)))
+	if d := cmp.Diff(engine.Census{Workers: 1, Draining: 1, Slots: 10, DeadLetters: engine.Total{Count: 1}, Overdue: engine.Total{Count: 1}}, got); d != "" {
+		t.Errorf("census with %v (-want +got):\n%s", w, d)
+	}
+	if got := must(f.Census(f.ctx, f.now().Add(-time.Hour))); got.Overdue.Count != 0 {
+		t.Errorf("overdue for an hour: %+v", got)
+	}
+}

@@ -1,0 +1,318 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// searching makes a transaction read one snapshot, by indexes in their order: what an index gives in order is never sorted,
+// however few rows the planner believes there to be.
+const searching = `
+	SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
+	SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off;
+	SET LOCAL enable_mergejoin = off; SET LOCAL enable_material = off; SET LOCAL max_parallel_workers_per_gather = 0`
+
+// FindExecutions lists executions of a tenant or a job, those with the latest scheduled time first.
+func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p engine.Page) (engine.ExecutionPage, error) {
+	var out engine.ExecutionPage
+	err := s.look(ctx, "list executions", func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, searching); err != nil {
+				return err
+			}
+			bs, err := branches(ctx, tx, f)
+			if err != nil {
+				return err
+			}
+			sources := make([]engine.Source, len(bs))
+			for i := range bs {
+				sources[i] = source{ctx, tx, bs[i], f}
+			}
+			out, err = engine.Search(&f, p, sources)
+			return err
+		})
+	})
+	return out, err
+}
+
+// branch is a part of a list of executions that an index of its own finds.
+type branch struct {
+	table, row string
+	where      string // what the index finds
+	also       string // what else is to hold, of v
+	ofJob      string // and of the job j
+	params     params
+	found      int // how many of them are the index's
+}
+
+// branches are the parts of a list: in each of the two tables what the tenant has or, where few jobs are asked for, of each
+// of these its own fire, which has its id, and all others.
+func branches(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) ([]branch, error) {
+	if !f.Job.IsZero() {
+		return jobBranches(f, f.Job), nil
+	}
+	if f.Tag == "" && f.JobName == "" {
+		return tenantBranches(f), nil
+	}
+	few, ok, err := fewJobs(ctx, tx, f)
+	if err != nil || !ok {
+		return tenantBranches(f), err
+	}
+	var out []branch
+	for _, id := range few {
+		out = append(out, jobBranches(f, id)...)
+	}
+	return out, nil
+}
+
+const (
+	fewLook = 10_000 // jobs that are looked at for those a filter of executions names
+	fewMost = 16
+)
+
+// fewJobs lists the jobs that a filter of executions names, where the tenant has not too many jobs to look at, nor are they too many.
+func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []job.ID, ok bool, err error) {
+	var more bool
+	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 ORDER BY id OFFSET $2)", string(f.Tenant), fewLook).Scan(&more)
+	if err != nil || more {
+		return nil, false, err
+	}
+	ps := params{string(f.Tenant)}
+	rows, _ := tx.Query(ctx, fmt.Sprintf("SELECT j.id FROM jobs j WHERE j.tenant = $1%s LIMIT %d", jobsOf(f, &ps), fewMost+1), ps...)
+	few, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (id job.ID, err error) {
+		err = r.Scan((*[16]byte)(&id))
+		return id, err
+	})
+	return few, len(few) <= fewMost, err
+}
+
+// tables are those in which executions of the statuses lie.
+func tables(f engine.ExecutionFilter) (out []string) {
+	live, past := len(f.Statuses) == 0, len(f.Statuses) == 0
+	for _, x := range f.Statuses {
+		live, past = live || !x.Final(), past || x.Final()
+	}
+	if live {
+		out = append(out, "live")
+	}
+	if past {
+		out = append(out, "executions")
+	}
+	return out
+}
+
+func tenantBranches(f engine.ExecutionFilter) (out []branch) {
+	for _, table := range tables(f) {
+		b := newBranch(table, f)
+		switch {
+		case table == "live":
+			b.where += " AND v.priority > 0"
+		case f.Unwell():
+			b.where += " AND v.status > 10"
+		default:
+			b.where += " AND v.status > 0"
+		}
+		b.choose(f)
+		out = append(out, b)
+	}
+	return out
+}
+
+func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
+	for _, table := range tables(f) {
+		own, others := newBranch(table, f), newBranch(table, f)
+		own.where += " AND v.id = " + own.params.add([16]byte(id)) + " AND NOT v.tally"
+		others.where += " AND v.job = " + others.params.add([16]byte(id)) + " AND v.tally"
+		own.choose(f)
+		others.choose(f)
+		out = append(out, own, others)
+	}
+	return out
+}
+
+// newBranch begins a branch with what every index finds.
+func newBranch(table string, f engine.ExecutionFilter) branch {
+	b := branch{table: table, row: liveRow}
+	if table == "executions" {
+		b.row = pastRow
+	}
+	b.where = "v.tenant = " + b.params.add(string(f.Tenant))
+	if !f.From.IsZero() {
+		b.where += " AND v.scheduled_at >= " + b.params.add(f.From)
+	}
+	if !f.Until.IsZero() {
+		b.where += " AND v.scheduled_at < " + b.params.add(f.Until)
+	}
+	return b
+}
+
+// choose adds what else is to hold.
+func (b *branch) choose(f engine.ExecutionFilter) {
+	b.found = len(b.params)
+	status, failed := "v.status", "v.status > 10 OR "
+	if b.table == "live" {
+		status, failed = liveStatus, "" // why an attempt failed is not looked at
+	}
+	if len(f.Statuses) > 0 {
+		list := smallints(0)
+		for _, x := range f.Statuses {
+			if x.Final() == (b.table == "executions") {
+				list.int2(int(x))
+			}
+		}
+		b.also += " AND " + status + " = ANY (" + b.params.add(list) + "::int2[])"
+	}
+	if len(f.Triggers) > 0 {
+		list := smallints(0)
+		for _, t := range f.Triggers {
+			list.int2(int(t))
+		}
+		b.also += " AND v.trigger = ANY (" + b.params.add(list) + "::int2[])"
+	}
+	if !f.Worker.IsZero() {
+		b.also += " AND v.worker = " + b.params.add([16]byte(f.Worker))
+	}
+	b.ofJob = jobsOf(f, &b.params)
+	if f.Text != "" { // which is looked for here only as far as that is quick
+		b.ofJob += " AND (" + failed + "j.name ILIKE " + b.params.add(anywhere(f.Text)) + ")"
+	}
+}
+
+// jobsOf are a filter's conditions on the jobs of executions.
+func jobsOf(f engine.ExecutionFilter, ps *params) (out string) {
+	if f.Tag != "" {
+		out += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
+	}
+	if f.JobName != "" {
+		out += " AND j.name = " + ps.add(f.JobName)
+	}
+	return out
+}
+
+// source reads a branch in a transaction.
+type source struct {
+	ctx context.Context
+	tx  pgx.Tx
+	branch
+	filter engine.ExecutionFilter
+}
+
+// within adds a span to what the index finds, and to its parameters or to all.
+func (b branch) within(in engine.Span, of params) (where string, ps params) {
+	where, ps = b.where, slices.Clone(of)
+	if !in.After.IsZero() {
+		where += " AND (v.scheduled_at, v.id) < (" + ps.add(in.After.At) + ", " + ps.add([16]byte(in.After.ID)) + ")"
+	}
+	if !in.Until.IsZero() {
+		where += " AND (v.scheduled_at, v.id) >= (" + ps.add(in.Until.At) + ", " + ps.add([16]byte(in.Until.ID)) + ")"
+	}
+	return where, ps
+}
+
+const (
+	ordered = " ORDER BY v.scheduled_at DESC, v.id DESC"
+	inOrder = ordered + " LIMIT "
+)
+
+func (b branch) nthSQL(after engine.Place, n int) (string, params) {
+	where, ps := b.within(engine.Span{After: after}, b.params[:b.found])
+	return "SELECT v.scheduled_at, v.id FROM " + b.table + " v WHERE " + where + inOrder + "1 OFFSET " + ps.add(n-1), ps
+}
+
+func (b branch) readSQL(in engine.Span, limit int) (string, params) {
+	where, ps := b.within(in, b.params)
+	rows := b.row + " WHERE " + where + b.also
+	if b.ofJob == "" { // a job that is gone has no name
+		rows += inOrder + ps.add(limit)
+		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + ordered, ps
+	}
+	return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
+}
+
+func (b branch) countSQL(in engine.Span, limit int) (string, params) {
+	where, ps := b.within(in, b.params)
+	from := b.table + " v WHERE " + where + b.also
+	if b.ofJob != "" {
+		from = b.table + " v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE " + where + b.also + b.ofJob
+	}
+	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
+}
+
+// Nth is the place of the n-th row behind a place.
+func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
+	sql, ps := s.nthSQL(after, n)
+	err = s.tx.QueryRow(s.ctx, sql, ps...).Scan(&at.At, (*[16]byte)(&at.ID))
+	if err == pgx.ErrNoRows {
+		return engine.Place{}, nil
+	}
+	at.At = at.At.UTC()
+	return at, err
+}
+
+// Read lists up to limit of a span.
+func (s source) Read(in engine.Span, limit int) ([]job.Execution, error) {
+	ask := limit
+	if s.filter.Text != "" {
+		ask = 1 << 30
+	}
+	sql, ps := s.readSQL(in, ask)
+	rows, err := s.tx.Query(s.ctx, sql, ps...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []job.Execution
+	for len(out) < limit && rows.Next() {
+		e, err := scanExecution(rows)
+		if err != nil {
+			return nil, err
+		}
+		if s.filter.Mentions(&e) {
+			out = append(out, e)
+		}
+	}
+	rows.Close()
+	return out, rows.Err()
+}
+
+// Count counts up to limit of a span.
+func (s source) Count(in engine.Span, limit int) (n int64, err error) {
+	if s.filter.Text != "" {
+		es, err := s.Read(in, limit)
+		return int64(len(es)), err
+	}
+	sql, ps := s.countSQL(in, limit)
+	err = s.tx.QueryRow(s.ctx, sql, ps...).Scan(&n)
+	return n, err
+}
+
+// Rows takes the planner's word for how many there are.
+func (s source) Rows() (int64, error) {
+	var text []byte
+	sql := "EXPLAIN (FORMAT JSON) SELECT 1 FROM " + s.table + " v WHERE " + s.where
+	if err := s.tx.QueryRow(s.ctx, sql, s.params[:s.found]...).Scan(&text); err != nil {
+		return 0, err
+	}
+	return planned(text)
+}
+
+// planned is how many rows a plan expects.
+func planned(text []byte) (int64, error) {
+	var plans []struct {
+		Plan struct {
+			Rows float64 `json:"Plan Rows"`
+		}
+	}
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		return 0, fmt.Errorf("read a plan: %w", err)
+	}
+	return int64(plans[0].Plan.Rows), nil
+}

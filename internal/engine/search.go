@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// ExecutionFilter chooses executions; a zero field chooses all.
+type ExecutionFilter struct {
+	Tenant   tenant.ID
+	Job      job.ID
+	Statuses []job.Status
+	Triggers []job.Trigger
+	Worker   job.WorkerID // that holds it, or held it last
+	JobName  string       // exactly, as the job is named now
+	Tag      string       // of the job, as it is now
+	Text     string       // in any case, anywhere in the job's name or, of what has finished, in its error's type or message
+	From     time.Time    // scheduled at or after
+	Until    time.Time    // scheduled before
+}
+
+// picky reports whether it passes over executions that its tenant, job and instants choose.
+func (f *ExecutionFilter) picky() bool {
+	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.JobName != "" || f.Tag != "" || f.Text != ""
+}
+
+// Unwell reports whether it chooses, of what has finished, only what did not succeed.
+func (f *ExecutionFilter) Unwell() bool {
+	return len(f.Statuses) > 0 && !slices.Contains(f.Statuses, job.Succeeded)
+}
+
+// Mentions reports whether an execution holds the text that is asked for, or none is.
+func (f *ExecutionFilter) Mentions(e *job.Execution) bool {
+	if f.Text == "" {
+		return true
+	}
+	return job.Mentions(e.JobName, f.Text) || e.Status.Final() && e.Error != nil && e.Error.Mentions(f.Text)
+}
+
+// ExecutionPage is one page of executions. Where it is Partial the search took its time: Next goes on from where it came to,
+// whatever it has found.
+type ExecutionPage struct {
+	Executions []job.Execution
+	Next       string
+	Partial    bool
+	Total      Total
+}
+
+// Place is a place in a list of executions, which is that of the latest scheduled time, and of the greatest id, first. The
+// zero place stands before all and, where something ends there, behind all.
+type Place struct {
+	At time.Time
+	ID job.ExecutionID
+}
+
+// IsZero reports whether it is no place within the list.
+func (p Place) IsZero() bool { return p.At.IsZero() }
+
+func (p Place) compare(o Place) int {
+	return cmp.Or(o.At.Compare(p.At), bytes.Compare(o.ID[:], p.ID[:]))
+}
+
+func placeOf(e *job.Execution) Place { return Place{e.ScheduledAt, e.ID} }
+
+// Span is a part of a list: behind After, down to Until, which is in it.
+type Span struct{ After, Until Place }
+
+// Source is a part of a list of executions that one index gives in its order.
+type Source interface {
+	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero where there are fewer.
+	Nth(after Place, n int) (Place, error)
+	// Read lists up to limit of a span that the filter chooses.
+	Read(in Span, limit int) ([]job.Execution, error)
+	// Count counts up to limit of a span that the filter chooses.
+	Count(in Span, limit int) (int64, error)
+	// Rows is about how many there are, whether or not the filter chooses them.
+	Rows() (int64, error)
+}
+
+// Search lists what a filter chooses of several sources as one page. Behind the same cursor it neither repeats nor passes
+// over what stays, whatever comes and goes between, as long as all sources are read in one snapshot.
+func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error) {
+	var after Place
+	if p.Cursor != "" {
+		at, id, err := DecodeCursor(p.Cursor)
+		if err != nil {
+			return ExecutionPage{}, err
+		}
+		after = Place{at, id}
+	}
+	limit := max(p.Limit, 1)
+	w := walk{limit: limit, picky: f.picky() && p.Bounded, begun: time.Now()}
+	for _, s := range sources {
+		if err := w.through(s, after); err != nil {
+			return ExecutionPage{}, err
+		}
+	}
+	out := w.page()
+	if p.Uncounted {
+		return out, nil
+	}
+	if out.Next == "" && after.IsZero() {
+		out.Total.Count = int64(len(out.Executions))
+		return out, nil
+	}
+	for _, s := range sources {
+		if out.Total.Count > TotalExact {
+			out.Total.Estimate = true
+		}
+		t, err := w.count(f, s)
+		if err != nil {
+			return ExecutionPage{}, err
+		}
+		out.Total.Count += t.Count
+		out.Total.Estimate = out.Total.Estimate || t.Estimate
+	}
+	return out, nil
+}
+
+const (
+	searchTime  = 25 * time.Millisecond // after which a search begins no further step
+	searchFirst = 500                   // rows that its first step looks at, in each source
+	searchStep  = 3000                  // and any
+	countRows   = 15_000                // that counting looks at, where the filter passes over some
+)
+
+// walk gathers a page.
+type walk struct {
+	limit int
+	picky bool
+	begun time.Time
+	found []job.Execution
+	end   Place // all sources were looked at down to here; zero: to their ends
+}
+
+// through looks at one source, until there is a page and one more, or the time is over.
+func (w *walk) through(s Source, after Place) error {
+	n := 0
+	for step := searchFirst; ; step = min(4*step, searchStep) {
+		var until Place
+		if w.picky {
+			var err error
+			if until, err = s.Nth(after, step); err != nil {
+				return err
+			}
+		}
+		es, err := s.Read(Span{after, until}, w.limit+1-n)
+		if err != nil {
+			return err
+		}
+		w.found = append(w.found, es...)
+		n += len(es)
+		switch {
+		case n > w.limit:
+			w.stop(placeOf(&es[len(es)-1]))
+			return nil
+		case until.IsZero():
+			return nil
+		case time.Since(w.begun) > searchTime:
+			w.stop(until)
+			return nil
+		}
+		after = until
+	}
+}
+
+// stop notes that a source was not looked at behind a place.
+func (w *walk) stop(at Place) {
+	if w.end.IsZero() || at.compare(w.end) < 0 {
+		w.end = at
+	}
+}
+
+func (w *walk) page() ExecutionPage {
+	slices.SortFunc(w.found, func(a, b job.Execution) int { return placeOf(&a).compare(placeOf(&b)) })
+	out := ExecutionPage{Executions: w.found}
+	if !w.end.IsZero() {
+		n, _ := slices.BinarySearchFunc(w.found, w.end, func(e job.Execution, end Place) int {
+			if c := placeOf(&e).compare(end); c != 0 {
+				return c
+			}
+			return -1 // it is within
+		})
+		out.Executions, out.Partial, out.Next = w.found[:n], true, EncodeCursor(w.end.At, w.end.ID)
+	}
+	if len(out.Executions) > w.limit {
+		last := &out.Executions[w.limit-1]
+		out.Executions, out.Partial, out.Next = out.Executions[:w.limit], false, EncodeCursor(last.ScheduledAt, last.ID)
+	}
+	return out
+}
+
+// count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows, of which
+// fewer are looked at where the page took long already.
+func (w *walk) count(f *ExecutionFilter, s Source) (Total, error) {
+	var in Span
+	look := countRows
+	if time.Since(w.begun) > searchTime {
+		look /= 10
+	}
+	if f.picky() {
+		var err error
+		if in.Until, err = s.Nth(Place{}, look); err != nil {
+			return Total{}, err
+		}
+	}
+	n, err := s.Count(in, TotalExact+1)
+	if err != nil || in.Until.IsZero() && n <= TotalExact {
+		return Total{Count: n}, err
+	}
+	rows, err := s.Rows()
+	if !in.Until.IsZero() && n <= TotalExact {
+		rows = int64(float64(n) / float64(look) * float64(max(rows, int64(look))))
+	}
+	return Total{Count: max(n, rows), Estimate: true}, err
+}

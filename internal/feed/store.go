@@ -1,0 +1,341 @@
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Store is a store that is watched.
+type Store struct {
+	engine.Store
+	counter *Counter
+	hub     *Hub
+
+	mu   sync.Mutex
+	held map[job.ExecutionID]owner // guarded by mu: whose what was leased is, while someone watches
+}
+
+// owner is whose an execution is.
+type owner struct {
+	tenant tenant.ID
+	job    job.ID
+}
+
+// heldMost bounds what is remembered of leases; of others the store is asked.
+const heldMost = 100_000
+
+// Over watches a store.
+func Over(store engine.Store, c *Counter, h *Hub) *Store {
+	return &Store{Store: store, counter: c, hub: h, held: map[job.ExecutionID]owner{}}
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+func (s *Store) execution(t tenant.ID, what string, e job.ExecutionID, j job.ID, status job.Status) {
+	c := Change{At: now(), Type: "execution." + what, Execution: e.String(), Status: status.String()}
+	if !j.IsZero() {
+		c.Job = j.String()
+	}
+	s.hub.Tell(t, c)
+}
+
+func (s *Store) job(j job.Job, what string) {
+	s.hub.Tell(j.Tenant, Change{At: now(), Type: "job." + what, Job: j.ID.String(), Status: j.State.String()})
+}
+
+// CreateJobs stores creations.
+func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
+	made, err := s.Store.CreateJobs(ctx, cs)
+	if err != nil || !s.hub.Heard() {
+		return made, err
+	}
+	for i, c := range cs {
+		if x := made[i]; x.Replay != nil || x.Reused || x.Taken != "" || x.Unique != nil {
+			continue
+		}
+		for _, j := range c.Jobs {
+			s.job(j, "created")
+		}
+		for _, e := range c.Executions {
+			s.execution(c.Tenant, "created", e.ID, e.Job, job.Pending)
+		}
+	}
+	return made, nil
+}
+
+// UpdateJob stores a job anew.
+func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
+	j, err := s.Store.UpdateJob(ctx, t, u)
+	if err == nil && s.hub.Heard() {
+		what := "changed"
+		if j.State == job.Paused {
+			what = "paused"
+		}
+		s.job(j, what)
+	}
+	return j, err
+}
+
+// DeleteJob marks a job deleted.
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
+	j, err := s.Store.DeleteJob(ctx, t, id, asOf)
+	if err == nil && s.hub.Heard() {
+		s.job(j, "deleted")
+	}
+	return j, err
+}
+
+// Trigger adds one execution.
+func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {
+	c, err := s.Store.Trigger(ctx, t, e, i)
+	if err == nil && s.hub.Heard() && c.Replay == nil && !c.Reused && c.Unique == nil {
+		s.execution(t, "created", e.ID, e.Job, job.Pending)
+	}
+	return c, err
+}
+
+// Backfill adds executions of one job.
+func (s *Store) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
+	ids, err := s.Store.Backfill(ctx, t, of, es)
+	if err == nil && s.hub.Heard() {
+		for _, id := range ids {
+			s.execution(t, "created", id, of, job.Pending)
+		}
+	}
+	return ids, err
+}
+
+// Rerun adds new executions of finished ones.
+func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.Rerunning, error) {
+	got, err := s.Store.Rerun(ctx, t, r)
+	if err == nil && s.hub.Heard() {
+		of := map[job.ExecutionID]job.ID{}
+		for _, e := range r.Executions {
+			of[e.ID] = e.Job
+		}
+		for _, id := range got.Added {
+			s.execution(t, "created", id, of[id], job.Pending)
+		}
+	}
+	return got, err
+}
+
+// Fire stores the executions of jobs.
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
+	rs, err := s.Store.Fire(ctx, fs, f)
+	if err != nil || !s.hub.Heard() {
+		return rs, err
+	}
+	of := map[job.ExecutionID]job.ID{}
+	for _, x := range fs {
+		for _, e := range x.Executions {
+			of[e.ID] = x.Job
+		}
+	}
+	for _, r := range rs {
+		s.execution(r.Tenant, "created", r.ID, of[r.ID], job.Pending)
+	}
+	return rs, nil
+}
+
+// Lease gives sessions executions.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	as, err := s.Store.Lease(ctx, gs, f)
+	if err != nil {
+		return as, err
+	}
+	s.counter.started(as)
+	if !s.hub.Heard() {
+		return as, nil
+	}
+	by := map[job.ExecutionID]job.WorkerID{}
+	for _, g := range gs {
+		for _, id := range g.Executions {
+			by[id] = g.Worker
+		}
+	}
+	for _, a := range as {
+		s.hub.Tell(a.Tenant, Change{
+			At: a.LeasedAt, Type: "execution.started", Execution: a.Execution.String(), Job: a.Job.String(), Worker: by[a.Execution].String(), Status: job.Running.String(),
+		})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.held) > heldMost {
+		clear(s.held)
+	}
+	for _, a := range as {
+		s.held[a.Execution] = owner{a.Tenant, a.Job}
+	}
+	return as, nil
+}
+
+// owners finds out whose executions are.
+func (s *Store) owners(ctx context.Context, ls []job.Lease) map[job.ExecutionID]owner {
+	out := make(map[job.ExecutionID]owner, len(ls))
+	var unknown []job.Lease
+	s.mu.Lock()
+	for _, l := range ls {
+		if o, ok := s.held[l.Execution]; ok {
+			out[l.Execution] = o
+			delete(s.held, l.Execution)
+		} else {
+			unknown = append(unknown, l)
+		}
+	}
+	s.mu.Unlock()
+	if len(unknown) > 0 {
+		hs, err := s.Store.Held(ctx, unknown)
+		if err != nil {
+			s.hub.Lose("")
+		}
+		for _, h := range hs {
+			out[h.ID] = owner{h.Tenant, h.Job}
+		}
+	}
+	return out
+}
+
+// Finish applies transitions.
+func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	var of map[job.ExecutionID]owner
+	if s.hub.Heard() {
+		ls := make([]job.Lease, len(fs))
+		for i := range fs {
+			ls[i] = fs[i].Outcome.Lease
+		}
+		of = s.owners(ctx, ls)
+	}
+	vs, err := s.Store.Finish(ctx, fs)
+	if err != nil {
+		return vs, err
+	}
+	s.counter.finished(fs, vs)
+	for i, v := range vs {
+		o, ok := of[v.Execution]
+		if !ok || !v.Accepted {
+			continue
+		}
+		what, status := "finished", fs[i].Then.Status
+		switch {
+		case status == job.Retrying:
+			what = "retrying"
+		case !status.Final():
+			what = "released"
+		}
+		s.execution(o.tenant, what, v.Execution, o.job, status)
+	}
+	return vs, nil
+}
+
+// Cancel ends what waits and asks what runs to stop.
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+	st, err := s.Store.Cancel(ctx, t, id, reason)
+	if err == nil && s.hub.Heard() {
+		what := "cancelling"
+		if st.Final() {
+			what = "finished"
+		}
+		s.execution(t, what, id, job.ID{}, st)
+	}
+	return st, err
+}
+
+// released tells of what went back into the queue.
+func (s *Store) released(rs []job.Ready) {
+	if s.hub.Heard() {
+		for _, r := range rs {
+			s.execution(r.Tenant, "released", r.ID, job.ID{}, job.Pending)
+		}
+	}
+}
+
+// Release returns executions to the queue.
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
+	rs, err := s.Store.Release(ctx, w, ls)
+	s.released(rs)
+	return rs, err
+}
+
+// Disown returns executions to the queue.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
+	rs, err := s.Store.Disown(ctx, w, keep, before)
+	s.released(rs)
+	return rs, err
+}
+
+// Reap returns the executions of dead sessions to the queue.
+func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+	rs, err := s.Store.Reap(ctx, limit, poison)
+	s.released(rs)
+	if err == nil && len(rs) > 0 {
+		s.hub.Lose("") // sessions have ended, and perhaps executions
+	}
+	return rs, err
+}
+
+// Expire ends what did not start in time.
+func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
+	n, err := s.Store.Expire(ctx, limit)
+	if n > 0 {
+		s.hub.Lose("")
+	}
+	return n, err
+}
+
+// Force ends what was asked to stop and did not.
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
+	n, err := s.Store.Force(ctx, grace, limit)
+	if n > 0 {
+		s.hub.Lose("")
+	}
+	return n, err
+}
+
+// worker tells those whom a worker may serve of it.
+func (s *Store) worker(w job.Worker, what string) {
+	c := Change{At: now(), Type: "worker." + what, Worker: w.ID.String()}
+	if w.Tenant != "" {
+		s.hub.Tell(w.Tenant, c)
+		return
+	}
+	s.hub.TellAll(c)
+}
+
+// Register begins a worker's session.
+func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) error {
+	err := s.Store.Register(ctx, w, ttl)
+	if err == nil && s.hub.Heard() {
+		s.worker(w, "joined")
+	}
+	return err
+}
+
+// Leave ends a session.
+func (s *Store) Leave(ctx context.Context, id job.WorkerID) ([]job.Ready, error) {
+	var w job.Worker
+	var unknown error
+	if s.hub.Heard() {
+		w, unknown = s.Store.Worker(ctx, id)
+	}
+	rs, err := s.Store.Leave(ctx, id)
+	if err == nil && s.hub.Heard() && unknown == nil && !w.ID.IsZero() {
+		s.worker(w, "left")
+	}
+	s.released(rs)
+	return rs, err
+}
+
+// Drain asks a session to take nothing more.
+func (s *Store) Drain(ctx context.Context, t tenant.ID, id job.WorkerID) error {
+	err := s.Store.Drain(ctx, t, id)
+	if err == nil && s.hub.Heard() {
+		s.hub.Tell(t, Change{At: now(), Type: "worker.draining", Worker: id.String()})
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/explain"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Explained is an execution and why it is where it is.
+type Explained struct {
+	Execution job.Execution
+	Why       explain.Why
+}
+
+// Explain says why an execution waits, what it does, or how it ended. All that it says is from the store, so that it is the
+// same whichever server is asked.
+func (s *Service) Explain(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Explained, error) {
+	e, past, err := s.story(ctx, p, id)
+	if err != nil {
+		return Explained{}, err
+	}
+	x := explain.Situation{Execution: e, Attempts: past, Now: s.clock.Now().UTC()}
+	if x.Events, err = s.store.Events(ctx, p.Tenant, id); err != nil {
+		return Explained{}, err
+	}
+	if x.Job, err = s.store.Job(ctx, p.Tenant, engine.Ref{ID: e.Job}); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return Explained{}, err
+	}
+	if explain.Waits(e, x.Now) {
+		if err := s.queued(ctx, &x); err != nil {
+			return Explained{}, err
+		}
+	}
+	return Explained{e, explain.Of(x)}, nil
+}
+
+// queued reads what may keep an execution that is due from starting.
+func (s *Service) queued(ctx context.Context, x *explain.Situation) (err error) {
+	e := &x.Execution
+	if x.Workers, err = s.store.Workers(ctx, e.Tenant); err != nil {
+		return err
+	}
+	if x.Limits, err = s.limitsOf(ctx, e, &x.Job); err != nil {
+		return err
+	}
+	if x.Ahead, x.More, err = s.ahead(ctx, e); err != nil {
+		return err
+	}
+	stats, err := s.store.Stats(ctx, e.Tenant, []job.ID{e.Job})
+	if err == nil {
+		x.Average = stats[0].AvgDuration
+	}
+	return err
+}
+
+// limitsOf lists the limits that an execution is under, and how far they are used.
+func (s *Service) limitsOf(ctx context.Context, e *job.Execution, j *job.Job) ([]explain.Limit, error) {
+	all, err := s.store.Limits(ctx, e.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	queue := e.Class.Needs().Queue
+	var out []explain.Limit
+	var draws []engine.Draw
+	atOnce := false
+	for _, l := range all {
+		if l.Queue != "" && l.Queue != queue {
+			continue
+		}
+		x := explain.Limit{Scope: "tenant", Queue: l.Queue, Max: l.Max, Rate: l.Rate}
+		if l.Queue != "" {
+			x.Scope = "queue"
+		}
+		out, draws = append(out, x), append(draws, engine.Draw{Bucket: pick.ScopeBucket(e.Tenant, l.Queue), Rate: l.Rate})
+		atOnce = atOnce || l.Max > 0
+	}
+	if g := e.Group; g.Key != 0 {
+		x := explain.Limit{Scope: "job", Max: g.Max, Rate: g.Rate}
+		if j.ConcurrencyKey != "" && j.GroupOf("").Key != 0 && g.Key != overlapKey(*j, e) {
+			x.Scope, x.Key = "key", j.ConcurrencyKey
+		}
+		out, draws = append(out, x), append(draws, engine.Draw{Bucket: pick.GroupBucket(g.Key), Rate: g.Rate})
+	}
+	if err := s.used(ctx, e, queue, out, atOnce); err != nil {
+		return nil, err
+	}
+	return out, s.drawn(ctx, out, draws)
+}
+
+// overlapKey is the group of what the job's overlap policy has wait.
+func overlapKey(j job.Job, e *job.Execution) job.GroupKey {
+	x := *e
+	x.Group = job.Group{}
+	x.Queue(j)
+	return x.Group.Key
+}
+
+// used counts what runs under limits on what runs at once.
+func (s *Service) used(ctx context.Context, e *job.Execution, queue string, ls []explain.Limit, wide bool) error {
+	if len(ls) == 0 || !wide && e.Group.Max == 0 {
+		return nil
+	}
+	var ps []job.Partition
+	if !wide { // a group is all in one
+		ps = []job.Partition{e.Partition}
+	}
+	running, err := s.store.Running(ctx, ps)
+	if err != nil {
+		return err
+	}
+	for _, r := range running {
+		if r.Tenant != e.Tenant {
+			continue
+		}
+		for i := range ls {
+			switch l := &ls[i]; {
+			case l.Scope == "tenant", l.Scope == "queue" && r.Class.Needs().Queue == queue, (l.Scope == "job" || l.Scope == "key") && r.Group.Key == e.Group.Key:
+				l.Running++
+			}
+		}
+	}
+	return nil
+}
+
+// drawn asks rates when they let one more start.
+func (s *Service) drawn(ctx context.Context, ls []explain.Limit, draws []engine.Draw) error {
+	var asked []engine.Draw
+	var of []int
+	for i, d := range draws {
+		if !d.Rate.IsZero() {
+			asked, of = append(asked, d), append(of, i)
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	got, err := s.store.Draw(ctx, asked)
+	if err != nil {
+		return err
+	}
+	for i, g := range got {
+		ls[of[i]].Wait = g.Wait
+	}
+	return nil
+}
+
+const (
+	aheadLanes   = 5000 // that are listed for those of a tenant
+	aheadList    = 1000 // at once
+	aheadPerLane = 1000 // executions that are looked at of each
+	aheadMost    = 10_000
+	aheadTime    = 200 * time.Millisecond
+)
+
+// ahead counts the executions of the tenant that are to start before one, of those that need the same of a worker; more
+// says that there are more, or may be.
+func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool, err error) {
+	me := e.Ready()
+	begun := time.Now()
+	var after *job.Lane
+	for seen := 0; ; {
+		lanes, err := s.store.Lanes(ctx, after, aheadList)
+		if err != nil {
+			return n, true, err
+		}
+		var cs []engine.LaneCursor
+		for _, l := range lanes {
+			if l.Tenant == e.Tenant && l.Class == e.Class && (l.Group == 0 || l.Group == e.Group.Key) {
+				cs = append(cs, engine.LaneCursor{Lane: l})
+			}
+		}
+		if len(cs) > 0 {
+			rs, err := s.store.Ready(ctx, cs, aheadPerLane)
+			if err != nil {
+				return n, true, err
+			}
+			full := map[job.Lane]int{}
+			for _, r := range rs {
+				if r.Before(me) {
+					n++
+					full[r.Lane()]++
+				}
+			}
+			for _, k := range full {
+				more = more || k == aheadPerLane
+			}
+		}
+		seen += len(lanes)
+		switch {
+		case len(lanes) < aheadList:
+			return n, more, nil
+		case n >= aheadMost || seen >= aheadLanes || time.Since(begun) > aheadTime:
+			return n, true, nil
+		}
+		after = &lanes[len(lanes)-1]
+	}
+}

@@ -1,0 +1,44 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// QueueStatus is how the whole installation does.
+type QueueStatus struct {
+	engine.Census
+	Day     engine.Minute   // what was counted in the last 24 hours
+	Lately  engine.Minute   // and in the last five minutes
+	Minutes []engine.Minute // one by one, the first one first, as far back as was asked
+	Now     time.Time
+}
+
+// overdueAfter is how long after its instant a job that has not fired is overdue.
+const overdueAfter = 5 * time.Second
+
+// QueueStatus says how the whole installation does, with the minutes of a time.
+func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
+	if err := allow(p, tenant.Run); err != nil {
+		return QueueStatus{}, err
+	}
+	out := QueueStatus{Now: s.clock.Now().UTC()}
+	var err error
+	if out.Census, err = s.store.Census(ctx, out.Now.Add(-overdueAfter)); err != nil {
+		return out, err
+	}
+	ms, err := s.store.Minutes(ctx, out.Now.Add(-24*time.Hour))
+	for _, m := range ms {
+		out.Day.Add(m)
+		if age := out.Now.Sub(m.At); age < 5*time.Minute {
+			out.Lately.Add(m)
+		}
+		if m.At.After(out.Now.Add(-back)) {
+			out.Minutes = append(out.Minutes, m)
+		}
+	}
+	return out, err
+}
