@@ -60,6 +60,9 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	if out.Unique, err = holders(c, x); err != nil || out.Unique != nil {
 		return out, err
 	}
+	if room, err := takeRoom(c, x); err != nil || !room {
+		return engine.Created{Over: err == nil}, err
+	}
 	if len(x.jobs) > 0 {
 		stored, err := insertJob(c, x.Tenant, &x.jobs[0])
 		if err != nil || !stored {
@@ -80,6 +83,11 @@ func create(c *conn, x *prepared, now int64) (engine.Created, error) {
 	}
 	if err := keepManaged(c, x.Tenant, job.ID{}, x.Secrets, nil); err != nil {
 		return out, err
+	}
+	if x.Entry != nil {
+		if err := record(c, x.Entry); err != nil {
+			return out, err
+		}
 	}
 	return out, remember(c, x.Tenant, &x.Idempotency)
 }
