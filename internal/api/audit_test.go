@@ -247,7 +247,7 @@ func TestGoldenAudit(t *testing.T) {
 	s.ask("PATCH", "/api/v1/jobs/"+j.JobID, `{"priority": 2}`, append(s.admin, "X-Request-ID", "r2")...)
 	key := strings.Split(s.admin[1], "_")[2]
 	goldens(t, map[string]string{
-		"audit.json":        strings.ReplaceAll(s.ask("GET", "/api/v1/audit?object="+j.JobID, "", s.admin...).Body.String(), key, "<key>"),
+		"audit.json":        strings.ReplaceAll(s.ask("GET", "/api/v1/audit?object="+j.JobID, "", s.admin...).Body.String(), key, "kkkkkkkk"),
 		"audit_verify.json": s.ask("GET", "/api/v1/audit/verify", "", s.admin...).Body.String(),
 	})
 }

@@ -16,7 +16,7 @@ import (
 // Within tx their idempotency keys are stored already; without, it is one
 // transaction of its own, and one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	many := b.jobCount() >= copyFrom
+	many := b.pages != nil && b.jobCount() >= copyFrom
 	if tx == nil && many && !failpoint.On && !b.hasManaged() {
 		return b.pipe(ctx, c)
 	}

@@ -20,7 +20,6 @@ import (
 const (
 	wallRole    = "carillon_tenant"
 	wallSetting = "carillon.tenant"
-
 )
 
 // owned lists the tables that have rows of tenants, and what the rows of one are.
