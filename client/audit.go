@@ -12,10 +12,18 @@ type AuditEntry struct {
 	Action    string            `json:"action" doc:"What was done to what, such as job.create."`
 	Object    string            `json:"object" doc:"The id or the name of what it was done to."`
 	Count     int               `json:"count" doc:"How many; of several, object is the first."`
+	Also      []AuditRequest    `json:"also,omitempty" doc:"Requests of the same credential that were stored together with this one, and share its entry."`
 	Before    map[string]string `json:"before,omitempty" doc:"What was another before; digests where it is long or private."`
 	After     map[string]string `json:"after,omitempty"`
 	IP        string            `json:"ip"`
 	RequestID string            `json:"request_id"`
+}
+
+// AuditRequest is a request that shares an entry.
+type AuditRequest struct {
+	RequestID string `json:"request_id"`
+	Object    string `json:"object"`
+	Count     int    `json:"count"`
 }
 
 // AuditEntries is one page of changes, the latest first.

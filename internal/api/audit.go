@@ -50,6 +50,9 @@ func wireEntry(e audit.Entry) client.AuditEntry {
 	if json.Unmarshal(e.Detail, &d) == nil {
 		out.Before, out.After = d.Before, d.After
 	}
+	for _, o := range e.Others() {
+		out.Also = append(out.Also, client.AuditRequest{RequestID: o.Request, Object: o.Object, Count: o.Count})
+	}
 	return out
 }
 

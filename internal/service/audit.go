@@ -144,21 +144,10 @@ func (s *Service) created(p tenant.Principal, c engine.Creation) *audit.Entry {
 // made is the detail of a job that is made: that of brief, written without a detour, as it is for every job.
 func made(j *job.Job) []byte {
 	b := append(make([]byte, 0, 64+len(j.Name)+len(j.Schedule.Cron)), `{"after":{"name":`...)
-	b = appendText(b, j.Name)
-	b = appendText(append(b, `,"schedule":`...), planOf(j))
-	b = appendText(append(b, `,"target":`...), string(j.Target.Kind))
+	b = audit.AppendText(b, j.Name)
+	b = audit.AppendText(append(b, `,"schedule":`...), planOf(j))
+	b = audit.AppendText(append(b, `,"target":`...), string(j.Target.Kind))
 	return append(b, "}}"...)
-}
-
-// appendText appends a text as JSON.
-func appendText(b []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(text) // of a text
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), text...), '"')
 }
 
 // describedTenant is what is told of a tenant.

@@ -69,3 +69,35 @@ func changedBy(es []Entry) []Entry {
 	out[0].By = "mallory"
 	return out
 }
+
+func TestMerge(t *testing.T) {
+	entry := func(key, request, object string, count int) *Entry {
+		return &Entry{Tenant: "t", By: "ann", Key: key, Action: "job.create", Request: request, Object: object, Count: count, Detail: []byte(`{"after":{"name":"n"}}`)}
+	}
+	all := []*Entry{entry("k1", "r1", "a", 1), entry("k2", "r2", "b", 5), entry("k1", "r3", "c", 2), entry("k1", `r"4`, "d", 1)}
+	got := Merge(all)
+	if len(got) != 2 || got[0].Count != 4 || got[0].Object != "a" || got[1].Count != 5 || got[1].Others() != nil {
+		t.Fatalf("%+v", got)
+	}
+	if others := got[0].Others(); !slices.Equal(others, []Other{{"r3", "c", 2}, {`r"4`, "d", 1}}) {
+		t.Errorf("%+v of %s", others, got[0].Detail)
+	}
+	if all[0].Count != 1 || all[0].Others() != nil {
+		t.Error("the caller's was changed")
+	}
+	bare := Merge([]*Entry{{Request: "r1", Object: "a", Count: 1}, {Request: "r2", Object: "b", Count: 1}})
+	if others := bare[0].Others(); len(bare) != 1 || !slices.Equal(others, []Other{{"r2", "b", 1}}) {
+		t.Errorf("%+v", others)
+	}
+	var many []*Entry
+	for range 2*maxOthers + 3 {
+		many = append(many, entry("k", "r", "o", 1))
+	}
+	n := 0
+	for _, e := range Merge(many) {
+		n += 1 + len(e.Others())
+	}
+	if n != len(many) {
+		t.Errorf("%d of %d", n, len(many))
+	}
+}

@@ -74,6 +74,38 @@ func (f fixture) verify(t tenant.ID) (entries int, broken *audit.Broken) {
 func auditLog(t *testing.T, h Harness) {
 	t.Run("entries", func(t *testing.T) { auditEntries(t, h) })
 	t.Run("with changes", func(t *testing.T) { auditChanges(t, h) })
+	t.Run("creations of one commit", func(t *testing.T) {
+		f := open(t, h)
+		var cs []engine.Creation
+		for i := range 60 {
+			j := f.sample("j")
+			e := f.anEntry("job.create")
+			e.At, e.Object, e.Request, e.Count = j.CreatedAt, j.ID.String(), fmt.Sprintf("r%d", i), 1
+			if i == 7 {
+				e.Key = "k7"
+			}
+			cs = append(cs, engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}, Entry: &e})
+		}
+		for _, part := range [][]engine.Creation{cs[:5], cs, cs[5:]} { // what is stored already leaves nothing more
+			must(f.CreateJobs(f.ctx, part))
+		}
+		requests := 0
+		for _, e := range must(f.AuditEntries(f.ctx, engine.AuditFilter{Tenant: tenant.Default}, engine.Page{Limit: 100})).Entries {
+			requests += 1 + len(e.Others())
+		}
+		if requests != 60 {
+			t.Errorf("%d requests in the log, want 60", requests)
+		}
+		for _, c := range cs {
+			if got := must(f.AuditEntries(f.ctx, engine.AuditFilter{Tenant: tenant.Default, Object: c.Entry.Object}, engine.Page{Limit: 10})); len(got.Entries) != 1 || got.Total.Count != 1 {
+				t.Errorf("%d entries of a job", len(got.Entries))
+			}
+		}
+		f.sealAll(tenant.Default)
+		if _, b := f.verify(tenant.Default); b != nil {
+			t.Error(b)
+		}
+	})
 	t.Run("seals", func(t *testing.T) {
 		f := open(t, h)
 		if more := must(f.SealAudit(f.ctx)); more {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -36,10 +37,14 @@ func (s *sheet) entry(e *audit.Entry) {
 
 // entries writes the audit entries of the chosen creations.
 func (b batch) entries(s *sheet) *sheet {
+	var all []*audit.Entry
 	for _, i := range b.chosen {
 		if e := b.all[i].Entry; e != nil {
-			s.entry(e)
+			all = append(all, e)
 		}
+	}
+	for _, e := range audit.Merge(all) {
+		s.entry(e)
 	}
 	return s
 }
@@ -112,10 +117,15 @@ func scanEntry(r pgx.CollectableRow) (e audit.Entry, err error) {
 
 func auditConditions(f engine.AuditFilter, ps *params) string {
 	w := "tenant = " + ps.add(string(f.Tenant))
-	for _, c := range []struct{ column, value string }{{"object", f.Object}, {"by_whom", f.By}, {"key_id", f.Key}} {
+	for _, c := range []struct{ column, value string }{{"by_whom", f.By}, {"key_id", f.Key}} {
 		if c.value != "" {
 			w += " AND " + c.column + " = " + ps.add(c.value)
 		}
+	}
+	if _, err := job.ParseID(f.Object); err == nil { // which may be listed among others
+		w += " AND (object = " + ps.add(f.Object) + " OR position(" + ps.add([]byte(" "+f.Object+" ")) + "::bytea IN detail) > 0)"
+	} else if f.Object != "" {
+		w += " AND object = " + ps.add(f.Object)
 	}
 	if n := len(f.Action); n > 0 && f.Action[n-1] == '.' {
 		w += " AND starts_with(action, " + ps.add(f.Action) + ")"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -53,10 +54,15 @@ func readEntry(r *row) audit.Entry {
 func auditWhere(f engine.AuditFilter) *where {
 	w := &where{}
 	w.and("tenant = ?", text(string(f.Tenant)))
-	for _, c := range []struct{ column, value string }{{"object", f.Object}, {"by_whom", f.By}, {"key_id", f.Key}} {
+	for _, c := range []struct{ column, value string }{{"by_whom", f.By}, {"key_id", f.Key}} {
 		if c.value != "" {
 			w.and(c.column+" = ?", text(c.value))
 		}
+	}
+	if _, err := job.ParseID(f.Object); err == nil { // which may be listed among others
+		w.and("(object = ? OR instr(detail, CAST(? AS BLOB)) > 0)", text(f.Object), text(" "+f.Object+" "))
+	} else if f.Object != "" {
+		w.and("object = ?", text(f.Object))
 	}
 	if n := len(f.Action); n > 0 && f.Action[n-1] == '.' {
 		w.and("substr(action, 1, ?) = ?", number(int64(n)), text(f.Action))

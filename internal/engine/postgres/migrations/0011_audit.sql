@@ -15,6 +15,7 @@ CREATE TABLE audit (
 	PRIMARY KEY (tenant, seq)
 );
 CREATE INDEX audit_order ON audit (seq);
+ALTER TABLE audit ALTER COLUMN detail SET STORAGE EXTERNAL; -- of many requests at once it is long, and ids hardly shrink
 
 -- Seals over some entries each, in chains, see package audit.
 CREATE TABLE audit_seals (
