@@ -29,16 +29,66 @@ type TenantRequest struct {
 
 // TenantChange is the body of a request to change a tenant; what is left out stays.
 type TenantChange struct {
-	Name *string `json:"name,omitempty"`
-	Tier *string `json:"tier,omitempty" enum:"free,pro,enterprise"`
+	Name   *string      `json:"name,omitempty"`
+	Tier   *string      `json:"tier,omitempty" enum:"free,pro,enterprise"`
+	Quotas *QuotaChange `json:"quotas,omitempty" doc:"In place of what the tier gives: a number, -1 for no limit, or null for the tier's again. What is left out stays."`
+}
+
+// QuotaChange is what one tenant may have and do in place of what its tier gives.
+type QuotaChange struct {
+	ActiveJobs          *int64 `json:"active_jobs,omitempty"`
+	ExecutionsPerMinute *int   `json:"executions_per_minute,omitempty"`
+	ExecutionsBurst     *int   `json:"executions_burst,omitempty" doc:"Twice executions_per_minute where that is set and this is not."`
+	PayloadBytes        *int   `json:"payload_bytes,omitempty"`
+	HistoryDays         *int   `json:"history_days,omitempty"`
+	MaxRetries          *int   `json:"max_retries,omitempty"`
+	ShortestIntervalMS  *int64 `json:"shortest_interval_ms,omitempty"`
+	BestPriority        *int   `json:"best_priority,omitempty"`
+	DeadLetters         *bool  `json:"dead_letters,omitempty"`
+	NotificationRules   *bool  `json:"notification_rules,omitempty"`
+	RequestsPerSecond   *int   `json:"requests_per_second,omitempty"`
+	Weight              *int   `json:"weight,omitempty"`
+}
+
+// Quotas are what a tenant may have and do; -1 is no limit.
+type Quotas struct {
+	ActiveJobs          int64 `json:"active_jobs"`
+	ExecutionsPerMinute int   `json:"executions_per_minute"`
+	ExecutionsBurst     int   `json:"executions_burst"`
+	PayloadBytes        int   `json:"payload_bytes"`
+	HistoryDays         int   `json:"history_days"`
+	MaxRetries          int   `json:"max_retries"`
+	ShortestIntervalMS  int64 `json:"shortest_interval_ms" doc:"0: any."`
+	BestPriority        int   `json:"best_priority"`
+	DeadLetters         bool  `json:"dead_letters"`
+	NotificationRules   bool  `json:"notification_rules"`
+	RequestsPerSecond   int   `json:"requests_per_second"`
+	Weight              int   `json:"weight"`
+}
+
+// Usage is what a tenant has of what its quotas limit.
+type Usage struct {
+	ActiveJobs *int64 `json:"active_jobs" doc:"Jobs with an instant planned or an execution that is not over; null where there is no limit: they are not counted then."`
+}
+
+// Allowance is what the tenant of the credential may have and do, and what it has.
+type Allowance struct {
+	TenantID   string   `json:"tenant_id"`
+	Tier       string   `json:"tier" enum:"free,pro,enterprise"`
+	Quotas     Quotas   `json:"quotas"`
+	Overridden []string `json:"overridden" doc:"The quotas that are not the tier's."`
+	Usage      Usage    `json:"usage"`
 }
 
 // Tenant is a tenant as answered.
 type Tenant struct {
-	TenantID  string    `json:"tenant_id"`
-	Name      string    `json:"name"`
-	Tier      string    `json:"tier" enum:"free,pro,enterprise"`
-	CreatedAt time.Time `json:"created_at"`
+	TenantID   string    `json:"tenant_id"`
+	Name       string    `json:"name"`
+	Tier       string    `json:"tier" enum:"free,pro,enterprise"`
+	Quotas     Quotas    `json:"quotas"`
+	Overridden []string  `json:"overridden" doc:"The quotas that are not the tier's."`
+	Usage      *Usage    `json:"usage,omitempty" doc:"Where one tenant is read."`
+	CreatedAt  time.Time `json:"created_at"`
 }
 
 // Tenants is all tenants in order of their ids.

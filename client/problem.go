@@ -8,7 +8,16 @@ type Problem struct {
 	Detail    string         `json:"detail"`
 	Code      string         `json:"code" doc:"Stable; for programs."`
 	Errors    []FieldProblem `json:"errors,omitempty"`
+	Quota     *QuotaProblem  `json:"quota,omitempty" doc:"Where a quota of the tenant says no."`
 	RequestID string         `json:"request_id"`
+}
+
+// QuotaProblem says which quota says no, how much it allows, how much there is or would be, and, of a rate, when to try again.
+type QuotaProblem struct {
+	Name         string `json:"name" doc:"As in quotas of a tenant."`
+	Limit        int64  `json:"limit"`
+	Current      int64  `json:"current"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
 // FieldProblem says which field is wrong, what it was, and what would be right.

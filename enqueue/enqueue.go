@@ -125,7 +125,7 @@ func insert(ctx context.Context, w *postgres.Within, o Options, requests []clien
 	}
 	ready := false
 	svc := service.New(w, instant(w.Now()), service.Config{
-		LookAhead: lookAhead, Direct: true, Hint: func(rs []job.Ready) { ready = ready || len(rs) > 0 },
+		LookAhead: lookAhead, Direct: true, Unmetered: true, Hint: func(rs []job.Ready) { ready = ready || len(rs) > 0 },
 	})
 	defs := make([]job.Definition, len(requests))
 	for i, r := range requests {

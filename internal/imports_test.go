@@ -34,6 +34,7 @@ var table = map[string]rule{
 	"internal/core/pick":     {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/explain":  {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/notice":   {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
+	"internal/core/audit":    {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
 	"internal/clock":      {why: "a leaf"},
@@ -50,7 +51,8 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/ration":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/ration", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/feed":      {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "it sees what goes through the store, and knows none of the roles"},
@@ -74,7 +76,7 @@ var table = map[string]rule{
 	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration"},
 		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},

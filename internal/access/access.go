@@ -81,7 +81,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	if err != nil {
 		return tenant.Principal{}, err
 	}
-	p := tenant.Principal{Tenant: key.Tenant, Role: key.Role, Name: key.Name}
+	p := tenant.Principal{Tenant: key.Tenant, Role: key.Role, Name: key.Name, Key: key.ID}
 	if named == "" || tenant.ID(named) == p.Tenant {
 		return p, nil
 	}

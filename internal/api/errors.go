@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
@@ -68,6 +69,7 @@ func problem(err error) (p client.Problem, ours bool) {
 	var revised *service.Revised
 	var over *service.OverQuota
 	var ahead *dispatch.Ahead
+	var many *tooMany
 	switch {
 	case errors.As(err, &r):
 		return made(r.status, r.code, r.detail, r.fields...), false
@@ -85,7 +87,11 @@ func problem(err error) (p client.Problem, ours bool) {
 	case errors.As(err, &notDone):
 		return made(409, "cannot_"+notDone.What, notDone.Why), false
 	case errors.As(err, &over):
-		return made(403, "over_quota", over.What), false
+		return overQuota(over), false
+	case errors.As(err, &many):
+		p := made(429, "too_many_failures", many.Error())
+		p.Quota = &client.QuotaProblem{Name: "failed_sign_ins", Limit: failuresAtOnce, Current: failuresAtOnce + 1, RetryAfterMS: roundUp(many.wait, time.Millisecond)}
+		return p, false
 	case errors.As(err, &revised):
 		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),
 			client.FieldProblem{Field: "If-Match", Value: fmt.Sprint(revised.Want), Want: fmt.Sprint(revised.Is)}), false
@@ -163,7 +169,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case 401:
 		h.Set("WWW-Authenticate", `Bearer realm="carillon"`)
 	case 429, 503:
-		h.Set("Retry-After", "1")
+		h.Set("Retry-After", retryAfter(p))
 	}
 	w.WriteHeader(p.Status)
 	json.NewEncoder(w).Encode(p)

@@ -34,6 +34,11 @@ func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return both(err, s.service.Check(d))
 	}
+	if req.Priority == nil {
+		if d.Priority, err = s.usualPriority(r, p); err != nil {
+			return err
+		}
+	}
 	made, replay, err := s.service.CreateJob(r.Context(), p, d, service.Once[[]service.NewJob]{
 		Key: o.key, Hash: o.hash, Encode: func(n []service.NewJob) []byte { return encoded(wireNewJob(n[0])) },
 	})
@@ -106,6 +111,15 @@ func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Pri
 			var v job.Invalids
 			errors.As(both(err, s.service.Check(defs[i])), &v)
 			return v.Under(fmt.Sprintf("[%d].", i))
+		}
+	}
+	usual, err := s.usualPriority(r, p)
+	if err != nil {
+		return err
+	}
+	for i := range reqs {
+		if reqs[i].Priority == nil {
+			defs[i].Priority = usual
 		}
 	}
 	made, replay, err := s.service.CreateJobs(r.Context(), p, defs, service.Once[[]service.NewJob]{

@@ -163,7 +163,7 @@ func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 func wireTenant(t tenant.Tenant) client.Tenant {
-	return client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), CreatedAt: t.CreatedAt}
+	return client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt}
 }
 
 // tier reads a tier in any case; what is none stays as it is, for the service to refuse.
@@ -212,11 +212,13 @@ func (s *Server) createTenant(w http.ResponseWriter, r *http.Request, p tenant.P
 }
 
 func (s *Server) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	t, err := s.service.Tenant(r.Context(), p, tenant.ID(r.PathValue("id")))
+	a, err := s.service.AllowanceOf(r.Context(), p, tenant.ID(r.PathValue("id")))
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireTenant(t))
+	out := wireTenant(a.Tenant)
+	out.Usage = new(wireUsage(a.Usage))
+	return reply(w, 200, out)
 }
 
 func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -232,11 +234,14 @@ func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err := decode(data, &req); err != nil {
 		return err
 	}
-	var to *tenant.Tier
+	change := service.TenantChange{Name: req.Name}
 	if req.Tier != nil {
-		to = new(tier(*req.Tier))
+		change.Tier = new(tier(*req.Tier))
 	}
-	t, err := s.service.UpdateTenant(r.Context(), p, id, req.Name, to)
+	if given := objectOf(objectOf(data)["quotas"]); given != nil {
+		change.Quotas = func(was tenant.Overrides) tenant.Overrides { return changed(was, *req.Quotas, given) }
+	}
+	t, err := s.service.UpdateTenant(r.Context(), p, id, change)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ func newMatrix(t *testing.T) *matrix {
 			t.Fatal(err)
 		}
 		c.MaxArtifact = 1 << 20
+		c.Failures = 1 << 30
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
 			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),
@@ -60,6 +61,7 @@ func newMatrix(t *testing.T) *matrix {
 	m.system = "Bearer " + m.system
 	for _, of := range []tenant.ID{mine, other} {
 		want[client.Tenant](m.face, 201, "POST", "/api/v1/tenants", fmt.Sprintf(`{"name": %q, "tier": "pro"}`, of), "Authorization", m.system)
+		want[client.Tenant](m.face, 200, "PATCH", "/api/v1/tenants/"+string(of), `{"quotas": {"requests_per_second": -1}}`, "Authorization", m.system)
 		m.keys[of] = map[tenant.Role]string{tenant.System: m.system}
 		for _, role := range []tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker} {
 			k := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", fmt.Sprintf(`{"tenant_id": %q, "name": "k", "role": %q}`, of, role), "Authorization", m.system)

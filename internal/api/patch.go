@@ -178,7 +178,10 @@ func (s *Server) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		if err != nil {
 			return d, both(err, s.service.Check(d))
 		}
-		return d, nil
+		if req.Priority == nil {
+			d.Priority, err = s.usualPriority(r, p)
+		}
+		return d, err
 	})
 	if err != nil {
 		return err

@@ -166,6 +166,15 @@ func (q *query) text(name string) string {
 	return s
 }
 
+// flag reads true or false; false when the parameter is absent.
+func (q *query) flag(name string) bool {
+	s := q.values.Get(name)
+	if s != "" && s != "true" && s != "false" {
+		q.wrong(name, s, "true or false")
+	}
+	return s == "true"
+}
+
 func (q *query) page() engine.Page {
 	p := engine.Page{Limit: 50, Cursor: q.values.Get("cursor")}
 	if s := q.values.Get("limit"); s != "" {

@@ -220,7 +220,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "DELETE", path: "/api/v1/secrets/{name}", needs: tenant.Manage, group: "Secrets", summary: "Delete a secret",
-			detail: "What names it fails from then on, without retries, with an error that says so.", status: 200, answer: of[client.Secret](), handle: s.deleteSecret,
+			detail: "409 while a job that is ACTIVE or PAUSED names it, unless force is true: what names it then fails, without retries, with an error that says so.", params: forceParams, status: 200, answer: of[client.Secret](), handle: s.deleteSecret,
 		},
 		{
 			method: "PUT", path: "/api/v1/artifacts", needs: tenant.Write, group: "Artifacts", summary: "Keep a program for jobs of the target command",
@@ -271,12 +271,13 @@ func (s *Server) table() []route {
 			body:   of[client.TenantRequest](), sample: `{"name": "Acme", "tier": "pro"}`, status: 201, answer: of[client.Tenant](), handle: s.createTenant,
 		},
 		{
-			method: "GET", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Read a tenant",
+			method: "GET", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Read a tenant, what it may have and do, and what it has",
 			status: 200, answer: of[client.Tenant](), handle: s.getTenant,
 		},
 		{
-			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name or tier",
-			body: of[client.TenantChange](), sample: `{"tier": "enterprise"}`, status: 200, answer: of[client.Tenant](), handle: s.changeTenant,
+			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name, tier or quotas",
+			detail: "Every server goes by it within 5 s. What the tenant has, it keeps, and it runs; what it may not have any more, it cannot make.",
+			body:   of[client.TenantChange](), sample: `{"tier": "enterprise", "quotas": {"active_jobs": 250000, "max_retries": null}}`, status: 200, answer: of[client.Tenant](), handle: s.changeTenant,
 		},
 		{
 			method: "GET", path: "/api/v1/workers", needs: tenant.Read, group: "Workers", summary: "List workers, the latest first",
@@ -339,7 +340,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes())
 }
 
 type health struct {

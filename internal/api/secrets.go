@@ -83,12 +83,22 @@ func untold(err error) error {
 	return &hushed
 }
 
+var forceParams = []param{{"force", "boolean", "Also while jobs name it."}}
+
 func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := secretName(r)
 	if err != nil {
 		return err
 	}
-	x, err := s.service.DeleteSecret(r.Context(), p, name)
+	q, err := parseQuery(r, forceParams)
+	if err != nil {
+		return err
+	}
+	force := q.flag("force")
+	if err := q.err(); err != nil {
+		return err
+	}
+	x, err := s.service.DeleteSecret(r.Context(), p, name, force)
 	if err != nil {
 		return err
 	}

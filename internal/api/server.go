@@ -20,6 +20,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/feed"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -41,6 +42,8 @@ type Config struct {
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
+	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
+	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but the health routes
 	Demo         bool                        // serve the demonstration target
@@ -58,6 +61,7 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
+	failures  *failures
 	followers chan struct{} // one for each stream
 	exports   chan struct{} // one for each export
 	stopping  chan struct{} // closed when streams are to end
@@ -73,7 +77,7 @@ func New(cfg Config) *Server {
 		cfg.Feed = feed.NewHub()
 	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
 	}
 	s.routes = s.table()
 	if cfg.HealthOnly {
@@ -196,11 +200,10 @@ var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lis
 // guard lets a request through to its route if its credential carries the permission.
 func (s *Server) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := tenant.Local()
+		p, from := tenant.Local(), s.caller(r)
 		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
-			p, err = s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
-			if err != nil {
+			if p, err = s.signIn(r, from); err != nil {
 				s.fail(w, r, err)
 				return
 			}
@@ -208,9 +211,19 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
 			return
 		}
+		if p.Asked = requestID(r); from.IsValid() {
+			p.From = from.String()
+		}
+		if err := s.ration(w, r, rt, p); err != nil {
+			s.fail(w, r, err)
+			return
+		}
 		if !p.Role.Allows(rt.needs) {
 			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("This needs the permission %q, which the role %q has not.", rt.needs, p.Role)))
 			return
+		}
+		if p.Role != tenant.System && confinedTo(rt.needs) {
+			r = r.WithContext(engine.Confine(r.Context(), p.Tenant))
 		}
 		if err := rt.handle(w, r, p); err != nil {
 			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
@@ -219,6 +232,12 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// confinedTo reports whether what a request with the permission asks for is of one tenant: all but the worker protocol, in
+// which workers of many tenants share commits, and what is about the installation.
+func confinedTo(p tenant.Permission) bool {
+	return p == tenant.Read || p == tenant.Write || p == tenant.Manage || p == tenant.Fetch
 }
 
 // reply answers with a value as JSON.

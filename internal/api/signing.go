@@ -64,7 +64,7 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 		}
 	}
 	x, secret, err := s.service.AddSigningSecret(r.Context(), p, algorithm, overlap, service.Once[engine.SigningSecret]{
-		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded(x.ID) }, // never the secret
+		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded([2]string{x.ID, p.Key}) }, // never the secret
 	})
 	if err != nil {
 		return err

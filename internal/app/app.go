@@ -31,6 +31,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
+	"github.com/carillon-jobs/carillon/internal/ration"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -164,6 +165,9 @@ func (r *running) start(ctx context.Context) error {
 	if err := store.Migrate(ctx); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", err)
 	}
+	if w, ok := store.(engine.Walled); ok && w.Wall() != "" {
+		r.log.Warn("the second wall between tenants, row-level security in the database, is down; the first one, in every statement, stands", "because", w.Wall())
+	}
 	if r.Wrap != nil {
 		store = r.Wrap(store)
 	}
@@ -210,10 +214,12 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	rations := ration.New(store, clk)
+	r.background("rations", func(ctx context.Context) { loop.Run(ctx, r.log, "rations", nil, rations.Tick) })
 	svc := service.New(seen, clk, service.Config{
 		LookAhead: c.LookAhead, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
@@ -232,9 +238,10 @@ func (r *running) start(ctx context.Context) error {
 		redriver := &upkeep.Redriver{Store: store, Redrive: svc.AutoRedrive, Log: r.log}
 		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
+		sealer := &upkeep.Sealer{Store: store}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
@@ -378,7 +385,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
-		MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared,
+		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared,
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

@@ -12,7 +12,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // HerdOptions is what a run of Herd is told.
@@ -32,7 +31,7 @@ func Herd(ctx context.Context, o HerdOptions) (GoalReport, error) {
 }
 
 func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, error) {
-	other, _, err := r.Service.CreateTenant(ctx, everybody, "bench other", tenant.Free, service.Once[tenant.Tenant]{})
+	other, err := r.tenant(ctx, "bench other", tenant.Free)
 	if err != nil {
 		return Tally{}, err
 	}
@@ -63,7 +62,7 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	defer stopScheduler()
 	defer r.Work()()
 	end = watch(o.Options, "herd", o.Herd, func() int { return int(r.fires.ran.Load()) })
-	trickle := r.trickle(ctx, tenant.Principal{Tenant: other.ID, Role: tenant.System}, o.Trickle)
+	trickle := r.trickle(ctx, tenant.Principal{Tenant: other, Role: tenant.System}, o.Trickle)
 	if err := r.staging(ctx, at, o.Herd); err != nil {
 		return Tally{}, err
 	}

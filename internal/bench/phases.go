@@ -8,7 +8,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
@@ -88,11 +87,11 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	system := everybody
 	all := []tenant.ID{system.Tenant}
 	for _, t := range []tenant.Tier{tenant.Pro, tenant.Free} {
-		made, _, err := r.Service.CreateTenant(ctx, system, "bench "+t.String(), t, service.Once[tenant.Tenant]{})
+		id, err := r.tenant(ctx, "bench "+t.String(), t)
 		if err != nil {
 			return err
 		}
-		all = append(all, made.ID)
+		all = append(all, id)
 	}
 	for _, t := range all {
 		l := job.Limit{Max: 1_000_000, Rate: job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}}

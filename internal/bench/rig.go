@@ -223,3 +223,18 @@ func (s source) Report(ctx context.Context, w client.Session, outcomes []client.
 	s.ledger.tell()
 	return vs, err
 }
+
+// tenant makes a tenant with the weight of a tier, and without its limits.
+func (r *Rig) tenant(ctx context.Context, name string, tier tenant.Tier) (tenant.ID, error) {
+	t, _, err := r.Service.CreateTenant(ctx, everybody, name, tier, service.Once[tenant.Tenant]{})
+	if err != nil {
+		return "", err
+	}
+	none := tenant.NoLimit
+	_, err = r.Service.UpdateTenant(ctx, everybody, t.ID, service.TenantChange{Quotas: func(o tenant.Overrides) tenant.Overrides {
+		o.ActiveJobs, o.ExecutionsPerMinute, o.PayloadBytes, o.MaxRetries = new(int64(none)), &none, &none, &none
+		o.BestPriority, o.ShortestIntervalMS = new(1), new(int64(0))
+		return o
+	}})
+	return t.ID, err
+}

@@ -32,6 +32,7 @@ type Config struct {
 	TLSCert          string
 	TLSKey           string
 	AllowAsyncCommit bool
+	TrustedProxies   []netip.Prefix
 	CallbacksAllow   []netip.Prefix
 	Callbacks        Callbacks
 	LogLevel         string
@@ -138,6 +139,7 @@ var Keys = []Key{
 	{"auth.jwt.secret", "instead of jwks_url: the secret of HS256 (environment or file)", "32 characters or more", func(c *Config, v string) bool { c.JWT.Secret = v; return len(v) >= 32 }},
 	{"auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", func(c *Config, v string) bool { c.JWT.TenantClaim = v; return v != "" }},
 	{"auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", func(c *Config, v string) bool { c.JWT.RoleClaim = v; return v != "" }},
+	{"trusted_proxies", "address ranges of proxies whose X-Forwarded-For is believed, parted by commas", "ranges such as 10.0.0.0/8", func(c *Config, v string) bool { return prefixes(v, &c.TrustedProxies) }},
 	{"tls.cert", "certificate file for https", "a path", func(c *Config, v string) bool { c.TLSCert = v; return v != "" }},
 	{"tls.key", "key file for https", "a path", func(c *Config, v string) bool { c.TLSKey = v; return v != "" }},
 	{"store.allow_async_commit", "start although the database may lose acknowledged work in a crash", "true or false", func(c *Config, v string) bool { return boolean(v, &c.AllowAsyncCommit) }},

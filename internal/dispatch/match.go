@@ -24,13 +24,14 @@ type matcher struct {
 	crowds map[crowded]job.Lane // where to go on among very many groups
 
 	holding   engine.Holding
-	recount   bool      // what runs must be counted before anything limited is leased
-	confirmed time.Time // when what is counted was last held against the store
-	ruled     time.Time // when limits were last read
-	weighed   time.Time // and tenants
-	shared    time.Time // and shares of limits asked for
-	wanted    time.Time // and partitions of others looked at
-	foreign   bool      // nothing of its own is left for the claims that wait
+	recount   bool        // what runs must be counted before anything limited is leased
+	confirmed time.Time   // when what is counted was last held against the store
+	ruled     time.Time   // when limits were last read
+	weighed   time.Time   // and tenants
+	quotas    []job.Limit // the rates that their quotas give them
+	shared    time.Time   // and shares of limits asked for
+	wanted    time.Time   // and partitions of others looked at
+	foreign   bool        // nothing of its own is left for the claims that wait
 }
 
 const (
@@ -38,7 +39,7 @@ const (
 	sweepLanes   = 1000                   // lanes listed at once
 	sweepTime    = 150 * time.Millisecond // that a sweep may take
 	ruleEvery    = time.Second
-	weighEvery   = 5 * time.Second
+	weighEvery   = 3 * time.Second
 	confirmEvery = time.Second
 	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
 	shareEvery   = time.Second

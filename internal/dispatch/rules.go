@@ -42,18 +42,24 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 			return err
 		}
 		weights := make(map[tenant.ID]int, len(ts))
+		m.quotas = m.quotas[:0]
 		for _, t := range ts {
-			weights[t.ID] = t.Tier.Weight()
+			q := t.Quota()
+			weights[t.ID] = q.Weight
+			if q.ExecutionsPerMinute != tenant.NoLimit {
+				r := job.Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}
+				m.quotas = append(m.quotas, job.Limit{Tenant: t.ID, Rate: r})
+			}
 		}
 		p.Weigh(weights)
-		m.weighed = now
+		m.weighed, m.ruled = now, time.Time{}
 	}
 	if anew || now.Sub(m.ruled) >= ruleEvery {
 		ls, err := m.d.store.Limits(ctx, "")
 		if err != nil {
 			return err
 		}
-		m.recount = p.Limit(ls) || m.recount
+		m.recount = p.Limit(job.Both(ls, m.quotas)) || m.recount
 		m.ruled = now
 	}
 	if err := m.count(ctx, now); err != nil {

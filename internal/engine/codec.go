@@ -278,6 +278,13 @@ func EncodeCursor(at time.Time, id [16]byte) string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
+// EncodePlace is the cursor behind what has a number: the last eight bytes of its id.
+func EncodePlace(n int64) string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[8:], uint64(n))
+	return EncodeCursor(time.UnixMicro(0), id)
+}
+
 // DecodeCursor reads what EncodeCursor made.
 func DecodeCursor(s string) (at time.Time, id [16]byte, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)

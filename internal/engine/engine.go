@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
@@ -43,6 +44,8 @@ type Store interface {
 	Logs
 	Operations
 	Limits
+	Quotas
+	Audit
 	Calendars
 	Notices
 	Secrets
@@ -149,18 +152,22 @@ type Creation struct {
 	Executions  []job.Execution // those that fire at once; each of one of the jobs above
 	Secrets     []Secret        // managed ones, each of one of the jobs above
 	Idempotency Idempotency
+	Most        int64        // active jobs that the tenant may have, with these; 0: any number
+	Entry       *audit.Entry // that is written with them; nil: none
 }
 
 // Created is what became of a creation or a trigger. Exactly one of these holds:
 // it is the zero value and the request was stored; Replay is the answer given to
 // this key before; Reused: the key was given with another request; Taken names a
 // job key that exists already; Unique names live executions that hold unique keys
-// of the request, or, within it, the first that was to have one.
+// of the request, or, within it, the first that was to have one; Over: the tenant
+// would have more active jobs than it may, as far as was counted, see Quotas.
 type Created struct {
 	Replay []byte
 	Reused bool
 	Taken  string
 	Unique []Incumbent
+	Over   bool
 }
 
 // Incumbent is the live execution that holds a unique key of its tenant. Both ids are of the request itself where it
@@ -463,7 +470,7 @@ type Limits interface {
 	CreateTenant(ctx context.Context, t tenant.Tenant) error
 	// Tenants lists all tenants in order of their ids.
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-	// UpdateTenant changes a tenant's name and tier; ErrNotFound if there is none.
+	// UpdateTenant changes a tenant's name, tier and overrides; ErrNotFound if there is none. Its active jobs are counted anew.
 	UpdateTenant(ctx context.Context, t tenant.Tenant) error
 	// SetLimit keeps a limit, in place of any before; one that is zero is removed.
 	SetLimit(ctx context.Context, l job.Limit) error

@@ -24,13 +24,13 @@ func (s *Service) PutArtifact(ctx context.Context, p tenant.Principal, r io.Read
 	var over *artifact.OverQuota
 	switch {
 	case errors.As(err, &over):
-		return k, &OverQuota{fmt.Sprintf("The artifacts of this tenant may have %d bytes together (artifacts.tenant_mb sets it); they have %d, and this one would add %d. Delete some.", over.Limit, over.Used, k.Size)}
+		return k, &OverQuota{What: fmt.Sprintf("The artifacts of this tenant may have %d bytes together (artifacts.tenant_mb sets it); they have %d, and this one would add %d. Delete some.", over.Limit, over.Used, k.Size)}
 	case errors.Is(err, artifact.ErrEmpty):
 		return k, job.Invalids{{Value: "0 bytes", Want: "the artifact as the body: a program, or an archive (tar, tar.gz or zip)"}}
 	case err != nil:
 		return k, fmt.Errorf("keep an artifact: %w", err)
 	}
-	return k, nil
+	return k, s.store.Record(ctx, s.entry(p, "artifact.put", k.ID, detail{After: fields{"size": fmt.Sprint(k.Size)}}))
 }
 
 // Artifact opens an artifact of the tenant's.
@@ -69,6 +69,10 @@ func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id str
 		if err != nil {
 			return artifact.Kept{}, err
 		}
+	}
+	// Written before, since what is gone cannot be brought back if it cannot be written.
+	if err := s.store.Record(ctx, s.entry(p, "artifact.delete", id, detail{})); err != nil {
+		return artifact.Kept{}, err
 	}
 	size, err := s.cfg.Artifacts.Delete(ctx, p.Tenant, id)
 	if errors.Is(err, artifact.ErrNotFound) {

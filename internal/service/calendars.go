@@ -75,12 +75,16 @@ func (s *Service) PutCalendar(ctx context.Context, p tenant.Principal, name stri
 	if err != nil {
 		return out, err
 	}
-	_, err = s.store.Calendar(ctx, p.Tenant, name)
+	was, err := s.store.Calendar(ctx, p.Tenant, name)
 	had := err == nil
 	if !had && !errors.Is(err, engine.ErrNotFound) {
 		return out, err
 	}
-	if err := s.store.PutCalendar(ctx, engine.Calendar{Tenant: p.Tenant, Name: name, Spec: kept, UpdatedAt: out.UpdatedAt}); err != nil {
+	told := detail{After: fields{"calendar": string(kept)}}
+	if had {
+		told.Before = fields{"calendar": string(was.Spec)}
+	}
+	if err := s.store.PutCalendar(s.audited(ctx, p, "calendar.put", name, told), engine.Calendar{Tenant: p.Tenant, Name: name, Spec: kept, UpdatedAt: out.UpdatedAt}); err != nil {
 		return out, err
 	}
 	if !had {
@@ -169,7 +173,8 @@ func (x *run) followed(these []job.ExecutionID) (err error) {
 
 // replan plans a job's next instant anew where its calendar may have moved it, and takes back what is staged.
 func (s *Service) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
-	_, err := s.change(ctx, p, engine.Ref{ID: id}, 0, func(ps *plans, j job.Job) (engine.Update, error) {
+	p.Internal = true // what was asked for is the calendar's change
+	_, err := s.change(ctx, p, engine.Ref{ID: id}, "job.update", 0, func(ps *plans, j job.Job) (engine.Update, error) {
 		u, changed := s.rejudge(ctx, ps, j)
 		if !changed {
 			return u, errUnchanged
@@ -235,7 +240,7 @@ func (s *Service) DeleteCalendar(ctx context.Context, p tenant.Principal, name s
 			return c, &NotDone{"delete", fmt.Sprintf("The job %q (%s) uses the calendar; change or delete the job first.", users[0].Name, users[0].ID)}
 		}
 		if after = last; after.IsZero() {
-			return c, s.store.DeleteCalendar(ctx, p.Tenant, name)
+			return c, s.store.DeleteCalendar(s.audited(ctx, p, "calendar.delete", name, detail{}), p.Tenant, name)
 		}
 	}
 }

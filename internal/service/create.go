@@ -31,7 +31,14 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 	if v, err := s.check(ctx, ps, d); err != nil || v != nil {
 		return made, nil, errors.Join(err, v.Err())
 	}
-	all, replay, err := s.create(ctx, p, ps, []job.Definition{d}, once)
+	q, err := s.Quota(ctx, p)
+	if err == nil {
+		err = s.metered(ctx, q, ps, d, nil)
+	}
+	if err != nil {
+		return made, nil, err
+	}
+	all, replay, err := s.create(ctx, p, ps, q, []job.Definition{d}, once)
 	if len(all) == 1 {
 		made = all[0]
 	}
@@ -48,7 +55,21 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 	if err := s.checkAll(ctx, ps, defs); err != nil {
 		return nil, nil, err
 	}
-	return s.create(ctx, p, ps, defs, once)
+	q, err := s.Quota(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, d := range defs {
+		err := s.metered(ctx, q, ps, d, nil)
+		var over *OverQuota
+		if errors.As(err, &over) {
+			over.Field = fmt.Sprintf("[%d].%s", i, over.Field)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return s.create(ctx, p, ps, q, defs, once)
 }
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
@@ -151,21 +172,30 @@ func regroup(j job.Job, e *job.Execution) error {
 // maxRounds bounds how often a creation is tried again because others took its unique keys meanwhile.
 const maxRounds = 5
 
-func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
+func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q tenant.Quota, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
 	d, err := s.draft(ctx, p, ps, defs)
 	if err != nil {
 		return nil, nil, err
 	}
-	for range maxRounds {
+	for round := range maxRounds {
 		c, ready := d.creation()
 		made, err := s.named(ctx, p, d)
 		if err != nil {
 			return nil, nil, err
 		}
+		if round == 0 {
+			if err := s.takeExecutions(q, p.Tenant, len(ready)); err != nil {
+				return nil, nil, err
+			}
+		}
+		c.Most = max(q.ActiveJobs, 0)
+		if q.ActiveJobs == 0 && len(c.Jobs) > 0 {
+			return nil, nil, s.crowded(ctx, p.Tenant, len(c.Jobs), 0)
+		}
 		if len(c.Jobs) == 0 && once.Key == "" {
 			return made, nil, nil
 		}
-		c.Idempotency = once.with(made, d.at)
+		c.Idempotency, c.Entry = once.with(made, d.at), s.created(p, c)
 		if err := failpoint.Hit("api.beforeTx"); err != nil {
 			return nil, nil, err
 		}
@@ -180,6 +210,12 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, def
 			d.yield(out.Unique)
 			continue
 		}
+		if out.Over {
+			if err := s.crowded(ctx, p.Tenant, len(c.Jobs), c.Most); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
 		if replay, err := outcome(out); replay != nil || err != nil {
 			return nil, replay, err
 		}
@@ -189,7 +225,7 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, def
 		}
 		return made, nil, nil
 	}
-	return nil, nil, fmt.Errorf("create jobs: others took the unique keys %d times: %w", maxRounds, engine.ErrConflict)
+	return nil, nil, fmt.Errorf("create jobs: others took the unique keys, or the room, %d times: %w", maxRounds, engine.ErrConflict)
 }
 
 // draft is jobs on their way into the store.
@@ -336,6 +372,9 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	if err := s.plans(p.Tenant).overriding(ctx, override); err != nil {
 		return t, nil, err
 	}
+	if err := s.beginOne(ctx, p, override); err != nil {
+		return t, nil, err
+	}
 	leave, err := s.enter()
 	if err != nil {
 		return t, nil, err
@@ -344,7 +383,11 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	if err := failpoint.Hit("api.beforeTx"); err != nil {
 		return t, nil, err
 	}
-	out, err := s.store.Trigger(ctx, p.Tenant, e, once.with(e, now))
+	told := detail{After: fields{"execution_id": e.ID.String()}}
+	if override != nil {
+		told.After["payload_override"] = digest(override)
+	}
+	out, err := s.store.Trigger(s.audited(ctx, p, "job.trigger", j.ID.String(), told), p.Tenant, e, once.with(e, now))
 	if err == nil {
 		err = failpoint.Hit("api.afterCommitBeforeReply")
 	}

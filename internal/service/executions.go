@@ -110,7 +110,7 @@ func (s *Service) Cancel(ctx context.Context, p tenant.Principal, id job.Executi
 	if reason == "" {
 		reason = "cancelled by " + p.Name
 	}
-	status, err := s.store.Cancel(ctx, p.Tenant, id, reason)
+	status, err := s.store.Cancel(s.audited(ctx, p, "execution.cancel", id.String(), detail{After: fields{"reason": reason}}), p.Tenant, id, reason)
 	if err != nil && !isConflict(err) {
 		return job.Execution{}, fmt.Errorf("cancel: %w", err)
 	}
@@ -151,6 +151,9 @@ func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.Execut
 	if err != nil {
 		return e, nil, err
 	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return e, nil, err
+	}
 	return s.rerun(ctx, p, old, job.ByRedrive, nil, true, once)
 }
 
@@ -166,12 +169,22 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 	if err := s.plans(p.Tenant).overriding(ctx, payload); err != nil {
 		return e, nil, err
 	}
+	if err := s.beginOne(ctx, p, payload); err != nil {
+		return e, nil, err
+	}
 	leave, err := s.enter()
 	if err != nil {
 		return e, nil, err
 	}
 	defer leave()
-	got, err := s.store.Rerun(ctx, p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
+	action, told := "execution.retry", fields{"execution_id": e.ID.String()}
+	if dead {
+		action = "dead_letter.redrive"
+	}
+	if payload != nil {
+		told["payload_override"] = digest(payload)
+	}
+	got, err := s.store.Rerun(s.audited(ctx, p, action, old.ID.String(), detail{After: told}), p.Tenant, engine.Rerun{Executions: []job.Execution{e}, DeadOnly: dead, Idempotency: once.with(e, s.now())})
 	if err != nil {
 		return e, nil, fmt.Errorf("run again: %w", err)
 	}
@@ -214,6 +227,9 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.DeadLetterPage{}, err
 	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return engine.DeadLetterPage{}, err
+	}
 	f.Tenant = p.Tenant
 	return s.store.DeadLetters(ctx, f, page)
 }
@@ -222,6 +238,14 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID, once Once[int]) (n int, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return 0, nil, err
+	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return 0, nil, err
+	}
+	if len(ids) > 0 {
+		e := s.entry(p, "dead_letter.discard", ids[0].String(), detail{})
+		e.Count = len(ids)
+		ctx = engine.Audited(ctx, e)
 	}
 	if n, err = s.store.Discard(ctx, p.Tenant, ids); err != nil {
 		return 0, nil, err
@@ -247,7 +271,7 @@ func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID)
 			}
 		}
 	}
-	if err := s.store.Drain(ctx, p.Tenant, w); err != nil {
+	if err := s.store.Drain(s.audited(ctx, p, "worker.drain", w.String(), detail{}), p.Tenant, w); err != nil {
 		return err
 	}
 	s.cfg.Nudge()

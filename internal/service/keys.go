@@ -65,9 +65,17 @@ func (s *Service) AddKey(ctx context.Context, p tenant.Principal, named string, 
 	if len(v) > 0 {
 		return k, nil, v
 	}
-	out, err := s.store.AddKey(ctx, p.Tenant, k, maxKeys, once.with(k, k.CreatedAt))
+	told := fields{"name": k.Name, "role": string(k.Role)}
+	if !k.ExpiresAt.IsZero() {
+		told["expires_at"] = k.ExpiresAt.Format(time.RFC3339)
+	}
+	in := p
+	if k.Tenant != "" {
+		in = of(p, k.Tenant)
+	}
+	out, err := s.store.AddKey(s.audited(ctx, in, "api_key.create", k.ID, detail{After: told}), p.Tenant, k, maxKeys, once.with(k, k.CreatedAt))
 	if isConflict(err) {
-		return k, nil, &OverQuota{fmt.Sprintf("A tenant has at most %d API keys that are not revoked; revoke those that nobody uses.", maxKeys)}
+		return k, nil, &OverQuota{What: fmt.Sprintf("A tenant has at most %d API keys that are not revoked; revoke those that nobody uses.", maxKeys)}
 	}
 	if err != nil {
 		return k, nil, fmt.Errorf("store a key: %w", err)
@@ -131,7 +139,7 @@ func (s *Service) RevokeKey(ctx context.Context, p tenant.Principal, id string) 
 	if !p.Role.Gives(k.Role) {
 		return k, &NotDone{"revoke", fmt.Sprintf("A key of the role %s is revoked by one of the role system.", k.Role)}
 	}
-	err = s.store.RevokeKey(ctx, k.Tenant, id, s.now())
+	err = s.store.RevokeKey(s.audited(ctx, p, "api_key.revoke", id, detail{Before: fields{"name": k.Name, "role": string(k.Role)}}), k.Tenant, id, s.now())
 	if isConflict(err) {
 		return k, &NotDone{"revoke", "It is the last key of the role system that works: make another one first."}
 	}

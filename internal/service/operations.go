@@ -96,6 +96,9 @@ func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selecti
 	if err := allow(p, tenant.Read); err != nil {
 		return 0, err
 	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return 0, err
+	}
 	return s.count(ctx, sel.settled(p.Tenant, s.now()))
 }
 
@@ -121,6 +124,9 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
 	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return o, nil, err
+	}
 	now := s.now()
 	sel = sel.settled(p.Tenant, now)
 	total, err := s.count(ctx, sel)
@@ -138,7 +144,8 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 func (s *Service) begin(ctx context.Context, p tenant.Principal, o job.Operation, once Once[job.Operation]) (job.Operation, []byte, error) {
 	now := s.now()
 	o.ID, o.Tenant, o.State, o.By, o.CreatedAt, o.UpdatedAt, o.Version = job.OperationID(newID()), p.Tenant, job.OpRunning, p.Name, now, now, 1
-	out, err := s.store.AddOperation(ctx, o, once.with(o, now))
+	told := fields{"kind": string(o.Kind), "total": fmt.Sprint(o.Total), "rate_per_s": fmt.Sprint(o.Rate), "of": digest(o.Spec)}
+	out, err := s.store.AddOperation(s.audited(ctx, p, "operation.begin", o.ID.String(), detail{After: told}), o, once.with(o, now))
 	if err != nil {
 		return o, nil, fmt.Errorf("begin to %s: %w", o.Kind, err)
 	}
@@ -173,7 +180,7 @@ func (s *Service) CancelOperation(ctx context.Context, p tenant.Principal, id jo
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Operation{}, err
 	}
-	o, err := s.store.CancelOperation(ctx, p.Tenant, id)
+	o, err := s.store.CancelOperation(s.audited(ctx, p, "operation.cancel", id.String(), detail{}), p.Tenant, id)
 	if !isConflict(err) {
 		return o, err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -13,11 +14,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
-
-// OverQuota says that a tenant's tier does not allow something.
-type OverQuota struct{ What string }
-
-func (o *OverQuota) Error() string { return o.What }
 
 // Rules lists the tenant's notification rules.
 func (s *Service) Rules(ctx context.Context, p tenant.Principal) ([]notice.Rule, error) {
@@ -40,14 +36,9 @@ func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule
 	if err := allow(p, tenant.Manage); err != nil {
 		return r, err
 	}
-	if p.Tenant != tenant.Default { // which has no limits
-		t, err := s.tenant(ctx, p.Tenant)
-		if err != nil {
-			return r, err
-		}
-		if t.Tier == tenant.Free {
-			return r, &OverQuota{"Notification rules are for the tiers pro and enterprise; the tenant's tier is free."}
-		}
+	err := s.allowed(ctx, p, "notification_rules", "Notification rules are", func(q tenant.Quota) bool { return q.NotificationRules })
+	if err != nil {
+		return r, err
 	}
 	now := s.now()
 	r.Tenant, r.CreatedAt, r.UpdatedAt = p.Tenant, now, now
@@ -74,9 +65,10 @@ func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule
 	if len(v) > 0 {
 		return r, v
 	}
-	err := s.store.PutRule(ctx, r, notice.MaxRules)
+	told := fields{"events": fmt.Sprint(r.Events), "jobs": fmt.Sprint(len(r.Jobs)), "tags": strings.Join(r.Tags, ","), "callback_url": digest([]byte(r.URL))}
+	err = s.store.PutRule(s.audited(ctx, p, "notification_rule.put", r.Name, detail{After: told}), r, notice.MaxRules)
 	if isConflict(err) {
-		return r, &OverQuota{fmt.Sprintf("A tenant has at most %d notification rules.", notice.MaxRules)}
+		return r, &OverQuota{What: fmt.Sprintf("A tenant has at most %d notification rules.", notice.MaxRules)}
 	}
 	if err != nil {
 		return r, err
@@ -93,7 +85,7 @@ func (s *Service) DeleteRule(ctx context.Context, p tenant.Principal, name strin
 	if err != nil {
 		return r, err
 	}
-	return r, s.store.DeleteRule(ctx, p.Tenant, name)
+	return r, s.store.DeleteRule(s.audited(ctx, p, "notification_rule.delete", name, detail{}), p.Tenant, name)
 }
 
 // TestRule has a made-up notice of a rule sent, and answers with the execution that posts it.
@@ -123,7 +115,7 @@ func (s *Service) notify(ctx context.Context, r notice.Rule, key string, payload
 		sum := sha256.Sum256([]byte(key))
 		once = Once[[]NewJob]{Key: key, Hash: sum, Encode: func([]NewJob) []byte { return []byte("{}") }}
 	}
-	p := tenant.Principal{Tenant: r.Tenant, Role: tenant.System, Name: "notification rule " + r.Name}
+	p := tenant.Principal{Tenant: r.Tenant, Role: tenant.System, Name: "notification rule " + r.Name, Internal: true}
 	made, _, err := s.CreateJob(ctx, p, d, once)
 	return made, err
 }

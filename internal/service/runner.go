@@ -256,7 +256,7 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 	case job.OpBackfill:
 		return r.fillIn(ctx, x, ids)
 	case job.OpReplan:
-		p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By}
+		p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By, Internal: true}
 		for _, id := range ids {
 			if err := r.s.replan(ctx, p, job.ID(id)); err != nil {
 				return 0, err
@@ -412,7 +412,7 @@ func (b *bucket) wait() time.Duration {
 
 // AutoRedrive runs a dead letter again because its job says so; *NotDone if it is none any more.
 func (s *Service) AutoRedrive(ctx context.Context, old job.Execution) error {
-	p := tenant.Principal{Tenant: old.Tenant, Role: tenant.System, Name: "auto redrive"}
+	p := tenant.Principal{Tenant: old.Tenant, Role: tenant.System, Name: "auto redrive", Internal: true}
 	_, _, err := s.Redrive(ctx, p, old.ID, Once[job.Execution]{})
 	return err
 }

@@ -179,7 +179,7 @@ func (m *morgue) CancelOperation(_ context.Context, _ tenant.ID, id job.Operatio
 	return o.Operation, nil
 }
 
-func (m *morgue) service() *Service { return New(m, m.clock, Config{}) }
+func (m *morgue) service() *Service { return New(m, m.clock, Config{Unmetered: true}) }
 
 var operator = tenant.Principal{Tenant: "t", Role: tenant.Operator, Name: "ann"}
 
@@ -469,7 +469,7 @@ func TestOperationsNeedARole(t *testing.T) {
 			_, _, err := s.CreateTenant(t.Context(), admin, "x", tenant.Free, Once[tenant.Tenant]{})
 			return err
 		}(),
-		"change tenant": func() error { _, err := s.UpdateTenant(t.Context(), admin, "x", nil, nil); return err }(),
+		"change tenant": func() error { _, err := s.UpdateTenant(t.Context(), admin, "x", TenantChange{}); return err }(),
 	} {
 		if !errors.Is(err, ErrForbidden) {
 			t.Errorf("%s: got %v", name, err)

@@ -117,15 +117,16 @@ func (s *Service) PutSecret(ctx context.Context, p tenant.Principal, name, value
 	if x, err = s.cfg.Secrets.Seal(p.Tenant, name, value, s.now()); err != nil {
 		return x, err
 	}
-	x, err = s.store.PutSecret(ctx, x, MaxSecrets)
+	x, err = s.store.PutSecret(s.audited(ctx, p, "secret.put", name, detail{}), x, MaxSecrets)
 	if errors.Is(err, engine.ErrFull) {
 		return x, &NotDone{"add", fmt.Sprintf("The tenant has %d secrets, which is as many as it may have; delete one first.", MaxSecrets)}
 	}
 	return x, err
 }
 
-// DeleteSecret forgets a secret. What still names it fails when it is to start.
-func (s *Service) DeleteSecret(ctx context.Context, p tenant.Principal, name string) (engine.Secret, error) {
+// DeleteSecret forgets a secret; *NotDone while jobs that may still run name it, unless that is forced. What still names it
+// fails when it is to start.
+func (s *Service) DeleteSecret(ctx context.Context, p tenant.Principal, name string, force bool) (engine.Secret, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Secret{}, err
 	}
@@ -133,5 +134,39 @@ func (s *Service) DeleteSecret(ctx context.Context, p tenant.Principal, name str
 	if err != nil {
 		return x, err
 	}
-	return x, s.store.DeleteSecret(ctx, p.Tenant, name)
+	if !force {
+		if err := s.unused(ctx, p, name); err != nil {
+			return x, err
+		}
+	}
+	told := detail{Before: fields{"version": fmt.Sprint(x.Version)}}
+	return x, s.store.DeleteSecret(s.audited(ctx, p, "secret.delete", name, told), p.Tenant, name)
+}
+
+// shownUsers is how many of the jobs that name a secret are told.
+const shownUsers = 3
+
+// unused says with *NotDone that jobs which may still run name a secret. One that is made in the same moment fails when it
+// runs, and says why.
+func (s *Service) unused(ctx context.Context, p tenant.Principal, name string) error {
+	var users []string
+	for _, state := range []job.State{job.Active, job.Paused} {
+		_, err := s.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
+			refs, _ := secret.Find(&j.Definition, nil)
+			for _, r := range refs {
+				if r.Name == name {
+					users = append(users, fmt.Sprintf("%s (%s)", j.ID, job.Show(j.Name)))
+					break
+				}
+			}
+			return len(users) < shownUsers, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return &NotDone{"delete", fmt.Sprintf("Jobs name this secret, among them %s. Change or delete them, or send force=true: what names it then fails.", strings.Join(users, ", "))}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/ration"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
@@ -42,6 +43,8 @@ type Store interface {
 	engine.Logs
 	engine.Operations
 	engine.Limits
+	engine.Quotas
+	engine.Audit
 	engine.Calendars
 	engine.Notices
 	engine.Keys
@@ -70,6 +73,8 @@ type Config struct {
 	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
 	Commands  bool              // jobs may have the target command
 	Artifacts artifact.Store    // nil: none are kept
+	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
+	Unmetered bool              // no quota holds
 }
 
 // Service answers users.
@@ -81,6 +86,7 @@ type Service struct {
 	inside chan struct{} // one for each request that writes beside the gate
 	wake   chan struct{} // an operation was added
 	holds  *artifact.Inspector
+	quotas quotas
 }
 
 // maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
@@ -102,6 +108,9 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	if cfg.Resign == nil {
 		cfg.Resign = func(tenant.ID) {}
+	}
+	if cfg.Rations == nil {
+		cfg.Rations = ration.New(store, clk)
 	}
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)
@@ -250,6 +259,9 @@ func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.
 	j, err := s.store.Job(ctx, p.Tenant, ref)
 	if err != nil {
 		return Report{}, err
+	}
+	if j.State != job.Deleted {
+		ctx = s.audited(ctx, p, "job.delete", j.ID.String(), detail{Before: brief(&j)})
 	}
 	if j, err = s.store.DeleteJob(ctx, p.Tenant, j.ID, s.now()); err != nil {
 		return Report{}, err

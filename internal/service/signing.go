@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -32,7 +33,8 @@ func (s *Service) SigningSecrets(ctx context.Context, p tenant.Principal) ([]eng
 }
 
 // AddSigningSecret makes a secret, which is answered this once, but for the private half of a pair, which never is; those before it sign as well for an overlap. With an
-// idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use.
+// idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use: with
+// the secret where the encoded answer, which is to name the credential, is the same.
 func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a sign.Algorithm, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
@@ -59,7 +61,8 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a si
 		return x, "", err
 	}
 	if replay == nil {
-		switch err := s.store.AddSigningSecret(ctx, x, x.CreatedAt.Add(overlap)); {
+		told := detail{After: fields{"prefix": x.Prefix, "overlap": overlap.String()}}
+		switch err := s.store.AddSigningSecret(s.audited(ctx, p, "signing_secret.create", x.ID, told), x, x.CreatedAt.Add(overlap)); {
 		case isConflict(err):
 			return x, "", &NotDone{"create", fmt.Sprintf("%d signing secrets are in use; revoke one first.", engine.MaxSigningSecrets)}
 		case err != nil:
@@ -72,6 +75,9 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a si
 	}
 	if x, err = s.signingSecret(ctx, p, x.ID); err != nil { // the one that stands: this request may have been made before
 		return x, "", err
+	}
+	if replay != nil && !bytes.Equal(replay, once.Encode(x)) {
+		return x, "", nil // it was made with another credential, which has seen it
 	}
 	secret, err = sign.Open(s.cfg.Sealer, x)
 	return x, secret, err
@@ -88,7 +94,7 @@ func (s *Service) DeleteSigningSecret(ctx context.Context, p tenant.Principal, i
 	if err != nil {
 		return x, err
 	}
-	if err := s.store.DeleteSigningSecret(ctx, p.Tenant, id); err != nil {
+	if err := s.store.DeleteSigningSecret(s.audited(ctx, p, "signing_secret.revoke", id, detail{Before: fields{"prefix": x.Prefix}}), p.Tenant, id); err != nil {
 		return x, err
 	}
 	s.cfg.Resign(p.Tenant)

@@ -39,7 +39,8 @@ func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit)
 		return err
 	}
 	l.Tenant = p.Tenant
-	if err := s.store.SetLimit(ctx, l); err != nil {
+	told := detail{After: fields{"max_concurrent": fmt.Sprint(l.Max), "rate_limit": l.Rate.String()}}
+	if err := s.store.SetLimit(s.audited(ctx, p, "limit.set", l.Queue, told), l); err != nil {
 		return err
 	}
 	s.cfg.Refresh()
@@ -85,7 +86,7 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 		if err != nil {
 			return t, nil, err
 		}
-		if err := s.store.CreateTenant(ctx, t); err != nil && !isConflict(err) {
+		if err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t); err != nil && !isConflict(err) {
 			return t, nil, err // the same request again comes here again
 		}
 		return t, replay, nil
@@ -95,7 +96,8 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 		if n > 1 {
 			t.ID = tenant.ID(fmt.Sprintf("%s-%d", base, n))
 		}
-		if err := s.store.CreateTenant(ctx, t); !errors.Is(err, engine.ErrConflict) {
+		err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t)
+		if !errors.Is(err, engine.ErrConflict) {
 			return t, nil, err
 		}
 	}
@@ -105,24 +107,38 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 // maxSuffix is how many tenants may have one name, or names that give the same id.
 const maxSuffix = 100
 
-// UpdateTenant changes a tenant's name or tier; nil leaves it as it is.
-func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, name *string, tier *tenant.Tier) (tenant.Tenant, error) {
+// TenantChange is what is to be another than it is; nil leaves it.
+type TenantChange struct {
+	Name   *string
+	Tier   *tenant.Tier
+	Quotas func(tenant.Overrides) tenant.Overrides // from those that were
+}
+
+// UpdateTenant changes a tenant's name, its tier or what it has in place of its tier's quota. Every server goes by it
+// within 5 s. What the tenant has it keeps, also where it might not make it any more.
+func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
 		return t, err
 	}
-	if name != nil {
-		t.Name = *name
+	was := describedTenant(t)
+	if c.Name != nil {
+		t.Name = *c.Name
 	}
-	if tier != nil {
-		t.Tier = *tier
+	if c.Tier != nil {
+		t.Tier = *c.Tier
+	}
+	if c.Quotas != nil {
+		t.Overrides = c.Quotas(t.Overrides)
 	}
 	if err := checkTenant(t); err != nil {
 		return t, err
 	}
-	if err := s.store.UpdateTenant(ctx, t); err != nil {
+	told := differing(was, describedTenant(t))
+	if err := s.store.UpdateTenant(s.audited(ctx, of(p, id), "tenant.update", string(id), told), t); err != nil {
 		return t, err
 	}
+	s.quotas.forget()
 	s.cfg.Refresh()
 	return t, nil
 }
@@ -134,6 +150,10 @@ func checkTenant(t tenant.Tenant) error {
 	}
 	if !slices.Contains(tenant.Tiers(), t.Tier) {
 		v.Add("tier", t.Tier, "one of free, pro, enterprise")
+	}
+	checkOverrides(t.Overrides, &v)
+	if t.ID == tenant.Default && t.Overrides != (tenant.Overrides{}) {
+		v.Add("quotas", "(some)", "nothing: the tenant default has no limits")
 	}
 	return v.Err()
 }

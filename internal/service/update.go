@@ -22,17 +22,25 @@ func (r *Revised) Error() string {
 // UpdateJob changes a job's definition. change is given the job as it is and answers with what its definition is to be;
 // it is asked again where another request came in between, unless a revision (not 0) was asked for: then it is *Revised.
 func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, change func(job.Job) (job.Definition, error)) (Report, error) {
-	return s.change(ctx, p, ref, revision, func(ps *plans, j job.Job) (engine.Update, error) {
+	return s.change(ctx, p, ref, "job.update", revision, func(ps *plans, j job.Job) (engine.Update, error) {
 		d, err := change(j)
 		if err != nil {
 			return engine.Update{}, err
 		}
-		return s.revise(ctx, ps, j, d)
+		u, err := s.revise(ctx, ps, j, d)
+		if err != nil {
+			return u, err
+		}
+		q, err := s.Quota(ctx, p)
+		if err != nil {
+			return u, err
+		}
+		return u, s.metered(ctx, q, ps, u.Job.Definition, &j.Definition)
 	})
 }
 
 // change changes a job by what decide makes of it.
-func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
+func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref, action string, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
@@ -61,7 +69,8 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 			return Report{}, err
 		}
 		u.Revision, u.AsOf, u.Job.UpdatedAt = j.Revision, ps.at, ps.at
-		j, err = s.store.UpdateJob(ctx, p.Tenant, u)
+		told := s.audited(ctx, p, action, j.ID.String(), differing(described(&j), described(&u.Job)))
+		j, err = s.store.UpdateJob(told, p.Tenant, u)
 		if isConflict(err) {
 			continue // look at it again
 		}
@@ -134,7 +143,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 // again changes why and until when.
 func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref, why string, until time.Time) (Report, error) {
 	until = until.UTC().Truncate(time.Microsecond)
-	return s.change(ctx, p, ref, 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
+	return s.change(ctx, p, ref, "job.pause", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		var v job.Invalids
 		if !job.ValidNote(why) {
 			v.Add("reason", why, job.WantNote)
@@ -162,7 +171,7 @@ func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.R
 
 // ResumeJob lets a job fire again. What it missed meanwhile its catch-up policy judges.
 func (s *Service) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
-	return s.change(ctx, p, ref, 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
+	return s.change(ctx, p, ref, "job.resume", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		switch j.State {
 		case job.Active:
 			return u, errUnchanged
@@ -186,8 +195,8 @@ func resumed(j job.Job, at time.Time) (u engine.Update) {
 
 // AutoResume resumes a job whose pause is over by itself, unless it was changed meanwhile.
 func (s *Service) AutoResume(ctx context.Context, j job.Job) error {
-	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause"}
-	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, j.Revision, func(ps *plans, j job.Job) (u engine.Update, err error) {
+	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause", Internal: true}
+	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, "job.resume", j.Revision, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		if j.State != job.Paused {
 			return u, errUnchanged
 		}

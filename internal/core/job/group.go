@@ -91,3 +91,42 @@ type Limit struct {
 
 // IsZero reports whether it limits nothing.
 func (l Limit) IsZero() bool { return l.Max == 0 && l.Rate.IsZero() }
+
+// Slower is the rate that holds where two do: the slower one, with the smaller number at once.
+func (r Rate) Slower(o Rate) Rate {
+	if r.IsZero() || o.IsZero() {
+		if r.IsZero() {
+			return o
+		}
+		return r
+	}
+	out := r
+	if o.Interval() > r.Interval() {
+		out = o
+	}
+	out.Burst = min(r.Burst, o.Burst)
+	return out
+}
+
+// Both joins limits that were set with the rates that quotas give tenants: of a tenant that has both, the slower one holds.
+func Both(set, quotas []Limit) []Limit {
+	if len(quotas) == 0 {
+		return set
+	}
+	out := make([]Limit, len(set), len(set)+len(quotas))
+	copy(out, set)
+	at := make(map[tenant.ID]int, len(set))
+	for i, l := range out {
+		if l.Queue == "" {
+			at[l.Tenant] = i
+		}
+	}
+	for _, q := range quotas {
+		if i, ok := at[q.Tenant]; ok {
+			out[i].Rate = out[i].Rate.Slower(q.Rate)
+		} else {
+			out = append(out, q)
+		}
+	}
+	return out
+}

@@ -186,3 +186,32 @@ func (p Plan) flag(t int64, z *Zone) Flag {
 	}
 	return ""
 }
+
+// Closer reports whether two instants of a plan, without its calendar, can be closer together than so, and how close two
+// of them are. What a change of clocks does to them does not count.
+func (p Plan) Closer(than time.Duration) (gap time.Duration, closer bool) {
+	if p.Cron == nil {
+		return p.Every, p.Every < than
+	}
+	if every := p.Cron.Every(); every > 0 {
+		return every, every < than
+	}
+	return p.Cron.closer(than)
+}
+
+// closer looks at the instants of one day, and at the way from its last to the first of the next, if both days may match.
+func (c *Cron) closer(than time.Duration) (gap time.Duration, closer bool) {
+	last, _ := c.timeOfDay(0)
+	for {
+		t, ok := c.timeOfDay(last + 1)
+		if !ok || last+1 >= daySeconds {
+			break
+		}
+		if gap = time.Duration(t-last) * time.Second; gap < than {
+			return gap, true
+		}
+		last = t
+	}
+	gap = time.Duration(daySeconds-last+c.first) * time.Second
+	return gap, gap < than && (c.week == 0 || c.week&(c.week<<1|c.week>>6) != 0)
+}

@@ -46,6 +46,7 @@ type Tenant struct {
 	ID        ID
 	Name      string
 	Tier      Tier
+	Overrides Overrides // of its tier's quota
 	CreatedAt time.Time
 }
 
@@ -117,6 +118,11 @@ type Principal struct {
 	Tenant ID
 	Role   Role
 	Name   string // the credential's name, for logs
+	Key    string // the id of its API key; "": it is none
+	From   string // the address that the request came from; "": from within
+	Asked  string // the id of the request; "": there is none
+
+	Internal bool // the product itself acts for the tenant: what it does is no request, and no quota holds it back
 }
 
 // Local is the principal of an installation without sign-in.

@@ -60,6 +60,8 @@ func Store(t *testing.T, h Harness) {
 	t.Run("operations", func(t *testing.T) { operations(t, h) })
 	t.Run("tenants and limits", func(t *testing.T) { limits(t, h) })
 	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
+	t.Run("quotas", func(t *testing.T) { quotas(t, h) })
+	t.Run("audit", func(t *testing.T) { auditLog(t, h) })
 	t.Run("owners", func(t *testing.T) { owners(t, h) })
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("search", func(t *testing.T) { search(t, h) })

@@ -13,7 +13,7 @@ import (
 
 // PutCalendar stores a calendar, in place of any of its name.
 func (s *Store) PutCalendar(ctx context.Context, cal engine.Calendar) error {
-	return s.write(ctx, "store a calendar", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "store a calendar", func(ctx context.Context, c writer) error {
 		_, err := c.Exec(ctx, `
 			INSERT INTO calendars (tenant, name, spec, updated_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (tenant, name) DO UPDATE SET spec = EXCLUDED.spec, updated_at = EXCLUDED.updated_at`,
@@ -59,7 +59,7 @@ func (s *Store) Calendars(ctx context.Context, t tenant.ID) ([]engine.Calendar, 
 
 // DeleteCalendar forgets one; ErrNotFound if there is none.
 func (s *Store) DeleteCalendar(ctx context.Context, t tenant.ID, name string) error {
-	return s.write(ctx, "delete a calendar", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "delete a calendar", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, "DELETE FROM calendars WHERE tenant = $1 AND name = $2", string(t), name)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

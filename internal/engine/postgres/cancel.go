@@ -53,16 +53,14 @@ const (
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	var out job.Status
-	err := s.write(ctx, "cancel an execution", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() error {
-			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-				for range races {
-					if out, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
-						return err
-					}
+	err := s.change(ctx, "cancel an execution", func(ctx context.Context, c writer) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+			for range races {
+				if out, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
+					return err
 				}
-				return engine.ErrConflict
-			})
+			}
+			return engine.ErrConflict
 		})
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 // answerRepeat answers a repeat from what became of the first with its key, if that says it.
 func (b batch) answerRepeat(i, first int) bool {
 	f, same := b.out[first], b.all[i].Idempotency.Hash == b.all[first].Idempotency.Hash
-	if f.Taken != "" || f.Reused || f.Unique != nil {
+	if f.Taken != "" || f.Reused || f.Unique != nil || f.Over {
 		return false
 	}
 	switch {
@@ -109,7 +109,8 @@ func notNil(b []byte) []byte {
 
 // create stores the chosen creations: all at once, hoping that nothing stands
 // in the way, unless unique keys are there to find that something does; else at
-// once after looking; else, if others got in between, one by one.
+// once after looking; else, if others got in between, one by one. Those of which
+// only so many may be are looked at, too: only what is stored is to count.
 func (s *Store) create(ctx context.Context, b batch) error {
 	if len(b.chosen) == 0 {
 		return nil
@@ -119,7 +120,7 @@ func (s *Store) create(ctx context.Context, b batch) error {
 		for _, i := range b.chosen {
 			b.out[i] = engine.Created{}
 		}
-		if !b.hasUnique() {
+		if !b.hasUnique() && !b.hasMost() {
 			if err := b.insert(ctx, c, nil); !isCode(err, uniqueViolation) {
 				return err
 			}
@@ -171,6 +172,10 @@ func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 		if err := b.incumbents(ctx, tx, taken.unique); err != nil {
 			return err
 		}
+		room, err := b.room(ctx, tx)
+		if err != nil {
+			return err
+		}
 		good := batch{all: b.all, pages: b.pages}
 		var undone []scoped
 		for _, i := range b.chosen {
@@ -188,7 +193,11 @@ func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 			if taken.has(x) {
 				continue // this very call has been here before, and its answer was lost
 			}
-			if out.Taken, out.Unique = taken.claim(x); out.Taken == "" && out.Unique == nil {
+			out.Taken, out.Unique = taken.claim(x)
+			if out.Taken == "" && out.Unique == nil {
+				out.Over = !room.take(x)
+			}
+			if out.Taken == "" && out.Unique == nil && !out.Over {
 				good.chosen = append(good.chosen, i)
 			} else if k.key != "" {
 				undone = append(undone, k)
@@ -202,6 +211,9 @@ func (b batch) look(ctx context.Context, db beginner, c *pgx.Conn) error {
 			if err != nil {
 				return err
 			}
+		}
+		if err := room.keep(ctx, tx); err != nil {
+			return err
 		}
 		return good.insert(ctx, c, tx)
 	})

@@ -147,7 +147,7 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID)
 		return 0, nil
 	}
 	var discarded int
-	err := s.write(ctx, "discard dead letters", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "discard dead letters", func(ctx context.Context, c writer) error {
 		return c.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded)
 	})
 	return discarded, err

@@ -37,7 +37,8 @@ const retries = 3
 
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
 func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	err := run(ctx, s.hot, false, doing, f)
+	pool, f := s.within(ctx, s.hot, f)
+	err := run(ctx, pool, false, doing, f)
 	if isCode(err, diskFull) {
 		s.full.Store(true)
 	}
@@ -46,12 +47,14 @@ func (s *Store) write(ctx context.Context, doing string, f func(context.Context,
 
 // ask runs f, which only reads, on a connection of the hot path.
 func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.hot, true, doing, f)
+	pool, f := s.within(ctx, s.hot, f)
+	return run(ctx, pool, true, doing, f)
 }
 
 // look runs f, which only reads, on a connection for reading.
 func (s *Store) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
-	return run(ctx, s.read, true, doing, f)
+	pool, f := s.within(ctx, s.read, f)
+	return run(ctx, pool, true, doing, f)
 }
 
 // run runs f, and again what may be: all where the database chose it to give

@@ -16,7 +16,7 @@ import (
 // Within tx their idempotency keys are stored already; without, it is one
 // transaction of its own, and one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	many := b.jobCount() >= copyFrom
+	many := b.pages != nil && b.jobCount() >= copyFrom
 	if tx == nil && many && !failpoint.On && !b.hasManaged() {
 		return b.pipe(ctx, c)
 	}
@@ -38,6 +38,7 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 		ss.queue(q)
 		es.queue(q)
 		b.managed(q)
+		b.entries(auditTable.arrays()).queue(q)
 		if tx != nil {
 			return send(ctx, c, q)
 		}
@@ -69,6 +70,10 @@ func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
 	p.copy(&b.pages.jobs, chosen)
 	p.copy(&b.pages.schedules, chosen)
 	p.copy(&b.pages.executions, chosen)
+	if entries := (page{sheet: b.entries(auditTable.copies(0))}); entries.rows > 0 {
+		entries.mark(0)
+		p.copy(&entries, map[int]bool{0: true})
+	}
 	p.query("COMMIT")
 	return p.run(ctx, c)
 }
@@ -144,6 +149,7 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 	}
 	q := &pgx.Batch{}
 	b.managed(q)
+	b.entries(auditTable.arrays()).queue(q)
 	return send(ctx, c, q)
 }
 

@@ -117,15 +117,13 @@ const (
 
 // DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	err := s.write(ctx, "delete a job", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() error {
-			b := &pgx.Batch{}
-			b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
-			b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
-			b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
-			b.Queue(outliveJobSQL, string(t), [16]byte(id))
-			return c.SendBatch(ctx, b).Close()
-		})
+	err := s.change(ctx, "delete a job", func(ctx context.Context, c writer) error {
+		b := &pgx.Batch{}
+		b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
+		b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
+		b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
+		b.Queue(outliveJobSQL, string(t), [16]byte(id))
+		return c.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return job.Job{}, err

@@ -79,7 +79,7 @@ func lockKeys(ctx context.Context, tx pgx.Tx) error {
 // AddKey stores a key.
 func (s *Store) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency) (engine.Created, error) {
 	var out engine.Created
-	err := s.write(ctx, "store a key", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "store a key", func(ctx context.Context, c writer) error {
 		out = engine.Created{}
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			keys := batch{all: []engine.Creation{{Tenant: asks, Idempotency: i}}, chosen: []int{0}}
@@ -91,6 +91,7 @@ func (s *Store) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most i
 				if out.Reused = prior.hash != i.Hash; !out.Reused {
 					out.Replay = prior.answer
 				}
+				engine.Unchanged(ctx)
 				return nil
 			}
 			if err := lockKeys(ctx, tx); err != nil {
@@ -122,7 +123,7 @@ func (s *Store) Keys(ctx context.Context, t tenant.ID) (out []engine.Key, err er
 
 // RevokeKey revokes one of a tenant's keys, unless it is the last of role system that works.
 func (s *Store) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
-	return s.write(ctx, "revoke a key", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "revoke a key", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			if err := lockKeys(ctx, tx); err != nil {
 				return err

@@ -14,9 +14,9 @@ import (
 
 // CreateTenant stores a tenant; ErrConflict if its id exists.
 func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
-	return s.write(ctx, "create a tenant", func(ctx context.Context, c *pgxpool.Conn) error {
-		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
-			string(t.ID), plain(t.Name), string(t.Tier), t.CreatedAt)
+	return s.change(ctx, "create a tenant", func(ctx context.Context, c writer) error {
+		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, quotas, created_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
+			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrConflict
 		}
@@ -28,10 +28,13 @@ func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	var out []tenant.Tenant
 	err := s.look(ctx, "list tenants", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT id, name, tier, created_at FROM tenants ORDER BY id")
+		rows, _ := c.Query(ctx, "SELECT id, name, tier, quotas, created_at FROM tenants ORDER BY id")
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (t tenant.Tenant, err error) {
-			err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), at(&t.CreatedAt))
+			var quotas string
+			if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, at(&t.CreatedAt)); err == nil {
+				t.Overrides, err = engine.DecodeOverrides(quotas)
+			}
 			return t, err
 		})
 		return err
@@ -39,10 +42,12 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
-// UpdateTenant changes a tenant's name and tier.
+// UpdateTenant changes a tenant's name, tier and overrides.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
-	return s.write(ctx, "change a tenant", func(ctx context.Context, c *pgxpool.Conn) error {
-		done, err := c.Exec(ctx, "UPDATE tenants SET name = $2, tier = $3 WHERE id = $1", string(t.ID), plain(t.Name), string(t.Tier))
+	return s.change(ctx, "change a tenant", func(ctx context.Context, c writer) error {
+		done, err := c.Exec(ctx, `
+			WITH uncounted AS (DELETE FROM job_counts WHERE tenant = $1)
+			UPDATE tenants SET name = $2, tier = $3, quotas = $4 WHERE id = $1`, string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound
 		}
@@ -52,7 +57,7 @@ func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 
 // SetLimit keeps a limit, in place of any before; one that is zero is removed.
 func (s *Store) SetLimit(ctx context.Context, l job.Limit) error {
-	return s.write(ctx, "set a limit", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "set a limit", func(ctx context.Context, c writer) error {
 		if l.IsZero() {
 			_, err := c.Exec(ctx, "DELETE FROM limits WHERE tenant = $1 AND queue = $2", string(l.Tenant), l.Queue)
 			return err

@@ -67,6 +67,17 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if _, err := prepareDays(ctx, c); err != nil {
 		return translate("migrate", err)
 	}
+	var schema string
+	if err := c.QueryRow(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
+		return translate("migrate", err)
+	}
+	why, err := raise(ctx, c)
+	if err != nil {
+		return translate("raise the wall between tenants", err)
+	}
+	if err := s.stand(ctx, schema, why); err != nil {
+		return translate("raise the wall between tenants", err)
+	}
 	s.ready.Store(true)
 	return nil
 }

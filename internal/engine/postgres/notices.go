@@ -40,7 +40,7 @@ func (s *Store) PutRule(ctx context.Context, r notice.Rule, most int) error {
 	if err != nil {
 		return fmt.Errorf("store a rule: %w", err)
 	}
-	return s.write(ctx, "store a rule", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "store a rule", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, lockTenantSQL, string(r.Tenant)); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (s *Store) Rules(ctx context.Context, t tenant.ID) (out []notice.Rule, err 
 
 // DeleteRule forgets a rule and its alarms.
 func (s *Store) DeleteRule(ctx context.Context, t tenant.ID, name string) error {
-	return s.write(ctx, "delete a rule", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "delete a rule", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			done, err := tx.Exec(ctx, "DELETE FROM notification_rules WHERE tenant = $1 AND name = $2", string(t), name)
 			if err == nil && done.RowsAffected() == 0 {

@@ -30,6 +30,9 @@ type Config struct {
 // Store is the store over one PostgreSQL database.
 type Store struct {
 	hot, read *pgxpool.Pool
+	open      func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error)
+	size      struct{ hot, read int } // connections of each
+	wall      atomic.Pointer[wall]
 	admin     *pgx.ConnConfig // for connections of its own: migrations
 	about     string
 	name      string      // what it signs its notifications with
@@ -43,10 +46,11 @@ type Store struct {
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
 	// logged is the execution up to which it has looked at the logs.
-	logged atomic.Pointer[[16]byte]
-	watch  watch
-	dues   atomic.Int64 // how many jobs the last look found due
-	memo   engine.Memo  // of what is due
+	logged  atomic.Pointer[[16]byte]
+	decided horizon
+	watch   watch
+	dues    atomic.Int64 // how many jobs the last look found due
+	memo    engine.Memo  // of what is due
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -90,10 +94,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
 		durable["synchronous_commit"] = "on" // whatever a role or database is set to
 	}
-	if s.hot, err = pool(ctx, base, or(cfg.HotConns, 6), hotSettings, durable); err != nil {
+	s.size.hot, s.size.read = or(cfg.HotConns, 6), or(cfg.ReadConns, 8)
+	s.open = func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error) {
+		return pool(ctx, base, conns, append(settings, durable)...)
+	}
+	if s.hot, err = s.open(ctx, s.size.hot, hotSettings); err != nil {
 		return nil, translate("open PostgreSQL at "+where, err)
 	}
-	if s.read, err = pool(ctx, base, or(cfg.ReadConns, 8), readSettings, durable); err != nil {
+	if s.read, err = s.open(ctx, s.size.read, readSettings); err != nil {
 		s.hot.Close()
 		return nil, translate("open PostgreSQL at "+where, err)
 	}
@@ -228,5 +236,9 @@ func room(ctx context.Context, c *pgxpool.Conn) error {
 func (s *Store) Close() error {
 	s.hot.Close()
 	s.read.Close()
+	if w := s.wall.Load(); w != nil && w.hot != nil {
+		w.hot.Close()
+		w.read.Close()
+	}
 	return nil
 }

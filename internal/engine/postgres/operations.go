@@ -49,7 +49,7 @@ func scanOperation(r pgx.CollectableRow) (o job.Operation, err error) {
 // AddOperation stores an operation; the same one again is not stored again.
 func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idempotency) (engine.Created, error) {
 	var out engine.Created
-	err := s.write(ctx, "add an operation", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "add an operation", func(ctx context.Context, c writer) error {
 		out = engine.Created{}
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			keys := batch{all: []engine.Creation{{Tenant: o.Tenant, Idempotency: i}}, chosen: []int{0}}
@@ -61,6 +61,7 @@ func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idem
 				if out.Reused = prior.hash != i.Hash; !out.Reused {
 					out.Replay = prior.answer
 				}
+				engine.Unchanged(ctx)
 				return nil
 			}
 			_, err = tx.Exec(ctx, addOperationSQL, [16]byte(o.ID), string(o.Tenant), string(o.Kind), string(o.State), notNil(o.Spec), o.Rate, o.Total, o.Done, o.Passed,
@@ -146,7 +147,7 @@ func (s *Store) SaveOperation(ctx context.Context, o job.Operation, ttl time.Dur
 // CancelOperation ends one that runs; one that is cancelled answers again.
 func (s *Store) CancelOperation(ctx context.Context, t tenant.ID, o job.OperationID) (job.Operation, error) {
 	var out job.Operation
-	err := s.write(ctx, "cancel an operation", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "cancel an operation", func(ctx context.Context, c writer) error {
 		if _, err := c.Exec(ctx, cancelOperationSQL, string(t), [16]byte(o)); err != nil {
 			return err
 		}

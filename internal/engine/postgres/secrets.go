@@ -106,7 +106,7 @@ func scanSealed(r pgx.CollectableRow) (x engine.Secret, err error) {
 // PutSecret stores a secret that a person named, as version 1 or the next one.
 func (s *Store) PutSecret(ctx context.Context, x engine.Secret, most int) (engine.Secret, error) {
 	var out []engine.Secret
-	err := s.write(ctx, "store a secret", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "store a secret", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			if _, err := tx.Exec(ctx, lockOwnerSQL, string(x.Tenant)); err != nil {
 				return err
@@ -199,7 +199,7 @@ type querier interface {
 
 // DeleteSecret forgets one that a person named.
 func (s *Store) DeleteSecret(ctx context.Context, t tenant.ID, name string) error {
-	return s.write(ctx, "delete a secret", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "delete a secret", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, "DELETE"+ofPeople+" AND s.name = $2", string(t), name)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

@@ -38,7 +38,7 @@ const (
 // AddSigningSecret stores a secret, and has the tenant's others end at an instant. The lock on the tenant makes one of
 // two at once see the other.
 func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time) error {
-	return s.write(ctx, "store a signing secret", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "store a signing secret", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			t := string(x.Tenant)
 			if _, err := tx.Exec(ctx, "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", t); err != nil {
@@ -49,6 +49,7 @@ func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, ot
 			}
 			var known bool
 			if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM signing_secrets WHERE tenant = $1 AND id = $2)", t, x.ID).Scan(&known); err != nil || known {
+				engine.Unchanged(ctx)
 				return err
 			}
 			done, err := tx.Exec(ctx, addSecretSQL, t, x.ID, x.CreatedAt, orNever(x.ExpiresAt), x.Prefix, notNil(x.Sealed), engine.MaxSigningSecrets)
@@ -81,7 +82,7 @@ func (s *Store) SigningSecrets(ctx context.Context, t tenant.ID) ([]engine.Signi
 
 // DeleteSigningSecret forgets one; ErrNotFound if there is none.
 func (s *Store) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string) error {
-	return s.write(ctx, "delete a signing secret", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "delete a signing secret", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, "DELETE FROM signing_secrets WHERE tenant = $1 AND id = $2", string(t), id)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

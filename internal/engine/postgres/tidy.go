@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // How much one pass of Tidy does, well within a statement's time.
@@ -125,6 +127,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, tidyAuditSQL, engine.AuditLife.Seconds(), 10); err != nil {
 			return err
 		}
 		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases

@@ -62,7 +62,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 			out = engine.Created{}
 			var found, stored bool
 			in := engine.Incumbent{Key: e.UniqueKey}
-			err := c.QueryRow(ctx, sql, args...).Scan(&found, &stored, (*id)(&in.Job), (*id)(&in.Execution))
+			err := tryTrigger(ctx, c, e.ID, sql, args, &found, &stored, (*id)(&in.Job), (*id)(&in.Execution))
 			switch {
 			case isHeld(err):
 				continue // another came in between, and is seen the next time
@@ -84,6 +84,26 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		return engine.ErrConflict
 	})
 	return out, err
+}
+
+// tryTrigger runs the statement, in one round trip with the entry that the context brings, if the execution was stored.
+func tryTrigger(ctx context.Context, c *pgxpool.Conn, of job.ExecutionID, sql string, args []any, into ...any) error {
+	p := engine.PendingEntry(ctx)
+	if p == nil {
+		return c.QueryRow(ctx, sql, args...).Scan(into...)
+	}
+	e, _ := p.Entry()
+	row := auditTable.arrays()
+	row.entry(&e)
+	q := &pgx.Batch{}
+	q.Queue(sql, args...)
+	q.Queue(fmt.Sprintf("%s WHERE EXISTS (SELECT 1 FROM live WHERE id = $%d)", auditTable.insert, len(auditTable.fields)+1), append(row.args(), [16]byte(of))...)
+	r := c.SendBatch(ctx, q)
+	err := r.QueryRow().Scan(into...)
+	if closed := r.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
 
 // answeredBefore is the answer to the key, if it has been here; else the zero value.

@@ -64,7 +64,7 @@ var (
 // UpdateJob stores a job's definition, state and pause anew, and takes back what was staged.
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
-	err := s.write(ctx, "update a job", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.change(ctx, "update a job", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			out, err = update(ctx, tx, t, u)
 			return err

@@ -212,7 +212,7 @@ func (as advances) stale(r pgx.BatchResults) ([]job.Order, error) {
 
 // Drain asks a session that may serve the tenant to take nothing more.
 func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
-	return s.write(ctx, "drain a worker", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "drain a worker", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, drainSQL, string(t), [16]byte(w))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

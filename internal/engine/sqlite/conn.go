@@ -58,12 +58,22 @@ func (c *conn) prepare(sql string) *stmt {
 	return q
 }
 
-// write runs f in a transaction of the connection that writes.
+// write runs f in a transaction of the connection that writes, with the entry that the context brings.
 func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int64) error) error {
 	if !s.ready.Load() {
 		return s.unready(doing)
 	}
-	return s.alter(ctx, writePatience, doing, func(c *conn) error { return f(c, s.now()) })
+	p := engine.PendingEntry(ctx)
+	err := s.alter(ctx, writePatience, doing, func(c *conn) error {
+		if err := f(c, s.now()); err != nil {
+			return err
+		}
+		return recordPending(c, p)
+	})
+	if p != nil && err == nil {
+		p.Written()
+	}
+	return err
 }
 
 // alter is write, whether or not the schema is there. It does not commit into a file that is gone.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -20,8 +21,18 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 	}
 	out := make([]engine.Created, len(cs))
 	err := s.write(ctx, "create jobs", func(c *conn, now int64) (err error) {
+		var entries []*audit.Entry
 		for i := range cs {
-			if out[i], err = create(c, &forms[i], now); err != nil {
+			var stored bool
+			if out[i], stored, err = create(c, &forms[i], now); err != nil {
+				return err
+			}
+			if stored && cs[i].Entry != nil {
+				entries = append(entries, cs[i].Entry)
+			}
+		}
+		for _, e := range audit.Merge(entries) {
+			if err := record(c, e); err != nil {
 				return err
 			}
 		}
@@ -47,41 +58,44 @@ func prepare(c *engine.Creation) prepared {
 	return p
 }
 
-// create stores a creation that nothing stands in the way of. It looks before
+// create stores a creation that nothing stands in the way of, and reports whether it did. It looks before
 // it writes anything: nobody else writes meanwhile.
-func create(c *conn, x *prepared, now int64) (engine.Created, error) {
+func create(c *conn, x *prepared, now int64) (out engine.Created, stored bool, err error) {
 	out, known, err := recall(c, x.Tenant, &x.Idempotency, now)
 	if err != nil || known {
-		return out, err
+		return out, false, err
 	}
 	if taken, err := obstacle(c, x.Tenant, x.jobs); err != nil || taken != "" {
-		return engine.Created{Taken: taken}, err
+		return engine.Created{Taken: taken}, false, err
 	}
 	if out.Unique, err = holders(c, x); err != nil || out.Unique != nil {
-		return out, err
+		return out, false, err
+	}
+	if room, err := takeRoom(c, x); err != nil || !room {
+		return engine.Created{Over: err == nil}, false, err
 	}
 	if len(x.jobs) > 0 {
 		stored, err := insertJob(c, x.Tenant, &x.jobs[0])
 		if err != nil || !stored {
-			return out, err // not stored: this very call has been here before, and its answer was lost
+			return out, false, err // not stored: this very call has been here before, and its answer was lost
 		}
 		if stored, err = insertJobs(c, x.Tenant, x.jobs[1:]); err != nil {
-			return out, err
+			return out, false, err
 		}
 		if !stored {
-			return out, engine.ErrConflict
+			return out, false, engine.ErrConflict
 		}
 		if err := insertSchedules(c, x.Tenant, x.jobs); err != nil {
-			return out, err
+			return out, false, err
 		}
 	}
 	if err := insertExecutions(c, x.Tenant, x.Executions); err != nil {
-		return out, err
+		return out, false, err
 	}
 	if err := keepManaged(c, x.Tenant, job.ID{}, x.Secrets, nil); err != nil {
-		return out, err
+		return out, false, err
 	}
-	return out, remember(c, x.Tenant, &x.Idempotency)
+	return out, true, remember(c, x.Tenant, &x.Idempotency)
 }
 
 // obstacle names a job key of a creation that is taken, or used twice in it. A

@@ -66,6 +66,7 @@ func (s *Store) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most i
 		var known bool
 		var err error
 		if out, known, err = recall(c, asks, &i, now); err != nil || known {
+			engine.Unchanged(ctx)
 			return err
 		}
 		n, err := c.prepare(`INSERT INTO api_keys (id, tenant, role, name, hash, created_at, expires_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7

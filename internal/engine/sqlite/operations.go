@@ -53,6 +53,7 @@ func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idem
 		var known bool
 		var err error
 		if out, known, err = recall(c, o.Tenant, &i, now); err != nil || known {
+			engine.Unchanged(ctx)
 			return err
 		}
 		_, err = c.prepare(addOperationSQL).id(o.ID).text(string(o.Tenant)).text(string(o.Kind)).text(string(o.State)).bytes(spec(&o)).

@@ -26,6 +26,7 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 		var known bool
 		var err error
 		if out.Created, known, err = recall(c, t, &r.Idempotency, now); err != nil || known {
+			engine.Unchanged(ctx)
 			return err
 		}
 		for i := range r.Executions {
@@ -39,6 +40,7 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 			}
 		}
 		if len(out.Added) == 0 {
+			engine.Unchanged(ctx)
 			return nil
 		}
 		return remember(c, t, &r.Idempotency)

@@ -36,6 +36,7 @@ func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, ot
 		})
 		switch {
 		case err != nil || known:
+			engine.Unchanged(ctx)
 			return err
 		case n >= engine.MaxSigningSecrets:
 			return engine.ErrConflict

@@ -56,6 +56,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
+		if err := tidyAudit(c, now); err != nil {
+			return err
+		}
 		left, err := s.tidyLogs(c)
 		more = more || left
 		return err

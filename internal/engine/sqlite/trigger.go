@@ -15,6 +15,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 		var known bool
 		var err error
 		if out, known, err = recall(c, t, &i, now); err != nil || known {
+			engine.Unchanged(ctx)
 			return err
 		}
 		ok, err := exists(c, "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state <> 4", t, e.Job)
@@ -35,6 +36,7 @@ func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i eng
 			}
 			if taken && in.Execution != e.ID {
 				out.Unique = []engine.Incumbent{in}
+				engine.Unchanged(ctx)
 				return nil
 			}
 		}

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// caller is the address that a request came from: that of the connection or, where a proxy that is believed has it, what
+// that says. Of several addresses the last counts that no such proxy has added.
+func (s *Server) caller(r *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	at, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	at = at.Unmap().WithZone("")
+	if len(s.cfg.Proxies) == 0 || !s.believed(at) {
+		return at
+	}
+	said := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(said) - 1; i >= 0; i-- {
+		next, err := netip.ParseAddr(strings.TrimSpace(said[i]))
+		if err != nil {
+			break
+		}
+		if at = next.Unmap().WithZone(""); !s.believed(at) {
+			break
+		}
+	}
+	return at
+}
+
+func (s *Server) believed(a netip.Addr) bool {
+	for _, p := range s.cfg.Proxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sign-ins that fail cost the caller, so that nobody guesses for long: so many at once, and then one at a time.
+const (
+	failuresAtOnce = 30
+	failureEvery   = 2 * time.Second
+	maxAddresses   = 10_000 // that are remembered
+	maxGood        = 10_000 // credentials that are remembered to have worked
+	goodFor        = 10 * time.Minute
+)
+
+// failures remembers who failed to sign in. It forgets by itself, and is bounded: where it is full, someone is forgotten.
+type failures struct {
+	atOnce int
+	seed   maphash.Seed
+
+	mu    sync.RWMutex
+	until map[netip.Prefix]time.Time // guarded by mu: when an address has paid for its failures
+	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their addresses, by a hash
+}
+
+func newFailures(atOnce int) *failures {
+	if atOnce == 0 {
+		atOnce = failuresAtOnce
+	}
+	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}}
+}
+
+// network is what counts as one caller: of IPv6 a whole network, since whoever has one address there has them all.
+func network(a netip.Addr) netip.Prefix {
+	bits := 32
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits) // zero for no address: those share
+	return p
+}
+
+func (f *failures) hash(a netip.Addr, credential string) uint64 {
+	return maphash.Comparable(f.seed, [2]string{a.String(), credential})
+}
+
+// wait is how long a caller has to wait before it may try a credential; 0: it may now. One that worked from there lately
+// is not made to wait for what others behind the same address do.
+func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Duration {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	until, known := f.until[network(a)]
+	if !known {
+		return 0
+	}
+	over := until.Sub(now) - time.Duration(f.atOnce-1)*failureEvery
+	if over <= 0 || now.Before(f.good[f.hash(a, credential)]) {
+		return 0
+	}
+	return over
+}
+
+// failed charges a caller.
+func (f *failures) failed(a netip.Addr, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := network(a)
+	until := f.until[n]
+	if until.Before(now) {
+		until = now
+	}
+	if _, known := f.until[n]; !known && len(f.until) >= maxAddresses {
+		forget(f.until, now)
+	}
+	f.until[n] = until.Add(failureEvery)
+}
+
+// worked notes a credential that was accepted.
+func (f *failures) worked(a netip.Addr, credential string, now time.Time) {
+	h := f.hash(a, credential)
+	f.mu.RLock()
+	known := f.good[h].Sub(now) > goodFor/2
+	f.mu.RUnlock()
+	if known {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.good) >= maxGood {
+		forget(f.good, now)
+	}
+	f.good[h] = now.Add(goodFor)
+}
+
+// forget drops what is over, and anything where nothing is.
+func forget[K comparable](m map[K]time.Time, now time.Time) {
+	var last K
+	dropped := false
+	for k, until := range m {
+		if last = k; !now.Before(until) {
+			delete(m, k)
+			dropped = true
+		}
+	}
+	if !dropped {
+		delete(m, last)
+	}
+}
+
+// signIn says who asks, unless too many have failed to say so from there.
+func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, error) {
+	credential, now := r.Header.Get("Authorization"), time.Now()
+	if wait := s.failures.wait(from, credential, now); wait > 0 {
+		return tenant.Principal{}, &tooMany{wait}
+	}
+	p, err := s.cfg.Authenticate(r.Context(), credential, r.Header.Get("X-Tenant-ID"))
+	switch {
+	case err == nil:
+		s.failures.worked(from, credential, now)
+	case errors.Is(err, access.ErrUnknownKey) || errors.Is(err, access.ErrToken):
+		s.failures.failed(from, now)
+	}
+	return p, err
+}
+
+// tooMany says that too many sign-ins have failed.
+type tooMany struct{ wait time.Duration }
+
+func (t *tooMany) Error() string {
+	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
+}
+
+// ration takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses
+// one that is too many. What workers ask as such does not count, nor what whoever runs the installation asks.
+func (s *Server) ration(w http.ResponseWriter, r *http.Request, rt route, p tenant.Principal) error {
+	if !rt.needs.Keyed() || rt.needs == tenant.Work || p.Role == tenant.Worker || p.Role == tenant.System {
+		return nil
+	}
+	limit, a, err := s.service.TakeRequest(r.Context(), p)
+	if err != nil && limit == 0 || limit < 0 {
+		return err
+	}
+	h := w.Header()
+	n := strconv.Itoa(limit)
+	h.Set("RateLimit-Policy", `"requests";q=`+n+`;w=1`)
+	h.Set("RateLimit", `"requests";r=`+strconv.Itoa(a.Left)+`;t=`+strconv.FormatInt(roundUp(a.Reset, time.Second), 10))
+	return err
+}

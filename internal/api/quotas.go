@@ -1,0 +1,114 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// quotaRoutes are about what tenants may have and do.
+func (s *Server) quotaRoutes() []route {
+	return []route{{
+		method: "GET", path: "/api/v1/quotas", needs: tenant.Read, group: "Limits and tenants", summary: "What the tenant may have and do, and what it has",
+		detail: "By its tier, or as the operator has set it for this tenant.", status: 200, answer: of[client.Allowance](), handle: s.getQuotas,
+	}}
+}
+
+func (s *Server) getQuotas(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	a, err := s.service.Allowance(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, client.Allowance{
+		TenantID: string(a.ID), Tier: a.Tier.String(), Quotas: wireQuota(a.Quota), Overridden: overridden(a.Overrides), Usage: wireUsage(a.Usage),
+	})
+}
+
+func wireQuota(q tenant.Quota) client.Quotas {
+	return client.Quotas{
+		ActiveJobs: q.ActiveJobs, ExecutionsPerMinute: q.ExecutionsPerMinute, ExecutionsBurst: q.ExecutionsBurst, PayloadBytes: q.PayloadBytes,
+		HistoryDays: q.HistoryDays, MaxRetries: q.MaxRetries, ShortestIntervalMS: q.ShortestInterval.Milliseconds(), BestPriority: q.BestPriority,
+		DeadLetters: q.DeadLetters, NotificationRules: q.NotificationRules, RequestsPerSecond: q.RequestsPerSecond, Weight: q.Weight,
+	}
+}
+
+func wireUsage(u service.Usage) client.Usage {
+	if u.ActiveJobs < 0 {
+		return client.Usage{}
+	}
+	return client.Usage{ActiveJobs: &u.ActiveJobs}
+}
+
+// overridden names what is set in place of a tier's quota.
+func overridden(o tenant.Overrides) []string {
+	names := []string{}
+	v := reflect.ValueOf(o)
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// changed is what is set in place of a tier's quota after a change; given are the members that the request has.
+func changed(was tenant.Overrides, to client.QuotaChange, given members) tenant.Overrides {
+	next := tenant.Overrides(to)
+	out, from := reflect.ValueOf(&was).Elem(), reflect.ValueOf(next)
+	for i := range out.NumField() {
+		name, _, _ := strings.Cut(out.Type().Field(i).Tag.Get("json"), ",")
+		if _, ok := given[name]; ok {
+			out.Field(i).Set(from.Field(i))
+		}
+	}
+	return was
+}
+
+// usualPriority is that of a job whose request names none.
+func (s *Server) usualPriority(r *http.Request, p tenant.Principal) (int, error) {
+	q, err := s.service.Quota(r.Context(), p)
+	return q.Priority(job.DefaultPriority), err
+}
+
+// overQuota is what a refusal of a quota becomes.
+func overQuota(o *service.OverQuota) client.Problem {
+	status, code := 403, "over_quota"
+	switch {
+	case o.Size:
+		status, code = 413, "too_large"
+	case o.Wait > 0:
+		status, code = 429, "rate_limited"
+	}
+	p := made(status, code, o.What)
+	if o.Quota == "" {
+		return p
+	}
+	p.Quota = &client.QuotaProblem{Name: o.Quota, Limit: o.Limit, Current: o.Current, RetryAfterMS: roundUp(o.Wait, time.Millisecond)}
+	if o.Field != "" {
+		want := fmt.Sprintf("at most %d", o.Limit)
+		if o.Limit > o.Current {
+			want = fmt.Sprintf("at least %d", o.Limit)
+		}
+		p.Errors = []client.FieldProblem{{Field: o.Field, Value: fmt.Sprint(o.Current), Want: want}}
+	}
+	return p
+}
+
+func roundUp(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
+
+// retryAfter is the header of that name: whole seconds.
+func retryAfter(p client.Problem) string {
+	if p.Quota == nil {
+		return "1"
+	}
+	return strconv.FormatInt(max(1, roundUp(time.Duration(p.Quota.RetryAfterMS)*time.Millisecond, time.Second)), 10)
+}

@@ -1,0 +1,107 @@
+package tenant
+
+import "time"
+
+// NoLimit stands for as many as one likes, in a number of a Quota.
+const NoLimit = -1
+
+// Quota is what a tenant may have and do. Numbers may be NoLimit.
+type Quota struct {
+	ActiveJobs          int64
+	ExecutionsPerMinute int // that start, and that requests make
+	ExecutionsBurst     int // of them at once
+	PayloadBytes        int
+	HistoryDays         int
+	MaxRetries          int
+	ShortestInterval    time.Duration // of schedules that recur; 0: any
+	BestPriority        int           // 1 is the best of all
+	DeadLetters         bool          // may list, redrive and discard them
+	NotificationRules   bool          // may have some of its own
+	RequestsPerSecond   int           // of the API
+	Weight              int           // its share of the workers, beside the others that have work waiting
+}
+
+// Unlimited is the quota of the tenant that exists from the start.
+func Unlimited() Quota {
+	return Quota{
+		ActiveJobs: NoLimit, ExecutionsPerMinute: NoLimit, ExecutionsBurst: NoLimit, PayloadBytes: NoLimit, HistoryDays: NoLimit, MaxRetries: NoLimit,
+		BestPriority: 1, DeadLetters: true, NotificationRules: true, RequestsPerSecond: NoLimit, Weight: Enterprise.Weight(),
+	}
+}
+
+// Quota is what a tier gives.
+func (t Tier) Quota() Quota {
+	switch t {
+	case Enterprise:
+		return Quota{
+			ActiveJobs: 1_000_000, ExecutionsPerMinute: 10_000, ExecutionsBurst: 20_000, PayloadBytes: 100 << 10, HistoryDays: 365, MaxRetries: 10,
+			ShortestInterval: time.Second, BestPriority: 1, DeadLetters: true, NotificationRules: true, RequestsPerSecond: 1000, Weight: 10,
+		}
+	case Pro:
+		return Quota{
+			ActiveJobs: 100_000, ExecutionsPerMinute: 1000, ExecutionsBurst: 2000, PayloadBytes: 10 << 10, HistoryDays: 180, MaxRetries: 5,
+			ShortestInterval: 10 * time.Second, BestPriority: 3, DeadLetters: true, NotificationRules: true, RequestsPerSecond: 100, Weight: 3,
+		}
+	case Free:
+	}
+	return Quota{
+		ActiveJobs: 10_000, ExecutionsPerMinute: 100, ExecutionsBurst: 200, PayloadBytes: 1 << 10, HistoryDays: 30, MaxRetries: 3,
+		ShortestInterval: time.Minute, BestPriority: 8, RequestsPerSecond: 10, Weight: 1,
+	}
+}
+
+// Priority is what a job has whose maker names none: the usual one, or the best that is allowed.
+func (q Quota) Priority(usual int) int { return max(usual, q.BestPriority) }
+
+// Overrides are the numbers of a quota that an operator has set for one tenant, in place of its tier's; nil: the tier's.
+// They are stored as JSON under these names, which are also those of the API.
+type Overrides struct {
+	ActiveJobs          *int64 `json:"active_jobs,omitempty"`
+	ExecutionsPerMinute *int   `json:"executions_per_minute,omitempty"`
+	ExecutionsBurst     *int   `json:"executions_burst,omitempty"`
+	PayloadBytes        *int   `json:"payload_bytes,omitempty"`
+	HistoryDays         *int   `json:"history_days,omitempty"`
+	MaxRetries          *int   `json:"max_retries,omitempty"`
+	ShortestIntervalMS  *int64 `json:"shortest_interval_ms,omitempty"`
+	BestPriority        *int   `json:"best_priority,omitempty"`
+	DeadLetters         *bool  `json:"dead_letters,omitempty"`
+	NotificationRules   *bool  `json:"notification_rules,omitempty"`
+	RequestsPerSecond   *int   `json:"requests_per_second,omitempty"`
+	Weight              *int   `json:"weight,omitempty"`
+}
+
+// Quota is what the tenant may have and do. The first one has no limits, whatever its tier.
+func (t Tenant) Quota() Quota {
+	if t.ID == Default {
+		q := Unlimited()
+		q.Weight = t.Tier.Weight()
+		return q
+	}
+	q, o := t.Tier.Quota(), t.Overrides
+	put(&q.ActiveJobs, o.ActiveJobs)
+	put(&q.ExecutionsPerMinute, o.ExecutionsPerMinute)
+	if put(&q.ExecutionsBurst, o.ExecutionsBurst); o.ExecutionsBurst == nil && o.ExecutionsPerMinute != nil {
+		q.ExecutionsBurst = q.ExecutionsPerMinute // what the tier has at once may be more than a small rate is worth, or less
+		if q.ExecutionsPerMinute > 0 {
+			q.ExecutionsBurst *= 2
+		}
+	}
+	put(&q.PayloadBytes, o.PayloadBytes)
+	put(&q.HistoryDays, o.HistoryDays)
+	put(&q.MaxRetries, o.MaxRetries)
+	if o.ShortestIntervalMS != nil {
+		q.ShortestInterval = time.Duration(*o.ShortestIntervalMS) * time.Millisecond
+	}
+	put(&q.BestPriority, o.BestPriority)
+	put(&q.DeadLetters, o.DeadLetters)
+	put(&q.NotificationRules, o.NotificationRules)
+	put(&q.RequestsPerSecond, o.RequestsPerSecond)
+	put(&q.Weight, o.Weight)
+	return q
+}
+
+func put[T any](to *T, v *T) {
+	if v != nil {
+		*to = *v
+	}
+}

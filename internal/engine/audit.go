@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Audit is the log of changes.
+//
+// An entry is written in the commit of the change that it is about. A creation brings its entry with it; to any other
+// method that changes something it comes by the context, see Audited, so that no method has one more argument. An entry is
+// never written where nothing was changed: a request that was answered before is not answered by a second entry.
+type Audit interface {
+	// Record writes an entry about something that is not in the store. That of the context is Record's, too.
+	Record(ctx context.Context, e audit.Entry) error
+	// AuditEntries lists entries of a tenant, the latest first.
+	AuditEntries(ctx context.Context, f AuditFilter, p Page) (AuditPage, error)
+	// SealAudit seals entries that are not sealed yet, some at a time, and says whether more are left. Only those are
+	// sealed before which none can be written any more; of two at once one waits for the other.
+	SealAudit(ctx context.Context) (more bool, err error)
+	// AuditSeals lists up to limit seals of a tenant from behind a number, the first one first, and with each the entries
+	// that are stored from its first to its last.
+	AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) ([]Sealed, error)
+	// Unsealed is how many entries of a tenant are not sealed yet.
+	Unsealed(ctx context.Context, t tenant.ID) (int64, error)
+}
+
+// AuditLife is for how long entries are kept: as long as history, by default. They go by whole seals.
+const AuditLife = 365 * 24 * time.Hour
+
+// AuditFilter chooses entries of a tenant; a zero field chooses all.
+type AuditFilter struct {
+	Tenant tenant.ID
+	Action string // or, where it ends with a dot, all that begin with it
+	Object string
+	By     string
+	Key    string
+	From   time.Time // at or after
+	Until  time.Time // before
+}
+
+// AuditPage is one page of entries.
+type AuditPage struct {
+	Entries []audit.Entry
+	Next    string
+	Total   Total
+}
+
+// Sealed is a seal and what is stored of its entries.
+type Sealed struct {
+	audit.Seal
+	Entries []audit.Entry
+}
+
+// Pending is an entry that is to be written with a change.
+type Pending struct {
+	mu    sync.Mutex
+	entry audit.Entry
+	void  bool // guarded by mu: nothing was changed
+	done  bool // guarded by mu
+}
+
+type pendingKey struct{}
+
+// Audited gives a method that changes something the entry that it is to write in the same commit.
+func Audited(ctx context.Context, e audit.Entry) context.Context {
+	return context.WithValue(ctx, pendingKey{}, &Pending{entry: e})
+}
+
+// PendingEntry is the entry to be written, for engines: nil if there is none, or it was written.
+func PendingEntry(ctx context.Context) *Pending {
+	p, _ := ctx.Value(pendingKey{}).(*Pending)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.void = false // of an attempt before
+	return p
+}
+
+// Unchanged says that a method has changed nothing after all, so that there is no entry to write.
+func Unchanged(ctx context.Context) {
+	if p, _ := ctx.Value(pendingKey{}).(*Pending); p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.void = true
+	}
+}
+
+// Entry is what to write; false if nothing was changed.
+func (p *Pending) Entry() (audit.Entry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.entry, !p.void
+}
+
+// Written says that the commit went through.
+func (p *Pending) Written() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+}

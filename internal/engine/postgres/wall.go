@@ -1,0 +1,206 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// The second wall is row-level security. The tables belong to the user that the product connects as, and an owner passes:
+// what the product does for all tenants costs nothing more. What a user asks for runs on connections of their own, as a role
+// that owns nothing, and for which the tables have only the rows of the tenant that the connection is set to.
+//
+// Creations of many requests, of any tenant, share a commit, so they are written by the owner; each row has the tenant that
+// came with its request's credential.
+const (
+	wallRole    = "carillon_tenant"
+	wallSetting = "carillon.tenant"
+)
+
+// owned lists the tables that have rows of tenants, and what the rows of one are.
+const ownedSQL = `
+	SELECT c.relname, CASE c.relname
+			WHEN 'tenants' THEN 'id = ' WHEN 'sessions' THEN 'tenant IS NULL OR tenant = ' ELSE 'tenant = '
+		END || 'current_setting(''` + wallSetting + `'', true)'
+	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+		AND (c.relname = 'tenants' OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped))
+	ORDER BY c.relname`
+
+// grantsSQL gives the role what it needs: all tables but those that are the installation's own, and never a day of history
+// by itself, which has no policy. What is in the audit log it cannot change.
+const grantsSQL = `
+	SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I.%I TO ` + wallRole + `', current_schema(), c.relname)
+	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+		AND c.relname NOT IN ('installation', 'carillon_migrations', 'watched', 'audit', 'audit_seals', 'audit_sealed')
+		AND NOT has_table_privilege('` + wallRole + `', c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+	UNION ALL
+	SELECT format('GRANT SELECT%s ON %I.%I TO ` + wallRole + `', CASE c.relname WHEN 'audit' THEN ', INSERT' ELSE '' END, current_schema(), c.relname)
+	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relname IN ('audit', 'audit_seals', 'audit_sealed')
+	UNION ALL
+	SELECT format('GRANT USAGE ON SEQUENCE %I.%I TO ` + wallRole + `', current_schema(), c.relname)
+	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'S'
+	UNION ALL
+	SELECT format('GRANT USAGE ON SCHEMA %I TO ` + wallRole + `', current_schema())`
+
+// raise builds the wall, or what is missing of it, and says why it cannot.
+func raise(ctx context.Context, c *pgx.Conn) (why string, err error) {
+	var user string
+	var exists, member bool
+	err = c.QueryRow(ctx, `
+		SELECT current_user, EXISTS (SELECT 1 FROM pg_roles WHERE rolname = $1), coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = $1), false)`,
+		wallRole).Scan(&user, &exists, &member)
+	if err != nil {
+		return "", err
+	}
+	how := fmt.Sprintf("as a superuser run: CREATE ROLE %s NOLOGIN; GRANT %s TO %s; and start again", wallRole, wallRole, pgx.Identifier{user}.Sanitize())
+	if !exists {
+		_, err := c.Exec(ctx, "CREATE ROLE "+wallRole+" NOLOGIN")
+		if isCode(err, insufficientPrivilege) {
+			return fmt.Sprintf("the database user may not create the role %s; %s", wallRole, how), nil
+		}
+		if err != nil && !isCode(err, "42710") && !isCode(err, uniqueViolation) { // another database of the server was quicker
+			return "", err
+		}
+	}
+	if !member || !exists {
+		_, err := c.Exec(ctx, fmt.Sprintf("GRANT %s TO CURRENT_USER", wallRole))
+		if isCode(err, insufficientPrivilege) {
+			return fmt.Sprintf("the database user is not a member of the role %s; %s", wallRole, how), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	var bypass bool
+	if err := c.QueryRow(ctx, "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = $1", wallRole).Scan(&bypass); err != nil {
+		return "", err
+	}
+	if bypass {
+		return fmt.Sprintf("the role %s may pass row-level security; as a superuser run: ALTER ROLE %s NOSUPERUSER NOBYPASSRLS", wallRole, wallRole), nil
+	}
+	return "", build(ctx, c)
+}
+
+// build makes the policies that are missing, and grants.
+func build(ctx context.Context, c *pgx.Conn) error {
+	rows, _ := c.Query(ctx, ownedSQL)
+	type owned struct{ Table, Rows string }
+	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[owned])
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		for _, t := range tables {
+			var stands bool
+			err := tx.QueryRow(ctx, `
+				SELECT c.relrowsecurity AND (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname IN ('carillon_all', 'carillon_tenant')) = 2
+				FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = $1`, t.Table).Scan(&stands)
+			if err != nil {
+				return err
+			}
+			if stands { // making it anew would lock the table
+				continue
+			}
+			name := pgx.Identifier{t.Table}.Sanitize()
+			for _, sql := range []string{
+				"DROP POLICY IF EXISTS carillon_all ON " + name,
+				"DROP POLICY IF EXISTS carillon_tenant ON " + name,
+				"CREATE POLICY carillon_all ON " + name + " AS PERMISSIVE TO PUBLIC USING (true) WITH CHECK (true)",
+				"CREATE POLICY carillon_tenant ON " + name + " AS RESTRICTIVE TO " + wallRole + " USING (" + t.Rows + ") WITH CHECK (" + t.Rows + ")",
+				"ALTER TABLE " + name + " ENABLE ROW LEVEL SECURITY",
+			} {
+				if _, err := tx.Exec(ctx, sql); err != nil {
+					return err
+				}
+			}
+		}
+		rows, _ := tx.Query(ctx, grantsSQL)
+		grants, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, sql := range grants {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// wall is the connections in front of which it stands.
+type wall struct {
+	why       string // there is none; "" where there is
+	hot, read *pgxpool.Pool
+}
+
+// Wall says why there is no second wall; "" if it stands.
+func (s *Store) Wall() string {
+	if w := s.wall.Load(); w != nil {
+		return w.why
+	}
+	return "the schema was not looked at yet"
+}
+
+// stand opens the connections in front of the wall, or notes that there is none.
+func (s *Store) stand(ctx context.Context, schema, why string) error {
+	if s.wall.Load() != nil {
+		return nil
+	}
+	w := &wall{why: why}
+	if why == "" {
+		var err error
+		role := map[string]string{"role": wallRole, "search_path": pgx.Identifier{schema}.Sanitize()} // "$user" would be another's
+		if w.hot, err = s.open(ctx, s.size.hot, hotSettings, role); err != nil {
+			return err
+		}
+		if w.read, err = s.open(ctx, s.size.read, readSettings, role); err != nil {
+			w.hot.Close()
+			return err
+		}
+	}
+	if !s.wall.CompareAndSwap(nil, w) && why == "" {
+		w.hot.Close()
+		w.read.Close()
+	}
+	return nil
+}
+
+// within is the pool for what is done within a context, and f as it is done there: on a connection in front of the wall, where
+// the context is confined and there is one.
+func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) (*pgxpool.Pool, func(context.Context, *pgxpool.Conn) error) {
+	t, confined := engine.Confined(ctx)
+	w := s.wall.Load()
+	if !confined || w == nil || w.why != "" {
+		return pool, f
+	}
+	front := w.hot
+	if pool == s.read {
+		front = w.read
+	}
+	return front, func(ctx context.Context, c *pgxpool.Conn) error {
+		if err := settle(ctx, c, t); err != nil {
+			return err
+		}
+		return f(ctx, c)
+	}
+}
+
+// settle sets a connection to a tenant, unless it is already.
+func settle(ctx context.Context, c *pgxpool.Conn, t tenant.ID) error {
+	known := c.Conn().PgConn().CustomData()
+	if known[wallSetting] == t {
+		return nil
+	}
+	delete(known, wallSetting)
+	if _, err := c.Exec(ctx, "SELECT set_config('"+wallSetting+"', $1, false)", string(t)); err != nil {
+		return err
+	}
+	known[wallSetting] = t
+	return nil
+}

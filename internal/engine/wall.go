@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// A store may have a second wall between tenants: within a confined context it sees, and changes, nothing of another
+// tenant's, whatever its statements say. It is for what users ask for, each for one tenant; what the product does for all
+// of them is not confined.
+
+type confinedKey struct{}
+
+// Confine keeps whatever a store does with the context to one tenant.
+func Confine(ctx context.Context, t tenant.ID) context.Context {
+	return context.WithValue(ctx, confinedKey{}, t)
+}
+
+// Unconfined undoes it.
+func Unconfined(ctx context.Context) context.Context {
+	if _, ok := Confined(ctx); !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, confinedKey{}, tenant.ID(""))
+}
+
+// Confined is the tenant that the context is kept to, if it is.
+func Confined(ctx context.Context) (tenant.ID, bool) {
+	t, _ := ctx.Value(confinedKey{}).(tenant.ID)
+	return t, t != ""
+}
+
+// Walled is a store that has such a wall, or may have.
+type Walled interface {
+	// Wall says why there is none, and how to raise it; "" if it stands. It is known after Migrate.
+	Wall() string
+}

@@ -1,0 +1,223 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// fields are what is told of something in the audit log: plain text, digests where it may be long or private, never a secret.
+type fields map[string]string
+
+// detail is what was before a change and what is after it; nil for what was not, or is no more.
+type detail struct {
+	Before fields `json:"before,omitempty"`
+	After  fields `json:"after,omitempty"`
+}
+
+// entry is what is kept of a change that someone asked for.
+func (s *Service) entry(p tenant.Principal, action, object string, d detail) audit.Entry {
+	e := audit.Entry{
+		Tenant: p.Tenant, At: s.now(), By: p.Name, Role: p.Role, Key: p.Key, From: p.From, Request: p.Asked, Action: action, Object: object, Count: 1,
+	}
+	if d.Before != nil || d.After != nil {
+		e.Detail, _ = json.Marshal(d) // of texts only
+	}
+	return e
+}
+
+// audited is a context with which a method of the store that changes something also writes an entry. What the product
+// does by itself is not written down: someone has asked for it before.
+func (s *Service) audited(ctx context.Context, p tenant.Principal, action, object string, d detail) context.Context {
+	if p.Internal {
+		return ctx
+	}
+	return engine.Audited(ctx, s.entry(p, action, object, d))
+}
+
+// of is the principal as it acts in another tenant, in whose log it is to be found.
+func of(p tenant.Principal, t tenant.ID) tenant.Principal {
+	p.Tenant = t
+	return p
+}
+
+// digest stands for what is too long, or too private, to be shown.
+func digest(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:16])
+}
+
+func digestOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil || string(b) == "null" || string(b) == "{}" || string(b) == "[]" {
+		return ""
+	}
+	return digest(b)
+}
+
+// brief is what is told of a job that is made.
+func brief(j *job.Job) fields {
+	return fields{"name": j.Name, "target": string(j.Target.Kind), "schedule": planOf(j)}
+}
+
+// planOf is when a job fires, in a few words.
+func planOf(j *job.Job) string {
+	kind := j.Schedule.Type.String()
+	switch j.Schedule.Type {
+	case job.Cron:
+		return kind + " " + j.Schedule.Cron
+	case job.Interval:
+		return kind + " " + j.Schedule.Every.String()
+	case job.Immediate, job.OneTime:
+	}
+	return kind
+}
+
+// described is all of a job, for changes to be told from.
+func described(j *job.Job) fields {
+	s := j.Schedule
+	f := brief(j)
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	for name, value := range map[string]string{
+		"status": j.State.String(), "pause_reason": j.PauseNote, "paused_until": at(j.PausedTill),
+		"description": digest([]byte(j.Description)), "owner": j.Owner, "runbook": j.Runbook, "key": j.Key, "priority": strconv.Itoa(j.Priority), "queue": j.Queue,
+		"tags": strings.Join(j.Tags, ","), "labels": strings.Join(j.Labels, ","),
+		"scheduled_time": at(s.At), "timezone": s.Zone, "day": s.Day, "jitter": s.Jitter.String(), "start_at": at(s.Start), "end_at": at(s.End),
+		"max_runs": fmt.Sprint(s.MaxRuns), "calendar": s.Calendar,
+		"callback_url": digest([]byte(j.Target.URL)), "execution": digestOf(j.Target), "headers": digestOf(j.Target.Headers), "payload": digest(j.Payload),
+		"timeout": j.Target.Timeout.String(), "retry_policy": fmt.Sprintf("%d %s %s %s", j.Retry.MaxRetries, j.Retry.Backoff, j.Retry.InitialDelay, j.Retry.MaxDelay),
+		"overlap": string(j.Overlap), "catch_up": fmt.Sprintf("%s %d", j.CatchUp, j.CatchUpLimit),
+		"max_concurrent": strconv.Itoa(j.MaxConcurrent), "concurrency_key": j.ConcurrencyKey, "rate_limit": j.Rate.String(), "unique_key": j.UniqueKey,
+		"expires_after": j.ExpiresAfter.String(), "auto_redrive_after": j.AutoRedriveAfter.String(),
+	} {
+		f[name] = value
+	}
+	return f
+}
+
+// differing is what is another in one than in the other.
+func differing(before, after fields) detail {
+	d := detail{Before: fields{}, After: fields{}}
+	for name, was := range before {
+		if is := after[name]; is != was {
+			d.Before[name], d.After[name] = was, is
+		}
+	}
+	for name, is := range after {
+		if _, ok := before[name]; !ok && is != "" {
+			d.Before[name], d.After[name] = "", is
+		}
+	}
+	return d
+}
+
+// created is the entry of a creation: one of a request, however many jobs it makes.
+func (s *Service) created(p tenant.Principal, c engine.Creation) *audit.Entry {
+	if p.Internal || s.cfg.Unmetered || len(c.Jobs) == 0 {
+		return nil
+	}
+	j := &c.Jobs[0]
+	return &audit.Entry{
+		Tenant: p.Tenant, At: j.CreatedAt, By: p.Name, Role: p.Role, Key: p.Key, From: p.From, Request: p.Asked, Action: "job.create", Object: j.ID.String(),
+		Count: len(c.Jobs), Detail: made(j),
+	}
+}
+
+// made is the detail of a job that is made: that of brief, written without a detour, as it is for every job.
+func made(j *job.Job) []byte {
+	b := append(make([]byte, 0, 64+len(j.Name)+len(j.Schedule.Cron)), `{"after":{"name":`...)
+	b = audit.AppendText(b, j.Name)
+	b = audit.AppendText(append(b, `,"schedule":`...), planOf(j))
+	b = audit.AppendText(append(b, `,"target":`...), string(j.Target.Kind))
+	return append(b, "}}"...)
+}
+
+// describedTenant is what is told of a tenant.
+func describedTenant(t tenant.Tenant) fields {
+	f := fields{"name": t.Name, "tier": t.Tier.String()}
+	if o := engine.EncodeOverrides(t.Overrides); o != "" {
+		f["quotas"] = o
+	}
+	return f
+}
+
+// AuditEntries lists the changes that were asked for in the tenant, the latest first.
+func (s *Service) AuditEntries(ctx context.Context, p tenant.Principal, f engine.AuditFilter, page engine.Page) (engine.AuditPage, error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return engine.AuditPage{}, err
+	}
+	f.Tenant = p.Tenant
+	return s.store.AuditEntries(ctx, f, page)
+}
+
+// Verification is how far a chain was checked, and what was found.
+type Verification struct {
+	Seals, Entries int64
+	Unsealed       int64         // entries that are not in the chain yet
+	First          int64         // the number of the first seal that is kept; 0: there is none
+	Head           audit.Seal    // the last that was checked
+	Broken         *audit.Broken // nil: all is as it was sealed
+	More           bool          // it stopped here; the next one goes on
+}
+
+// The work of one verification.
+const (
+	sealsAtOnce = 20
+	verifyTime  = 10 * time.Second
+)
+
+// VerifyAudit checks the chain of the tenant's changes from behind a seal (0: from the first that is kept), for as long as a
+// request may take. hash is what that seal sums up to, where the caller knows.
+func (s *Service) VerifyAudit(ctx context.Context, p tenant.Principal, after audit.Seal) (v Verification, err error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return v, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*verifyTime)
+	defer cancel()
+	began := time.Now()
+	if v.Unsealed, err = s.store.Unsealed(ctx, p.Tenant); err != nil {
+		return v, err
+	}
+	prev := after
+	for time.Since(began) < verifyTime {
+		some, err := s.store.AuditSeals(ctx, p.Tenant, prev.Number, sealsAtOnce)
+		if err != nil || len(some) == 0 {
+			return v, err
+		}
+		for _, x := range some {
+			if v.First == 0 && after.Number == 0 { // what is older went with its time
+				v.First, prev = x.Number, audit.Seal{Number: x.Number - 1, Hash: x.Prev}
+				if x.Number == 1 {
+					prev = audit.Seal{}
+				}
+			}
+			if v.Broken = audit.Verify(prev, x.Seal, x.Entries); v.Broken != nil {
+				return v, nil
+			}
+			v.Seals, v.Entries, v.Head, prev = v.Seals+1, v.Entries+int64(len(x.Marks)), x.Seal, x.Seal
+		}
+		if len(some) < sealsAtOnce {
+			return v, nil
+		}
+	}
+	v.More = true
+	return v, nil
+}

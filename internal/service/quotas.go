@@ -1,0 +1,293 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/ration"
+)
+
+// OverQuota says that a tenant may not have, or do, so much.
+type OverQuota struct {
+	What    string // in a sentence
+	Quota   string // its name, as the API has it; "": it is none of the tier's
+	Field   string // of the request; "": the request as a whole
+	Limit   int64
+	Current int64         // that it has, or would have
+	Size    bool          // the request is too large
+	Wait    time.Duration // the request is too soon: when to try again
+}
+
+func (o *OverQuota) Error() string { return o.What }
+
+// quotaAge is for how long a server goes by the quotas that it has read.
+const quotaAge = 2 * time.Second
+
+// quotas are those of all tenants, as they were read last.
+type quotas struct {
+	reading sync.Mutex // of who reads them anew
+	known   atomic.Pointer[knownQuotas]
+}
+
+type knownQuotas struct {
+	of map[tenant.ID]tenant.Tenant
+	at time.Time
+}
+
+// forget has them read anew.
+func (q *quotas) forget() { q.known.Store(nil) }
+
+// find is what is known of a tenant, and whether that is fresh.
+func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh bool) {
+	k := q.known.Load()
+	if k == nil {
+		return x, false, false
+	}
+	x, known = k.of[t]
+	age := now.Sub(k.at)
+	return x, known, known && age >= 0 && age <= quotaAge
+}
+
+// Quota is what whoever asks may have and do, as the store had it 2 s ago or less; longer ago only while it is being read
+// anew, or cannot be.
+func (s *Service) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, error) {
+	if p.Internal || p.Tenant == tenant.Default || s.cfg.Unmetered {
+		return tenant.Unlimited(), nil
+	}
+	q := &s.quotas
+	t, known, fresh := q.find(p.Tenant, s.clock.Now())
+	if fresh {
+		return t.Quota(), nil
+	}
+	if !q.reading.TryLock() {
+		if known {
+			return t.Quota(), nil
+		}
+		q.reading.Lock()
+	}
+	defer q.reading.Unlock()
+	if x, _, fresh := q.find(p.Tenant, s.clock.Now()); fresh {
+		return x.Quota(), nil
+	}
+	ts, err := s.store.Tenants(engine.Unconfined(ctx))
+	if err != nil {
+		if known {
+			return t.Quota(), nil
+		}
+		return tenant.Quota{}, err
+	}
+	now := &knownQuotas{of: make(map[tenant.ID]tenant.Tenant, len(ts)), at: s.clock.Now()}
+	for _, t := range ts {
+		now.of[t.ID] = t
+	}
+	q.known.Store(now)
+	if t, known = now.of[p.Tenant]; !known {
+		return tenant.Free.Quota(), nil // whether there is such a tenant is for others to say
+	}
+	return t.Quota(), nil
+}
+
+// allowed says with *OverQuota that a tenant's quota does not give it something at all.
+func (s *Service) allowed(ctx context.Context, p tenant.Principal, name, what string, has func(tenant.Quota) bool) error {
+	q, err := s.Quota(ctx, p)
+	if err != nil || has(q) {
+		return err
+	}
+	return &OverQuota{What: what + " not part of the tenant's quota; a higher tier has them.", Quota: name}
+}
+
+func (s *Service) deadLetters(ctx context.Context, p tenant.Principal) error {
+	return s.allowed(ctx, p, "dead_letters", "Dead letters are", func(q tenant.Quota) bool { return q.DeadLetters })
+}
+
+// metered says with *OverQuota what of a definition is more than the quota allows. Of one that replaces another only what
+// changes is judged: what a tenant has, it keeps.
+func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d job.Definition, was *job.Definition) error {
+	if n := len(d.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes && (was == nil || n > len(was.Payload)) {
+		return tooLong("execution.payload", n, q)
+	}
+	if n := d.Retry.MaxRetries; q.MaxRetries >= 0 && n > q.MaxRetries && (was == nil || n > was.Retry.MaxRetries) {
+		return &OverQuota{
+			What:  fmt.Sprintf("Jobs of this tenant are retried %d times at most; this one would be %d times.", q.MaxRetries, n),
+			Quota: "max_retries", Field: "retry_policy.max_retries", Limit: int64(q.MaxRetries), Current: int64(n),
+		}
+	}
+	if n := d.Priority; n < q.BestPriority && (was == nil || n < was.Priority) {
+		return &OverQuota{
+			What:  fmt.Sprintf("The best priority for this tenant is %d; this job would have %d.", q.BestPriority, n),
+			Quota: "best_priority", Field: "priority", Limit: int64(q.BestPriority), Current: int64(n),
+		}
+	}
+	if d.Schedule.Type.OneOff() || q.ShortestInterval <= 0 || was != nil && d.Schedule == was.Schedule {
+		return nil
+	}
+	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
+	if err != nil {
+		return err
+	}
+	plan, err := s.cfg.Schedules.Plan(d.Schedule, ps.at, cal)
+	if err != nil {
+		return err
+	}
+	if gap, closer := plan.Closer(q.ShortestInterval); closer {
+		field := "schedule.every"
+		if d.Schedule.Type == job.Cron {
+			field = "schedule.cron_expression"
+		}
+		return &OverQuota{
+			What:  fmt.Sprintf("Jobs of this tenant fire every %s at most; this one would fire after %s.", q.ShortestInterval, gap),
+			Quota: "shortest_interval_ms", Field: field, Limit: q.ShortestInterval.Milliseconds(), Current: gap.Milliseconds(),
+		}
+	}
+	return nil
+}
+
+func tooLong(field string, n int, q tenant.Quota) error {
+	return &OverQuota{
+		What:  fmt.Sprintf("Payloads of this tenant have at most %d bytes; this one has %d.", q.PayloadBytes, n),
+		Quota: "payload_bytes", Field: field, Limit: int64(q.PayloadBytes), Current: int64(n), Size: true,
+	}
+}
+
+// takeExecutions takes n executions that a request begins out of the tenant's rate, or says with *OverQuota when there is enough.
+func (s *Service) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
+	if q.ExecutionsPerMinute < 0 || n == 0 {
+		return nil
+	}
+	rate := job.Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}
+	a := s.cfg.Rations.Take("executions/"+string(t), rate, n)
+	switch {
+	case a.OK:
+		return nil
+	case a.Wait == ration.Never:
+		return &OverQuota{
+			What:  fmt.Sprintf("One request may begin %d executions at most, what the tenant may begin at once; this one would begin %d.", rate.Burst, n),
+			Quota: "executions_burst", Limit: int64(rate.Burst), Current: int64(n),
+		}
+	}
+	return &OverQuota{
+		What: fmt.Sprintf("The tenant may begin %d executions a minute, and %d at once; %d are left now, and this request would begin %d. Try again in %s.",
+			rate.Count, rate.Burst, a.Left, n, a.Wait.Round(time.Millisecond)),
+		Quota: "executions_per_minute", Limit: int64(rate.Count), Current: int64(rate.Burst - a.Left + n), Wait: a.Wait,
+	}
+}
+
+// beginOne is takeExecutions for a request that begins one with a payload of its own, or none.
+func (s *Service) beginOne(ctx context.Context, p tenant.Principal, payload []byte) error {
+	q, err := s.Quota(ctx, p)
+	if err != nil {
+		return err
+	}
+	if q.PayloadBytes >= 0 && len(payload) > q.PayloadBytes {
+		return tooLong("payload_override", len(payload), q)
+	}
+	return s.takeExecutions(q, p.Tenant, 1)
+}
+
+// crowded says with *OverQuota that the tenant has as many jobs as it may have, if that is still so when they are counted anew.
+func (s *Service) crowded(ctx context.Context, t tenant.ID, n int, most int64) error {
+	has, err := s.store.CountJobs(ctx, t)
+	if err != nil {
+		return err
+	}
+	if has+int64(n) <= most {
+		return nil
+	}
+	return &OverQuota{
+		What:  fmt.Sprintf("The tenant may have %d active jobs; it has %d, and this request would add %d. Jobs that are over, or deleted, make room.", most, has, n),
+		Quota: "active_jobs", Limit: most, Current: has,
+	}
+}
+
+// Usage is what a tenant has of what its quota limits.
+type Usage struct {
+	ActiveJobs int64 // tenant.NoLimit: not counted, as there is no limit
+}
+
+// Allowance is a tenant, what it may have and do, and what it has.
+type Allowance struct {
+	tenant.Tenant
+	Quota tenant.Quota
+	Usage Usage
+}
+
+// Allowance is what the tenant of whoever asks may have and do, and what it has.
+func (s *Service) Allowance(ctx context.Context, p tenant.Principal) (Allowance, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return Allowance{}, err
+	}
+	t, err := s.tenant(ctx, p.Tenant)
+	if err != nil {
+		return Allowance{}, err
+	}
+	return s.allowance(ctx, t)
+}
+
+// AllowanceOf is the same of any tenant.
+func (s *Service) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant.ID) (Allowance, error) {
+	t, err := s.Tenant(ctx, p, id)
+	if err != nil {
+		return Allowance{}, err
+	}
+	return s.allowance(ctx, t)
+}
+
+func (s *Service) allowance(ctx context.Context, t tenant.Tenant) (a Allowance, err error) {
+	a = Allowance{Tenant: t, Quota: t.Quota(), Usage: Usage{ActiveJobs: tenant.NoLimit}}
+	if a.Quota.ActiveJobs >= 0 {
+		a.Usage.ActiveJobs, err = s.store.CountJobs(ctx, t.ID)
+	}
+	return a, err
+}
+
+// checkOverrides says what is wrong with numbers that are to stand in place of a tier's.
+func checkOverrides(o tenant.Overrides, v *job.Invalids) {
+	number := func(name string, n *int, least, most int, none bool) {
+		if n == nil || *n >= least && *n <= most || none && *n == tenant.NoLimit {
+			return
+		}
+		want := fmt.Sprintf("a whole number from %d to %d", least, most)
+		if none {
+			want += ", -1 for no limit"
+		}
+		v.Add("quotas."+name, *n, want+", or null for what the tier gives")
+	}
+	const many = 1_000_000
+	if n := o.ActiveJobs; n != nil && *n != tenant.NoLimit && (*n < 0 || *n > 1e12) {
+		v.Add("quotas.active_jobs", *n, "a whole number from 0 to 1000000000000, -1 for no limit, or null for what the tier gives")
+	}
+	number("executions_per_minute", o.ExecutionsPerMinute, 1, 60*many, true)
+	number("executions_burst", o.ExecutionsBurst, 1, 60*many, false)
+	number("payload_bytes", o.PayloadBytes, 0, 16<<20, true)
+	number("history_days", o.HistoryDays, 1, 36500, true)
+	number("max_retries", o.MaxRetries, 0, 1000, true)
+	number("best_priority", o.BestPriority, 1, 10, false)
+	number("requests_per_second", o.RequestsPerSecond, 1, many, true)
+	number("weight", o.Weight, 1, 1000, false)
+	if n := o.ShortestIntervalMS; n != nil && (*n < 0 || *n > 31*24*3600_000) {
+		v.Add("quotas.shortest_interval_ms", *n, "a whole number from 0 to 2678400000 (31 days), or null for what the tier gives")
+	}
+}
+
+// TakeRequest takes one request out of what the tenant may ask for each second, and answers with how many that are
+// (tenant.NoLimit: any number) and what is left; *OverQuota where it is one too many.
+func (s *Service) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ration.Answer, err error) {
+	q, err := s.Quota(ctx, p)
+	if err != nil || q.RequestsPerSecond < 0 {
+		return q.RequestsPerSecond, a, err
+	}
+	rate := job.Rate{Count: q.RequestsPerSecond, Per: time.Second, Burst: q.RequestsPerSecond}
+	if a = s.cfg.Rations.Take("requests/"+string(p.Tenant), rate, 1); !a.OK {
+		err = &OverQuota{
+			What:  fmt.Sprintf("The tenant may send %d requests a second. Try again in %s.", rate.Count, a.Wait.Round(time.Millisecond)),
+			Quota: "requests_per_second", Limit: int64(rate.Count), Current: int64(rate.Count + 1), Wait: a.Wait,
+		}
+	}
+	return rate.Count, a, err
+}
