@@ -38,10 +38,15 @@ func (c *Client) PutArtifact(ctx context.Context, r io.Reader, size int64) (Arti
 
 // OpenArtifact downloads an artifact of a tenant's; empty: of the key's own. Where a server is away, it turns to the next.
 func (c *Client) OpenArtifact(ctx context.Context, tenant, id string) (io.ReadCloser, error) {
+	return c.open(ctx, "/artifacts/"+seg(id), tenant)
+}
+
+// open asks for an answer that is read as it comes. Where a server is away, it turns to the next.
+func (c *Client) open(ctx context.Context, path, tenant string) (io.ReadCloser, error) {
 	last := ErrNoServer
 	first := c.at.Load()
 	for n := range int64(len(c.servers)) {
-		req, err := http.NewRequestWithContext(ctx, "GET", c.servers[(first+n)%int64(len(c.servers))]+prefix+"/artifacts/"+seg(id), nil)
+		req, err := http.NewRequestWithContext(ctx, "GET", c.servers[(first+n)%int64(len(c.servers))]+prefix+path, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,7 @@
 //
 //	c := client.New([]string{"https://carillon.example"}, key)
 //	job, err := c.CreateJob(ctx, client.JobRequest{Name: "hello", …})
-//	for e, err := range c.Executions(ctx, client.ExecutionFilter{Job: job.JobID}) { … }
+//	for e, err := range c.JobExecutions(ctx, job.JobID, client.ExecutionFilter{}) { … }
 //
 // List… reads one page; the methods named by a plural noun are iterators over all of them, which fetch page by page. A call
 // that fails because no server answered, or that is told to come again (429, 503), is tried again a few times, with growing

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"iter"
 	"net/http"
 	"time"
@@ -9,51 +10,74 @@ import (
 
 // ExecutionFilter chooses executions; what is empty chooses all.
 type ExecutionFilter struct {
-	Job    string    // the id of a job, or key:…
-	Status []string  // any of these
-	Q      string    // text in its job's name, or in its error
-	From   time.Time // scheduled at or after it
-	Until  time.Time // scheduled before it
-	Page
+	Status  []string  // any of these
+	From    time.Time // scheduled at or after it
+	Until   time.Time // scheduled before it
+	Trigger []string  // any of these
+	Job     string    // the id of a job, or key:…
+	JobName string    // of jobs of exactly this name
+	Tag     string    // of jobs with this tag
+	Worker  string    // held by this worker, or held by it last
+	Q       string    // text in the job's name or in the error, or an id
 }
 
-func (f ExecutionFilter) params() params {
-	q := f.Page.params()
+func (f ExecutionFilter) params(p Page) params {
+	q := p.params()
 	q.list("status", f.Status)
 	q.instant("start_date", f.From)
 	q.instant("end_date", f.Until)
 	return q
 }
 
-// ListExecutions reads a page of the tenant's executions, the latest scheduled time first.
-func (c *Client) ListExecutions(ctx context.Context, f ExecutionFilter) (Executions, error) {
-	q := f.params()
-	q.text("job", f.Job)
+func (f ExecutionFilter) search(p Page) params {
+	q := f.params(p)
+	q.list("trigger", f.Trigger)
+	q.text("job_id", f.Job)
+	q.text("job_name", f.JobName)
+	q.text("tag", f.Tag)
+	q.text("worker_id", f.Worker)
 	q.text("q", f.Q)
-	return get[Executions](ctx, c, q.on("/executions"))
+	return q
+}
+
+// ListExecutions reads a page of the tenant's executions, the latest scheduled time first.
+func (c *Client) ListExecutions(ctx context.Context, f ExecutionFilter, p Page) (Executions, error) {
+	return get[Executions](ctx, c, f.search(p).on("/executions"))
 }
 
 // Executions goes through the tenant's executions, the latest scheduled time first.
 func (c *Client) Executions(ctx context.Context, f ExecutionFilter) iter.Seq2[Execution, error] {
-	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
-		f.Page = p
-		page, err := c.ListExecutions(ctx, f)
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
+		page, err := c.ListExecutions(ctx, f, p)
 		return page.Executions, page.Pagination, err
 	})
 }
 
-// ListJobExecutions reads a page of one job's executions, the latest scheduled time first. Job and Q of the filter are not used.
-func (c *Client) ListJobExecutions(ctx context.Context, job string, f ExecutionFilter) (Executions, error) {
-	return get[Executions](ctx, c, f.params().on("/jobs/"+seg(job)+"/executions"))
+// ListJobExecutions reads a page of one job's executions, the latest scheduled time first. Of the filter only status and
+// times count.
+func (c *Client) ListJobExecutions(ctx context.Context, job string, f ExecutionFilter, p Page) (Executions, error) {
+	return get[Executions](ctx, c, f.params(p).on("/jobs/"+seg(job)+"/executions"))
 }
 
-// JobExecutions goes through one job's executions, the latest scheduled time first. Job and Q of the filter are not used.
+// JobExecutions goes through one job's executions, the latest scheduled time first. Of the filter only status and times count.
 func (c *Client) JobExecutions(ctx context.Context, job string, f ExecutionFilter) iter.Seq2[Execution, error] {
-	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
-		f.Page = p
-		page, err := c.ListJobExecutions(ctx, job, f)
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
+		page, err := c.ListJobExecutions(ctx, job, f, p)
 		return page.Executions, page.Pagination, err
 	})
+}
+
+// ExportExecutions reads all executions that a filter chooses, as csv, jsonl or parquet; "": jsonl. It comes as a stream, which
+// breaks off with an error where it cannot be completed.
+func (c *Client) ExportExecutions(ctx context.Context, format string, f ExecutionFilter) (io.ReadCloser, error) {
+	q := f.search(Page{})
+	q.text("format", format)
+	return c.open(ctx, q.on("/executions:export"), "")
+}
+
+// Explain says why an execution waits, what it does, or how it ended.
+func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
+	return get[Explanation](ctx, c, "/executions/"+seg(id)+"/explain")
 }
 
 // ListAttempts reads a page of the failed and lost attempts of an execution, the first one first.
@@ -63,7 +87,7 @@ func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (PastAttem
 
 // Attempts goes through the failed and lost attempts of an execution, the first one first.
 func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[PastAttempt, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]PastAttempt, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]PastAttempt, Pagination, error) {
 		page, err := c.ListAttempts(ctx, id, p)
 		return page.Attempts, page.Pagination, err
 	})
@@ -76,7 +100,7 @@ func (c *Client) ListEvents(ctx context.Context, id string, p Page) (Events, err
 
 // Events goes through all that happened to an execution, the first thing first.
 func (c *Client) Events(ctx context.Context, id string) iter.Seq2[Event, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Event, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Event, Pagination, error) {
 		page, err := c.ListEvents(ctx, id, p)
 		return page.Events, page.Pagination, err
 	})
@@ -159,7 +183,7 @@ func (c *Client) ListDeadLetters(ctx context.Context, f DeadLetterFilter, p Page
 
 // DeadLetters goes through all dead letters, the latest first.
 func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]DeadLetter, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]DeadLetter, Pagination, error) {
 		page, err := c.ListDeadLetters(ctx, f, p)
 		return page.DeadLetters, page.Pagination, err
 	})
@@ -204,7 +228,7 @@ func (c *Client) ListOperations(ctx context.Context, p Page) (Operations, error)
 
 // Operations goes through all operations, the newest first.
 func (c *Client) Operations(ctx context.Context) iter.Seq2[Operation, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Operation, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Operation, Pagination, error) {
 		page, err := c.ListOperations(ctx, p)
 		return page.Operations, page.Pagination, err
 	})

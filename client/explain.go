@@ -1,14 +1,54 @@
 package client
 
-import "context"
+import "time"
 
-// Explanation says why an execution waits, or why it ended as it did.
+// Explanation says why an execution waits, what it does, or how it ended.
 type Explanation struct {
-	Sentence string `json:"sentence"`
-	Code     string `json:"code"`
+	ExecutionID    string             `json:"execution_id"`
+	JobID          string             `json:"job_id"`
+	Status         string             `json:"status" enum:"WAITING,PENDING,RUNNING,RETRYING,CANCELLING,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
+	Code           string             `json:"code" enum:"NOT_DUE,JOB_PAUSED,OVERLAP,NO_WORKERS,NO_MATCHING_WORKER,CONCURRENCY_LIMIT,RATE_LIMIT,ALL_SLOTS_BUSY,READY,RETRY_BACKOFF,CIRCUIT_OPEN,SNOOZED,RUNNING,AWAITING_COMPLETION,CANCELLING,SUCCEEDED,ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON,STALLED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
+	Summary        string             `json:"summary" doc:"One sentence."`
+	Since          *time.Time         `json:"since"`
+	EstimatedStart *time.Time         `json:"estimated_start" doc:"null: it is not known, or it does not start again."`
+	Details        ExplanationDetails `json:"details"`
 }
 
-// Explain says why an execution waits, or why it ended as it did.
-func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
-	return get[Explanation](ctx, c, "/executions/"+seg(id)+"/explain")
+// ExplanationDetails are the facts of an explanation; what does not matter is left out.
+type ExplanationDetails struct {
+	Until       *time.Time        `json:"until,omitempty" doc:"When what keeps it gives way, or when it must have ended."`
+	Attempt     int               `json:"attempt"`
+	MaxAttempts int               `json:"max_attempts"`
+	Error       *Error            `json:"error,omitempty" doc:"Of the last attempt that failed, or its own."`
+	ExitCode    *int              `json:"exit_code,omitempty"`
+	Reason      string            `json:"reason,omitempty" doc:"Of a pause, a cancel, a skip or a snooze."`
+	WorkerID    *string           `json:"worker_id,omitempty"`
+	Progress    *Progress         `json:"progress,omitempty"`
+	Needs       *ExplanationNeeds `json:"needs,omitempty" doc:"What it needs of a worker."`
+	Lacks       []string          `json:"lacks,omitempty" doc:"What no worker has, of what it needs."`
+	Workers     *int              `json:"workers,omitempty" doc:"Workers that are connected and take executions of the tenant."`
+	Matching    *int              `json:"matching_workers,omitempty" doc:"Of those, how many can run it."`
+	Slots       *int              `json:"slots,omitempty" doc:"Of the workers that can run it."`
+	BusySlots   *int              `json:"busy_slots,omitempty" doc:"As their last beats say."`
+	Limit       *ExplanationLimit `json:"limit,omitempty"`
+	Ahead       *int              `json:"ahead,omitempty" doc:"How many of the tenant that need the same of a worker start before it."`
+	AheadIsMin  bool              `json:"ahead_is_minimum,omitempty"`
+}
+
+// ExplanationNeeds is what an execution needs of a worker.
+type ExplanationNeeds struct {
+	Target string   `json:"target"`
+	Kind   string   `json:"kind,omitempty"`
+	Queue  string   `json:"queue"`
+	Labels []string `json:"labels"`
+}
+
+// ExplanationLimit is a limit that keeps an execution from starting.
+type ExplanationLimit struct {
+	Scope          string     `json:"scope" enum:"tenant,queue,job,key"`
+	Queue          string     `json:"queue,omitempty"`
+	ConcurrencyKey string     `json:"concurrency_key,omitempty"`
+	MaxConcurrent  *int       `json:"max_concurrent,omitempty"`
+	Current        *int       `json:"current,omitempty" doc:"How many run under it."`
+	RateLimit      *RateLimit `json:"rate_limit,omitempty"`
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,30 +47,36 @@ func (c *Client) Log(ctx context.Context, id string, o LogOptions) (Log, error) 
 // FollowLog calls f for each line of an execution's log, as they come, until the execution has finished, f fails or ctx
 // ends. A stream that breaks is taken up where it was, also at another server. It answers with the execution's last status.
 func (c *Client) FollowLog(ctx context.Context, id string, o LogOptions, f func(LoggedLine) error) (status string, err error) {
-	o.Limit = 0
-	for fails := 0; ; {
-		before := o.After
-		status, err = c.stream(ctx, id, &o, f)
-		var r *Problem
-		switch {
-		case status != "":
-			return status, nil
-		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case errors.As(err, &r) && r.Status < 500 && r.Status != http.StatusTooManyRequests, errors.As(err, new(stop)):
-			return "", err
+	q := params{"follow": {"true"}}
+	q.number("attempt", o.Attempt)
+	last := o.After
+	err = c.follow(ctx, q.on("/executions/"+seg(id)+"/logs"), &last, func(e event) (end bool, err error) {
+		switch e.name {
+		case "line":
+			var l LoggedLine
+			if err := e.decode(&l); err != nil {
+				return false, err
+			}
+			return false, own(f(l))
+		case "end":
+			var x LogEnd
+			err := e.decode(&x)
+			status = x.Status
+			return err == nil, err
 		}
-		if fails++; o.After != before {
-			fails = 1
-		}
-		if fails > 10 && err != nil {
-			return "", err
-		}
-		c.at.Add(1) // another server may have it
-		if !pause(ctx, min(5*time.Second, 100*time.Millisecond<<min(fails, 6))) {
-			return "", cmp.Or(ctx.Err(), context.DeadlineExceeded)
-		}
+		return false, nil
+	})
+	return status, err
+}
+
+// event is one of a stream of server-sent events.
+type event struct{ name, id, data string }
+
+func (e event) decode(v any) error {
+	if err := json.Unmarshal([]byte(e.data), v); err != nil {
+		return fmt.Errorf("read the event %s of a stream: %w", e.name, err)
 	}
+	return nil
 }
 
 // stop is an error of who reads, not of the stream.
@@ -79,48 +84,92 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// stream reads a log until its end, or until the stream breaks.
-func (c *Client) stream(ctx context.Context, id string, o *LogOptions, f func(LoggedLine) error) (status string, err error) {
-	q := o.query()
-	q.Set("follow", "true")
+// own marks an error of who reads.
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return stop{err}
+}
+
+// follow reads a stream, and takes it up behind the last event where it breaks, until on says that it has ended.
+func (c *Client) follow(ctx context.Context, path string, last *string, on func(event) (end bool, err error)) error {
+	for fails := 0; ; {
+		before := *last
+		end, err := c.stream(ctx, path, last, on)
+		var r *Problem
+		var reader stop
+		switch {
+		case end:
+			return nil
+		case errors.As(err, &reader):
+			return reader.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &r) && r.Status < 500 && r.Status != http.StatusTooManyRequests:
+			return err
+		}
+		if fails++; *last != before {
+			fails = 1
+		}
+		if fails > 10 && err != nil {
+			return err
+		}
+		c.at.Add(1) // another server may have it
+		if !pause(ctx, min(5*time.Second, 100*time.Millisecond<<min(fails, 6))) {
+			return ended(ctx)
+		}
+	}
+}
+
+// stream reads a stream until its end, or until it breaks.
+func (c *Client) stream(ctx context.Context, path string, last *string, on func(event) (bool, error)) (end bool, err error) {
 	server, err := c.server()
 	if err != nil {
-		return "", stop{err}
+		return false, stop{err}
 	}
-	req, err := http.NewRequestWithContext(ctx, "GET", server+prefix+"/executions/"+seg(id)+"/logs?"+q.Encode(), nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", server+prefix+path, nil)
 	if err != nil {
-		return "", stop{err}
+		return false, stop{err}
 	}
 	req.Header.Set("Accept", "text/event-stream")
+	if *last != "" {
+		req.Header.Set("Last-Event-ID", *last)
+	}
 	resp, err := c.send(req)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	defer resp.Body.Close()
 	in := bufio.NewScanner(resp.Body)
-	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
-	name := ""
+	in.Buffer(make([]byte, 0, 64<<10), 4<<20)
+	var e event
 	for in.Scan() {
-		field, value, _ := strings.Cut(in.Text(), ": ")
-		switch {
-		case field == "event":
-			name = value
-		case field == "data" && name == "line":
-			var l LoggedLine
-			if err := json.Unmarshal([]byte(value), &l); err != nil {
-				return "", fmt.Errorf("read a line of the log: %w", err)
+		text := in.Text()
+		if strings.HasPrefix(text, ":") {
+			continue // a comment, which says that the server is there
+		}
+		field, value, _ := strings.Cut(text, ": ")
+		switch field {
+		case "event":
+			e.name = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.data == "" {
+				e = event{}
+				continue
 			}
-			if err := f(l); err != nil {
-				return "", stop{err}
+			if end, err := on(e); end || err != nil {
+				return end, err
 			}
-			o.After = l.ID
-		case field == "data" && name == "end":
-			var e LogEnd
-			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				return "", fmt.Errorf("read the end of the log: %w", err)
+			if e.id != "" {
+				*last = e.id
 			}
-			return e.Status, nil
+			e = event{}
 		}
 	}
-	return "", in.Err()
+	return false, in.Err()
 }

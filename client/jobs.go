@@ -8,16 +8,6 @@ import (
 	"time"
 )
 
-// JobFilter chooses jobs; what is empty chooses all.
-type JobFilter struct {
-	Status       string // ACTIVE, PAUSED, COMPLETED or DELETED; empty: all but DELETED
-	Tag          string
-	Name         string // exactly
-	ScheduleType string // IMMEDIATE, ONE_TIME, CRON or INTERVAL
-	Q            string // text in its name, description or key
-	Page
-}
-
 // JobChange says what is to be different about a job.
 type JobChange struct {
 	// Fields is the part of a JobRequest that changes, under the names of the API: what it leaves out stays, nil is the
@@ -44,8 +34,8 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 }
 
 // ListJobs reads a page of jobs, the newest first.
-func (c *Client) ListJobs(ctx context.Context, f JobFilter) (Jobs, error) {
-	q := f.Page.params()
+func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error) {
+	q := p.params()
 	q.text("status", f.Status)
 	q.text("tag", f.Tag)
 	q.text("name", f.Name)
@@ -56,9 +46,8 @@ func (c *Client) ListJobs(ctx context.Context, f JobFilter) (Jobs, error) {
 
 // Jobs goes through all jobs, the newest first.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[Job, error] {
-	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Job, Pagination, error) {
-		f.Page = p
-		page, err := c.ListJobs(ctx, f)
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Job, Pagination, error) {
+		page, err := c.ListJobs(ctx, f, p)
 		return page.Jobs, page.Pagination, err
 	})
 }
@@ -75,6 +64,11 @@ func (c *Client) ChangeJob(ctx context.Context, id string, change JobChange) (j 
 	}
 	_, err = c.ask(ctx, r, fields, &j)
 	return j, err
+}
+
+// BulkJobs does the same to many jobs, in the background.
+func (c *Client) BulkJobs(ctx context.Context, r BulkRequest) (BulkBegun, error) {
+	return post[BulkBegun](ctx, c, "/jobs:bulk", r)
 }
 
 // DeleteJob deletes a job: what waits of it is cancelled, what runs goes on, its history stays.
@@ -113,12 +107,11 @@ func (c *Client) NextOfJob(ctx context.Context, id string, n int) (Preview, erro
 type OccurrenceFilter struct {
 	From time.Time // the first that may be told; zero: a day before now, or before To
 	To   time.Time // those before it; zero: a day after now, or after From
-	Page
 }
 
 // ListOccurrences reads a page of the instants of a job's schedule and what became of them, the first one first.
-func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFilter) (Occurrences, error) {
-	q := f.Page.params()
+func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFilter, p Page) (Occurrences, error) {
+	q := p.params()
 	q.instant("from", f.From)
 	q.instant("to", f.To)
 	return get[Occurrences](ctx, c, q.on("/jobs/"+seg(id)+"/occurrences"))
@@ -126,9 +119,8 @@ func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFil
 
 // Occurrences goes through the instants of a job's schedule, the first one first.
 func (c *Client) Occurrences(ctx context.Context, id string, f OccurrenceFilter) iter.Seq2[Occurrence, error] {
-	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Occurrence, Pagination, error) {
-		f.Page = p
-		page, err := c.ListOccurrences(ctx, id, f)
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Occurrence, Pagination, error) {
+		page, err := c.ListOccurrences(ctx, id, f, p)
 		return page.Occurrences, page.Pagination, err
 	})
 }
@@ -157,7 +149,7 @@ func (c *Client) ListCalendars(ctx context.Context, p Page) (Calendars, error) {
 
 // Calendars goes through all calendars.
 func (c *Client) Calendars(ctx context.Context) iter.Seq2[Calendar, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Calendar, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Calendar, Pagination, error) {
 		page, err := c.ListCalendars(ctx, p)
 		return page.Calendars, page.Pagination, err
 	})

@@ -53,8 +53,9 @@ func (q params) on(path string) string {
 	return path + "?" + url.Values(q).Encode()
 }
 
-// walk goes through a list page by page, beginning at p. An error is the last thing that it yields.
-func walk[T any](ctx context.Context, p Page, read func(context.Context, Page) ([]T, Pagination, error)) iter.Seq2[T, error] {
+// Walk goes through a list page by page, beginning at p: read answers with one page. An error is the last thing that it
+// yields.
+func Walk[T any](ctx context.Context, p Page, read func(context.Context, Page) ([]T, Pagination, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p := p
 		if p.Limit == 0 {

@@ -39,7 +39,7 @@ func (c *Client) ListSecrets(ctx context.Context, p Page) (Secrets, error) {
 
 // Secrets goes through all secrets.
 func (c *Client) Secrets(ctx context.Context) iter.Seq2[Secret, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Secret, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Secret, Pagination, error) {
 		page, err := c.ListSecrets(ctx, p)
 		return page.Secrets, page.Pagination, err
 	})
@@ -89,7 +89,7 @@ func (c *Client) ListKeys(ctx context.Context, p Page) (APIKeys, error) {
 
 // Keys goes through all API keys, the newest first.
 func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]APIKey, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]APIKey, Pagination, error) {
 		page, err := c.ListKeys(ctx, p)
 		return page.APIKeys, page.Pagination, err
 	})
@@ -122,7 +122,7 @@ func (c *Client) ListTenants(ctx context.Context, p Page) (Tenants, error) {
 
 // Tenants goes through all tenants.
 func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Tenant, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Tenant, Pagination, error) {
 		page, err := c.ListTenants(ctx, p)
 		return page.Tenants, page.Pagination, err
 	})
@@ -141,7 +141,7 @@ func (c *Client) ListLimits(ctx context.Context, p Page) (Limits, error) {
 
 // Limits goes through the limits of the tenant and of its queues.
 func (c *Client) Limits(ctx context.Context) iter.Seq2[Limit, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Limit, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Limit, Pagination, error) {
 		page, err := c.ListLimits(ctx, p)
 		return page.Limits, page.Pagination, err
 	})
@@ -164,7 +164,7 @@ func (c *Client) ListWorkers(ctx context.Context, p Page) (Workers, error) {
 
 // Workers goes through all workers, the latest first.
 func (c *Client) Workers(ctx context.Context) iter.Seq2[Worker, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Worker, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Worker, Pagination, error) {
 		page, err := c.ListWorkers(ctx, p)
 		return page.Workers, page.Pagination, err
 	})
@@ -180,6 +180,13 @@ func (c *Client) Scaling(ctx context.Context) (Scaling, error) {
 	return get[Scaling](ctx, c, "/admin/scaling")
 }
 
+// QueueStatus tells how the whole installation does, with what happened in each of the last minutes, up to 1440.
+func (c *Client) QueueStatus(ctx context.Context, minutes int) (QueueStatus, error) {
+	q := params{}
+	q.number("minutes", minutes)
+	return get[QueueStatus](ctx, c, q.on("/admin/queue/status"))
+}
+
 // NotificationRule reads a notification rule.
 func (c *Client) NotificationRule(ctx context.Context, name string) (NotificationRule, error) {
 	return get[NotificationRule](ctx, c, "/notification-rules/"+seg(name))
@@ -192,7 +199,7 @@ func (c *Client) ListNotificationRules(ctx context.Context, p Page) (Notificatio
 
 // NotificationRules goes through all notification rules.
 func (c *Client) NotificationRules(ctx context.Context) iter.Seq2[NotificationRule, error] {
-	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]NotificationRule, Pagination, error) {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]NotificationRule, Pagination, error) {
 		page, err := c.ListNotificationRules(ctx, p)
 		return page.NotificationRules, page.Pagination, err
 	})

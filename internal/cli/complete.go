@@ -66,7 +66,7 @@ func lookup(s *session, ask func(ctx context.Context, c *client.Client) []string
 
 func (s *session) jobNames() names {
 	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
-		page, _ := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 200}})
+		page, _ := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 200})
 		for _, j := range page.Jobs {
 			switch {
 			case j.Key != nil:
@@ -81,7 +81,7 @@ func (s *session) jobNames() names {
 
 func (s *session) tags() names {
 	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
-		page, _ := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 200}})
+		page, _ := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 200})
 		for _, j := range page.Jobs {
 			out = append(out, j.Tags...)
 		}
@@ -91,7 +91,7 @@ func (s *session) tags() names {
 
 func (s *session) executionNames() names {
 	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
-		page, _ := c.ListExecutions(ctx, client.ExecutionFilter{Page: client.Page{Limit: 50}})
+		page, _ := c.ListExecutions(ctx, client.ExecutionFilter{}, client.Page{Limit: 50})
 		for _, e := range page.Executions {
 			out = append(out, e.ExecutionID+"\t"+e.JobName+", "+e.Status)
 		}
@@ -117,7 +117,7 @@ func (s *session) queueNames() names {
 				out = append(out, *l.Queue)
 			}
 		}
-		jobs, _ := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 200}})
+		jobs, _ := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 200})
 		for _, j := range jobs.Jobs {
 			out = append(out, j.Queue)
 		}

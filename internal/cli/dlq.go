@@ -88,7 +88,10 @@ func (s *session) dlqList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listed(s, s.deadLetters(), p, "There are no dead letters.", c.DeadLetters(ctx, filter))
+		return listed(s, s.deadLetters(), p, "There are no dead letters.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.DeadLetter, client.Pagination, error) {
+			page, err := c.ListDeadLetters(ctx, filter, p)
+			return page.DeadLetters, page.Pagination, err
+		}))
 	})
 	return c
 }
@@ -109,8 +112,12 @@ func (s *session) dlqShow() *cobra.Command {
 				continue
 			}
 			f := []field{
-				{"Execution", d.ExecutionID}, {"Job", d.JobName + " (" + d.JobID + ")"}, {"Status", d.Status}, {"Reason", d.Reason},
-				{"Died", s.both(d.DeadLetteredAt)}, {"Attempts", fmt.Sprint(d.TotalAttempts)},
+				{"Execution", d.ExecutionID},
+				{"Job", d.JobName + " (" + d.JobID + ")"},
+				{"Status", d.Status},
+				{"Reason", d.Reason},
+				{"Died", s.both(d.DeadLetteredAt)},
+				{"Attempts", fmt.Sprint(d.TotalAttempts)},
 			}
 			for _, a := range d.Errors {
 				f = append(f, field{fmt.Sprintf("Attempt %d", a.AttemptNumber), exact(a.StartedAt) + ", after " + spanMS(a.DurationMS) + ": " + errorWords(&a.Error)})
@@ -242,8 +249,15 @@ func (s *session) showOperation(o client.Operation) error {
 		rate = fmt.Sprintf("%g a second", *o.RatePerS)
 	}
 	return one(s, s.operations(), o, []field{
-		{"Operation", o.OperationID}, {"Kind", o.Kind}, {"State", o.State}, {"Done", fmt.Sprintf("%d of %d, %d passed over", o.Done, o.Total, o.Passed)}, {"Rate", rate},
-		{"By", o.CreatedBy}, {"Began", s.both(o.CreatedAt)}, {"Finished", s.both(instant(o.FinishedAt))}, {"Error", or(o.Error, "")},
+		{"Operation", o.OperationID},
+		{"Kind", o.Kind},
+		{"State", o.State},
+		{"Done", fmt.Sprintf("%d of %d, %d passed over", o.Done, o.Total, o.Passed)},
+		{"Rate", rate},
+		{"By", o.CreatedBy},
+		{"Began", s.both(o.CreatedAt)},
+		{"Finished", s.both(instant(o.FinishedAt))},
+		{"Error", or(o.Error, "")},
 	})
 }
 
@@ -252,7 +266,10 @@ func (s *session) operationCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List operations, the newest first", Args: cobra.NoArgs}
 	p.flags(list)
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		return listed(s, s.operations(), p, "There are no operations.", c.Operations(ctx))
+		return listed(s, s.operations(), p, "There are no operations.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Operation, client.Pagination, error) {
+			page, err := c.ListOperations(ctx, p)
+			return page.Operations, page.Pagination, err
+		}))
 	})
 	get := &cobra.Command{Use: "get ID", Short: "Show how far an operation has come", Args: cobra.ExactArgs(1)}
 	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {

@@ -113,7 +113,7 @@ func (d *doctor) examine(ctx context.Context) {
 	} else {
 		d.ok("store", "reachable, and its migrations are current")
 	}
-	if _, err := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 1}}); err != nil {
+	if _, err := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 1}); err != nil {
 		fix := "Try again in a moment."
 		if errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
 			fix = "Sign in with 'carillon login " + d.p.servers[0] + "', or give a key of the role viewer or more with --token or CARILLON_TOKEN."

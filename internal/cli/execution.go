@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func (s *session) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
 		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Look at executions, cancel them, run them again",
 		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one.",
-	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare())
+	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
 }
 
 // findExecution finds the execution that a person means: by its id, or the latest of a job.
@@ -39,7 +40,7 @@ func (s *session) findExecution(ctx context.Context, c *client.Client, ref strin
 	if err != nil {
 		return client.Execution{}, err
 	}
-	page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{Page: client.Page{Limit: 1}})
+	page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{}, client.Page{Limit: 1})
 	if err != nil {
 		return client.Execution{}, err
 	}
@@ -116,40 +117,93 @@ func (s *session) showExecution(e client.Execution) error {
 }
 
 func (s *session) executionList() *cobra.Command {
-	var f client.ExecutionFilter
-	var t times
+	var f executionFilter
 	var p paging
-	var jobRef string
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List executions, the latest first", Args: cobra.NoArgs,
 		Example: "  carillon execution list --job report --status failed,timed_out\n  carillon execution list --from -1h -o jsonl --all | jq .error",
 	}
-	c.Flags().StringVar(&jobRef, "job", "", "of this job, by its id, key or name")
-	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
-	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
-	t.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
+	f.flags(s, c)
 	p.flags(c)
-	complete(c, "job", s.jobNames())
-	complete(c, "status", fixed(statuses...))
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		var err error
-		if f.From, f.Until, err = t.read(s); err != nil {
+		filter, err := f.read(ctx, s, c)
+		if err != nil {
 			return err
 		}
-		f.Page = p.page()
-		items := c.Executions(ctx, f)
-		if jobRef != "" {
-			j, err := findJob(ctx, c, jobRef)
-			if err != nil {
-				return err
-			}
-			if f.Job = j.JobID; f.Q == "" {
-				items = c.JobExecutions(ctx, j.JobID, f)
-			} else {
-				items = c.Executions(ctx, f)
-			}
+		if only := (client.ExecutionFilter{Job: filter.Job, Status: filter.Status, From: filter.From, Until: filter.Until}); filter.Job != "" && reflect.DeepEqual(filter, only) {
+			return listed(s, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
+				page, err := c.ListJobExecutions(ctx, filter.Job, filter, p) // which reads no other job's rows
+				return page.Executions, page.Pagination, err
+			}))
 		}
-		return listed(s, s.executions(), p, "There are no such executions.", items)
+		return listed(s, s.executions(), p, "There are no such executions.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Execution, client.Pagination, error) {
+			page, err := c.ListExecutions(ctx, filter, p)
+			return page.Executions, page.Pagination, err
+		}))
+	})
+	return c
+}
+
+// executionFilter are the flags that choose executions.
+type executionFilter struct {
+	client.ExecutionFilter
+	times
+}
+
+func (f *executionFilter) flags(s *session, c *cobra.Command) {
+	c.Flags().StringVar(&f.Job, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
+	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs of exactly this name")
+	c.Flags().StringVar(&f.Tag, "tag", "", "of jobs with this tag")
+	c.Flags().StringVar(&f.Worker, "worker", "", "held by this worker, or held by it last")
+	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "schedule, manual, catch_up, backfill, retry, redrive or workflow")
+	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
+	f.times.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
+	complete(c, "job", s.jobNames())
+	complete(c, "status", fixed(statuses...))
+	complete(c, "tag", s.tags())
+	complete(c, "worker", s.workerNames())
+	complete(c, "trigger", fixed("schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"))
+}
+
+func (f *executionFilter) read(ctx context.Context, s *session, c *client.Client) (client.ExecutionFilter, error) {
+	out := f.ExecutionFilter
+	var err error
+	if out.From, out.Until, err = f.times.read(s); err != nil || out.Job == "" {
+		return out, err
+	}
+	j, err := findJob(ctx, c, out.Job)
+	out.Job = j.JobID
+	return out, err
+}
+
+func (s *session) executionExport() *cobra.Command {
+	var f executionFilter
+	format := "jsonl"
+	c := &cobra.Command{
+		Use: "export", Short: "Write all executions that a filter chooses to standard output", Args: cobra.NoArgs,
+		Example: "  carillon execution export --format csv --from 2026-01-01 --to 2026-02-01 > january.csv",
+	}
+	c.Flags().StringVar(&format, "format", format, "csv, jsonl or parquet")
+	f.flags(s, c)
+	complete(c, "format", fixed("csv", "jsonl", "parquet"))
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		if format == "parquet" && terminal(s.out) {
+			return usage{errors.New("parquet is bytes, not text; write it to a file: carillon execution export --format parquet > FILE")}
+		}
+		filter, err := f.read(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		r, err := c.ExportExecutions(ctx, format, filter)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if _, err := io.Copy(s.out, r); err != nil {
+			return fmt.Errorf("the export broke off, so not all is there: %w", err)
+		}
+		return nil
 	})
 	return c
 }
@@ -187,7 +241,7 @@ func (s *session) executionExplain() *cobra.Command {
 			return err
 		}
 		if s.output == "table" || s.output == "wide" {
-			_, err := fmt.Fprintln(s.out, plain(x.Sentence))
+			_, err := fmt.Fprintln(s.out, plain(x.Summary))
 			return err
 		}
 		if s.output == "name" {
@@ -328,7 +382,7 @@ func (s *session) executionCompare() *cobra.Command {
 				return err
 			}
 		} else {
-			page, err := c.ListJobExecutions(ctx, e.JobID, client.ExecutionFilter{Status: []string{"SUCCEEDED"}, Page: client.Page{Limit: 2}})
+			page, err := c.ListJobExecutions(ctx, e.JobID, client.ExecutionFilter{Status: []string{"SUCCEEDED"}}, client.Page{Limit: 2})
 			if err != nil {
 				return err
 			}

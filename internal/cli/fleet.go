@@ -91,8 +91,12 @@ func (s *session) queueCommand() *cobra.Command {
 		}
 		q := rows[i]
 		return one(s, s.queueView(), q, []field{
-			{"Queue", q.Queue}, {"Waiting", number(q.Waiting)}, {"Running", number(q.Running)}, {"Slots", number(q.Slots)},
-			{"Max at once", dash(number(q.MaxConcurrent))}, {"Rate", dash(rateWords(q.RateLimit))},
+			{"Queue", q.Queue},
+			{"Waiting", number(q.Waiting)},
+			{"Running", number(q.Running)},
+			{"Slots", number(q.Slots)},
+			{"Max at once", dash(number(q.MaxConcurrent))},
+			{"Rate", dash(rateWords(q.RateLimit))},
 		})
 	})
 	limit := &cobra.Command{
@@ -204,9 +208,19 @@ func (s *session) workersCommand() *cobra.Command {
 			return err
 		}
 		return one(s, s.workers(), w, []field{
-			{"Worker", w.WorkerID}, {"Host", w.Host}, {"Version", w.Version}, {"Status", w.Status}, {"Running", fmt.Sprintf("%d of %d", w.Running, w.Capacity)},
-			{"Queues", orAll(w.Queues)}, {"Targets", strings.Join(w.Targets, ", ")}, {"Kinds", strings.Join(w.Kinds, ", ")}, {"Labels", strings.Join(w.Labels, ", ")},
-			{"Completed", fmt.Sprint(w.Completed)}, {"Failed", fmt.Sprint(w.Failed)}, {"Started", s.both(w.StartedAt)}, {"Last beat", s.both(w.LastBeatAt)},
+			{"Worker", w.WorkerID},
+			{"Host", w.Host},
+			{"Version", w.Version},
+			{"Status", w.Status},
+			{"Running", fmt.Sprintf("%d of %d", w.Running, w.Capacity)},
+			{"Queues", orAll(w.Queues)},
+			{"Targets", strings.Join(w.Targets, ", ")},
+			{"Kinds", strings.Join(w.Kinds, ", ")},
+			{"Labels", strings.Join(w.Labels, ", ")},
+			{"Completed", fmt.Sprint(w.Completed)},
+			{"Failed", fmt.Sprint(w.Failed)},
+			{"Started", s.both(w.StartedAt)},
+			{"Last beat", s.both(w.LastBeatAt)},
 		})
 	})
 	var w write

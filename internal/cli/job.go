@@ -18,7 +18,7 @@ import (
 
 func (s *session) jobCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, look at and change jobs"},
-		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobDelete())
+		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobDelete())
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
@@ -36,7 +36,7 @@ func findJob(ctx context.Context, c *client.Client, ref string) (client.Job, err
 			return j, err
 		}
 	}
-	page, err := c.ListJobs(ctx, client.JobFilter{Name: ref, Page: client.Page{Limit: 20}})
+	page, err := c.ListJobs(ctx, client.JobFilter{Name: ref}, client.Page{Limit: 20})
 	if err != nil {
 		return client.Job{}, err
 	}
@@ -189,8 +189,10 @@ func (s *session) jobGet() *cobra.Command {
 func (s *session) jobList() *cobra.Command {
 	var f client.JobFilter
 	var p paging
-	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
-		Example: "  carillon job list --status paused\n  carillon job list --query report -o wide\n  carillon job list --tag billing -o name | xargs -n1 carillon job pause"}
+	c := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		Example: "  carillon job list --status paused\n  carillon job list --query report -o wide\n  carillon job list --tag billing -o name | xargs -n1 carillon job pause",
+	}
 	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED, COMPLETED or DELETED (default all but DELETED)")
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
 	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
@@ -201,8 +203,10 @@ func (s *session) jobList() *cobra.Command {
 	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
 	complete(c, "tag", s.tags())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		f.Page = p.page()
-		return listed(s, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", c.Jobs(ctx, f))
+		return listed(s, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Job, client.Pagination, error) {
+			page, err := c.ListJobs(ctx, f, p)
+			return page.Jobs, page.Pagination, err
+		}))
 	})
 	return c
 }

@@ -143,7 +143,10 @@ func (s *session) jobOccurrences() *cobra.Command {
 			col("EXECUTION", func(o client.Occurrence) string { return or(o.ExecutionID, "") }),
 			col("REASON", func(o client.Occurrence) string { return or(o.Reason, "") }),
 		), func(o client.Occurrence) string { return or(o.ExecutionID, exact(o.ScheduledTime)) }}, p, "There are no instants in that time.",
-			c.Occurrences(ctx, j.JobID, client.OccurrenceFilter{From: from, To: to, Page: p.page()}))
+			client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Occurrence, client.Pagination, error) {
+				page, err := c.ListOccurrences(ctx, j.JobID, client.OccurrenceFilter{From: from, To: to}, p)
+				return page.Occurrences, page.Pagination, err
+			}))
 	})
 	return c
 }

@@ -53,7 +53,7 @@ The key is asked for without showing it; where standard input is not a terminal 
 		}
 		s.token = p.token
 		return s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-			if _, err := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 1}}); err != nil {
+			if _, err := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 1}); err != nil {
 				return err // nothing is kept of what does not work
 			}
 			k, err := loadContexts()

@@ -32,8 +32,14 @@ func (s *session) notificationCommand() *cobra.Command {
 			return err
 		}
 		return one(s, v, r, []field{
-			{"Rule", r.Name}, {"Events", strings.Join(r.Events, ", ")}, {"Jobs", strings.Join(r.Jobs, ", ")}, {"Tags", strings.Join(r.Tags, ", ")}, {"To", r.CallbackURL},
-			{"Late after", span(time.Duration(r.LateAfterSeconds) * time.Second)}, {"Silent until", s.both(instant(r.SilenceUntil))}, {"Changed", s.both(r.UpdatedAt)},
+			{"Rule", r.Name},
+			{"Events", strings.Join(r.Events, ", ")},
+			{"Jobs", strings.Join(r.Jobs, ", ")},
+			{"Tags", strings.Join(r.Tags, ", ")},
+			{"To", r.CallbackURL},
+			{"Late after", span(time.Duration(r.LateAfterSeconds) * time.Second)},
+			{"Silent until", s.both(instant(r.SilenceUntil))},
+			{"Changed", s.both(r.UpdatedAt)},
 		})
 	})
 	var w, wt write

@@ -296,8 +296,13 @@ func (s *session) calendarCommand() *cobra.Command {
 			windows = append(windows, w.From+" to "+w.To)
 		}
 		return one(s, v, x, []field{
-			{"Calendar", x.Name}, {"Dates", strings.Join(x.Dates, ", ")}, {"Yearly", strings.Join(x.Yearly, ", ")}, {"Weekdays", strings.Join(x.Weekdays, ", ")},
-			{"Windows", strings.Join(windows, ", ")}, {"Zone", or(x.Timezone, "the schedule's")}, {"Changed", s.both(x.UpdatedAt)},
+			{"Calendar", x.Name},
+			{"Dates", strings.Join(x.Dates, ", ")},
+			{"Yearly", strings.Join(x.Yearly, ", ")},
+			{"Weekdays", strings.Join(x.Weekdays, ", ")},
+			{"Windows", strings.Join(windows, ", ")},
+			{"Zone", or(x.Timezone, "the schedule's")},
+			{"Changed", s.both(x.UpdatedAt)},
 		})
 	})
 	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List calendars", Args: cobra.NoArgs}

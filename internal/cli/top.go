@@ -109,7 +109,7 @@ func (w *watch) look(ctx context.Context) (p picture, err error) {
 	if p.dead, err = w.c.ListDeadLetters(ctx, client.DeadLetterFilter{}, client.Page{Limit: 5}); err != nil {
 		return p, err
 	}
-	if p.jobs, err = w.c.ListJobs(ctx, client.JobFilter{Status: "ACTIVE", Page: client.Page{Limit: 200}}); err != nil {
+	if p.jobs, err = w.c.ListJobs(ctx, client.JobFilter{Status: "ACTIVE"}, client.Page{Limit: 200}); err != nil {
 		return p, err
 	}
 	if w.asked.IsZero() || p.at.Sub(w.asked) > 30*time.Second {

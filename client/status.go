@@ -1,0 +1,49 @@
+package client
+
+import "time"
+
+// QueueStatus is how the whole installation does.
+type QueueStatus struct {
+	Pending               int           `json:"pending" doc:"Executions that are due and wait for a worker."`
+	PendingIsMinimum      bool          `json:"pending_is_minimum,omitempty" doc:"There are more: of each queue 10000 are counted."`
+	InProgress            int           `json:"in_progress"`
+	Completed24h          int64         `json:"completed_24h" doc:"Executions that succeeded."`
+	Failed24h             int64         `json:"failed_24h" doc:"Executions that failed or timed out for good."`
+	Retried24h            int64         `json:"retried_24h" doc:"Attempts that failed, and that another one followed."`
+	ActiveWorkers         int           `json:"active_workers"`
+	DrainingWorkers       int           `json:"draining_workers"`
+	Slots                 int           `json:"slots" doc:"Of the active workers."`
+	AverageWaitSeconds    float64       `json:"average_wait_seconds" doc:"From when executions were due until their first start, over 24 hours."`
+	AverageWaitSeconds5m  float64       `json:"average_wait_seconds_5m" doc:"Over the last five minutes."`
+	MaxWaitSeconds        float64       `json:"max_wait_seconds"`
+	AverageTriggerDelay   float64       `json:"average_trigger_delay_seconds" doc:"From their scheduled time until executions were fired, over 24 hours."`
+	OldestPendingSeconds  *float64      `json:"oldest_pending_seconds" doc:"null: nothing waits."`
+	DeadLetters           int64         `json:"dead_letters"`
+	DeadLettersIsEstimate bool          `json:"dead_letters_is_estimate,omitempty"`
+	OverdueJobs           int64         `json:"overdue_jobs" doc:"Jobs whose instant came more than five seconds ago and has not fired."`
+	OverdueJobsIsMinimum  bool          `json:"overdue_jobs_is_minimum,omitempty"`
+	Queues                []QueueDepth  `json:"queues"`
+	Minutes               []QueueMinute `json:"minutes,omitempty" doc:"As far back as was asked, the first one first; without those in which nothing happened."`
+}
+
+// QueueDepth is how much waits in a queue.
+type QueueDepth struct {
+	Queue                string   `json:"queue"`
+	Pending              int      `json:"pending" doc:"Exact up to 10000."`
+	InProgress           int      `json:"in_progress"`
+	Slots                int      `json:"slots" doc:"Of active workers that take from it."`
+	OldestPendingSeconds *float64 `json:"oldest_pending_seconds"`
+}
+
+// QueueMinute is what happened in a minute.
+type QueueMinute struct {
+	At                  time.Time `json:"at" doc:"Its beginning."`
+	Started             int64     `json:"started" doc:"Attempts."`
+	Completed           int64     `json:"completed"`
+	Failed              int64     `json:"failed"`
+	Retried             int64     `json:"retried"`
+	AverageWaitSeconds  float64   `json:"average_wait_seconds"`
+	MaxWaitSeconds      float64   `json:"max_wait_seconds"`
+	AverageTriggerDelay float64   `json:"average_trigger_delay_seconds"`
+	MaxTriggerDelay     float64   `json:"max_trigger_delay_seconds"`
+}
