@@ -241,6 +241,9 @@ func (s *session) executionExplain() *cobra.Command {
 			return err
 		}
 		if s.output == "table" || s.output == "wide" {
+			if x.EstimatedStart != nil {
+				s.say("It is expected to start %s.", s.both(*x.EstimatedStart))
+			}
 			_, err := fmt.Fprintln(s.out, plain(x.Summary))
 			return err
 		}

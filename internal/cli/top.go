@@ -24,7 +24,8 @@ type picture struct {
 	server  string
 	version string
 	workers []client.Worker
-	load    *client.Scaling // nil: not for this role
+	load    *client.Scaling     // nil: not for this role
+	day     *client.QueueStatus // nil: not for this role, or not known to this server
 	dead    client.DeadLetters
 	jobs    client.Jobs
 	coming  []client.ForecastMinute
@@ -78,10 +79,18 @@ type watch struct {
 	server string
 
 	last  picture
-	ended map[string][2]int64 // by worker: what it completed and failed
-	seen  time.Time           // when ended was read
-	asked time.Time           // when the forecast was
+	past  []tally   // of the last rateWindow, the first one first
+	asked time.Time // when the forecast was
 }
+
+// tally is what workers had completed and failed at an instant, by worker.
+type tally struct {
+	at    time.Time
+	ended map[string][2]int64
+}
+
+// rateWindow is over how long a rate is taken: workers tell what they did with their beats, which come every few seconds.
+const rateWindow = 15 * time.Second
 
 // look reads a picture.
 func (w *watch) look(ctx context.Context) (p picture, err error) {
@@ -106,6 +115,13 @@ func (w *watch) look(ctx context.Context) (p picture, err error) {
 	case !errors.Is(err, client.ErrForbidden):
 		return p, err
 	}
+	day, err := w.c.QueueStatus(ctx, 0)
+	switch {
+	case err == nil:
+		p.day = &day
+	case !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrNotFound):
+		return p, err
+	}
 	if p.dead, err = w.c.ListDeadLetters(ctx, client.DeadLetterFilter{}, client.Page{Limit: 5}); err != nil {
 		return p, err
 	}
@@ -124,24 +140,32 @@ func (w *watch) look(ctx context.Context) (p picture, err error) {
 	return p, nil
 }
 
-// count adds the rate since the last look.
+// count adds the rate of the last rateWindow.
 func (w *watch) count(p *picture) {
-	ended := map[string][2]int64{}
-	var r rate
-	took := p.at.Sub(w.seen).Seconds()
+	now := tally{p.at, map[string][2]int64{}}
 	for _, x := range p.workers {
-		now := [2]int64{x.Completed, x.Failed}
-		ended[x.WorkerID] = now
-		if was, ok := w.ended[x.WorkerID]; ok && took > 0 {
-			r.done += float64(now[0]-was[0]) / took
-			r.failed += float64(now[1]-was[1]) / took
-		}
+		now.ended[x.WorkerID] = [2]int64{x.Completed, x.Failed}
 	}
-	if w.ended != nil {
-		p.rates = append(slices.Clone(p.rates), r)
+	for len(w.past) > 1 && now.at.Sub(w.past[1].at) >= rateWindow {
+		w.past = w.past[1:]
+	}
+	if len(w.past) > 0 {
+		p.rates = append(slices.Clone(p.rates), now.since(w.past[0]))
 		p.rates = p.rates[max(0, len(p.rates)-keptRates):]
 	}
-	w.ended, w.seen = ended, p.at
+	w.past = append(w.past, now)
+}
+
+// since is the rate between two tallies, of workers that are in both.
+func (t tally) since(was tally) (r rate) {
+	took := t.at.Sub(was.at).Seconds()
+	for id, now := range t.ended {
+		if before, ok := was.ended[id]; ok && took > 0 {
+			r.done += float64(now[0]-before[0]) / took
+			r.failed += float64(now[1]-before[1]) / took
+		}
+	}
+	return r
 }
 
 // live draws until it is told to stop.
@@ -218,6 +242,13 @@ func (p picture) draw(columns, rows int, paint func(text, colour string) string)
 		dead = paint(dead, "31")
 	}
 	fmt.Fprintf(&b, "waiting %s   running %d/%d   workers %d   done %.1f/s   failed %.1f/s   %s\n", waiting, running, slots, len(p.workers), now.done, now.failed, dead)
+	if d := p.day; d != nil {
+		oldest := "nothing waits"
+		if d.OldestPendingSeconds != nil {
+			oldest = "the oldest for " + seconds(*d.OldestPendingSeconds)
+		}
+		fmt.Fprintf(&b, "24 h: %d done, %d failed, %d tried again   wait %s on average, %s\n", d.Completed24h, d.Failed24h, d.Retried24h, seconds(d.AverageWaitSeconds), oldest)
+	}
 	var done []int64
 	for _, r := range p.rates {
 		done = append(done, int64(10*r.done))
@@ -265,6 +296,8 @@ func (p picture) draw(columns, rows int, paint func(text, colour string) string)
 	part("Latest dead letters", room(5), letters)
 	return b.String()
 }
+
+func seconds(x float64) string { return span(time.Duration(x * float64(time.Second))) }
 
 // next are the jobs that fire next.
 func (p picture) next() [][]string {
