@@ -17,10 +17,16 @@ type JobChange struct {
 	Revision int
 }
 
-// CreateJob creates a job. Where an execution with the same unique_key has not finished, the answer is its job.
-func (c *Client) CreateJob(ctx context.Context, r JobRequest) (Job, error) {
-	return post[Job](ctx, c, "/jobs", r)
+// CreateJob creates a job. Where an execution with the same unique_key has not finished, the answer is its job, which is
+// marked as Deduplicated.
+func (c *Client) CreateJob(ctx context.Context, r JobRequest) (j Job, err error) {
+	head, err := c.ask(ctx, request{method: http.MethodPost, path: prefix + "/jobs"}, r, &j)
+	j.Deduplicated = head.Get(deduplicated) == "true"
+	return j, err
 }
+
+// deduplicated is the header of an answer that names what was there already.
+const deduplicated = "Carillon-Deduplicated"
 
 // CreateJobs creates up to 10 000 jobs, all or none; the answer is in their order.
 func (c *Client) CreateJobs(ctx context.Context, rs []JobRequest) ([]CreatedJob, error) {
@@ -86,9 +92,12 @@ func (c *Client) ResumeJob(ctx context.Context, id string) (Job, error) {
 	return post[Job](ctx, c, "/jobs/"+seg(id)+"/resume", nil)
 }
 
-// TriggerJob runs a job now.
-func (c *Client) TriggerJob(ctx context.Context, id string, r TriggerRequest) (Triggered, error) {
-	return post[Triggered](ctx, c, "/jobs/"+seg(id)+"/trigger", r)
+// TriggerJob runs a job now. Where an execution with the job's unique_key has not finished, the answer is that one, which is
+// marked as Deduplicated.
+func (c *Client) TriggerJob(ctx context.Context, id string, r TriggerRequest) (t Triggered, err error) {
+	head, err := c.ask(ctx, request{method: http.MethodPost, path: prefix + "/jobs/" + seg(id) + "/trigger"}, r, &t)
+	t.Deduplicated = head.Get(deduplicated) == "true"
+	return t, err
 }
 
 // BackfillJob fires past instants of a job, in the background.

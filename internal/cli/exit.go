@@ -110,6 +110,8 @@ func tellProblem(p *client.Problem, w io.Writer) int {
 		}
 	case errors.Is(p, client.ErrUnauthorized):
 		code, do = denied, "Sign in with 'carillon login URL', or give a key with --token or CARILLON_TOKEN."
+	case p.Code == "over_quota":
+		code, do = denied, "Let go of something, or have whoever runs the installation raise the quota."
 	case errors.Is(p, client.ErrForbidden):
 		code, do = denied, "Use a key of a role that may do this; 'carillon context list' shows whose you have."
 	case errors.Is(p, client.ErrNotFound):

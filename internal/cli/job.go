@@ -310,7 +310,11 @@ func (s *session) created(ctx context.Context, c *client.Client, j client.Job, w
 	if t := j.Schedule.NextRunAt; t != nil {
 		next = "; it runs " + ago(*t, s.now())
 	}
-	s.say("Created the job %s (%s)%s.", line(j.Name), line(scheduleWords(j.Schedule)), next)
+	if j.Deduplicated {
+		s.say("Nothing was created: an execution of the job %s holds the unique key and has not finished.", line(j.Name))
+	} else {
+		s.say("Created the job %s (%s)%s.", line(j.Name), line(scheduleWords(j.Schedule)), next)
+	}
 	if j.ExecutionID != "" && wt.any() {
 		if !s.quiet {
 			s.say("Execution %s", j.ExecutionID)

@@ -53,7 +53,11 @@ func (s *session) jobTrigger() *cobra.Command {
 
 // triggered tells of a new execution, and waits for it where that is wanted.
 func (s *session) triggered(ctx context.Context, c *client.Client, t client.Triggered, name string, wt waiting) error {
-	s.say("Execution %s of %s", t.ExecutionID, line(name))
+	if t.Deduplicated {
+		s.say("Nothing was begun: the execution %s holds the unique key and has not finished.", t.ExecutionID)
+	} else {
+		s.say("Execution %s of %s", t.ExecutionID, line(name))
+	}
 	if wt.any() {
 		return s.await(ctx, c, t.ExecutionID, wt)
 	}

@@ -107,7 +107,10 @@ func TestWaitingForExecutions(t *testing.T) {
 	c.fails(misuse, "--yes", "dlq", "discard", "--everything")
 	c.ok("operation", "list")
 
-	hung := read[client.Job](c, "job", "create", "hung", "--simulate", "hang").ExecutionID
+	hung := read[client.Job](c, "job", "create", "hung", "--simulate", "hang", "--unique-key", "one").ExecutionID
+	if again := read[client.Job](c, "job", "create", "other", "--simulate", "hang", "--unique-key", "one"); again.Name != "hung" || !strings.Contains(c.err, "Nothing was created") {
+		t.Errorf("of the same unique key: %+v, %s", again, c.err)
+	}
 	c.ok("execution", "cancel", hung, "--dry-run")
 	c.ok("execution", "cancel", hung, "--reason", "tests")
 	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", hung)
