@@ -168,8 +168,12 @@ func (s *session) auditVerify() *cobra.Command {
 func (s *session) verified(x client.AuditVerification) error {
 	state := map[bool]string{true: "ok", false: "problem"}[x.OK]
 	f := []field{
-		{"State", state}, {"Entries", fmt.Sprint(x.Entries)}, {"Seals", fmt.Sprintf("%d, from %d to %d", x.Seals, x.FirstSeal, x.LastSeal)},
-		{"Last seal", s.both(instant(x.LastSealAt))}, {"Not sealed yet", fmt.Sprint(x.Unsealed)}, {"Head", or(x.Head, "")},
+		{"State", state},
+		{"Entries", fmt.Sprint(x.Entries)},
+		{"Seals", fmt.Sprintf("%d, from %d to %d", x.Seals, x.FirstSeal, x.LastSeal)},
+		{"Last seal", s.both(instant(x.LastSealAt))},
+		{"Not sealed yet", fmt.Sprint(x.Unsealed)},
+		{"Head", or(x.Head, "")},
 	}
 	if b := x.Broken; b != nil {
 		f = append(f, field{"Broken", fmt.Sprintf("seal %d, entry %s: %s", b.Seal, dash(number(b.Seq)), b.Reason)})

@@ -80,11 +80,30 @@ func misused(c *cobra.Command) {
 		return
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usage{fmt.Errorf("%w; want: %s", err, c.UseLine())}
+		err := check(c, args)
+		switch {
+		case err == nil:
+			return nil
+		case c.HasSubCommands() && len(args) > 0:
+			return usage{noCommand(c, args[0])}
 		}
-		return nil
+		return usage{fmt.Errorf("%w; want: %s", err, strings.TrimSuffix(c.UseLine(), " [flags]"))}
 	}
+}
+
+// noCommand says what there is instead of a command that is not there.
+func noCommand(c *cobra.Command, name string) error {
+	c.SuggestionsMinimumDistance = 2
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		return fmt.Errorf("unknown command %q for %s; did you mean %s?", name, c.CommandPath(), strings.Join(like, " or "))
+	}
+	var all []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, sub.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %s; there are %s", name, c.CommandPath(), strings.Join(all, ", "))
 }
 
 // settings binds flags of a command to keys, and loads them all.

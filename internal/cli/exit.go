@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,15 +129,12 @@ func tellProblem(p *client.Problem, w io.Writer) int {
 	}
 	fmt.Fprintf(w, "carillon: %s\n", plain(detail))
 	for _, f := range p.Errors {
-		value := ""
-		if f.Value != "" {
-			value = fmt.Sprintf(" is %q;", f.Value)
+		field := cmp.Or(f.Field, "the body")
+		if f.Value == "" {
+			fmt.Fprintf(w, "  %s: want %s\n", plain(field), plain(f.Want))
+		} else {
+			fmt.Fprintf(w, "  %s is %q; want %s\n", plain(field), f.Value, plain(f.Want))
 		}
-		field := f.Field
-		if field == "" {
-			field = "the body"
-		}
-		fmt.Fprintf(w, "  %s:%s want %s\n", plain(field), plain(value), plain(f.Want))
 	}
 	if do != "" {
 		fmt.Fprintf(w, "  do: %s\n", do)
