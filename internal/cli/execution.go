@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -140,70 +138,6 @@ func (s *session) executionList() *cobra.Command {
 			page, err := c.ListExecutions(ctx, filter, p)
 			return page.Executions, page.Pagination, err
 		}))
-	})
-	return c
-}
-
-// executionFilter are the flags that choose executions.
-type executionFilter struct {
-	client.ExecutionFilter
-	times
-}
-
-func (f *executionFilter) flags(s *session, c *cobra.Command) {
-	c.Flags().StringVar(&f.Job, "job", "", "of this job, by its id, key or name")
-	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
-	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs of exactly this name")
-	c.Flags().StringVar(&f.Tag, "tag", "", "of jobs with this tag")
-	c.Flags().StringVar(&f.Worker, "worker", "", "held by this worker, or held by it last")
-	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "schedule, manual, catch_up, backfill, retry, redrive or workflow")
-	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
-	f.times.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
-	complete(c, "job", s.jobNames())
-	complete(c, "status", fixed(statuses...))
-	complete(c, "tag", s.tags())
-	complete(c, "worker", s.workerNames())
-	complete(c, "trigger", fixed("schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"))
-}
-
-func (f *executionFilter) read(ctx context.Context, s *session, c *client.Client) (client.ExecutionFilter, error) {
-	out := f.ExecutionFilter
-	var err error
-	if out.From, out.Until, err = f.times.read(s); err != nil || out.Job == "" {
-		return out, err
-	}
-	j, err := findJob(ctx, c, out.Job)
-	out.Job = j.JobID
-	return out, err
-}
-
-func (s *session) executionExport() *cobra.Command {
-	var f executionFilter
-	format := "jsonl"
-	c := &cobra.Command{
-		Use: "export", Short: "Write all executions that a filter chooses to standard output", Args: cobra.NoArgs,
-		Example: "  carillon execution export --format csv --from 2026-01-01 --to 2026-02-01 > january.csv",
-	}
-	c.Flags().StringVar(&format, "format", format, "csv, jsonl or parquet")
-	f.flags(s, c)
-	complete(c, "format", fixed("csv", "jsonl", "parquet"))
-	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		if format == "parquet" && terminal(s.out) {
-			return usage{errors.New("parquet is bytes, not text; write it to a file: carillon execution export --format parquet > FILE")}
-		}
-		filter, err := f.read(ctx, s, c)
-		if err != nil {
-			return err
-		}
-		r, err := c.ExportExecutions(ctx, format, filter)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		if _, err := io.Copy(s.out, r); err != nil {
-			return fmt.Errorf("the export broke off, so not all is there: %w", err)
-		}
-		return nil
 	})
 	return c
 }
@@ -439,82 +373,4 @@ func answerWords(r *client.CallbackResponse) string {
 		return ""
 	}
 	return fmt.Sprintf("%d %s", r.HTTPStatus, cut(r.BodyPreview, 200))
-}
-
-func (s *session) executionLogs() *cobra.Command {
-	var follow, times bool
-	var attempt int
-	c := &cobra.Command{
-		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print what the attempts of an execution, or of the latest one of a job, wrote",
-		Long:    "Print what the attempts of an execution wrote, each to standard output or, of the stream stderr, to standard error. Control characters are shown as escapes.",
-		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
-	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the execution has finished; exit with 7 unless it succeeded")
-	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print when each line was written")
-	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt of this number")
-	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
-		o := client.LogOptions{Attempt: attempt, Limit: 1000}
-		print := func(l client.LoggedLine) error { return s.logLine(l, times) }
-		if !follow {
-			return readLog(ctx, c, e.ExecutionID, o, print)
-		}
-		status, err := c.FollowLog(ctx, e.ExecutionID, o, print)
-		switch {
-		case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
-			return nil // Ctrl-C ends the look, not the execution
-		case err != nil:
-			return err
-		case status != "SUCCEEDED":
-			return lost{fmt.Errorf("the execution ended as %s", status)}
-		}
-		return nil
-	})
-	look := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if attempt < 0 {
-			return usage{fmt.Errorf("--attempt is %d; want the number of an attempt, from 1", attempt)}
-		}
-		return look(c, args)
-	}
-	return c
-}
-
-// readLog shows a log as far as it has come.
-func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOptions, show func(client.LoggedLine) error) error {
-	for {
-		page, err := cl.Log(ctx, id, o)
-		if err != nil {
-			return err
-		}
-		for _, l := range page.Lines {
-			if err := show(l); err != nil {
-				return err
-			}
-		}
-		if page.Pagination.NextCursor == nil {
-			return nil
-		}
-		o.After = *page.Pagination.NextCursor
-	}
-}
-
-// logLine prints a line of a log: as text where it belongs, or as JSON.
-func (s *session) logLine(l client.LoggedLine, times bool) error {
-	if strings.HasPrefix(s.output, "json") {
-		return encodeJSON(s.out, l, "")
-	}
-	out := s.out
-	if l.Stream == "stderr" {
-		out = s.err
-	}
-	return printLine(out, l, times)
-}
-
-func printLine(w io.Writer, l client.LoggedLine, times bool) error {
-	at := ""
-	if times {
-		at = l.At.Format("2006-01-02T15:04:05.000000Z07:00") + " "
-	}
-	_, err := fmt.Fprintln(w, at+plain(l.Text))
-	return err
 }
