@@ -93,6 +93,11 @@ lint: need-go ## Run go vet and staticcheck
 generate: need-go ## Run go generate
 	go generate ./...
 
+.PHONY: docs
+docs: need-go ## Write docs/reference/cli.md, and man pages into dist/man, from the commands
+	@mkdir -p docs/reference
+	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
+
 .PHONY: postgres
 postgres: ## Start this clone's private PostgreSQL server and print its URL
 	@scripts/postgres start

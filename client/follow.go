@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -37,46 +36,47 @@ func (o LogOptions) query() url.Values {
 
 // Execution reads an execution.
 func (c *Client) Execution(ctx context.Context, id string) (Execution, error) {
-	var e Execution
-	return e, c.do(ctx, "GET", "/executions/"+url.PathEscape(id), "", nil, &e)
+	return get[Execution](ctx, c, "/executions/"+seg(id))
 }
 
 // Log reads a part of an execution's log.
 func (c *Client) Log(ctx context.Context, id string, o LogOptions) (Log, error) {
-	var l Log
-	return l, c.do(ctx, "GET", "/executions/"+url.PathEscape(id)+"/logs?"+o.query().Encode(), "", nil, &l)
+	return get[Log](ctx, c, "/executions/"+seg(id)+"/logs?"+o.query().Encode())
 }
 
 // FollowLog calls f for each line of an execution's log, as they come, until the execution has finished, f fails or ctx
 // ends. A stream that breaks is taken up where it was, also at another server. It answers with the execution's last status.
 func (c *Client) FollowLog(ctx context.Context, id string, o LogOptions, f func(LoggedLine) error) (status string, err error) {
-	o.Limit = 0
-	for fails := 0; ; {
-		before := o.After
-		status, err = c.stream(ctx, id, &o, f)
-		var r *Refusal
-		switch {
-		case status != "":
-			return status, nil
-		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case errors.As(err, &r) && r.Status < 500 && r.Status != http.StatusTooManyRequests, errors.As(err, new(stop)):
-			return "", err
+	q := params{"follow": {"true"}}
+	q.number("attempt", o.Attempt)
+	last := o.After
+	err = c.follow(ctx, q.on("/executions/"+seg(id)+"/logs"), &last, func(e event) (end bool, err error) {
+		switch e.name {
+		case "line":
+			var l LoggedLine
+			if err := e.decode(&l); err != nil {
+				return false, err
+			}
+			return false, own(f(l))
+		case "end":
+			var x LogEnd
+			err := e.decode(&x)
+			status = x.Status
+			return err == nil, err
 		}
-		if fails++; o.After != before {
-			fails = 1
-		}
-		if fails > 10 && err != nil {
-			return "", err
-		}
-		c.at.Add(1) // another server may have it
-		t := time.NewTimer(min(5*time.Second, 100*time.Millisecond<<min(fails, 6)))
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		return false, nil
+	})
+	return status, err
+}
+
+// event is one of a stream of server-sent events.
+type event struct{ name, id, data string }
+
+func (e event) decode(v any) error {
+	if err := json.Unmarshal([]byte(e.data), v); err != nil {
+		return fmt.Errorf("read the event %s of a stream: %w", e.name, err)
 	}
+	return nil
 }
 
 // stop is an error of who reads, not of the stream.
@@ -84,52 +84,92 @@ type stop struct{ error }
 
 func (s stop) Unwrap() error { return s.error }
 
-// stream reads a log until its end, or until the stream breaks.
-func (c *Client) stream(ctx context.Context, id string, o *LogOptions, f func(LoggedLine) error) (status string, err error) {
-	q := o.query()
-	q.Set("follow", "true")
-	server := c.servers[int(uint64(c.at.Load())%uint64(len(c.servers)))]
-	req, err := http.NewRequestWithContext(ctx, "GET", server+"/executions/"+url.PathEscape(id)+"/logs?"+q.Encode(), nil)
-	if err != nil {
-		return "", stop{err}
+// own marks an error of who reads.
+func own(err error) error {
+	if err == nil {
+		return nil
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Accept", "text/event-stream")
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		r := &Refusal{Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}}
-		_ = json.Unmarshal(data, &r.Problem)
-		return "", r
-	}
-	in := bufio.NewScanner(resp.Body)
-	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
-	name := ""
-	for in.Scan() {
-		field, value, _ := strings.Cut(in.Text(), ": ")
+	return stop{err}
+}
+
+// follow reads a stream, and takes it up behind the last event where it breaks, until on says that it has ended.
+func (c *Client) follow(ctx context.Context, path string, last *string, on func(event) (end bool, err error)) error {
+	for fails := 0; ; {
+		before := *last
+		end, err := c.stream(ctx, path, last, on)
+		var r *Problem
+		var reader stop
 		switch {
-		case field == "event":
-			name = value
-		case field == "data" && name == "line":
-			var l LoggedLine
-			if err := json.Unmarshal([]byte(value), &l); err != nil {
-				return "", fmt.Errorf("read a line of the log: %w", err)
-			}
-			if err := f(l); err != nil {
-				return "", stop{err}
-			}
-			o.After = l.ID
-		case field == "data" && name == "end":
-			var e LogEnd
-			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				return "", fmt.Errorf("read the end of the log: %w", err)
-			}
-			return e.Status, nil
+		case end:
+			return nil
+		case errors.As(err, &reader):
+			return reader.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &r) && r.Status < 500 && r.Status != http.StatusTooManyRequests:
+			return err
+		}
+		if fails++; *last != before {
+			fails = 1
+		}
+		if fails > 10 && err != nil {
+			return err
+		}
+		c.at.Add(1) // another server may have it
+		if !pause(ctx, min(5*time.Second, 100*time.Millisecond<<min(fails, 6))) {
+			return ended(ctx)
 		}
 	}
-	return "", in.Err()
+}
+
+// stream reads a stream until its end, or until it breaks.
+func (c *Client) stream(ctx context.Context, path string, last *string, on func(event) (bool, error)) (end bool, err error) {
+	server, err := c.server()
+	if err != nil {
+		return false, stop{err}
+	}
+	req, err := http.NewRequestWithContext(ctx, "GET", server+prefix+path, nil)
+	if err != nil {
+		return false, stop{err}
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if *last != "" {
+		req.Header.Set("Last-Event-ID", *last)
+	}
+	resp, err := c.send(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	in := bufio.NewScanner(resp.Body)
+	in.Buffer(make([]byte, 0, 64<<10), 4<<20)
+	var e event
+	for in.Scan() {
+		text := in.Text()
+		if strings.HasPrefix(text, ":") {
+			continue // a comment, which says that the server is there
+		}
+		field, value, _ := strings.Cut(text, ": ")
+		switch field {
+		case "event":
+			e.name = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.data == "" {
+				e = event{}
+				continue
+			}
+			if end, err := on(e); end || err != nil {
+				return end, err
+			}
+			if e.id != "" {
+				*last = e.id
+			}
+			e = event{}
+		}
+	}
+	return false, in.Err()
 }

@@ -182,6 +182,8 @@ type Job struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	Revision  int       `json:"revision"`
+
+	Deduplicated bool `json:"-"` // nothing was created: it is the job whose execution holds the unique key
 }
 
 // Pagination tells where a page stands in its list.
@@ -221,4 +223,6 @@ type Triggered struct {
 	JobID         string    `json:"job_id"`
 	Status        string    `json:"status"`
 	ScheduledTime time.Time `json:"scheduled_time"`
+
+	Deduplicated bool `json:"-"` // nothing was begun: it is the execution that holds the unique key
 }

@@ -47,17 +47,23 @@ func greet(w io.Writer, g greeting) {
 		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)
 	}
 	if slices.Contains(g.Roles, "api") {
-		auth := ""
+		auth, at := "", ""
 		if !g.Dev {
 			auth = " -H \"Authorization: Bearer $CARILLON_KEY\""
+		} else if g.Address != "127.0.0.1:8080" { // where the command line looks by itself
+			at = " --server " + base
 		}
 		fmt.Fprint(&b, "\nTry it: create a job, and look at what became of it.\n\n")
+		if !g.Dev {
+			fmt.Fprintf(&b, "  carillon login %s\n", base)
+		}
+		fmt.Fprintf(&b, "  carillon job create hello --simulate noop --wait%s\n  carillon top%s\n\nOr with curl:\n\n", at, at)
 		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/jobs -d '{\"name\": \"hello\", \"execution\": {\"target\": \"simulate\", \"work_kind\": \"noop\"}}'\n", auth, base)
 		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/executions/<execution_id>\n", auth, base)
 		if g.Demo {
 			fmt.Fprint(&b, "\nSample jobs are running; one of them fails on purpose:\n\n")
-			fmt.Fprintf(&b, "  curl -s%s '%s/api/v1/jobs?tag=demo'\n", auth, base)
-			fmt.Fprintf(&b, "  curl -s%s %s/api/v1/dead-letters\n", auth, base)
+			fmt.Fprintf(&b, "  carillon job list --tag demo%s\n", at)
+			fmt.Fprintf(&b, "  carillon dlq list%s\n", at)
 		}
 	}
 	fmt.Fprint(&b, "\nCtrl-C stops it after what runs has ended. What was accepted is kept, whatever happens.\n\n")

@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// AuditFilter chooses entries of the log of changes; what is empty chooses all.
+type AuditFilter struct {
+	Action    string // such as job.delete; with a dot at its end all of a kind, such as job.
+	Object    string // an id or a name
+	Principal string // the name of a credential
+	KeyID     string
+	From      time.Time // at or after it
+	To        time.Time // before it
+}
+
+// ListAudit reads a page of who changed what, the latest first.
+func (c *Client) ListAudit(ctx context.Context, f AuditFilter, p Page) (AuditEntries, error) {
+	q := p.params()
+	q.text("action", f.Action)
+	q.text("object", f.Object)
+	q.text("principal", f.Principal)
+	q.text("key_id", f.KeyID)
+	q.instant("from", f.From)
+	q.instant("to", f.To)
+	return get[AuditEntries](ctx, c, q.on("/audit"))
+}
+
+// Audit goes through who changed what, the latest first.
+func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry, error] {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]AuditEntry, Pagination, error) {
+		page, err := c.ListAudit(ctx, f, p)
+		return page.Audit, page.Pagination, err
+	})
+}
+
+// VerifyAudit checks a part of the log of changes; the answer's next_cursor goes on with the rest.
+func (c *Client) VerifyAudit(ctx context.Context, cursor string) (AuditVerification, error) {
+	q := params{}
+	q.text("cursor", cursor)
+	return get[AuditVerification](ctx, c, q.on("/audit/verify"))
+}
+
+// FollowChanges calls f for what happens in the tenant, as it happens, until f fails or ctx ends. A stream that breaks is
+// taken up where it was. reset, unless nil, is called where not all of what happened can be told: read anew then what you show.
+func (c *Client) FollowChanges(ctx context.Context, f func(Changes) error, reset func(Reset) error) error {
+	last := ""
+	return c.follow(ctx, "/events/stream", &last, func(e event) (bool, error) {
+		switch e.name {
+		case "changes":
+			var x Changes
+			if err := e.decode(&x); err != nil {
+				return false, err
+			}
+			return false, own(f(x))
+		case "reset":
+			var x Reset
+			if err := e.decode(&x); err != nil || reset == nil {
+				return false, err
+			}
+			return false, own(reset(x))
+		}
+		return false, nil
+	})
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+var bulkActions = []string{"pause", "resume", "delete", "trigger", "tag", "untag"}
+
+func (s *session) jobBulk() *cobra.Command {
+	var w write
+	var f client.JobFilter
+	var r client.BulkRequest
+	var until, payload string
+	var rate float64
+	var everything, wait bool
+	c := &cobra.Command{
+		Use: "bulk ACTION", Short: "Pause, resume, delete, trigger, tag or untag all jobs that a filter chooses, in the background", Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
+		Long: "Do the same to all jobs that a filter chooses, in the background: pause, resume, delete, trigger, tag or untag. --dry-run counts them and shows the first.",
+		Example: `  carillon job bulk pause --tag warehouse --reason "the warehouse is moved" --dry-run
+  carillon job bulk tag --query report --add reports --wait`,
+	}
+	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED or COMPLETED")
+	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
+	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "of this type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
+	c.Flags().BoolVar(&everything, "everything", false, "all jobs of the tenant")
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, of a pause")
+	c.Flags().StringVar(&until, "until", "", "when a pause ends by itself, such as +2h")
+	c.Flags().StringSliceVar(&r.Tags, "add", nil, "tags, of tag")
+	c.Flags().StringSliceVar(&r.Tags, "remove", nil, "tags, of untag")
+	c.Flags().StringVar(&payload, "payload", "", "JSON in place of each job's payload, of trigger")
+	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all is done")
+	w.destructive(c)
+	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED"))
+	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
+	complete(c, "tag", s.tags())
+	complete(c, "remove", s.tags())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if r.Action = strings.ToLower(args[0]); !slices.Contains(bulkActions, r.Action) {
+			return usage{fmt.Errorf("%q: want one of %s", args[0], strings.Join(bulkActions, ", "))}
+		}
+		if f == (client.JobFilter{}) && !everything {
+			return usage{errors.New("which ones? Want a filter such as --tag reports, or --everything")}
+		}
+		r.Filter = &f
+		if until != "" {
+			t, err := parseTime(until, time.Local, s.now())
+			if err != nil {
+				return usage{fmt.Errorf("--until: %w", err)}
+			}
+			r.Until = &t
+		}
+		if payload != "" {
+			var err error
+			if r.PayloadOverride, err = s.payload(payload, "--payload"); err != nil {
+				return err
+			}
+		}
+		if rate != 0 {
+			r.RatePerS = &rate
+		}
+		r.DryRun = true
+		b, err := c.BulkJobs(ctx, r)
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.bulkSample(b, r.Action)
+		}
+		if r.Action == "delete" {
+			if err := s.confirm(w, fmt.Sprintf("delete %d jobs", b.Count), fmt.Sprint(b.Count)); err != nil {
+				return err
+			}
+		}
+		r.DryRun = false
+		if b, err = c.BulkJobs(ctx, r); err != nil {
+			return err
+		}
+		return s.begun(ctx, c, client.Begun{OperationID: b.OperationID, Count: b.Count}, r.Action, "jobs", false, wait)
+	})
+	return c
+}
+
+// bulkSample shows what a dry run counted, and the first of them.
+func (s *session) bulkSample(b client.BulkBegun, action string) error {
+	about := ""
+	if b.CountIsEstimate {
+		about = "about "
+	}
+	s.say("Dry run: nothing is changed. It would %s %s%d jobs.", action, about, b.Count)
+	if s.output != "table" && s.output != "wide" && s.output != "name" {
+		return s.value(b)
+	}
+	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
+		s.say("The first of them:")
+	}
+	_, err := show(s, view[client.BulkSample]{columns[client.BulkSample](
+		col("ID", func(x client.BulkSample) string { return x.JobID }),
+		col("NAME", func(x client.BulkSample) string { return x.Name }),
+		col("STATUS", func(x client.BulkSample) string { return x.Status }),
+	), func(x client.BulkSample) string { return x.JobID }}, each(b.Sample))
+	return err
+}

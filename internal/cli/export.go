@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// executionFilter are the flags that choose executions.
+type executionFilter struct {
+	client.ExecutionFilter
+	times
+}
+
+func (f *executionFilter) flags(s *session, c *cobra.Command) {
+	c.Flags().StringVar(&f.Job, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
+	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs of exactly this name")
+	c.Flags().StringVar(&f.Tag, "tag", "", "of jobs with this tag")
+	c.Flags().StringVar(&f.Worker, "worker", "", "held by this worker, or held by it last")
+	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "schedule, manual, catch_up, backfill, retry, redrive or workflow")
+	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
+	f.times.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
+	complete(c, "job", s.jobNames())
+	complete(c, "status", fixed(statuses...))
+	complete(c, "tag", s.tags())
+	complete(c, "worker", s.workerNames())
+	complete(c, "trigger", fixed("schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"))
+}
+
+func (f *executionFilter) read(ctx context.Context, s *session, c *client.Client) (client.ExecutionFilter, error) {
+	out := f.ExecutionFilter
+	var err error
+	if out.From, out.Until, err = f.times.read(s); err != nil || out.Job == "" {
+		return out, err
+	}
+	j, err := findJob(ctx, c, out.Job)
+	out.Job = j.JobID
+	return out, err
+}
+
+func (s *session) executionExport() *cobra.Command {
+	var f executionFilter
+	format := "jsonl"
+	c := &cobra.Command{
+		Use: "export", Short: "Write all executions that a filter chooses to standard output", Args: cobra.NoArgs,
+		Example: "  carillon execution export --format csv --from 2026-01-01 --to 2026-02-01 > january.csv",
+	}
+	c.Flags().StringVar(&format, "format", format, "csv, jsonl or parquet")
+	f.flags(s, c)
+	complete(c, "format", fixed("csv", "jsonl", "parquet"))
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		if format == "parquet" && terminal(s.out) {
+			return usage{errors.New("parquet is bytes, not text; write it to a file: carillon execution export --format parquet > FILE")}
+		}
+		filter, err := f.read(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		r, err := c.ExportExecutions(ctx, format, filter)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if _, err := io.Copy(s.out, r); err != nil {
+			return fmt.Errorf("the export broke off, so not all is there: %w", err)
+		}
+		return nil
+	})
+	return c
+}

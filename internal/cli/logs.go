@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) executionLogs() *cobra.Command {
+	var follow, times bool
+	var attempt int
+	c := &cobra.Command{
+		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print what the attempts of an execution, or of the latest one of a job, wrote",
+		Long:    "Print what the attempts of an execution wrote, each to standard output or, of the stream stderr, to standard error. Control characters are shown as escapes.",
+		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the execution has finished; exit with 7 unless it succeeded")
+	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print when each line was written")
+	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt of this number")
+	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
+		o := client.LogOptions{Attempt: attempt, Limit: 1000}
+		print := func(l client.LoggedLine) error { return s.logLine(l, times) }
+		if !follow {
+			return readLog(ctx, c, e.ExecutionID, o, print)
+		}
+		status, err := c.FollowLog(ctx, e.ExecutionID, o, print)
+		switch {
+		case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
+			return nil // Ctrl-C ends the look, not the execution
+		case err != nil:
+			return err
+		case status != "SUCCEEDED":
+			return lost{fmt.Errorf("the execution ended as %s", status)}
+		}
+		return nil
+	})
+	look := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if attempt < 0 {
+			return usage{fmt.Errorf("--attempt is %d; want the number of an attempt, from 1", attempt)}
+		}
+		return look(c, args)
+	}
+	return c
+}
+
+// readLog shows a log as far as it has come.
+func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOptions, show func(client.LoggedLine) error) error {
+	for {
+		page, err := cl.Log(ctx, id, o)
+		if err != nil {
+			return err
+		}
+		for _, l := range page.Lines {
+			if err := show(l); err != nil {
+				return err
+			}
+		}
+		if page.Pagination.NextCursor == nil {
+			return nil
+		}
+		o.After = *page.Pagination.NextCursor
+	}
+}
+
+// logLine prints a line of a log: as text where it belongs, or as JSON.
+func (s *session) logLine(l client.LoggedLine, times bool) error {
+	if strings.HasPrefix(s.output, "json") {
+		return encodeJSON(s.out, l, "")
+	}
+	out := s.out
+	if l.Stream == "stderr" {
+		out = s.err
+	}
+	return printLine(out, l, times)
+}
+
+func printLine(w io.Writer, l client.LoggedLine, times bool) error {
+	at := ""
+	if times {
+		at = l.At.Format("2006-01-02T15:04:05.000000Z07:00") + " "
+	}
+	_, err := fmt.Fprintln(w, at+plain(l.Text))
+	return err
+}
