@@ -78,6 +78,10 @@ lint: need-go ## Run go vet and staticcheck
 	go vet ./...
 	go run $(STATICCHECK) ./...
 
+.PHONY: docs-config
+docs-config: need-go ## Write docs/reference/config.md from the table of settings
+	go test ./internal/config -run TestReferenceIsFresh -update
+
 .PHONY: generate
 generate: need-go ## Run go generate
 	go generate ./...

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/handout"
@@ -44,6 +45,7 @@ type Config struct {
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
+	Retry        job.RetryPolicy             // of jobs that name none; zero: job.DefaultRetry
 	Version      string
 	Logger       *slog.Logger
 }
@@ -66,6 +68,9 @@ func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
 // New makes the handler of all routes.
 func New(cfg Config) *Server {
+	if cfg.Retry == (job.RetryPolicy{}) {
+		cfg.Retry = job.DefaultRetry
+	}
 	s := &Server{
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), followers: make(chan struct{}, maxFollowers), stopping: make(chan struct{}),
 	}
