@@ -50,6 +50,7 @@ type Store interface {
 	Keys
 	SigningSecrets
 	Upkeep
+	Schema
 
 	// Describe names the engine, its version and where the data lies, for people.
 	Describe() string
