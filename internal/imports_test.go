@@ -47,6 +47,12 @@ var table = map[string]rule{
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
+	"internal/move": {ours: []string{core, "internal/engine"}, why: "it knows rows, and no engine"},
+
+	"internal/yamljson": {others: []string{"github.com/goccy/go-yaml"}, why: "a leaf: it knows YAML and JSON, not what they say"},
+	"internal/declare":  {ours: []string{"client", "internal/strictjson", "internal/yamljson"}, why: "it is a client of the API, as the command line is"},
+	"internal/importer": {ours: []string{"client", "internal/core/schedule", "internal/declare", "internal/yamljson"}, why: "it reads text and makes declared jobs; it asks nobody"},
+
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
 	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -83,7 +89,7 @@ var table = map[string]rule{
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
 	"internal/app": {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
-	"internal/cli": {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product; cron expressions it reads without one"},
+	"internal/cli": {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "client"}, others: []string{"github.com/spf13/cobra"}, why: "the command line is a client of the product; cron expressions it reads without one"},
 	"cmd/carillon": {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
 
 	"examples/go": {ours: []string{"worker"}, why: "what a user's program imports"},

@@ -15,7 +15,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -43,7 +42,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), cronCommand(), executionCommand(), secretsCommand(), version())
+	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), configCommand(), migrateCommand(), backupCommand(), moveCommand(), cronCommand(), executionCommand(), secretsCommand(), version())
 	misused(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -97,54 +96,6 @@ func version() *cobra.Command {
 	}
 }
 
-// settings binds flags of a command to keys, and loads them all.
-type settings struct {
-	keys map[string]string // flag → key
-	file string
-}
-
-func (s *settings) add(c *cobra.Command, flag, key, shown string) {
-	for _, k := range config.Keys {
-		if k.Name == key {
-			c.Flags().String(flag, "", k.Doc+shown)
-			s.keys[flag] = key
-			return
-		}
-	}
-	panic("cli: no setting " + key)
-}
-
-func (s *settings) load(c *cobra.Command, base config.Config) (config.Config, error) {
-	given := map[string]string{}
-	for flag, key := range s.keys {
-		if f := c.Flags().Lookup(flag); f.Changed {
-			given[key] = f.Value.String()
-		}
-	}
-	if f := c.Flags().Lookup("allow-callback"); f != nil && f.Changed {
-		all, err := c.Flags().GetStringSlice("allow-callback")
-		if err != nil {
-			return base, usage{err}
-		}
-		given["callbacks.allow"] = strings.Join(all, ",")
-	}
-	return config.Load(base, given, os.Environ(), s.file)
-}
-
-func newSettings(c *cobra.Command) *settings {
-	s := &settings{keys: map[string]string{}}
-	c.Flags().StringVar(&s.file, "config", "", "settings file (TOML)")
-	s.add(c, "log-level", "log.level", " (default info)")
-	s.add(c, "log-format", "log.format", " (default text)")
-	return s
-}
-
-// allowCommands adds the flag that turns commands on.
-func allowCommands(c *cobra.Command, s *settings) {
-	c.Flags().Bool("allow-commands", false, "accept and run jobs of the target command: whoever may write jobs can run programs on the workers")
-	s.keys["allow-commands"] = "commands.allow"
-}
-
 func dev() *cobra.Command {
 	var demo bool
 	c := &cobra.Command{
@@ -155,25 +106,23 @@ func dev() *cobra.Command {
 	s := newSettings(c)
 	s.add(c, "listen", "listen", "; loopback only (default 127.0.0.1:8080)")
 	s.add(c, "data", "data", " (default ./carillon-data)")
+	s.rest(c, "database", "roles")
 	c.Flags().BoolVar(&demo, "demo", false, "add a few sample jobs, one of which fails on purpose")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base := config.Default()
-		base.Commands.Allow = true
-		cfg, err := s.load(c, base)
+		cfg, err := s.load(c, bases["dev"]())
 		if err != nil {
 			return err
 		}
 		if !onLoopback(cfg.Listen) {
 			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
 		}
-		cfg.Database, cfg.Roles = "sqlite:"+filepath.Join(cfg.Data, "carillon.db"), config.Roles
+		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
 		return run(c, cfg, app.Options{Dev: true, Demo: demo})
 	}
 	return c
 }
 
 func serve() *cobra.Command {
-	var async bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Run a server on a database, with sign-in",
 		Long: "Run the chosen roles on PostgreSQL (or SQLite). Every request needs an API key: the first start prints one, or takes CARILLON_BOOTSTRAP_KEY.",
@@ -186,19 +135,18 @@ func serve() *cobra.Command {
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
-	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	allowCallback(c)
 	allowCommands(c, s)
-	c.Flags().BoolVar(&async, "allow-async-commit", false, "start although the database may lose acknowledged work in a crash")
+	s.add(c, "allow-async-commit", "store.allow_async_commit", "")
+	s.add(c, "migrate", "store.migrate", " (default true)")
+	s.rest(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base := config.Default()
-		base.Listen = ":8080"
-		cfg, err := s.load(c, base)
+		cfg, err := s.load(c, bases["serve"]())
 		if err != nil {
 			return err
 		}
-		cfg.AllowAsyncCommit = cfg.AllowAsyncCommit || async
 		if cfg.Database == "" {
-			return config.Mistakes{{Key: "database", Want: "where the data is kept: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
+			return noDatabase
 		}
 		return run(c, cfg, app.Options{})
 	}
