@@ -334,7 +334,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.ruleRoutes(), s.keyRoutes())
+	return slices.Concat(rs, s.ruleRoutes(), s.keyRoutes(), s.declareRoutes())
 }
 
 type health struct {
