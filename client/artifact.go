@@ -14,11 +14,15 @@ type Artifact struct {
 	Size       int64  `json:"size" doc:"In bytes."`
 }
 
-// PutArtifact keeps a program, or an archive of one, for commands. size is how long it is; -1: unknown. It is sent to one
-// server only, since what was read cannot be read again.
+// PutArtifact keeps a program, or an archive of one, for commands. size is how long it is; -1: unknown. It is sent once, to
+// one server, since what was read cannot be read again.
 func (c *Client) PutArtifact(ctx context.Context, r io.Reader, size int64) (Artifact, error) {
 	var a Artifact
-	req, err := http.NewRequestWithContext(ctx, "PUT", c.server()+"/artifacts", r)
+	server, err := c.server()
+	if err != nil {
+		return a, err
+	}
+	req, err := http.NewRequestWithContext(ctx, "PUT", server+prefix+"/artifacts", r)
 	if err != nil {
 		return a, err
 	}
@@ -34,10 +38,10 @@ func (c *Client) PutArtifact(ctx context.Context, r io.Reader, size int64) (Arti
 
 // OpenArtifact downloads an artifact of a tenant's; empty: of the key's own. Where a server is away, it turns to the next.
 func (c *Client) OpenArtifact(ctx context.Context, tenant, id string) (io.ReadCloser, error) {
-	var last error
+	last := ErrNoServer
 	first := c.at.Load()
 	for n := range int64(len(c.servers)) {
-		req, err := http.NewRequestWithContext(ctx, "GET", c.servers[(first+n)%int64(len(c.servers))]+"/artifacts/"+id, nil)
+		req, err := http.NewRequestWithContext(ctx, "GET", c.servers[(first+n)%int64(len(c.servers))]+prefix+"/artifacts/"+seg(id), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +53,7 @@ func (c *Client) OpenArtifact(ctx context.Context, tenant, id string) (io.ReadCl
 			return resp.Body, nil
 		}
 		last = err
-		var no *Refusal
+		var no *Problem
 		if errors.As(err, &no) && no.Status < 500 || ctx.Err() != nil {
 			break
 		}
@@ -57,23 +61,7 @@ func (c *Client) OpenArtifact(ctx context.Context, tenant, id string) (io.ReadCl
 	return nil, last
 }
 
-// server is the one that answered last.
-func (c *Client) server() string { return c.servers[c.at.Load()%int64(len(c.servers))] }
-
-// send sends a request whose answer is read as it comes; an error answer is a *Refusal.
-func (c *Client) send(req *http.Request) (*http.Response, error) {
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode < 400 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	r := &Refusal{Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}}
-	if data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil {
-		_ = json.Unmarshal(data, &r.Problem) // what is no problem document keeps the status
-	}
-	return nil, r
+// DeleteArtifact deletes an artifact that no job names.
+func (c *Client) DeleteArtifact(ctx context.Context, id string) (Artifact, error) {
+	return drop[Artifact](ctx, c, "/artifacts/"+seg(id))
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,155 +24,210 @@ var ErrEncoding = errors.New("the request cannot be encoded")
 // ErrTooLarge says that an answer was larger than a client reads.
 var ErrTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 
-// Refusal is an error answer of the server.
-type Refusal struct{ Problem }
+// ErrNoServer says that a client was made without the address of a server.
+var ErrNoServer = errors.New("the client knows no server: New wants an address such as https://carillon.example")
 
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
-}
-
-// Client speaks to one of several servers; where one does not answer, it turns to the next.
+// Client speaks to one of several servers; where one does not answer, it turns to the next. It may be used by many goroutines.
 type Client struct {
 	servers []string
 	token   string
+	tenant  string
+	agent   string
+	retries Retries
 	http    *http.Client
 	at      atomic.Int64 // the server that answered last
 }
 
+// Option is a choice about a client.
+type Option func(*Client)
+
+// WithTenant has every request act in a tenant, as the role system may.
+func WithTenant(id string) Option { return func(c *Client) { c.tenant = id } }
+
+// WithUserAgent names the program in every request.
+func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name } }
+
+// WithHTTPClient has requests sent by another HTTP client, such as one with certificates of its own.
+func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
+
+// WithRetries says how often and when calls are tried again.
+func WithRetries(r Retries) Option { return func(c *Client) { c.retries = r } }
+
 // New makes a client of the servers at the given addresses, such as https://carillon.example, with an API key.
-func New(servers []string, token string) *Client {
-	c := &Client{token: token, http: &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-	}}}
+func New(servers []string, token string, options ...Option) *Client {
+	c := &Client{token: token, agent: "carillon-go", retries: DefaultRetries, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		},
+		// A POST that is sent elsewhere would arrive there as a GET, and the key with it.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 	for _, s := range servers {
-		c.servers = append(c.servers, strings.TrimRight(s, "/")+"/api/v1")
+		c.servers = append(c.servers, strings.TrimRight(s, "/"))
+	}
+	for _, o := range options {
+		o(c)
 	}
 	return c
 }
 
-// do sends a request to the server that answered last, or, where it is away, to the others in turn. in and out may be nil.
-func (c *Client) do(ctx context.Context, method, path, session string, in, out any) error {
+// prefix is what the paths of the API begin with.
+const prefix = "/api/v1"
+
+// request is one call, whichever server it goes to.
+type request struct {
+	method  string
+	path    string // from the root, with the query
+	session string // of a worker
+	key     string // makes it safe to send again
+	token   string // in place of the client's
+	header  http.Header
+	body    []byte
+}
+
+// encode writes the body of a request.
+func encode(in any) ([]byte, error) {
+	if in == nil {
+		return nil, nil
+	}
 	var body bytes.Buffer
-	if in != nil {
-		e := json.NewEncoder(&body)
-		e.SetEscapeHTML(false) // a result is as long on the way as it was measured
-		if err := e.Encode(in); err != nil {
-			return fmt.Errorf("%w: %w", ErrEncoding, err)
-		}
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false) // a result is as long on the way as it was measured
+	if err := e.Encode(in); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEncoding, err)
+	}
+	return body.Bytes(), nil
+}
+
+// do sends a request of the worker protocol to the server that answered last, or, where it is away, to the others in turn.
+// in and out may be nil.
+func (c *Client) do(ctx context.Context, method, path, session string, in, out any) error {
+	body, err := encode(in)
+	if err != nil {
+		return err
+	}
+	_, err = c.round(ctx, request{method: method, path: prefix + path, session: session, body: body}, out, always)
+	return err
+}
+
+func always(error) bool { return true }
+
+// round sends a request to each server until one answers, or until one's error says not to go on.
+func (c *Client) round(ctx context.Context, r request, out any, goOn func(error) bool) (head http.Header, err error) {
+	if len(c.servers) == 0 {
+		return nil, ErrNoServer
 	}
 	first := c.at.Load()
-	var last error
 	for n := range int64(len(c.servers)) {
 		i := (first + n) % int64(len(c.servers))
-		away, err := c.try(ctx, method, c.servers[i]+path, session, body.Bytes(), out)
-		if !away {
+		var gone bool
+		head, gone, err = c.try(ctx, c.servers[i], r, out)
+		if !gone {
 			c.at.Store(i)
-			return err
+			return head, err
 		}
-		last = err
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !goOn(err) {
 			break
 		}
 	}
-	return last
+	return head, err
 }
 
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 20
 
-func (c *Client) try(ctx context.Context, method, url, session string, body []byte, out any) (away bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+// try sends a request to one server. gone says that it did not answer, or cannot do anything just now.
+func (c *Client) try(ctx context.Context, server string, r request, out any) (_ http.Header, gone bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, server+r.path, bytes.NewReader(r.body))
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
-	req.Header.Set("Content-Type", "application/json")
-	if session != "" {
-		req.Header.Set("X-Worker-Session", session)
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	c.sign(req, r.token)
+	if len(r.body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.session != "" {
+		req.Header.Set("X-Worker-Session", r.session)
+	}
+	if r.key != "" {
+		req.Header.Set("X-Idempotency-Key", r.key)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return true, err
+		return nil, true, &away{err}
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return true, err
+		return nil, true, &away{fmt.Errorf("%s %s: the answer broke off: %w", r.method, req.URL.Path, err)}
 	case len(data) > maxAnswer:
-		return false, fmt.Errorf("%s %s: %w", method, req.URL.Path, ErrTooLarge)
+		return nil, false, fmt.Errorf("%s %s: %w", r.method, req.URL.Path, ErrTooLarge)
+	case resp.StatusCode >= 300:
+		return resp.Header, resp.StatusCode >= 500, problem(resp, data)
+	case out == nil:
+		return resp.Header, false, nil
 	}
-	if resp.StatusCode >= 400 {
-		r := &Refusal{Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}}
-		_ = json.Unmarshal(data, &r.Problem) // what is no problem document keeps the status
-		return resp.StatusCode >= 500, r
+	if err := json.Unmarshal(data, out); err != nil {
+		return resp.Header, false, fmt.Errorf("%s %s: the answer is not what a Carillon server sends (%s): %w", r.method, req.URL.Path, resp.Header.Get("Content-Type"), err)
 	}
-	if out == nil {
-		return false, nil
+	return resp.Header, false, nil
+}
+
+// sign says who asks.
+func (c *Client) sign(req *http.Request, token string) {
+	if token == "" {
+		token = c.token
 	}
-	return false, json.Unmarshal(data, out)
-}
-
-// sessionEnded tells an answer that means that the session is over from others.
-func sessionEnded(err error) error {
-	var r *Refusal
-	if errors.As(err, &r) && (r.Status == http.StatusNotFound || r.Code == "session_ended") {
-		return fmt.Errorf("%w: %w", ErrSession, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	return err
-}
-
-// Register begins a worker's session.
-func (c *Client) Register(ctx context.Context, r Registration) (Session, error) {
-	var s Session
-	return s, c.do(ctx, "POST", "/workers", "", r, &s)
-}
-
-// claimWait is how long a claim waits at the server.
-const claimWait = 20
-
-// Claim waits until there is something for the worker, or ctx ends.
-func (c *Client) Claim(ctx context.Context, s Session, limit int) ([]Attempt, error) {
-	for ctx.Err() == nil {
-		var out Claimed
-		err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/claim", s.Session, ClaimRequest{Max: min(limit, MaxClaim), WaitSeconds: new(claimWait)}, &out)
-		if err != nil && ctx.Err() != nil {
-			return nil, nil
-		}
-		if err != nil || len(out.Attempts) > 0 {
-			return out.Attempts, sessionEnded(err)
-		}
+	if c.tenant != "" && req.Header.Get("X-Tenant-ID") == "" {
+		req.Header.Set("X-Tenant-ID", c.tenant)
 	}
-	return nil, nil
+	req.Header.Set("User-Agent", c.agent)
 }
 
-// Beat keeps the session alive.
-func (c *Client) Beat(ctx context.Context, s Session, b Beat) (Orders, error) {
-	var o Orders
-	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/beat", s.Session, b, &o)
-	return o, sessionEnded(err)
+// problem is what an error answer says; what is no problem document keeps the status.
+func problem(resp *http.Response, data []byte) *Problem {
+	p := &Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}
+	if to := resp.Header.Get("Location"); resp.StatusCode < 400 && to != "" {
+		p.Detail = "The server sends its callers to another address; use that one: " + to
+	}
+	_ = json.Unmarshal(data, p)
+	p.Status = resp.StatusCode
+	if p.RequestID == "" {
+		p.RequestID = resp.Header.Get("X-Request-ID")
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 && n <= 1<<20 {
+		p.RetryAfter = time.Duration(n) * time.Second
+	}
+	return p
 }
 
-// Report passes outcomes on.
-func (c *Client) Report(ctx context.Context, s Session, outcomes []Outcome) ([]Verdict, error) {
-	var v Verdicts
-	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/complete", s.Session, CompleteRequest{Outcomes: outcomes}, &v)
-	return v.Verdicts, sessionEnded(err)
+// send sends a request to one server, for an answer that is read as it comes; an error answer is a *Problem.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
+	c.sign(req, "")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, &away{err}
+	}
+	if resp.StatusCode < 300 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return nil, problem(resp, data)
 }
 
-// Logs adds lines to the log of an attempt. A *Refusal with the code CodeStaleToken says that the lease is lost.
-func (c *Client) Logs(ctx context.Context, s Session, r LogRequest) (LogAnswer, error) {
-	var a LogAnswer
-	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/logs", s.Session, r, &a)
-	return a, sessionEnded(err)
-}
-
-// Release hands executions back.
-func (c *Client) Release(ctx context.Context, s Session, held []Held) error {
-	return sessionEnded(c.do(ctx, "POST", "/workers/"+s.WorkerID+"/release", s.Session, ReleaseRequest{Executions: held}, nil))
-}
-
-// Leave ends the session.
-func (c *Client) Leave(ctx context.Context, s Session) error {
-	return sessionEnded(c.do(ctx, "DELETE", "/workers/"+s.WorkerID, s.Session, nil, nil))
+// server is the one that answered last.
+func (c *Client) server() (string, error) {
+	if len(c.servers) == 0 {
+		return "", ErrNoServer
+	}
+	return c.servers[int(uint64(c.at.Load())%uint64(len(c.servers)))], nil
 }

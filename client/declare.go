@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -56,4 +57,9 @@ type FireTimes struct {
 // JobPlans is what would become of declared jobs, in their order.
 type JobPlans struct {
 	Jobs []JobPlan `json:"jobs"`
+}
+
+// PlanJobs asks what declared jobs would change. Nothing is.
+func (c *Client) PlanJobs(ctx context.Context, r PlanRequest) (JobPlans, error) {
+	return post[JobPlans](ctx, c, "/jobs:plan", r)
 }

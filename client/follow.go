@@ -2,11 +2,11 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -37,14 +37,12 @@ func (o LogOptions) query() url.Values {
 
 // Execution reads an execution.
 func (c *Client) Execution(ctx context.Context, id string) (Execution, error) {
-	var e Execution
-	return e, c.do(ctx, "GET", "/executions/"+url.PathEscape(id), "", nil, &e)
+	return get[Execution](ctx, c, "/executions/"+seg(id))
 }
 
 // Log reads a part of an execution's log.
 func (c *Client) Log(ctx context.Context, id string, o LogOptions) (Log, error) {
-	var l Log
-	return l, c.do(ctx, "GET", "/executions/"+url.PathEscape(id)+"/logs?"+o.query().Encode(), "", nil, &l)
+	return get[Log](ctx, c, "/executions/"+seg(id)+"/logs?"+o.query().Encode())
 }
 
 // FollowLog calls f for each line of an execution's log, as they come, until the execution has finished, f fails or ctx
@@ -54,7 +52,7 @@ func (c *Client) FollowLog(ctx context.Context, id string, o LogOptions, f func(
 	for fails := 0; ; {
 		before := o.After
 		status, err = c.stream(ctx, id, &o, f)
-		var r *Refusal
+		var r *Problem
 		switch {
 		case status != "":
 			return status, nil
@@ -70,12 +68,9 @@ func (c *Client) FollowLog(ctx context.Context, id string, o LogOptions, f func(
 			return "", err
 		}
 		c.at.Add(1) // another server may have it
-		t := time.NewTimer(min(5*time.Second, 100*time.Millisecond<<min(fails, 6)))
-		select {
-		case <-ctx.Done():
-		case <-t.C:
+		if !pause(ctx, min(5*time.Second, 100*time.Millisecond<<min(fails, 6))) {
+			return "", cmp.Or(ctx.Err(), context.DeadlineExceeded)
 		}
-		t.Stop()
 	}
 }
 
@@ -88,24 +83,20 @@ func (s stop) Unwrap() error { return s.error }
 func (c *Client) stream(ctx context.Context, id string, o *LogOptions, f func(LoggedLine) error) (status string, err error) {
 	q := o.query()
 	q.Set("follow", "true")
-	server := c.servers[int(uint64(c.at.Load())%uint64(len(c.servers)))]
-	req, err := http.NewRequestWithContext(ctx, "GET", server+"/executions/"+url.PathEscape(id)+"/logs?"+q.Encode(), nil)
+	server, err := c.server()
 	if err != nil {
 		return "", stop{err}
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
+	req, err := http.NewRequestWithContext(ctx, "GET", server+prefix+"/executions/"+seg(id)+"/logs?"+q.Encode(), nil)
+	if err != nil {
+		return "", stop{err}
+	}
 	req.Header.Set("Accept", "text/event-stream")
-	resp, err := c.http.Do(req)
+	resp, err := c.send(req)
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		data, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		r := &Refusal{Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}}
-		_ = json.Unmarshal(data, &r.Problem)
-		return "", r
-	}
 	in := bufio.NewScanner(resp.Body)
 	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
 	name := ""

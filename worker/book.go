@@ -274,6 +274,6 @@ func (b *book) close(over <-chan struct{}) (ok bool) {
 
 // stale tells the answer that says that the lease is lost.
 func stale(err error) bool {
-	var r *client.Refusal
+	var r *client.Problem
 	return errors.As(err, &r) && r.Code == client.CodeStaleToken
 }

@@ -37,7 +37,7 @@ func (s *shelf) take(r client.LogRequest) (client.LogAnswer, error) {
 		}
 	}
 	if *r.Offset > len(s.lines) {
-		return client.LogAnswer{}, &client.Refusal{Problem: client.Problem{Status: 422, Code: "invalid", Detail: "lines are missing"}}
+		return client.LogAnswer{}, &client.Problem{Status: 422, Code: "invalid", Detail: "lines are missing"}
 	}
 	size := 0
 	for _, l := range r.Lines {
@@ -173,7 +173,7 @@ func TestAServerThatIsAwayDoesNotHoldTheOutcomeForEver(t *testing.T) {
 func TestAStaleTokenEndsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shelf{fail: func(int) (error, bool) {
-			return &client.Refusal{Problem: client.Problem{Status: 409, Code: client.CodeStaleToken}}, false
+			return &client.Problem{Status: 409, Code: client.CodeStaleToken}, false
 		}}
 		var cause error
 		_, reported, _ := logged(t, &s, func(ctx context.Context) {

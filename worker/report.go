@@ -184,7 +184,7 @@ func (h *shift) giveUp(why error) {
 
 // hopeless tells a request that the server will never take from one that it does not take now, or from this worker.
 func hopeless(err error) bool {
-	var r *client.Refusal
+	var r *client.Problem
 	if !errors.As(err, &r) {
 		return errors.Is(err, client.ErrEncoding)
 	}

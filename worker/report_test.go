@@ -48,8 +48,8 @@ func TestOneRefusedOutcomeHoldsUpNoOther(t *testing.T) {
 		refusal error
 		always  bool // the failure in its place is refused, too
 	}{
-		"as invalid":              {&client.Refusal{Problem: client.Problem{Status: 422, Detail: "too bad"}}, false},
-		"as too large, for good":  {&client.Refusal{Problem: client.Problem{Status: 413, Detail: "too bad"}}, true},
+		"as invalid":              {&client.Problem{Status: 422, Detail: "too bad"}, false},
+		"as too large, for good":  {&client.Problem{Status: 413, Detail: "too bad"}, true},
 		"since it is not encoded": {client.ErrEncoding, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 			began := time.Now()
 			s.refuse = func([]client.Outcome) error {
 				if time.Since(began) < 5*time.Second {
-					return &client.Refusal{Problem: client.Problem{Status: status}}
+					return &client.Problem{Status: status}
 				}
 				return nil
 			}

@@ -185,7 +185,7 @@ func TestRunSaysWhatIsWrong(t *testing.T) {
 		}
 		w := Serve(refusing{newServer(0)}, Options{})
 		Handle(w, "x", func(context.Context, any) error { return nil })
-		var r *client.Refusal
+		var r *client.Problem
 		if err := w.Run(t.Context()); !errors.As(err, &r) || r.Status != 401 {
 			t.Errorf("refused: %v", err)
 		}
@@ -196,5 +196,5 @@ func TestRunSaysWhatIsWrong(t *testing.T) {
 type refusing struct{ *fakeServer }
 
 func (refusing) Register(context.Context, client.Registration) (client.Session, error) {
-	return client.Session{}, &client.Refusal{Problem: client.Problem{Status: 401, Code: "unauthorized", Detail: "The API key is unknown."}}
+	return client.Session{}, &client.Problem{Status: 401, Code: "unauthorized", Detail: "The API key is unknown."}
 }

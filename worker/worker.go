@@ -131,7 +131,7 @@ func (p *Pool) Run(ctx context.Context) {
 
 // barred tells an answer that will be the same the next time from one that may not be.
 func barred(err error) bool {
-	var r *client.Refusal
+	var r *client.Problem
 	return hopeless(err) || errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden || r.Status == http.StatusNotFound)
 }
 

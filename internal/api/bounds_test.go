@@ -100,7 +100,7 @@ func TestTheDoorRefusesOutcomes(t *testing.T) {
 	}
 	for _, o := range []client.Outcome{{Status: client.Succeeded, Result: json.RawMessage("{")}, {Status: "DONE"}, {Status: client.Snoozed}} {
 		o.ExecutionID = uuid.NewString()
-		var r *client.Refusal
+		var r *client.Problem
 		if _, err := d.Report(t.Context(), s, []client.Outcome{o}); !errors.As(err, &r) || r.Status != 422 || len(r.Errors) != 1 {
 			t.Errorf("%+v: %v", o, err)
 		}

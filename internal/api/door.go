@@ -125,7 +125,7 @@ func refused(err error) error {
 		return err
 	}
 	if p, ours := problem(err); !ours {
-		return &client.Refusal{Problem: p}
+		return &p
 	}
 	return err
 }

@@ -164,6 +164,9 @@ func (s *schemas) named(t reflect.Type) object {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == "-" {
+			continue
+		}
 		p := s.of(f.Type)
 		if doc := f.Tag.Get("doc"); doc != "" {
 			p = with(p, "description", doc)

@@ -320,11 +320,11 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/healthz", needs: tenant.Open, group: "Health", summary: "Is the process alive?",
-			status: 200, answer: of[health](), handle: s.healthz,
+			status: 200, answer: of[client.Health](), handle: s.healthz,
 		},
 		{
 			method: "GET", path: "/readyz", needs: tenant.Open, group: "Health", summary: "Can it serve: is the store reachable, has it room, are the migrations current?",
-			status: 200, answer: of[health](), handle: s.readyz,
+			status: 200, answer: of[client.Health](), handle: s.readyz,
 		},
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
 		{method: "GET", path: "/docs", needs: tenant.Open, summary: "The API for people", handle: s.docs},
@@ -337,13 +337,8 @@ func (s *Server) table() []route {
 	return slices.Concat(rs, s.ruleRoutes(), s.keyRoutes(), s.declareRoutes())
 }
 
-type health struct {
-	Status  string `json:"status"`
-	Version string `json:"version"`
-}
-
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
-	return reply(w, 200, health{"ok", s.cfg.Version})
+	return reply(w, 200, client.Health{Status: "ok", Version: s.cfg.Version})
 }
 
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
@@ -353,7 +348,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 		s.log.Warn("not ready", "error", err)
 		return refuse(503, "not_ready", "The store is not reachable, has no room left, or its migrations are not current.")
 	}
-	return reply(w, 200, health{"ready", s.cfg.Version})
+	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
 }
 
 func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {

@@ -179,7 +179,7 @@ func TestClientSpeaksTheProtocol(t *testing.T) {
 	if _, err := c.Beat(t.Context(), s, client.Beat{}); !errors.Is(err, client.ErrSession) {
 		t.Errorf("after leaving: got %v, want ErrSession", err)
 	}
-	var refused *client.Refusal
+	var refused *client.Problem
 	if _, err := client.New([]string{server.URL}, "wrong").Register(t.Context(), client.Registration{}); !errors.As(err, &refused) || refused.Status != 401 {
 		t.Errorf("with a wrong key: %v", err)
 	}

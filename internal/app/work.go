@@ -106,7 +106,7 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 func fetchFrom(c *client.Client) artifact.Fetch {
 	return func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
 		b, err := c.OpenArtifact(ctx, string(t), id)
-		var no *client.Refusal
+		var no *client.Problem
 		if errors.As(err, &no) && no.Status == http.StatusNotFound {
 			return nil, artifact.ErrNotFound
 		}

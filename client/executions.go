@@ -1,0 +1,236 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// ExecutionFilter chooses executions; what is empty chooses all.
+type ExecutionFilter struct {
+	Job    string    // the id of a job, or key:…
+	Status []string  // any of these
+	Q      string    // text in its job's name, or in its error
+	From   time.Time // scheduled at or after it
+	Until  time.Time // scheduled before it
+	Page
+}
+
+func (f ExecutionFilter) params() params {
+	q := f.Page.params()
+	q.list("status", f.Status)
+	q.instant("start_date", f.From)
+	q.instant("end_date", f.Until)
+	return q
+}
+
+// ListExecutions reads a page of the tenant's executions, the latest scheduled time first.
+func (c *Client) ListExecutions(ctx context.Context, f ExecutionFilter) (Executions, error) {
+	q := f.params()
+	q.text("job", f.Job)
+	q.text("q", f.Q)
+	return get[Executions](ctx, c, q.on("/executions"))
+}
+
+// Executions goes through the tenant's executions, the latest scheduled time first.
+func (c *Client) Executions(ctx context.Context, f ExecutionFilter) iter.Seq2[Execution, error] {
+	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
+		f.Page = p
+		page, err := c.ListExecutions(ctx, f)
+		return page.Executions, page.Pagination, err
+	})
+}
+
+// ListJobExecutions reads a page of one job's executions, the latest scheduled time first. Job and Q of the filter are not used.
+func (c *Client) ListJobExecutions(ctx context.Context, job string, f ExecutionFilter) (Executions, error) {
+	return get[Executions](ctx, c, f.params().on("/jobs/"+seg(job)+"/executions"))
+}
+
+// JobExecutions goes through one job's executions, the latest scheduled time first. Job and Q of the filter are not used.
+func (c *Client) JobExecutions(ctx context.Context, job string, f ExecutionFilter) iter.Seq2[Execution, error] {
+	return walk(ctx, f.Page, func(ctx context.Context, p Page) ([]Execution, Pagination, error) {
+		f.Page = p
+		page, err := c.ListJobExecutions(ctx, job, f)
+		return page.Executions, page.Pagination, err
+	})
+}
+
+// ListAttempts reads a page of the failed and lost attempts of an execution, the first one first.
+func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (PastAttempts, error) {
+	return get[PastAttempts](ctx, c, p.params().on("/executions/"+seg(id)+"/attempts"))
+}
+
+// Attempts goes through the failed and lost attempts of an execution, the first one first.
+func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[PastAttempt, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]PastAttempt, Pagination, error) {
+		page, err := c.ListAttempts(ctx, id, p)
+		return page.Attempts, page.Pagination, err
+	})
+}
+
+// ListEvents reads a page of what happened to an execution, the first thing first.
+func (c *Client) ListEvents(ctx context.Context, id string, p Page) (Events, error) {
+	return get[Events](ctx, c, p.params().on("/executions/"+seg(id)+"/events"))
+}
+
+// Events goes through all that happened to an execution, the first thing first.
+func (c *Client) Events(ctx context.Context, id string) iter.Seq2[Event, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Event, Pagination, error) {
+		page, err := c.ListEvents(ctx, id, p)
+		return page.Events, page.Pagination, err
+	})
+}
+
+// ExecutionReport sums up an execution: how it ended, and where its time went.
+func (c *Client) ExecutionReport(ctx context.Context, id string) (Report, error) {
+	return get[Report](ctx, c, "/executions/"+seg(id)+"/report")
+}
+
+// CancelExecution cancels an execution; one that runs is asked to stop, and is CANCELLING until it has.
+func (c *Client) CancelExecution(ctx context.Context, id string, r CancelRequest) (Execution, error) {
+	return post[Execution](ctx, c, "/executions/"+seg(id)+"/cancel", r)
+}
+
+// RetryExecution runs a finished execution again, as a new one.
+func (c *Client) RetryExecution(ctx context.Context, id string, r TriggerRequest) (Triggered, error) {
+	return post[Triggered](ctx, c, "/executions/"+seg(id)+"/retry", r)
+}
+
+// CompleteExecution completes an execution whose callback was answered with 202, by the Carillon-Callback-Token that the
+// callback carried. Its execution_id and fencing_token may be left out.
+func (c *Client) CompleteExecution(ctx context.Context, id, callbackToken string, o Outcome) (v Verdict, err error) {
+	_, err = c.ask(ctx, request{method: http.MethodPost, path: prefix + "/executions/" + seg(id) + "/complete", token: callbackToken}, o, &v)
+	return v, err
+}
+
+// Final reports whether a status is one that an execution keeps.
+func Final(status string) bool {
+	switch status {
+	case "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED":
+		return true
+	}
+	return false
+}
+
+// WaitForExecution reads an execution, at most twice a second, until it has finished or ctx ends. told, unless nil, is called
+// with what is read each time.
+func (c *Client) WaitForExecution(ctx context.Context, id string, told func(Execution)) (Execution, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		e, err := c.Execution(ctx, id)
+		if err != nil {
+			return e, err
+		}
+		if told != nil {
+			told(e)
+		}
+		if Final(e.Status) {
+			return e, nil
+		}
+		if !pause(ctx, wait) {
+			return e, ended(ctx)
+		}
+	}
+}
+
+// ended is why a wait did.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.DeadlineExceeded
+}
+
+// deadLetterParams are the parameters of a filter.
+func (f DeadLetterFilter) params(p Page) params {
+	q := p.params()
+	q.text("job_id", f.JobID)
+	q.text("reason", f.Reason)
+	q.text("q", f.Q)
+	q.text("start_date", f.StartDate)
+	q.text("end_date", f.EndDate)
+	return q
+}
+
+// ListDeadLetters reads a page of dead letters, the latest first.
+func (c *Client) ListDeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetters, error) {
+	return get[DeadLetters](ctx, c, f.params(p).on("/dead-letters"))
+}
+
+// DeadLetters goes through all dead letters, the latest first.
+func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]DeadLetter, Pagination, error) {
+		page, err := c.ListDeadLetters(ctx, f, p)
+		return page.DeadLetters, page.Pagination, err
+	})
+}
+
+// RedriveDeadLetter runs a dead letter again, as a new execution.
+func (c *Client) RedriveDeadLetter(ctx context.Context, executionID string) (Triggered, error) {
+	return post[Triggered](ctx, c, "/dead-letters/"+seg(executionID)+"/redrive", nil)
+}
+
+// RedriveDeadLetters runs many dead letters again, in the background.
+func (c *Client) RedriveDeadLetters(ctx context.Context, r DeadLetterRequest) (Begun, error) {
+	return post[Begun](ctx, c, "/dead-letters:redrive", r)
+}
+
+// Discarding is what becomes of a request to discard dead letters: by ids, or in a dry run, it is done at once; by a filter an
+// operation has begun.
+type Discarding struct {
+	Discarded int // by ids
+	Begun         // by a filter, or the count of a dry run
+}
+
+// DiscardDeadLetters discards dead letters; their executions stay in history.
+func (c *Client) DiscardDeadLetters(ctx context.Context, r DeadLetterRequest) (Discarding, error) {
+	var got struct {
+		Discarded
+		Begun
+	}
+	err := c.call(ctx, http.MethodPost, "/dead-letters:discard", r, &got)
+	return Discarding{got.Discarded.Discarded, got.Begun}, err
+}
+
+// Operation reads an operation: how far it has come.
+func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
+	return get[Operation](ctx, c, "/operations/"+seg(id))
+}
+
+// ListOperations reads a page of operations, the newest first.
+func (c *Client) ListOperations(ctx context.Context, p Page) (Operations, error) {
+	return get[Operations](ctx, c, p.params().on("/operations"))
+}
+
+// Operations goes through all operations, the newest first.
+func (c *Client) Operations(ctx context.Context) iter.Seq2[Operation, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Operation, Pagination, error) {
+		page, err := c.ListOperations(ctx, p)
+		return page.Operations, page.Pagination, err
+	})
+}
+
+// CancelOperation has an operation do no more; what it has done stays.
+func (c *Client) CancelOperation(ctx context.Context, id string) (Operation, error) {
+	return post[Operation](ctx, c, "/operations/"+seg(id)+"/cancel", nil)
+}
+
+// WaitForOperation reads an operation, at most twice a second, until it has ended or ctx has. told, unless nil, is called with
+// what is read each time.
+func (c *Client) WaitForOperation(ctx context.Context, id string, told func(Operation)) (Operation, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		o, err := c.Operation(ctx, id)
+		if err != nil {
+			return o, err
+		}
+		if told != nil {
+			told(o)
+		}
+		if o.State != "RUNNING" {
+			return o, nil
+		}
+		if !pause(ctx, wait) {
+			return o, ended(ctx)
+		}
+	}
+}

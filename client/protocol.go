@@ -1,0 +1,72 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// sessionEnded tells an answer that means that the session is over from others.
+func sessionEnded(err error) error {
+	var r *Problem
+	if errors.As(err, &r) && (r.Status == http.StatusNotFound || r.Code == "session_ended") {
+		return fmt.Errorf("%w: %w", ErrSession, err)
+	}
+	return err
+}
+
+// Register begins a worker's session.
+func (c *Client) Register(ctx context.Context, r Registration) (Session, error) {
+	var s Session
+	return s, c.do(ctx, "POST", "/workers", "", r, &s)
+}
+
+// claimWait is how long a claim waits at the server.
+const claimWait = 20
+
+// Claim waits until there is something for the worker, or ctx ends.
+func (c *Client) Claim(ctx context.Context, s Session, limit int) ([]Attempt, error) {
+	for ctx.Err() == nil {
+		var out Claimed
+		err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/claim", s.Session, ClaimRequest{Max: min(limit, MaxClaim), WaitSeconds: new(claimWait)}, &out)
+		if err != nil && ctx.Err() != nil {
+			return nil, nil
+		}
+		if err != nil || len(out.Attempts) > 0 {
+			return out.Attempts, sessionEnded(err)
+		}
+	}
+	return nil, nil
+}
+
+// Beat keeps the session alive.
+func (c *Client) Beat(ctx context.Context, s Session, b Beat) (Orders, error) {
+	var o Orders
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/beat", s.Session, b, &o)
+	return o, sessionEnded(err)
+}
+
+// Report passes outcomes on.
+func (c *Client) Report(ctx context.Context, s Session, outcomes []Outcome) ([]Verdict, error) {
+	var v Verdicts
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/complete", s.Session, CompleteRequest{Outcomes: outcomes}, &v)
+	return v.Verdicts, sessionEnded(err)
+}
+
+// Logs adds lines to the log of an attempt. A *Problem with the code CodeStaleToken says that the lease is lost.
+func (c *Client) Logs(ctx context.Context, s Session, r LogRequest) (LogAnswer, error) {
+	var a LogAnswer
+	err := c.do(ctx, "POST", "/workers/"+s.WorkerID+"/logs", s.Session, r, &a)
+	return a, sessionEnded(err)
+}
+
+// Release hands executions back.
+func (c *Client) Release(ctx context.Context, s Session, held []Held) error {
+	return sessionEnded(c.do(ctx, "POST", "/workers/"+s.WorkerID+"/release", s.Session, ReleaseRequest{Executions: held}, nil))
+}
+
+// Leave ends the session.
+func (c *Client) Leave(ctx context.Context, s Session) error {
+	return sessionEnded(c.do(ctx, "DELETE", "/workers/"+s.WorkerID, s.Session, nil, nil))
+}

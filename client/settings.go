@@ -1,0 +1,214 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// Health is what a server says of itself.
+type Health struct {
+	Status  string `json:"status"`
+	Version string `json:"version"`
+
+	At time.Time `json:"-"` // by the server's clock, to a second
+}
+
+// Health asks whether a server is alive. It needs no credential.
+func (c *Client) Health(ctx context.Context) (Health, error) { return c.health(ctx, "/healthz") }
+
+// Ready asks whether a server can serve; where it cannot it is ErrUnavailable. It needs no credential.
+func (c *Client) Ready(ctx context.Context) (Health, error) { return c.health(ctx, "/readyz") }
+
+func (c *Client) health(ctx context.Context, path string) (h Health, err error) {
+	head, err := c.ask(ctx, request{method: http.MethodGet, path: path}, nil, &h)
+	h.At, _ = http.ParseTime(head.Get("Date"))
+	return h, err
+}
+
+// Secret reads what is known of a secret; its value cannot be read.
+func (c *Client) Secret(ctx context.Context, name string) (Secret, error) {
+	return get[Secret](ctx, c, "/secrets/"+seg(name))
+}
+
+// ListSecrets reads a page of secrets.
+func (c *Client) ListSecrets(ctx context.Context, p Page) (Secrets, error) {
+	return get[Secrets](ctx, c, p.params().on("/secrets"))
+}
+
+// Secrets goes through all secrets.
+func (c *Client) Secrets(ctx context.Context) iter.Seq2[Secret, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Secret, Pagination, error) {
+		page, err := c.ListSecrets(ctx, p)
+		return page.Secrets, page.Pagination, err
+	})
+}
+
+// PutSecret keeps a secret, or its next version. The same value again makes none.
+func (c *Client) PutSecret(ctx context.Context, name, value string) (Secret, error) {
+	return put[Secret](ctx, c, "/secrets/"+seg(name), SecretRequest{Value: value})
+}
+
+// DeleteSecret deletes a secret; what names it fails from then on.
+func (c *Client) DeleteSecret(ctx context.Context, name string) (Secret, error) {
+	return drop[Secret](ctx, c, "/secrets/"+seg(name))
+}
+
+// SigningSecrets reads what callbacks are signed with, the newest first; never the secrets themselves.
+func (c *Client) SigningSecrets(ctx context.Context) ([]SigningSecret, error) {
+	all, err := get[SigningSecrets](ctx, c, "/signing-secrets")
+	return all.SigningSecrets, err
+}
+
+// AddSigningSecret makes a signing secret, in place of the one before. The answer shows it, this once.
+func (c *Client) AddSigningSecret(ctx context.Context, r SigningSecretRequest) (SigningSecret, error) {
+	return post[SigningSecret](ctx, c, "/signing-secrets", r)
+}
+
+// DeleteSigningSecret revokes a signing secret.
+func (c *Client) DeleteSigningSecret(ctx context.Context, id string) (SigningSecret, error) {
+	return drop[SigningSecret](ctx, c, "/signing-secrets/"+seg(id))
+}
+
+// CreateKey makes an API key. Its text is in the answer, this once; where the first answer was lost on the way it is not, and
+// the key is of use to nobody.
+func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (APIKey, error) {
+	return post[APIKey](ctx, c, "/api-keys", r)
+}
+
+// Key reads what is known of an API key.
+func (c *Client) Key(ctx context.Context, id string) (APIKey, error) {
+	return get[APIKey](ctx, c, "/api-keys/"+seg(id))
+}
+
+// ListKeys reads a page of API keys, the newest first.
+func (c *Client) ListKeys(ctx context.Context, p Page) (APIKeys, error) {
+	return get[APIKeys](ctx, c, p.params().on("/api-keys"))
+}
+
+// Keys goes through all API keys, the newest first.
+func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]APIKey, Pagination, error) {
+		page, err := c.ListKeys(ctx, p)
+		return page.APIKeys, page.Pagination, err
+	})
+}
+
+// RotateKey makes a key in place of another, which goes on working for a while. As with CreateKey, its text is shown once.
+func (c *Client) RotateKey(ctx context.Context, id string, r RotateRequest) (APIKey, error) {
+	return post[APIKey](ctx, c, "/api-keys/"+seg(id)+"/rotate", r)
+}
+
+// RevokeKey has every server refuse an API key within 5 s.
+func (c *Client) RevokeKey(ctx context.Context, id string) (APIKey, error) {
+	return drop[APIKey](ctx, c, "/api-keys/"+seg(id))
+}
+
+// CreateTenant creates a tenant.
+func (c *Client) CreateTenant(ctx context.Context, r TenantRequest) (Tenant, error) {
+	return post[Tenant](ctx, c, "/tenants", r)
+}
+
+// Tenant reads a tenant.
+func (c *Client) Tenant(ctx context.Context, id string) (Tenant, error) {
+	return get[Tenant](ctx, c, "/tenants/"+seg(id))
+}
+
+// ListTenants reads a page of tenants.
+func (c *Client) ListTenants(ctx context.Context, p Page) (Tenants, error) {
+	return get[Tenants](ctx, c, p.params().on("/tenants"))
+}
+
+// Tenants goes through all tenants.
+func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Tenant, Pagination, error) {
+		page, err := c.ListTenants(ctx, p)
+		return page.Tenants, page.Pagination, err
+	})
+}
+
+// ChangeTenant changes a tenant.
+func (c *Client) ChangeTenant(ctx context.Context, id string, change TenantChange) (t Tenant, err error) {
+	err = c.call(ctx, http.MethodPatch, "/tenants/"+seg(id), change, &t)
+	return t, err
+}
+
+// ListLimits reads a page of the limits of the tenant and of its queues.
+func (c *Client) ListLimits(ctx context.Context, p Page) (Limits, error) {
+	return get[Limits](ctx, c, p.params().on("/limits"))
+}
+
+// Limits goes through the limits of the tenant and of its queues.
+func (c *Client) Limits(ctx context.Context) iter.Seq2[Limit, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Limit, Pagination, error) {
+		page, err := c.ListLimits(ctx, p)
+		return page.Limits, page.Pagination, err
+	})
+}
+
+// SetTenantLimit limits all executions of the tenant, in place of the limit before; an empty one removes it.
+func (c *Client) SetTenantLimit(ctx context.Context, r LimitRequest) (Limit, error) {
+	return put[Limit](ctx, c, "/limits/tenant", r)
+}
+
+// SetQueueLimit limits the executions of one queue, in place of the limit before; an empty one removes it.
+func (c *Client) SetQueueLimit(ctx context.Context, queue string, r LimitRequest) (Limit, error) {
+	return put[Limit](ctx, c, "/limits/queues/"+seg(queue), r)
+}
+
+// ListWorkers reads a page of workers, the latest first.
+func (c *Client) ListWorkers(ctx context.Context, p Page) (Workers, error) {
+	return get[Workers](ctx, c, p.params().on("/workers"))
+}
+
+// Workers goes through all workers, the latest first.
+func (c *Client) Workers(ctx context.Context) iter.Seq2[Worker, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Worker, Pagination, error) {
+		page, err := c.ListWorkers(ctx, p)
+		return page.Workers, page.Pagination, err
+	})
+}
+
+// DrainWorker has a worker take nothing more and finish what it has.
+func (c *Client) DrainWorker(ctx context.Context, id string) (Draining, error) {
+	return post[Draining](ctx, c, "/workers/"+seg(id)+"/drain", nil)
+}
+
+// Scaling tells how many workers the load asks for, over all tenants.
+func (c *Client) Scaling(ctx context.Context) (Scaling, error) {
+	return get[Scaling](ctx, c, "/admin/scaling")
+}
+
+// NotificationRule reads a notification rule.
+func (c *Client) NotificationRule(ctx context.Context, name string) (NotificationRule, error) {
+	return get[NotificationRule](ctx, c, "/notification-rules/"+seg(name))
+}
+
+// ListNotificationRules reads a page of notification rules.
+func (c *Client) ListNotificationRules(ctx context.Context, p Page) (NotificationRules, error) {
+	return get[NotificationRules](ctx, c, p.params().on("/notification-rules"))
+}
+
+// NotificationRules goes through all notification rules.
+func (c *Client) NotificationRules(ctx context.Context) iter.Seq2[NotificationRule, error] {
+	return walk(ctx, Page{}, func(ctx context.Context, p Page) ([]NotificationRule, Pagination, error) {
+		page, err := c.ListNotificationRules(ctx, p)
+		return page.NotificationRules, page.Pagination, err
+	})
+}
+
+// PutNotificationRule keeps a notification rule in place of any of its name.
+func (c *Client) PutNotificationRule(ctx context.Context, name string, r NotificationRuleRequest) (NotificationRule, error) {
+	return put[NotificationRule](ctx, c, "/notification-rules/"+seg(name), r)
+}
+
+// DeleteNotificationRule deletes a notification rule.
+func (c *Client) DeleteNotificationRule(ctx context.Context, name string) (NotificationRule, error) {
+	return drop[NotificationRule](ctx, c, "/notification-rules/"+seg(name))
+}
+
+// TestNotificationRule sends a made-up notification; the execution that posts it says what became of it.
+func (c *Client) TestNotificationRule(ctx context.Context, name string) (Triggered, error) {
+	return post[Triggered](ctx, c, "/notification-rules/"+seg(name)+"/test", nil)
+}
