@@ -86,6 +86,11 @@ docs-config: need-go ## Write docs/reference/config.md from the table of setting
 generate: need-go ## Run go generate
 	go generate ./...
 
+.PHONY: docs
+docs: need-go docs-config ## Write docs/reference/cli.md, and man pages into dist/man, from the commands
+	@mkdir -p docs/reference
+	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
+
 .PHONY: postgres
 postgres: ## Start this clone's private PostgreSQL server and print its URL
 	@scripts/postgres start

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -9,27 +11,38 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-func artifactCommand() *cobra.Command {
-	c := &cobra.Command{Use: "artifact", Short: "Programs for jobs of the target command", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(artifactPush())
-	return c
-}
-
-func artifactPush() *cobra.Command {
-	var server, token string
-	c := &cobra.Command{
-		Use: "push FILE", Short: "Keep a program, or a tar, tar.gz or zip of one, and print its artifact_id",
-		Args: cobra.ExactArgs(1), Example: "  carillon artifact push report.tar.gz --server https://carillon.example --token $CARILLON_TOKEN",
-	}
-	c.Flags().StringVar(&server, "server", "http://127.0.0.1:8080", "address of a server")
-	c.Flags().StringVar(&token, "token", "", "API key (or CARILLON_TOKEN)")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if token == "" {
-			token = os.Getenv("CARILLON_TOKEN")
+func (s *session) artifactCommand() *cobra.Command {
+	get := &cobra.Command{Use: "get ID", Short: "Write an artifact to standard output", Args: cobra.ExactArgs(1), Example: "  carillon artifact get ID > report.tar.gz"}
+	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if terminal(s.out) {
+			return usage{fmt.Errorf("an artifact is bytes, not text; write it to a file: carillon artifact get %s > FILE", args[0])}
 		}
-		f, err := os.Open(args[0])
+		r, err := c.OpenArtifact(ctx, "", args[0])
 		if err != nil {
 			return err
+		}
+		defer r.Close()
+		_, err = io.Copy(s.out, r)
+		return err
+	})
+	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"delete"}, Short: "Delete an artifact that no job names"}, "delete the artifact", nil, nil,
+		func(ctx context.Context, c *client.Client, id string) (client.Artifact, error) {
+			return c.DeleteArtifact(ctx, id)
+		})
+	return s.noun(&cobra.Command{Use: "artifact", Aliases: []string{"artifacts"}, Short: "Programs for jobs of the target command"}, s.artifactPush(), get, rm)
+}
+
+func (s *session) artifactPush() *cobra.Command {
+	var w write
+	c := &cobra.Command{
+		Use: "push FILE", Short: "Keep a program, or a tar, tar.gz or zip of one, and print its artifact_id",
+		Args: cobra.ExactArgs(1), Example: "  carillon artifact push report.tar.gz",
+	}
+	w.flags(c)
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return usage{err}
 		}
 		defer f.Close()
 		info, err := f.Stat()
@@ -39,12 +52,18 @@ func artifactPush() *cobra.Command {
 		if !info.Mode().IsRegular() {
 			return usage{fmt.Errorf("%s is not a file; a folder is packed with tar first", args[0])}
 		}
-		a, err := client.New([]string{server}, token).PutArtifact(c.Context(), f, info.Size())
+		if w.dryRun {
+			return s.would(fmt.Sprintf("send %d bytes of %s", info.Size(), args[0]), nil)
+		}
+		a, err := c.PutArtifact(ctx, f, info.Size())
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(c.OutOrStdout(), a.ArtifactID)
-		return nil
-	}
+		if s.output == "table" || s.output == "wide" || s.output == "name" {
+			_, err := fmt.Fprintln(s.out, a.ArtifactID)
+			return err
+		}
+		return s.value(a)
+	})
 	return c
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -79,7 +77,7 @@ func backupCreate() *cobra.Command {
 			tables[t.Name] = t.Rows
 		}
 		if as == "json" {
-			return printJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables})
+			return encodeJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables}, "  ")
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %d jobs, %d executions that have not finished, %d that have; %d bytes, checked.\nNot in it: artifacts, and the keys of secrets.\n",
 			s.Path, tables["jobs"], tables["live"], tables["executions"], s.Bytes)
@@ -111,7 +109,7 @@ func backupVerify() *cobra.Command {
 			for _, t := range s.Tables {
 				tables[t.Name] = t.Rows
 			}
-			return printJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables})
+			return encodeJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables}, "  ")
 		}
 		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 3, ' ', 0)
 		fmt.Fprintln(w, "TABLE\tROWS")
@@ -157,11 +155,4 @@ func backupRestore() *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

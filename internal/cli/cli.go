@@ -1,13 +1,13 @@
-// Package cli is the command line: it reads flags, fills the settings, and
-// hands over to app. What commands print for people goes to standard error,
+// Package cli is the command line. Commands that run a server read flags, fill the settings, and hand over to app; all others
+// are ordinary clients of the API (session), and never open a store, but for those that look after one: migrate, backup, move, rekey. What commands print for people goes to standard error,
 // what programs may read to standard output, but for the greeting of a server.
 //
-// Exit codes: 0 done, 1 failed, 2 bad usage or settings.
+// Exit codes: 0 done, 1 failed, 2 bad usage or settings, 3 not found, 4 denied, 5 conflict, 6 unavailable, 7 what was waited
+// for did not succeed, 130 stopped by Ctrl-C.
 package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,8 +15,8 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,31 +24,48 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-// The exit codes.
-const (
-	done   = 0
-	failed = 1
-	misuse = 2
-)
-
-// usage is an error that better arguments or settings would mend.
-type usage struct{ error }
-
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	app.Roomy()
-	root := &cobra.Command{
+	return run(args, &session{in: os.Stdin, out: stdout, err: stderr, now: time.Now})
+}
+
+func run(args []string, s *session) int {
+	c := root(s)
+	c.SetArgs(args)
+	c.SetOut(s.out)
+	c.SetErr(s.err)
+	return exit(c.ExecuteContext(context.Background()), s.err)
+}
+
+// root is the tree of all commands.
+func root(s *session) *cobra.Command {
+	c := &cobra.Command{
 		Use: "carillon", Short: "A distributed job scheduler and durable job queue",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(dev(), serve(), workerCommand(), artifactCommand(), benchCommand(app.OpenScratch), configCommand(), migrateCommand(), backupCommand(), moveCommand(), cronCommand(), executionCommand(), secretsCommand(), version())
-	misused(root)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
-	return exit(root.ExecuteContext(context.Background()), stderr)
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
+		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
+		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"access", "Who may, and what with:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand()}},
+	} {
+		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, sub := range g.commands {
+			sub.GroupID = g.id
+			c.AddCommand(sub)
+		}
+	}
+	c.AddCommand(s.openCommand(), s.versionCommand(), docsCommand(s))
+	misused(c)
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+	})
+	return c
 }
 
 // misused has a command, and those below it, say what they want where they are given too few arguments or too many.
@@ -65,34 +82,6 @@ func misused(c *cobra.Command) {
 			return usage{fmt.Errorf("%w; want: %s", err, c.UseLine())}
 		}
 		return nil
-	}
-}
-
-// exit tells what went wrong and returns the exit code.
-func exit(err error, stderr io.Writer) int {
-	if err == nil {
-		return done
-	}
-	var u usage
-	var wrong config.Mistakes
-	switch {
-	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "carillon: the settings are wrong:\n%s\n", indent(wrong.Error()))
-		return misuse
-	case errors.As(err, &u) || strings.HasPrefix(err.Error(), "unknown command"):
-		fmt.Fprintf(stderr, "carillon: %v\nRun 'carillon --help' for what there is.\n", err)
-		return misuse
-	}
-	fmt.Fprintf(stderr, "carillon: %v\n", err)
-	return failed
-}
-
-func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
-
-func version() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), app.Version) },
 	}
 }
 
@@ -117,7 +106,7 @@ func dev() *cobra.Command {
 			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
 		}
 		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
-		return run(c, cfg, app.Options{Dev: true, Demo: demo})
+		return start(c, cfg, app.Options{Dev: true, Demo: demo})
 	}
 	return c
 }
@@ -148,13 +137,13 @@ func serve() *cobra.Command {
 		if cfg.Database == "" {
 			return noDatabase
 		}
-		return run(c, cfg, app.Options{})
+		return start(c, cfg, app.Options{})
 	}
 	return c
 }
 
-// run serves until the process is told to stop; being told twice ends it at once.
-func run(c *cobra.Command, cfg config.Config, o app.Options) error {
+// start serves until the process is told to stop; being told twice ends it at once.
+func start(c *cobra.Command, cfg config.Config, o app.Options) error {
 	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)

@@ -111,7 +111,7 @@ func configShow() *cobra.Command {
 			for i, x := range all {
 				out[i] = shownSetting{x.Name, x.Value, x.From, x.Default(), x.Variable(), x.Flag(), x.Secret, x.Doc}
 			}
-			return printJSON(c.OutOrStdout(), out)
+			return encodeJSON(c.OutOrStdout(), out, "  ")
 		case "toml":
 			fmt.Fprint(c.OutOrStdout(), config.TOML(all))
 			return nil

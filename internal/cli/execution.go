@@ -2,94 +2,422 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
+	"slices"
 	"strings"
-	"syscall"
-	"unicode"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// remote is the server that a command asks.
-type remote struct {
-	servers []string
-	token   string
+var statuses = []string{"WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING", "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"}
+
+func (s *session) executionCommand() *cobra.Command {
+	return s.noun(&cobra.Command{
+		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Look at executions, cancel them, run them again",
+		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one.",
+	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare())
 }
 
-func (r *remote) flags(c *cobra.Command) {
-	c.PersistentFlags().StringSliceVar(&r.servers, "server", nil, "address of a server (or CARILLON_SERVER; default http://127.0.0.1:8080)")
-	c.PersistentFlags().StringVar(&r.token, "token", "", "API key (or CARILLON_TOKEN); not needed for carillon dev")
+// findExecution finds the execution that a person means: by its id, or the latest of a job.
+func (s *session) findExecution(ctx context.Context, c *client.Client, ref string) (client.Execution, error) {
+	if uuid.MatchString(ref) {
+		e, err := c.Execution(ctx, ref)
+		if err == nil || !errors.Is(err, client.ErrNotFound) {
+			return e, err
+		}
+		if _, no := c.Job(ctx, ref); no != nil {
+			return e, err
+		}
+	}
+	j, err := findJob(ctx, c, ref)
+	if err != nil {
+		return client.Execution{}, err
+	}
+	page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{Page: client.Page{Limit: 1}})
+	if err != nil {
+		return client.Execution{}, err
+	}
+	if len(page.Executions) == 0 {
+		return client.Execution{}, missing{fmt.Errorf("the job %s has no executions yet", line(j.Name))}
+	}
+	e := page.Executions[0]
+	s.say("Execution %s, the latest of %s", e.ExecutionID, line(j.Name))
+	return e, nil
 }
 
-func (r *remote) client() *client.Client {
-	servers, token := r.servers, r.token
-	if len(servers) == 0 {
-		servers = strings.FieldsFunc(os.Getenv("CARILLON_SERVER"), func(c rune) bool { return c == ',' })
+func errorWords(e *client.Error) string {
+	if e == nil {
+		return ""
 	}
-	if len(servers) == 0 {
-		servers = []string{"http://127.0.0.1:8080"}
-	}
-	if token == "" {
-		token = os.Getenv("CARILLON_TOKEN")
-	}
-	return client.New(servers, token)
+	return e.Type + ": " + e.Message
 }
 
-func executionCommand() *cobra.Command {
-	var r remote
+func (s *session) executions() view[client.Execution] {
+	return view[client.Execution]{columns[client.Execution](
+		col("ID", func(e client.Execution) string { return e.ExecutionID }),
+		col("JOB", func(e client.Execution) string { return e.JobName }),
+		col("STATUS", func(e client.Execution) string { return e.Status }),
+		when(s, "SCHEDULED", func(e client.Execution) time.Time { return e.ScheduledTime }),
+		col("TOOK", func(e client.Execution) string {
+			if e.DurationMS == nil {
+				return ""
+			}
+			return spanMS(*e.DurationMS)
+		}),
+		col("ATTEMPT", func(e client.Execution) string { return fmt.Sprintf("%d/%d", e.AttemptNumber, e.MaxAttempts) }),
+		col("TRIGGER", func(e client.Execution) string { return e.Trigger }),
+		wide("DELAY", func(e client.Execution) string { return spanMS(e.TriggerDelayMS) }),
+		wide("STARTED (UTC)", func(e client.Execution) string { return exact(instant(e.StartedAt)) }),
+		wide("FINISHED (UTC)", func(e client.Execution) string { return exact(instant(e.FinishedAt)) }),
+		wide("WORKER", func(e client.Execution) string { return or(e.WorkerID, "") }),
+		col("ERROR", func(e client.Execution) string { return errorWords(e.Error) }),
+	), func(e client.Execution) string { return e.ExecutionID }}
+}
+
+func (s *session) showExecution(e client.Execution) error {
+	took := ""
+	if e.DurationMS != nil {
+		took = spanMS(*e.DurationMS)
+	}
+	f := []field{
+		{"Execution", e.ExecutionID},
+		{"Job", e.JobName + " (" + e.JobID + ")"},
+		{"Status", e.Status},
+		{"Progress", ""},
+		{"Trigger", e.Trigger},
+		{"Scheduled", s.both(e.ScheduledTime)},
+		{"Due", s.both(e.DueAt)},
+		{"Started", s.both(instant(e.StartedAt))},
+		{"Finished", s.both(instant(e.FinishedAt))},
+		{"Took", took},
+		{"Attempt", fmt.Sprintf("%d of %d, %d lost", e.AttemptNumber, e.MaxAttempts, e.LostAttempts)},
+		{"Worker", or(e.WorkerID, "")},
+		{"Priority", fmt.Sprint(e.Priority)},
+		{"Retry of", or(e.RetryOf, "")},
+		{"Error", errorWords(e.Error)},
+		{"Result", payloadWords(e.Result)},
+	}
+	if e.Progress != nil {
+		f[3].value = fmt.Sprintf("%d%% %s", e.Progress.Percent, e.Progress.Message)
+	}
+	if r := e.CallbackResponse; r != nil {
+		f = append(f, field{"Answer", fmt.Sprintf("%d %s", r.HTTPStatus, cut(r.BodyPreview, 300))})
+	}
+	if client.Final(e.Status) {
+		f[6].value = ""
+	}
+	return one(s, s.executions(), e, f)
+}
+
+func (s *session) executionList() *cobra.Command {
+	var f client.ExecutionFilter
+	var t times
+	var p paging
+	var jobRef string
 	c := &cobra.Command{
-		Use: "execution", Aliases: []string{"exec"}, Short: "Look at executions", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use: "list", Aliases: []string{"ls"}, Short: "List executions, the latest first", Args: cobra.NoArgs,
+		Example: "  carillon execution list --job report --status failed,timed_out\n  carillon execution list --from -1h -o jsonl --all | jq .error",
 	}
-	r.flags(c)
-	c.AddCommand(logsCommand(&r))
+	c.Flags().StringVar(&jobRef, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
+	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
+	t.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
+	p.flags(c)
+	complete(c, "job", s.jobNames())
+	complete(c, "status", fixed(statuses...))
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		var err error
+		if f.From, f.Until, err = t.read(s); err != nil {
+			return err
+		}
+		f.Page = p.page()
+		items := c.Executions(ctx, f)
+		if jobRef != "" {
+			j, err := findJob(ctx, c, jobRef)
+			if err != nil {
+				return err
+			}
+			if f.Job = j.JobID; f.Q == "" {
+				items = c.JobExecutions(ctx, j.JobID, f)
+			} else {
+				items = c.Executions(ctx, f)
+			}
+		}
+		return listed(s, s.executions(), p, "There are no such executions.", items)
+	})
 	return c
 }
 
-func logsCommand(r *remote) *cobra.Command {
+// looking is a command that looks at an execution.
+func (s *session) looking(c *cobra.Command, do func(ctx context.Context, c *client.Client, e client.Execution) error) *cobra.Command {
+	c.Args = cobra.ExactArgs(1)
+	completeArgs(c, func(ctx context.Context, prefix string) []string {
+		return append(s.jobNames()(ctx, prefix), s.executionNames()(ctx, prefix)...)
+	})
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		e, err := s.findExecution(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, e)
+	})
+	return c
+}
+
+func (s *session) executionGet() *cobra.Command {
+	return s.looking(&cobra.Command{Use: "get EXECUTION", Short: "Show an execution, or the latest of a job"}, func(_ context.Context, _ *client.Client, e client.Execution) error { return s.showExecution(e) })
+}
+
+func (s *session) executionWatch() *cobra.Command {
+	return s.looking(&cobra.Command{Use: "watch EXECUTION", Short: "Wait until an execution has ended; exit with 7 unless it succeeded"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+		return s.await(ctx, c, e.ExecutionID, waiting{wait: true})
+	})
+}
+
+func (s *session) executionExplain() *cobra.Command {
+	return s.looking(&cobra.Command{Use: "explain EXECUTION", Short: "Say why an execution waits, or why it ended as it did"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+		x, err := c.Explain(ctx, e.ExecutionID)
+		if err != nil {
+			return err
+		}
+		if s.output == "table" || s.output == "wide" {
+			_, err := fmt.Fprintln(s.out, plain(x.Sentence))
+			return err
+		}
+		if s.output == "name" {
+			_, err := fmt.Fprintln(s.out, plain(x.Code))
+			return err
+		}
+		return s.value(x)
+	})
+}
+
+func (s *session) executionTimeline() *cobra.Command {
+	return s.looking(&cobra.Command{Use: "timeline EXECUTION", Aliases: []string{"events"}, Short: "Tell all that happened to an execution, the first thing first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+		began := e.ScheduledTime
+		return listedAll(s, view[client.Event]{columns[client.Event](
+			col("AFTER", func(v client.Event) string { return "+" + span(max(0, v.At.Sub(began))) }),
+			wide("AT (UTC)", func(v client.Event) string { return exact(v.At) }),
+			col("EVENT", func(v client.Event) string { return v.Type }),
+			col("ATTEMPT", func(v client.Event) string { return number(v.Attempt) }),
+			wide("TOKEN", func(v client.Event) string { return number(v.FencingToken) }),
+			col("WORKER", func(v client.Event) string { return or(v.WorkerID, "") }),
+			col("DETAIL", func(v client.Event) string { return v.Detail }),
+		), func(v client.Event) string { return v.Type }}, "Nothing is known of it.", c.Events(ctx, e.ExecutionID))
+	})
+}
+
+func number[T int | int64](p *T) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprint(*p)
+}
+
+// executionIDs are the arguments of a command that changes executions: there a job stands for none.
+func executionIDs(args []string) error {
+	for _, id := range args {
+		if !uuid.MatchString(id) {
+			return usage{fmt.Errorf("%q is not an execution's id; 'carillon execution list' shows them", id)}
+		}
+	}
+	return nil
+}
+
+func (s *session) executionCancel() *cobra.Command {
+	var w write
+	var reason string
+	c := &cobra.Command{Use: "cancel ID...", Short: "Cancel executions: one that waits ends at once, one that runs is asked to stop", Args: cobra.MinimumNArgs(1)}
+	c.Flags().StringVar(&reason, "reason", "", "why; it is kept with the execution")
+	w.flags(c)
+	completeArgs(c, s.executionNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := executionIDs(args); err != nil {
+			return err
+		}
+		for _, id := range args {
+			if w.dryRun {
+				e, err := c.Execution(ctx, id)
+				if err != nil {
+					return err
+				}
+				if err := s.would("cancel the execution "+id+" of "+e.JobName+", which is "+e.Status, nil); err != nil {
+					return err
+				}
+				continue
+			}
+			e, err := c.CancelExecution(ctx, id, client.CancelRequest{Reason: reason})
+			if err != nil {
+				return err
+			}
+			s.say("The execution %s of %s is %s.", id, line(e.JobName), e.Status)
+			if s.output != "table" {
+				if err := s.showExecution(e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+func (s *session) executionRetry() *cobra.Command {
+	var w write
+	var wt waiting
+	var payload string
+	c := &cobra.Command{Use: "retry ID", Short: "Run a finished execution again, as a new one", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&payload, "payload", "", "JSON in place of its payload: the text itself, @file, or - for standard input")
+	w.flags(c)
+	wt.flags(c)
+	completeArgs(c, s.executionNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := executionIDs(args); err != nil {
+			return err
+		}
+		var r client.TriggerRequest
+		var err error
+		if payload != "" {
+			if r.PayloadOverride, err = s.payload(payload, "--payload"); err != nil {
+				return err
+			}
+		}
+		e, err := c.Execution(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.would("run the execution "+e.ExecutionID+" of "+e.JobName+", which is "+e.Status+", again", r)
+		}
+		t, err := c.RetryExecution(ctx, e.ExecutionID, r)
+		if err != nil {
+			return err
+		}
+		return s.triggered(ctx, c, t, e.JobName, wt)
+	})
+	return c
+}
+
+// comparison is a line about two executions.
+type comparison struct {
+	Field string `json:"field"`
+	First string `json:"first"`
+	Other string `json:"other"`
+	Same  bool   `json:"same"`
+}
+
+func (s *session) executionCompare() *cobra.Command {
+	c := &cobra.Command{
+		Use: "compare EXECUTION [OTHER]", Short: "Set two executions side by side; by default the second is the job's last success", Args: cobra.RangeArgs(1, 2),
+	}
+	completeArgs(c, s.executionNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		e, err := s.findExecution(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		var o client.Execution
+		if len(args) == 2 {
+			if o, err = s.findExecution(ctx, c, args[1]); err != nil {
+				return err
+			}
+		} else {
+			page, err := c.ListJobExecutions(ctx, e.JobID, client.ExecutionFilter{Status: []string{"SUCCEEDED"}, Page: client.Page{Limit: 2}})
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(page.Executions, func(x client.Execution) bool { return x.ExecutionID != e.ExecutionID })
+			if i < 0 {
+				return missing{fmt.Errorf("the job %s has no other execution that succeeded; name the one to compare with", line(e.JobName))}
+			}
+			o = page.Executions[i]
+		}
+		a, err := c.ExecutionReport(ctx, e.ExecutionID)
+		if err != nil {
+			return err
+		}
+		b, err := c.ExecutionReport(ctx, o.ExecutionID)
+		if err != nil {
+			return err
+		}
+		return listedAll(s, view[comparison]{columns[comparison](
+			col("", func(x comparison) string { return x.Field }),
+			col("FIRST", func(x comparison) string { return x.First }),
+			col("OTHER", func(x comparison) string { return x.Other }),
+			col("", func(x comparison) string { return map[bool]string{true: " ", false: "differs"}[x.Same] }),
+		), func(x comparison) string { return x.Field }}, "", each(compared(e, o, a, b)))
+	})
+	return c
+}
+
+func compared(e, o client.Execution, a, b client.Report) (out []comparison) {
+	add := func(name, first, other string) {
+		out = append(out, comparison{name, dash(first), dash(other), first == other})
+	}
+	add("execution", e.ExecutionID, o.ExecutionID)
+	add("status", e.Status, o.Status)
+	add("trigger", e.Trigger, o.Trigger)
+	add("scheduled", exact(e.ScheduledTime), exact(o.ScheduledTime))
+	add("worker", or(e.WorkerID, ""), or(o.WorkerID, ""))
+	add("attempts", fmt.Sprint(len(a.Attempts)), fmt.Sprint(len(b.Attempts)))
+	add("lost attempts", fmt.Sprint(a.LostAttempts), fmt.Sprint(b.LostAttempts))
+	add("delay of the trigger", spanMS(a.TriggerDelayMS), spanMS(b.TriggerDelayMS))
+	add("wait in the queue", spanMS(a.QueueWaitMS), spanMS(b.QueueWaitMS))
+	add("running", spanMS(a.RunningMS), spanMS(b.RunningMS))
+	add("between attempts", spanMS(a.BetweenAttemptsMS), spanMS(b.BetweenAttemptsMS))
+	add("error", errorWords(e.Error), errorWords(o.Error))
+	add("answer", answerWords(e.CallbackResponse), answerWords(o.CallbackResponse))
+	add("result", payloadWords(json.RawMessage(e.Result)), payloadWords(json.RawMessage(o.Result)))
+	return out
+}
+
+func answerWords(r *client.CallbackResponse) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", r.HTTPStatus, cut(r.BodyPreview, 200))
+}
+
+func (s *session) executionLogs() *cobra.Command {
 	var follow, times bool
 	var attempt int
 	c := &cobra.Command{
-		Use: "logs ID", Short: "Print what the attempts of an execution wrote", Args: cobra.ExactArgs(1),
+		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print what the attempts of an execution, or of the latest one of a job, wrote",
 		Long:    "Print what the attempts of an execution wrote, each to standard output or, of the stream stderr, to standard error. Control characters are shown as escapes.",
-		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow",
+		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the execution has finished; exit with 1 unless it succeeded")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the execution has finished; exit with 7 unless it succeeded")
 	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print when each line was written")
 	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt of this number")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if attempt < 0 {
-			return usage{fmt.Errorf("--attempt is %d; want the number of an attempt, from 1", attempt)}
-		}
-		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-		defer cancel()
-		show := func(l client.LoggedLine) error {
-			out := c.OutOrStdout()
-			if l.Stream == "stderr" {
-				out = c.ErrOrStderr()
-			}
-			return printLine(out, l, times)
-		}
+	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		o := client.LogOptions{Attempt: attempt, Limit: 1000}
+		print := func(l client.LoggedLine) error { return s.logLine(l, times) }
 		if !follow {
-			return readLog(ctx, r.client(), args[0], o, show)
+			return readLog(ctx, c, e.ExecutionID, o, print)
 		}
-		status, err := r.client().FollowLog(ctx, args[0], o, show)
+		status, err := c.FollowLog(ctx, e.ExecutionID, o, print)
 		switch {
 		case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil // Ctrl-C ends the look, not the execution
 		case err != nil:
 			return err
 		case status != "SUCCEEDED":
-			return fmt.Errorf("the execution ended as %s", status)
+			return lost{fmt.Errorf("the execution ended as %s", status)}
 		}
 		return nil
+	})
+	look := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if attempt < 0 {
+			return usage{fmt.Errorf("--attempt is %d; want the number of an attempt, from 1", attempt)}
+		}
+		return look(c, args)
 	}
 	return c
 }
@@ -113,6 +441,18 @@ func readLog(ctx context.Context, cl *client.Client, id string, o client.LogOpti
 	}
 }
 
+// logLine prints a line of a log: as text where it belongs, or as JSON.
+func (s *session) logLine(l client.LoggedLine, times bool) error {
+	if strings.HasPrefix(s.output, "json") {
+		return encodeJSON(s.out, l, "")
+	}
+	out := s.out
+	if l.Stream == "stderr" {
+		out = s.err
+	}
+	return printLine(out, l, times)
+}
+
 func printLine(w io.Writer, l client.LoggedLine, times bool) error {
 	at := ""
 	if times {
@@ -120,28 +460,4 @@ func printLine(w io.Writer, l client.LoggedLine, times bool) error {
 	}
 	_, err := fmt.Fprintln(w, at+plain(l.Text))
 	return err
-}
-
-// plain shows control characters as escapes: a log is what somebody else wrote, and a terminal does what these say.
-func plain(s string) string {
-	if !strings.ContainsFunc(s, control) {
-		return s
-	}
-	var b strings.Builder
-	for _, c := range s {
-		switch {
-		case !control(c):
-			b.WriteRune(c)
-		case c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, c)
-		}
-	}
-	return b.String()
-}
-
-// control tells what a terminal obeys, or what hides text or turns it round; a tab is harmless.
-func control(c rune) bool {
-	return c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c))
 }

@@ -15,11 +15,14 @@ func TestExecutionLogs(t *testing.T) {
 		}
 		return out
 	}
+	const e1 = "0190a6c8-7b3e-7cc0-8a1b-0123456789ab"
 	status := "SUCCEEDED"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		switch {
-		case r.URL.Path != "/api/v1/executions/e1/logs":
+		case r.URL.Path == "/api/v1/executions/"+e1:
+			fmt.Fprintf(w, `{"execution_id": %q}`, e1)
+		case r.URL.Path != "/api/v1/executions/"+e1+"/logs":
 			w.WriteHeader(404)
 			fmt.Fprint(w, `{"status": 404, "code": "not_found", "detail": "There is no such execution."}`)
 		case q.Get("follow") == "true":
@@ -40,22 +43,22 @@ func TestExecutionLogs(t *testing.T) {
 		code = Main(append([]string{"execution", "logs", "--server", server.URL}, args...), &stdout, &stderr)
 		return code, stdout.String(), stderr.String()
 	}
-	for _, args := range [][]string{{"e1"}, {"e1", "--follow"}, {"e1", "-f", "--attempt", "1"}} {
+	for _, args := range [][]string{{e1}, {e1, "--follow"}, {e1, "-f", "--attempt", "1"}} {
 		if code, out, err := run(args...); code != 0 || out != "line 0\\x1b[31m\\u202e\nline 2\\x1b[31m\\u202e\n" || err != "line 1\\x1b[31m\\u202e\n" {
 			t.Errorf("%v: %d\n%s\n%s", args, code, out, err)
 		}
 	}
-	if _, out, _ := run("e1", "-t"); !strings.HasPrefix(out, "2026-01-31T15:04:05.000000Z line 0") {
+	if _, out, _ := run(e1, "-t"); !strings.HasPrefix(out, "2026-01-31T15:04:05.000000Z line 0") {
 		t.Errorf("with times: %s", out)
 	}
 	status = "FAILED"
-	if code, _, err := run("e1", "-f"); code != 1 || !strings.Contains(err, "ended as FAILED") {
+	if code, _, err := run(e1, "-f"); code != runFailed || !strings.Contains(err, "ended as FAILED") {
 		t.Errorf("failed: %d %s", code, err)
 	}
-	if code, _, err := run("other"); code != 1 || !strings.Contains(err, "no such execution") {
+	if code, _, err := run("other"); code != notFound || !strings.Contains(err, "no such execution") {
 		t.Errorf("unknown: %d %s", code, err)
 	}
-	for _, args := range [][]string{{}, {"a", "b"}, {"e1", "--attempt", "-1"}} {
+	for _, args := range [][]string{{}, {"a", "b"}, {e1, "--attempt", "-1"}} {
 		if code, _, err := run(args...); code == 0 || err == "" {
 			t.Errorf("%v was taken", args)
 		}

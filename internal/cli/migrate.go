@@ -60,7 +60,7 @@ func showSteps(c *cobra.Command, steps []engine.Step, form string, sql bool) err
 				out[i].SQL = s.SQL
 			}
 		}
-		return printJSON(c.OutOrStdout(), out)
+		return encodeJSON(c.OutOrStdout(), out, "  ")
 	}
 	if sql {
 		for _, s := range steps {

@@ -49,7 +49,7 @@ func moveCommand() *cobra.Command {
 			for i, m := range moved {
 				out[i] = shownTable{m.Table, m.Rows, m.Checksum}
 			}
-			if err := printJSON(c.OutOrStdout(), out); err != nil {
+			if err := encodeJSON(c.OutOrStdout(), out, "  "); err != nil {
 				return err
 			}
 		} else {

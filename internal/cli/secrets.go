@@ -13,15 +13,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-func secretsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "secrets", Short: "Look after the keys that secrets are encrypted under", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(rekeyCommand())
-	return c
-}
-
 func rekeyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rekey", Short: "Encrypt every stored secret under the first key",

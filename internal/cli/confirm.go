@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// write is what commands that change something are told.
+type write struct {
+	dryRun bool
+	yes    bool
+}
+
+func (w *write) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&w.dryRun, "dry-run", false, "only say what would be done")
+}
+
+// destructive adds the flag that spares the question.
+func (w *write) destructive(c *cobra.Command) {
+	w.flags(c)
+	c.Flags().BoolVarP(&w.yes, "yes", "y", false, "do not ask")
+}
+
+// would tells what a dry run leaves out: for people in words, and the body that would be sent as data.
+func (s *session) would(what string, body any) error {
+	s.say("Dry run: nothing is changed. It would %s.", line(what))
+	if body == nil {
+		return nil
+	}
+	return s.value(body)
+}
+
+// confirm has whoever is at the terminal type a name before what cannot be undone.
+func (s *session) confirm(w write, what, name string) error {
+	if w.yes {
+		return nil
+	}
+	f, ok := s.in.(*os.File)
+	if !ok || !terminal(f) {
+		return usage{fmt.Errorf("this would %s, which cannot be undone; say that it is meant with --yes", line(what))}
+	}
+	fmt.Fprintf(s.err, "This will %s, which cannot be undone. Type %s to go on: ", line(what), line(name))
+	typed, _ := bufio.NewReader(f).ReadString('\n')
+	if strings.TrimSpace(typed) != name {
+		return fmt.Errorf("%q is not %q: nothing was done", strings.TrimSpace(typed), name)
+	}
+	return nil
+}

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) dlqCommand() *cobra.Command {
+	return s.noun(&cobra.Command{Use: "dlq", Aliases: []string{"dead-letters"}, Short: "Dead letters: what failed for good, until it is run again or discarded"},
+		s.dlqList(), s.dlqShow(), s.dlqRedrive(), s.dlqDiscard())
+}
+
+// deadFilter are the flags that choose dead letters.
+type deadFilter struct {
+	job, reason, query string
+	times
+}
+
+func (f *deadFilter) add(s *session, c *cobra.Command) {
+	c.Flags().StringVar(&f.job, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringVar(&f.reason, "reason", "", "ATTEMPTS_EXHAUSTED, NOT_RETRYABLE or POISON")
+	c.Flags().StringVar(&f.query, "query", "", "with this text in the last error")
+	f.times.flags(c, "died at or after this, such as -24h", "died before this")
+	complete(c, "job", s.jobNames())
+	complete(c, "reason", fixed("ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"))
+}
+
+func (f deadFilter) any() bool { return f != deadFilter{} }
+
+func (f deadFilter) read(ctx context.Context, s *session, c *client.Client) (client.DeadLetterFilter, error) {
+	out := client.DeadLetterFilter{Reason: strings.ToUpper(f.reason), Q: f.query}
+	from, to, err := f.times.read(s)
+	if err != nil {
+		return out, err
+	}
+	for _, x := range []struct {
+		at   time.Time
+		into *string
+	}{{from, &out.StartDate}, {to, &out.EndDate}} {
+		if !x.at.IsZero() {
+			*x.into = x.at.UTC().Format(time.RFC3339Nano)
+		}
+	}
+	if f.job != "" {
+		j, err := findJob(ctx, c, f.job)
+		if err != nil {
+			return out, err
+		}
+		out.JobID = j.JobID
+	}
+	return out, nil
+}
+
+func lastError(d client.DeadLetter) string {
+	if len(d.Errors) == 0 {
+		return ""
+	}
+	return errorWords(&d.Errors[len(d.Errors)-1].Error)
+}
+
+func (s *session) deadLetters() view[client.DeadLetter] {
+	return view[client.DeadLetter]{columns[client.DeadLetter](
+		col("EXECUTION", func(d client.DeadLetter) string { return d.ExecutionID }),
+		col("JOB", func(d client.DeadLetter) string { return d.JobName }),
+		col("REASON", func(d client.DeadLetter) string { return d.Reason }),
+		when(s, "DIED", func(d client.DeadLetter) time.Time { return d.DeadLetteredAt }),
+		col("ATTEMPTS", func(d client.DeadLetter) string { return fmt.Sprint(d.TotalAttempts) }),
+		wide("JOB ID", func(d client.DeadLetter) string { return d.JobID }),
+		col("LAST ERROR", lastError),
+	), func(d client.DeadLetter) string { return d.ExecutionID }}
+}
+
+func (s *session) dlqList() *cobra.Command {
+	var f deadFilter
+	var p paging
+	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List dead letters, the latest first", Args: cobra.NoArgs}
+	f.add(s, c)
+	p.flags(c)
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		filter, err := f.read(ctx, s, c)
+		if err != nil {
+			return err
+		}
+		return listed(s, s.deadLetters(), p, "There are no dead letters.", c.DeadLetters(ctx, filter))
+	})
+	return c
+}
+
+func (s *session) dlqShow() *cobra.Command {
+	c := &cobra.Command{Use: "show EXECUTION", Aliases: []string{"get"}, Short: "Show a dead letter: every attempt and its error", Args: cobra.ExactArgs(1)}
+	completeArgs(c, s.deadLetterNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		e, err := c.Execution(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		for d, err := range c.DeadLetters(ctx, client.DeadLetterFilter{JobID: e.JobID}) {
+			if err != nil {
+				return err
+			}
+			if d.ExecutionID != e.ExecutionID {
+				continue
+			}
+			f := []field{
+				{"Execution", d.ExecutionID}, {"Job", d.JobName + " (" + d.JobID + ")"}, {"Status", d.Status}, {"Reason", d.Reason},
+				{"Died", s.both(d.DeadLetteredAt)}, {"Attempts", fmt.Sprint(d.TotalAttempts)},
+			}
+			for _, a := range d.Errors {
+				f = append(f, field{fmt.Sprintf("Attempt %d", a.AttemptNumber), exact(a.StartedAt) + ", after " + spanMS(a.DurationMS) + ": " + errorWords(&a.Error)})
+			}
+			return one(s, s.deadLetters(), d, f)
+		}
+		return missing{fmt.Errorf("the execution %s of %s, which is %s, is no dead letter (any more)", e.ExecutionID, line(e.JobName), e.Status)}
+	})
+	return c
+}
+
+// chosen reads which dead letters a command is about.
+func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, everything bool, args []string) (client.DeadLetterRequest, error) {
+	var r client.DeadLetterRequest
+	switch {
+	case len(args) > 0 && (f.any() || everything):
+		return r, usage{errors.New("ids, and a filter: want one of them")}
+	case len(args) > 0:
+		r.IDs = args
+		return r, executionIDs(args)
+	case !f.any() && !everything:
+		return r, usage{errors.New("which ones? Want ids, a filter such as --job report or --from -24h, or --everything")}
+	}
+	filter, err := f.read(ctx, s, c)
+	r.Filter = &filter
+	return r, err
+}
+
+func (s *session) dlqRedrive() *cobra.Command {
+	var f deadFilter
+	var w write
+	var rate float64
+	var everything, wait bool
+	c := &cobra.Command{
+		Use: "redrive [EXECUTION]...", Short: "Run dead letters again, as new executions: some by id, or many by a filter, in the background",
+		Example: "  carillon dlq redrive 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon dlq redrive --job report --from -24h --dry-run\n  carillon dlq redrive --everything --rate 10 --wait",
+	}
+	f.add(s, c)
+	c.Flags().BoolVar(&everything, "everything", false, "all dead letters of the tenant")
+	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all are begun")
+	w.flags(c)
+	completeArgs(c, s.deadLetterNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := s.chosen(ctx, c, f, everything, args)
+		if err != nil {
+			return err
+		}
+		if rate != 0 {
+			r.RatePerS = &rate
+		}
+		if len(args) == 1 && !w.dryRun && rate == 0 {
+			t, err := c.RedriveDeadLetter(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.triggered(ctx, c, t, "the dead letter "+args[0], waiting{wait: wait})
+		}
+		r.DryRun = w.dryRun
+		b, err := c.RedriveDeadLetters(ctx, r)
+		if err != nil {
+			return err
+		}
+		return s.begun(ctx, c, b, "run again", "dead letters", w.dryRun, wait)
+	})
+	return c
+}
+
+func (s *session) dlqDiscard() *cobra.Command {
+	var f deadFilter
+	var w write
+	var everything, wait bool
+	c := &cobra.Command{Use: "discard [EXECUTION]...", Short: "Discard dead letters; their executions stay in history"}
+	f.add(s, c)
+	c.Flags().BoolVar(&everything, "everything", false, "all dead letters of the tenant")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all are discarded")
+	w.destructive(c)
+	completeArgs(c, s.deadLetterNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := s.chosen(ctx, c, f, everything, args)
+		if err != nil {
+			return err
+		}
+		r.DryRun = true
+		count, err := c.DiscardDeadLetters(ctx, r)
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.begun(ctx, c, count.Begun, "discard", "dead letters", true, false)
+		}
+		if err := s.confirm(w, fmt.Sprintf("discard %d dead letters", count.Count), fmt.Sprint(count.Count)); err != nil {
+			return err
+		}
+		r.DryRun = false
+		d, err := c.DiscardDeadLetters(ctx, r)
+		if err != nil {
+			return err
+		}
+		if d.OperationID != "" {
+			return s.begun(ctx, c, d.Begun, "discard", "dead letters", false, wait)
+		}
+		s.say("Discarded %d dead letters.", d.Discarded)
+		if s.output == "table" || s.output == "wide" || s.output == "name" {
+			return nil
+		}
+		return s.value(client.Discarded{Discarded: d.Discarded})
+	})
+	return c
+}
+
+func (s *session) operations() view[client.Operation] {
+	return view[client.Operation]{columns[client.Operation](
+		col("ID", func(o client.Operation) string { return o.OperationID }),
+		col("KIND", func(o client.Operation) string { return o.Kind }),
+		col("STATE", func(o client.Operation) string { return o.State }),
+		col("DONE", func(o client.Operation) string { return fmt.Sprintf("%d/%d", o.Done, o.Total) }),
+		col("PASSED", func(o client.Operation) string { return fmt.Sprint(o.Passed) }),
+		when(s, "BEGAN", func(o client.Operation) time.Time { return o.CreatedAt }),
+		wide("FINISHED (UTC)", func(o client.Operation) string { return exact(instant(o.FinishedAt)) }),
+		col("BY", func(o client.Operation) string { return o.CreatedBy }),
+		col("ERROR", func(o client.Operation) string { return or(o.Error, "") }),
+	), func(o client.Operation) string { return o.OperationID }}
+}
+
+func (s *session) showOperation(o client.Operation) error {
+	rate := ""
+	if o.RatePerS != nil {
+		rate = fmt.Sprintf("%g a second", *o.RatePerS)
+	}
+	return one(s, s.operations(), o, []field{
+		{"Operation", o.OperationID}, {"Kind", o.Kind}, {"State", o.State}, {"Done", fmt.Sprintf("%d of %d, %d passed over", o.Done, o.Total, o.Passed)}, {"Rate", rate},
+		{"By", o.CreatedBy}, {"Began", s.both(o.CreatedAt)}, {"Finished", s.both(instant(o.FinishedAt))}, {"Error", or(o.Error, "")},
+	})
+}
+
+func (s *session) operationCommand() *cobra.Command {
+	var p paging
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List operations, the newest first", Args: cobra.NoArgs}
+	p.flags(list)
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listed(s, s.operations(), p, "There are no operations.", c.Operations(ctx))
+	})
+	get := &cobra.Command{Use: "get ID", Short: "Show how far an operation has come", Args: cobra.ExactArgs(1)}
+	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		o, err := c.Operation(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showOperation(o)
+	})
+	watch := &cobra.Command{Use: "watch ID", Short: "Wait until an operation has ended; exit with 7 unless it succeeded", Args: cobra.ExactArgs(1)}
+	watch.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		return s.awaitOperation(ctx, c, args[0])
+	})
+	var w write
+	cancel := &cobra.Command{Use: "cancel ID", Short: "Have an operation do no more; what it has done stays", Args: cobra.ExactArgs(1)}
+	w.flags(cancel)
+	cancel.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		o, err := c.Operation(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.would(fmt.Sprintf("cancel the %s %s, which is %s with %d of %d done", o.Kind, o.OperationID, o.State, o.Done, o.Total), nil)
+		}
+		if o, err = c.CancelOperation(ctx, args[0]); err != nil {
+			return err
+		}
+		s.say("The %s is %s.", o.Kind, o.State)
+		if s.output == "table" {
+			return nil
+		}
+		return s.showOperation(o)
+	})
+	for _, c := range []*cobra.Command{get, watch, cancel} {
+		completeArgs(c, s.operationNames())
+	}
+	return s.noun(&cobra.Command{Use: "operation", Aliases: []string{"op", "operations"}, Short: "Work over many things in the background: backfills, redrives, discards"}, list, get, watch, cancel)
+}

@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/app"
+)
+
+// finding is what the doctor says of one thing.
+type finding struct {
+	State   string `json:"state"` // ok, warning, problem
+	Check   string `json:"check"`
+	Finding string `json:"finding"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// doctor looks for what is wrong.
+type doctor struct {
+	s        *session
+	p        place
+	data     string
+	findings []finding
+}
+
+func (d *doctor) ok(check, format string, args ...any) {
+	d.findings = append(d.findings, finding{"ok", check, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *doctor) warn(check, found, fix string) {
+	d.findings = append(d.findings, finding{"warning", check, found, fix})
+}
+
+func (d *doctor) problem(check, found, fix string) {
+	d.findings = append(d.findings, finding{"problem", check, found, fix})
+}
+
+func (s *session) doctorCommand() *cobra.Command {
+	var data string
+	c := &cobra.Command{
+		Use: "doctor", Short: "Look for what is wrong, and say how to mend it", Args: cobra.NoArgs,
+		Long: "Look for what is wrong with the connection, the server, its workers and its jobs, and say how to mend each thing. The exit code is 1 where there is a problem, else 0.",
+	}
+	s.flags(c)
+	c.Flags().StringVar(&data, "data", "./carillon-data", "folder of the embedded store, where the server is on this machine")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := s.where()
+		if err != nil {
+			return err
+		}
+		if _, err := s.client(); err != nil {
+			return err
+		}
+		d := &doctor{s: s, p: p, data: data}
+		d.examine(cmd.Context())
+		if err := d.print(); err != nil {
+			return err
+		}
+		n := 0
+		for _, f := range d.findings {
+			if f.State == "problem" {
+				n++
+			}
+		}
+		if n > 0 {
+			return fmt.Errorf("there are problems: %d", n)
+		}
+		return nil
+	}
+	return c
+}
+
+func (d *doctor) print() error {
+	if d.s.output != "table" && d.s.output != "wide" {
+		_, err := show(d.s, view[finding]{id: func(f finding) string { return f.State + " " + f.Check }}, each(d.findings))
+		return err
+	}
+	for _, f := range d.findings {
+		if _, err := fmt.Fprintf(d.s.out, "%s%s  %s: %s\n", d.s.paint(f.State), strings.Repeat(" ", 7-len(f.State)), f.Check, line(f.Finding)); err != nil {
+			return err
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(d.s.out, "         do: %s\n", line(f.Fix))
+		}
+	}
+	return nil
+}
+
+// examine goes from the outside in: what cannot be reached is not looked into.
+func (d *doctor) examine(ctx context.Context) {
+	d.key()
+	d.disk()
+	if !d.reach(ctx) {
+		return
+	}
+	c, err := d.s.client(client.WithRetries(client.Retries{}))
+	if err != nil {
+		d.problem("settings", err.Error(), "")
+		return
+	}
+	if _, err := c.Ready(ctx); err != nil {
+		d.problem("store", "the server says that it is not ready: "+detail(err), "Look at the server's log: its database may be away, full, or of another version.")
+	} else {
+		d.ok("store", "reachable, and its migrations are current")
+	}
+	if _, err := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 1}}); err != nil {
+		fix := "Try again in a moment."
+		if errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
+			fix = "Sign in with 'carillon login " + d.p.servers[0] + "', or give a key of the role viewer or more with --token or CARILLON_TOKEN."
+		}
+		d.problem("access", detail(err), fix)
+		return
+	}
+	d.ok("access", "the server takes the credential, or needs none")
+	workers, ok := d.workers(ctx, c)
+	if ok {
+		d.jobs(ctx, c, workers)
+	}
+	d.queues(ctx, c)
+	d.letters(ctx, c)
+}
+
+func detail(err error) string {
+	var p *client.Problem
+	if errors.As(err, &p) {
+		return p.Detail
+	}
+	return reason(err)
+}
+
+// reach asks every server whether it lives, which version it has and what time it is there.
+func (d *doctor) reach(ctx context.Context) (answered bool) {
+	for _, server := range d.p.servers {
+		c := client.New([]string{server}, "", client.WithRetries(client.Retries{}))
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		began := d.s.now()
+		h, err := c.Health(short)
+		cancel()
+		if err != nil {
+			d.problem("server", server+" does not answer: "+detail(err), "Start it ('carillon dev', or 'carillon serve'), or name another with --server. The address is from "+d.p.from+".")
+			continue
+		}
+		answered = true
+		d.ok("server", "%s answers, within %s", server, span(d.s.now().Sub(began)))
+		if h.Version != app.Version {
+			d.warn("version", fmt.Sprintf("%s has version %s, this command line %s", server, h.Version, app.Version), "Use the same version on both sides; the server is upgraded first.")
+		} else {
+			d.ok("version", "%s on both sides", h.Version)
+		}
+		switch skew := h.At.Sub(began).Abs(); {
+		case h.At.IsZero():
+		case skew > 30*time.Second:
+			d.problem("clock", fmt.Sprintf("the clock of %s differs from this machine's by %s", server, span(skew)), "Have both keep time, with chrony or systemd-timesyncd; schedules follow the server's store.")
+		case skew > 3*time.Second:
+			d.warn("clock", fmt.Sprintf("the clock of %s differs from this machine's by about %s", server, span(skew)), "Have both keep time, with chrony or systemd-timesyncd.")
+		default:
+			d.ok("clock", "the same here and there, within 3s")
+		}
+	}
+	return answered
+}
+
+// key looks at how the credential is kept and sent.
+func (d *doctor) key() {
+	for _, server := range d.p.servers {
+		u, err := url.Parse(server)
+		if err == nil && u.Scheme == "http" && d.p.token != "" && !local(u.Hostname()) {
+			d.warn("access", "the key is sent to "+server+" without encryption", "Give the server a certificate (--tls-cert, --tls-key) or put it behind a proxy that has one, and use https://.")
+		}
+	}
+	file, err := contextsFile()
+	if err != nil {
+		return
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
+		d.warn("contexts", fmt.Sprintf("others can read %s, which holds keys", file), "chmod 600 "+file)
+	}
+}
+
+func local(host string) bool {
+	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
+}
+
+// disk looks at the room beside the embedded store.
+func (d *doctor) disk() {
+	if _, err := os.Stat(d.data); err != nil {
+		return
+	}
+	free, all, ok := room(d.data)
+	if !ok {
+		return
+	}
+	text := fmt.Sprintf("%.1f GB of %.1f GB are free at %s", float64(free)/1e9, float64(all)/1e9, d.data)
+	switch {
+	case free < 200<<20:
+		d.problem("disk", text, "Make room, or move the folder: without room nothing can be accepted.")
+	case free < 2<<30 || free < all/20:
+		d.warn("disk", text, "Make room, or move the folder to a larger disk.")
+	default:
+		d.ok("disk", "%s", text)
+	}
+}
+
+func (d *doctor) workers(ctx context.Context, c *client.Client) (living []client.Worker, ok bool) {
+	slots, silent := 0, 0
+	for w, err := range c.Workers(ctx) {
+		if err != nil {
+			d.problem("workers", detail(err), "")
+			return nil, false
+		}
+		if w.Status == "DEAD" {
+			continue
+		}
+		living = append(living, w)
+		if slots += w.Capacity; d.s.now().Sub(w.LastBeatAt) > time.Minute {
+			silent++
+		}
+	}
+	switch {
+	case len(living) == 0:
+		d.problem("workers", "there are none: nothing runs", "Start one with 'carillon worker --server "+d.p.servers[0]+" --token KEY', or a server with the role worker.")
+	case silent > 0:
+		d.warn("workers", fmt.Sprintf("%d of %d have not been heard of for a minute", silent, len(living)), "'carillon workers list' shows which; look at their machines and clocks.")
+	default:
+		d.ok("workers", "%d, with %d slots", len(living), slots)
+	}
+	return living, true
+}
+
+// jobs looks for jobs that no worker can run, and for those that fail.
+func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Worker) {
+	const most = 2000
+	n := 0
+	lacks := map[string][]string{}
+	var failing []string
+	for j, err := range c.Jobs(ctx, client.JobFilter{Status: "ACTIVE"}) {
+		if err != nil {
+			d.problem("jobs", detail(err), "")
+			return
+		}
+		if n++; n > most {
+			break
+		}
+		if why := unserved(j, workers); why != "" && len(workers) > 0 {
+			lacks[why] = append(lacks[why], j.Name)
+		}
+		if x := or(j.Stats.LastStatus, ""); x == "FAILED" || x == "TIMED_OUT" {
+			failing = append(failing, j.Name)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(lacks)) {
+		d.problem("jobs", fmt.Sprintf("no worker has %s, which %d need: %s", why, len(lacks[why]), some(lacks[why])), "Start a worker that has it, or change the jobs.")
+	}
+	if len(failing) > 0 {
+		d.warn("jobs", fmt.Sprintf("%d failed the last time: %s", len(failing), some(failing)), "'carillon execution explain JOB' says why; 'carillon execution logs JOB' what it wrote.")
+	}
+	if len(lacks) == 0 && len(failing) == 0 {
+		d.ok("jobs", "there is a worker for each of %d, and none failed the last time", min(n, most))
+	}
+	if n > most {
+		d.warn("jobs", fmt.Sprintf("only the newest %d were looked at", most), "")
+	}
+}
+
+// some names the first few.
+func some(names []string) string {
+	text := strings.Join(names[:min(3, len(names))], ", ")
+	if n := len(names) - 3; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// unserved is what no worker has that a job needs; "": there is one.
+func unserved(j client.Job, workers []client.Worker) string {
+	best := "the target " + j.Execution.Target
+	for _, w := range workers {
+		switch {
+		case !slices.Contains(w.Targets, j.Execution.Target):
+		case j.Execution.Target == "worker" && !slices.Contains(w.Kinds, j.Execution.Kind):
+			best = "a handler of the kind " + j.Execution.Kind
+		case len(w.Queues) > 0 && !slices.Contains(w.Queues, j.Queue):
+			best = "the queue " + j.Queue
+		case slices.ContainsFunc(j.Labels, func(l string) bool { return !slices.Contains(w.Labels, l) }):
+			best = "the labels " + strings.Join(j.Labels, ", ")
+		default:
+			return ""
+		}
+	}
+	return best
+}
+
+// queues looks for limits that hold work back, and for more work than workers.
+func (d *doctor) queues(ctx context.Context, c *client.Client) {
+	rows, err := queueRows(ctx, c)
+	if err != nil {
+		d.problem("queues", detail(err), "")
+		return
+	}
+	held := false
+	for _, q := range rows {
+		waiting, running := or(q.Waiting, 0), or(q.Running, 0)
+		switch {
+		case waiting > 0 && q.MaxConcurrent != nil && running >= *q.MaxConcurrent:
+			held = true
+			d.warn("queues", fmt.Sprintf("the limit of the queue %s (%d at once) holds %d back", q.Queue, *q.MaxConcurrent, waiting), "Raise it with 'carillon queue limit "+q.Queue+" --max-concurrent N', or wait.")
+		case waiting > 10*max(1, or(q.Slots, 0)):
+			held = true
+			d.warn("queues", fmt.Sprintf("%d wait in the queue %s for %d slots", waiting, q.Queue, or(q.Slots, 0)), "Start more workers for it.")
+		}
+	}
+	if !held {
+		d.ok("queues", "no limit holds work back")
+	}
+}
+
+func (d *doctor) letters(ctx context.Context, c *client.Client) {
+	page, err := c.ListDeadLetters(ctx, client.DeadLetterFilter{}, client.Page{Limit: 1})
+	switch {
+	case err != nil:
+		d.problem("dead letters", detail(err), "")
+	case page.Pagination.Total > 0:
+		l := page.DeadLetters[0]
+		d.warn("dead letters", fmt.Sprintf("%d; the latest is of %s, %s", page.Pagination.Total, l.JobName, ago(l.DeadLetteredAt, d.s.now())), "'carillon dlq list' shows them; 'carillon dlq redrive' runs them again, 'carillon dlq discard' lets them go.")
+	default:
+		d.ok("dead letters", "none")
+	}
+}

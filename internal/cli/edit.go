@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// answered are the fields of a job that are not part of a request; and of its schedule.
+var answered = [2][]string{
+	{"job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until"},
+	{"next_run_at", "last_run_at"},
+}
+
+// decodeFields reads an object with its numbers as they are written.
+func decodeFields(data []byte) (out fields, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	err = d.Decode(&out)
+	return out, err
+}
+
+// editable is the part of a job that can be changed.
+func editable(j client.Job) (fields, error) {
+	data, err := json.Marshal(j)
+	if err != nil {
+		return nil, err
+	}
+	all, err := decodeFields(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range answered[0] {
+		delete(all, name)
+	}
+	if schedule, ok := all["schedule"].(map[string]any); ok {
+		for _, name := range answered[1] {
+			delete(schedule, name)
+		}
+	}
+	return all, nil
+}
+
+// edited has a person change a job in their editor, and tells what of it is different.
+func (s *session) edited(j client.Job) (fields, error) {
+	f, ok := s.in.(*os.File)
+	if !ok || !terminal(f) {
+		return nil, usage{errors.New("what is to change? Want a flag such as --priority 3, or --body @file; an editor needs a terminal")}
+	}
+	before, err := editable(j)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = yaml.JSONToYAML(data); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp("", "carillon-job-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	_, err = fmt.Fprintf(file, "# The job %s. Save and leave to change it; leave it as it is to change nothing.\n%s", line(j.Name), data)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	cmd := exec.Command("sh", "-c", editor+` "$1"`, "sh", file.Name())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = f, s.err, s.err
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("the editor %q: %w; nothing was changed", editor, err)
+	}
+	if data, err = os.ReadFile(file.Name()); err != nil {
+		return nil, err
+	}
+	return changes(before, data)
+}
+
+// changes is what of a job is different in an edited text: what was taken out is the default again.
+func changes(before fields, text []byte) (fields, error) {
+	data, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, usage{fmt.Errorf("the text is not YAML: %w; nothing was changed", err)}
+	}
+	after, err := decodeFields(data)
+	if err != nil {
+		return nil, usage{fmt.Errorf("the text is not an object: %w; nothing was changed", err)}
+	}
+	out := fields{}
+	for name, value := range after {
+		if !reflect.DeepEqual(before[name], value) {
+			out[name] = value
+		}
+	}
+	for name, value := range before {
+		if _, ok := after[name]; !ok && value != nil {
+			out[name] = nil
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/config"
+)
+
+// The exit codes.
+const (
+	done        = 0
+	failed      = 1 // what was asked for could not be done
+	misuse      = 2 // bad usage or settings; the server found the request wrong
+	notFound    = 3
+	denied      = 4
+	conflict    = 5
+	unavailable = 6   // nothing answers, or it says to come again
+	runFailed   = 7   // the execution or operation that was waited for did not succeed
+	stopped     = 130 // by Ctrl-C
+)
+
+// usage is an error that better arguments or settings would mend.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+// interrupted is the end of a command by Ctrl-C.
+type interrupted struct{ error }
+
+// unreachable is an error of the way to a server.
+type unreachable struct {
+	place
+	err error
+}
+
+func (u unreachable) Error() string { return u.err.Error() }
+func (u unreachable) Unwrap() error { return u.err }
+
+// lost is an execution or an operation that was waited for and did not succeed.
+type lost struct{ error }
+
+// missing is something that a name stands for and that is not there.
+type missing struct{ error }
+
+// exit tells what went wrong, why and what to do, and returns the exit code.
+func exit(err error, stderr io.Writer) int {
+	if err == nil {
+		return done
+	}
+	var wrong config.Mistakes
+	var p *client.Problem
+	var far unreachable
+	tell := func(code int) int {
+		fmt.Fprintf(stderr, "carillon: %s\n", lines(err.Error()))
+		return code
+	}
+	switch {
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "carillon: the settings are wrong:\n%s\n", indent(wrong.Error()))
+		return misuse
+	case errors.As(err, new(usage)) || strings.HasPrefix(err.Error(), "unknown command"):
+		fmt.Fprintf(stderr, "carillon: %s\nRun 'carillon --help' for what there is.\n", lines(err.Error()))
+		return misuse
+	case errors.As(err, new(interrupted)):
+		return stopped
+	case errors.As(err, new(lost)):
+		return tell(runFailed)
+	case errors.As(err, new(missing)):
+		return tell(notFound)
+	case errors.As(err, &p):
+		return tellProblem(p, stderr)
+	case errors.As(err, &far):
+		do := "Start one with 'carillon dev', or name another with --server, CARILLON_SERVER or 'carillon login URL'."
+		if far.from != "the default" {
+			do = "The address is from " + far.from + ". Is the server running there? 'carillon doctor' looks closer."
+		}
+		fmt.Fprintf(stderr, "carillon: no server answers at %s\n  why: %s\n  do:  %s\n", strings.Join(far.servers, ", "), plain(reason(far.err)), do)
+		return unavailable
+	case errors.Is(err, client.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return tell(unavailable)
+	}
+	return tell(failed)
+}
+
+// reason is the innermost of an error, which says the most.
+func reason(err error) string {
+	text := err.Error()
+	if i := strings.Index(text, "\": "); i >= 0 { // behind the method and the URL
+		text = text[i+3:]
+	}
+	return text
+}
+
+// tellProblem tells what a server answered.
+func tellProblem(p *client.Problem, w io.Writer) int {
+	detail := p.Detail
+	code, do := failed, ""
+	switch {
+	case errors.Is(p, client.ErrInvalid):
+		code = misuse
+		if len(p.Errors) > 0 {
+			detail, _, _ = strings.Cut(detail, ":")
+			detail += ":"
+		}
+	case errors.Is(p, client.ErrUnauthorized):
+		code, do = denied, "Sign in with 'carillon login URL', or give a key with --token or CARILLON_TOKEN."
+	case errors.Is(p, client.ErrForbidden):
+		code, do = denied, "Use a key of a role that may do this; 'carillon context list' shows whose you have."
+	case errors.Is(p, client.ErrNotFound):
+		code, do = notFound, "Look for it with a list, such as 'carillon job list'. Another tenant's things are not found either."
+	case p.Status == http.StatusPreconditionFailed:
+		code, do = conflict, "Read it again, and decide anew."
+	case errors.Is(p, client.ErrConflict):
+		code = conflict
+	case errors.Is(p, client.ErrLimited), errors.Is(p, client.ErrUnavailable):
+		code, do = unavailable, "Try again in a moment."
+		if p.RetryAfter > 0 {
+			do = "Try again in " + span(p.RetryAfter) + "."
+		}
+	}
+	fmt.Fprintf(w, "carillon: %s\n", plain(detail))
+	for _, f := range p.Errors {
+		value := ""
+		if f.Value != "" {
+			value = fmt.Sprintf(" is %q;", f.Value)
+		}
+		field := f.Field
+		if field == "" {
+			field = "the body"
+		}
+		fmt.Fprintf(w, "  %s:%s want %s\n", plain(field), plain(value), plain(f.Want))
+	}
+	if do != "" {
+		fmt.Fprintf(w, "  do: %s\n", do)
+	}
+	if p.RequestID != "" {
+		fmt.Fprintf(w, "  request: %s\n", plain(p.RequestID))
+	}
+	return code
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -1,0 +1,467 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) jobCommand() *cobra.Command {
+	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, look at and change jobs"},
+		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobExport(), s.jobDelete())
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+var keyForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,127}$`)
+
+// findJob finds the job that a person means: by its id, its key, or its name if only one has it.
+func findJob(ctx context.Context, c *client.Client, ref string) (client.Job, error) {
+	if uuid.MatchString(ref) || strings.HasPrefix(ref, "key:") {
+		return c.Job(ctx, ref)
+	}
+	if keyForm.MatchString(ref) {
+		j, err := c.Job(ctx, "key:"+ref)
+		if err == nil || !errors.Is(err, client.ErrNotFound) {
+			return j, err
+		}
+	}
+	page, err := c.ListJobs(ctx, client.JobFilter{Name: ref, Page: client.Page{Limit: 20}})
+	if err != nil {
+		return client.Job{}, err
+	}
+	found := page.Jobs
+	if len(found) > 1 {
+		var live []client.Job
+		for _, j := range found {
+			if j.Status != "COMPLETED" {
+				live = append(live, j)
+			}
+		}
+		if len(live) == 1 {
+			found = live
+		}
+	}
+	switch len(found) {
+	case 0:
+		return client.Job{}, missing{fmt.Errorf("there is no job with the id, the key or the name %q\n  do: look for it with 'carillon job list --query TEXT'", ref)}
+	case 1:
+		return c.Job(ctx, found[0].JobID)
+	}
+	var b strings.Builder
+	for _, j := range found[:min(5, len(found))] {
+		fmt.Fprintf(&b, "\n  %s  %s, created %s", j.JobID, j.Status, exact(j.CreatedAt))
+	}
+	return client.Job{}, usage{fmt.Errorf("%d jobs have the name %q; say which by its id:%s", page.Pagination.Total, ref, b.String())}
+}
+
+// scheduleWords is a schedule in a few words.
+func scheduleWords(x client.JobSchedule) string {
+	zone := ""
+	if x.Timezone != nil && *x.Timezone != "UTC" {
+		zone = " " + *x.Timezone
+	}
+	switch x.Type {
+	case "CRON":
+		return or(x.CronExpression, "") + zone
+	case "INTERVAL":
+		return "every " + or(x.Every, "")
+	case "ONE_TIME":
+		return "once"
+	}
+	return "at once"
+}
+
+// targetWords is a target in a few words.
+func targetWords(x client.JobTarget) string {
+	switch x.Target {
+	case "http":
+		return x.Method + " " + x.CallbackURL
+	case "command":
+		return strings.Join(append([]string{x.Entrypoint}, x.Command...), " ")
+	case "worker":
+		return "kind " + x.Kind
+	}
+	return x.Target + " " + x.WorkKind
+}
+
+func (s *session) jobs() view[client.Job] {
+	return view[client.Job]{columns[client.Job](
+		col("ID", func(j client.Job) string { return j.JobID }),
+		col("NAME", func(j client.Job) string { return j.Name }),
+		col("STATUS", func(j client.Job) string { return j.Status }),
+		col("SCHEDULE", func(j client.Job) string { return scheduleWords(j.Schedule) }),
+		when(s, "NEXT", func(j client.Job) time.Time { return instant(j.Schedule.NextRunAt) }),
+		when(s, "LAST", func(j client.Job) time.Time { return instant(j.Schedule.LastRunAt) }),
+		col("RESULT", func(j client.Job) string { return or(j.Stats.LastStatus, "") }),
+		col("RUNS", func(j client.Job) string { return fmt.Sprint(j.Stats.TotalRuns) }),
+		wide("SUCCESS", func(j client.Job) string { return success(j.Stats) }),
+		wide("P95", func(j client.Job) string { return spanMS(j.Stats.P95DurationMS) }),
+		wide("KEY", func(j client.Job) string { return or(j.Key, "") }),
+		wide("TARGET", func(j client.Job) string { return targetWords(j.Execution) }),
+		wide("QUEUE", func(j client.Job) string { return j.Queue }),
+		wide("TAGS", func(j client.Job) string { return strings.Join(j.Tags, ",") }),
+		wide("OWNER", func(j client.Job) string { return or(j.Owner, "") }),
+	), func(j client.Job) string { return j.JobID }}
+}
+
+func success(x client.Stats) string {
+	if x.TotalRuns == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g%%", 100*x.SuccessRate)
+}
+
+// both is an instant as people say it, and exactly.
+func (s *session) both(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ago(t, s.now()) + " (" + exact(t) + ")"
+}
+
+func (s *session) showJob(j client.Job) error {
+	every := j.RetryPolicy
+	f := []field{
+		{"Name", j.Name},
+		{"ID", j.JobID},
+		{"Key", or(j.Key, "")},
+		{"Status", j.Status},
+		{"Paused", strings.TrimSpace(or(j.PauseReason, "") + " until " + cmp.Or(s.both(instant(j.PausedUntil)), "someone resumes it"))},
+		{"Description", j.Description},
+		{"Schedule", scheduleWords(j.Schedule)},
+		{"Calendar", or(j.Schedule.Calendar, "")},
+		{"Next", s.both(instant(j.Schedule.NextRunAt))},
+		{"Last", s.both(instant(j.Schedule.LastRunAt))},
+		{"Target", targetWords(j.Execution)},
+		{"Payload", payloadWords(j.Execution.Payload)},
+		{"Timeout", span(time.Duration(j.Execution.TimeoutSeconds) * time.Second)},
+		{"Retries", fmt.Sprintf("%d, %s from %s to %s", every.MaxRetries, strings.ToLower(every.Backoff), spanMS(every.InitialDelayMS), spanMS(every.MaxDelayMS))},
+		{"Policies", "overlap " + j.Overlap + ", catch up " + j.CatchUp},
+		{"Queue", fmt.Sprintf("%s, priority %d", j.Queue, j.Priority)},
+		{"Labels", strings.Join(j.Labels, ", ")},
+		{"Tags", strings.Join(j.Tags, ", ")},
+		{"Owner", or(j.Owner, "")},
+		{"Runbook", or(j.Runbook, "")},
+		{"Runs", fmt.Sprintf("%d, %s succeeded, %s on average, 95%% within %s", j.Stats.TotalRuns, success(j.Stats), spanMS(j.Stats.AvgDurationMS), spanMS(j.Stats.P95DurationMS))},
+		{"Last result", or(j.Stats.LastStatus, "")},
+		{"Created", s.both(j.CreatedAt)},
+		{"Changed", s.both(j.UpdatedAt)},
+		{"Revision", fmt.Sprint(j.Revision)},
+	}
+	if j.Status != "PAUSED" {
+		f[4].value = ""
+	}
+	return one(s, s.jobs(), j, f)
+}
+
+func payloadWords(p json.RawMessage) string {
+	var b bytes.Buffer
+	if string(p) == "null" || json.Compact(&b, p) != nil {
+		return ""
+	}
+	return cut(b.String(), 200)
+}
+
+func (s *session) jobGet() *cobra.Command {
+	c := &cobra.Command{Use: "get JOB", Short: "Show a job, by its id, key or name", Args: cobra.ExactArgs(1)}
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showJob(j)
+	})
+	return c
+}
+
+func (s *session) jobList() *cobra.Command {
+	var f client.JobFilter
+	var p paging
+	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		Example: "  carillon job list --status paused\n  carillon job list --query report -o wide\n  carillon job list --tag billing -o name | xargs -n1 carillon job pause"}
+	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED, COMPLETED or DELETED (default all but DELETED)")
+	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
+	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "of this type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
+	p.flags(c)
+	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED", "DELETED"))
+	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
+	complete(c, "tag", s.tags())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		f.Page = p.page()
+		return listed(s, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", c.Jobs(ctx, f))
+	})
+	return c
+}
+
+func (s *session) jobCreate() *cobra.Command {
+	var w write
+	var wt waiting
+	var key, once string
+	c := &cobra.Command{
+		Use: "create NAME [-- PROGRAM ARGUMENT...]", Short: "Create a job", Args: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); n > 1 || n < 0 && len(args) > 1 {
+				return fmt.Errorf("%d names", len(args))
+			}
+			return nil
+		},
+		Long: "Create a job. Without --every, --cron or --at it runs at once. What it runs is said by --http, --command (or -- and the program), --kind or --simulate.",
+		Example: `  carillon job create hello --every 10s --http http://127.0.0.1:8080/demo/echo
+  carillon job create report --cron '30 4 * * MON-FRI' --tz Europe/Berlin --http https://reports.example/run --payload '{"kind": "daily"}'
+  carillon job create backup --every 1h --key backup --overlap skip -- pg_dump --file /backup/db.dump db
+  carillon job create welcome --at +10m --kind send-email --payload @welcome.json --tag mail
+  carillon job create try --simulate sleep --duration 3s --wait`,
+	}
+	f := addJobFlags(s, c)
+	c.Flags().StringVar(&key, "key", "", "key that stands for the job, unique in the tenant")
+	c.Flags().StringVar(&once, "idempotency-key", "", "the same key, within 24 hours, creates nothing more")
+	w.flags(c)
+	wt.flags(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		argv := []string(nil)
+		if n := cmd.ArgsLenAtDash(); n >= 0 {
+			args, argv = args[:n], args[n:]
+		}
+		body, err := f.request(argv)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			body["name"] = args[0]
+		}
+		if key != "" {
+			body["key"] = key
+		}
+		if body["name"] == nil {
+			return usage{errors.New("what is the job's name? carillon job create NAME …")}
+		}
+		if body["execution"] == nil {
+			return usage{errors.New("what is it to run? Want --http URL, --command PROGRAM, --kind KIND or --simulate noop")}
+		}
+		data, err := json.Marshal(body)
+		if err != nil {
+			return usage{err}
+		}
+		var r client.JobRequest
+		d := json.NewDecoder(strings.NewReader(string(data)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			return usage{fmt.Errorf("--body: %s", strings.TrimPrefix(err.Error(), "json: "))}
+		}
+		return s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+			if w.dryRun {
+				if err := s.preview(ctx, c, r.Schedule); err != nil {
+					return err
+				}
+				return s.would("create this job", r)
+			}
+			if once != "" {
+				ctx = client.WithIdempotencyKey(ctx, once)
+			}
+			j, err := c.CreateJob(ctx, r)
+			if err != nil {
+				return err
+			}
+			return s.created(ctx, c, j, wt)
+		})(cmd, nil)
+	}
+	return c
+}
+
+// preview tells what a schedule does.
+func (s *session) preview(ctx context.Context, c *client.Client, x *client.Schedule) error {
+	if x == nil || x.CronExpression == nil && x.Every == nil {
+		return nil
+	}
+	p, err := c.Preview(ctx, client.PreviewRequest{CronExpression: x.CronExpression, Every: x.Every, Timezone: x.Timezone, Day: x.Day, Calendar: x.Calendar, N: new(3)})
+	if err != nil {
+		return err
+	}
+	s.say("%s", line(p.Description))
+	for _, m := range p.Next {
+		s.say("  %s  %s", m.Local, ago(m.UTC, s.now()))
+	}
+	for _, w := range p.Warnings {
+		s.warn("%s", line(w.Message))
+	}
+	return nil
+}
+
+// created tells of a new job, and waits for its execution where that is wanted.
+func (s *session) created(ctx context.Context, c *client.Client, j client.Job, wt waiting) error {
+	next := ""
+	if t := j.Schedule.NextRunAt; t != nil {
+		next = "; it runs " + ago(*t, s.now())
+	}
+	s.say("Created the job %s (%s)%s.", line(j.Name), line(scheduleWords(j.Schedule)), next)
+	if j.ExecutionID != "" && wt.any() {
+		if !s.quiet {
+			s.say("Execution %s", j.ExecutionID)
+		}
+		return s.await(ctx, c, j.ExecutionID, wt)
+	}
+	if wt.any() {
+		s.say("There is no execution to wait for yet; 'carillon job trigger %s --wait' runs it now.", j.JobID)
+	}
+	if s.output == "table" {
+		_, err := fmt.Fprintln(s.out, j.JobID)
+		return err
+	}
+	return s.showJob(j)
+}
+
+func (s *session) jobEdit() *cobra.Command {
+	var w write
+	var revision int
+	c := &cobra.Command{
+		Use: "edit JOB [-- PROGRAM ARGUMENT...]", Short: "Change a job",
+		Long: "Change a job: what no flag names stays; an empty value is the default again. Without flags the job is opened in $VISUAL or $EDITOR.",
+		Args: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); n != 1 && len(args) != 1 {
+				return errors.New("want one job")
+			}
+			return nil
+		},
+		Example: "  carillon job edit report --cron '0 5 * * *' --priority 3\n  carillon job edit report --tag reports,nightly --dry-run",
+	}
+	f := addJobFlags(s, c)
+	var name string
+	c.Flags().StringVar(&name, "name", "", "another name")
+	c.Flags().IntVar(&revision, "revision", 0, "change it only if this is still its revision")
+	w.flags(c)
+	completeArgs(c, s.jobNames())
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		argv := []string(nil)
+		if n := cmd.ArgsLenAtDash(); n >= 0 {
+			args, argv = args[:n], args[n:]
+		}
+		body, err := f.request(argv)
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			body["name"] = name
+		}
+		return s.run(func(ctx context.Context, c *client.Client, args []string) error {
+			j, err := findJob(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if len(body) == 0 {
+				if body, err = s.edited(j); err != nil {
+					return err
+				}
+				if len(body) == 0 {
+					s.say("Nothing was changed.")
+					return nil
+				}
+				revision = j.Revision
+			}
+			if w.dryRun {
+				return s.would("change the job "+j.Name+" ("+j.JobID+")", body)
+			}
+			if j, err = c.ChangeJob(ctx, j.JobID, client.JobChange{Fields: body, Revision: revision}); err != nil {
+				return err
+			}
+			s.say("Changed the job %s; it has revision %d.", line(j.Name), j.Revision)
+			return s.showWritten(j)
+		})(cmd, args)
+	}
+	return c
+}
+
+// showWritten prints a job that was changed, where a form of it was asked for.
+func (s *session) showWritten(j client.Job) error {
+	if s.output == "table" {
+		return nil
+	}
+	return s.showJob(j)
+}
+
+// overJobs is a command that does something to one job or several.
+func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error)) *cobra.Command {
+	c.Args = cobra.MinimumNArgs(1)
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		var all []client.Job
+		for _, ref := range args { // nothing is done where one is not there
+			j, err := findJob(ctx, c, ref)
+			if err != nil {
+				return err
+			}
+			all = append(all, j)
+		}
+		for _, j := range all {
+			if w.dryRun {
+				if err := s.would(what+" the job "+j.Name+" ("+j.JobID+")", nil); err != nil {
+					return err
+				}
+				continue
+			}
+			j, err := do(ctx, c, j)
+			if err != nil {
+				return err
+			}
+			s.say("%s the job %s.", did, line(j.Name))
+			if err := s.showWritten(j); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return c
+}
+
+func (s *session) jobPause() *cobra.Command {
+	var w write
+	var reason, until string
+	c := &cobra.Command{Use: "pause JOB...", Short: "Have jobs fire no more until they are resumed", Example: "  carillon job pause report --reason maintenance --until +2h"}
+	c.Flags().StringVar(&reason, "reason", "", "why")
+	c.Flags().StringVar(&until, "until", "", "when it is resumed by itself, such as +2h or '2026-01-31 15:04'")
+	w.flags(c)
+	return s.overJobs(c, &w, "pause", "Paused", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
+		r := client.PauseRequest{Reason: reason}
+		if until != "" {
+			t, err := parseTime(until, time.Local, s.now())
+			if err != nil {
+				return j, usage{fmt.Errorf("--until: %w", err)}
+			}
+			r.Until = &t
+		}
+		return c.PauseJob(ctx, j.JobID, r)
+	})
+}
+
+func (s *session) jobResume() *cobra.Command {
+	var w write
+	c := &cobra.Command{Use: "resume JOB...", Short: "Have paused jobs fire again"}
+	w.flags(c)
+	return s.overJobs(c, &w, "resume", "Resumed", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
+		return c.ResumeJob(ctx, j.JobID)
+	})
+}
+
+func (s *session) jobDelete() *cobra.Command {
+	var w write
+	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: what waits is cancelled, what runs goes on, history stays"}
+	w.destructive(c)
+	return s.overJobs(c, &w, "delete", "Deleted", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
+		if err := s.confirm(w, "delete the job "+j.Name, j.Name); err != nil {
+			return j, err
+		}
+		return c.DeleteJob(ctx, j.JobID)
+	})
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) jobTrigger() *cobra.Command {
+	var w write
+	var wt waiting
+	var payload, once string
+	c := &cobra.Command{
+		Use: "trigger JOB", Aliases: []string{"run"}, Short: "Run a job now", Args: cobra.ExactArgs(1),
+		Example: "  carillon job trigger report --wait\n  carillon job trigger report --payload '{\"day\": \"2026-01-31\"}' --follow",
+	}
+	c.Flags().StringVar(&payload, "payload", "", "JSON in place of the job's payload: the text itself, @file, or - for standard input")
+	c.Flags().StringVar(&once, "idempotency-key", "", "the same key, within 24 hours, runs it once")
+	w.flags(c)
+	wt.flags(c)
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		var r client.TriggerRequest
+		var err error
+		if payload != "" {
+			if r.PayloadOverride, err = s.payload(payload, "--payload"); err != nil {
+				return err
+			}
+		}
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.would("run the job "+j.Name+" ("+j.JobID+") now", r)
+		}
+		if once != "" {
+			ctx = client.WithIdempotencyKey(ctx, once)
+		}
+		t, err := c.TriggerJob(ctx, j.JobID, r)
+		if err != nil {
+			return err
+		}
+		return s.triggered(ctx, c, t, j.Name, wt)
+	})
+	return c
+}
+
+// triggered tells of a new execution, and waits for it where that is wanted.
+func (s *session) triggered(ctx context.Context, c *client.Client, t client.Triggered, name string, wt waiting) error {
+	s.say("Execution %s of %s", t.ExecutionID, line(name))
+	if wt.any() {
+		return s.await(ctx, c, t.ExecutionID, wt)
+	}
+	if s.output == "table" || s.output == "wide" || s.output == "name" {
+		_, err := fmt.Fprintln(s.out, t.ExecutionID)
+		return err
+	}
+	return s.value(t)
+}
+
+func (s *session) jobNext() *cobra.Command {
+	n := 10
+	c := &cobra.Command{Use: "next JOB", Short: "Say in words when a job fires, and list its next instants", Args: cobra.ExactArgs(1)}
+	c.Flags().IntVarP(&n, "number", "n", n, "how many instants, 1 to 1000")
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		p, err := c.NextOfJob(ctx, j.JobID, n)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" && s.output != "wide" && s.output != "name" {
+			return s.value(p)
+		}
+		s.say("%s", line(p.Description))
+		for _, w := range p.Warnings {
+			s.warn("%s", line(w.Message))
+		}
+		return listedAll(s, view[client.PreviewMoment]{columns[client.PreviewMoment](
+			col("LOCAL", func(m client.PreviewMoment) string { return m.Local }),
+			col("UTC", func(m client.PreviewMoment) string { return m.UTC.Format(time.RFC3339) }),
+			col("WHEN", func(m client.PreviewMoment) string { return ago(m.UTC, s.now()) }),
+			col("NOTE", func(m client.PreviewMoment) string { return or(m.Flag, "") }),
+		), func(m client.PreviewMoment) string { return m.UTC.Format(time.RFC3339) }}, "It does not fire any more.", each(p.Next))
+	})
+	return c
+}
+
+// times are two flags that say from when to when.
+type times struct{ from, to string }
+
+func (t *times) flags(c *cobra.Command, from, to string) {
+	c.Flags().StringVar(&t.from, "from", "", from)
+	c.Flags().StringVar(&t.to, "to", "", to)
+}
+
+func (t times) read(s *session) (from, to time.Time, err error) {
+	for flag, p := range map[string]struct {
+		text string
+		into *time.Time
+	}{"--from": {t.from, &from}, "--to": {t.to, &to}} {
+		if p.text != "" {
+			if *p.into, err = parseTime(p.text, time.Local, s.now()); err != nil {
+				return from, to, usage{fmt.Errorf("%s: %w", flag, err)}
+			}
+		}
+	}
+	return from, to, nil
+}
+
+func (s *session) jobOccurrences() *cobra.Command {
+	var t times
+	var p paging
+	c := &cobra.Command{
+		Use: "occurrences JOB", Short: "Did it run? List the instants of a job's schedule and what became of them", Args: cobra.ExactArgs(1),
+		Example: "  carillon job occurrences report --from -48h --to now",
+	}
+	t.flags(c, "the first instant, such as -48h or 2026-01-31 (default a day ago)", "the instants before this one (default a day from now)")
+	p.flags(c)
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		from, to, err := t.read(s)
+		if err != nil {
+			return err
+		}
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return listed(s, view[client.Occurrence]{columns[client.Occurrence](
+			when(s, "INSTANT", func(o client.Occurrence) time.Time { return o.ScheduledTime }),
+			col("OUTCOME", func(o client.Occurrence) string { return o.Outcome }),
+			col("STATUS", func(o client.Occurrence) string { return or(o.Status, "") }),
+			col("EXECUTION", func(o client.Occurrence) string { return or(o.ExecutionID, "") }),
+			col("REASON", func(o client.Occurrence) string { return or(o.Reason, "") }),
+		), func(o client.Occurrence) string { return or(o.ExecutionID, exact(o.ScheduledTime)) }}, p, "There are no instants in that time.",
+			c.Occurrences(ctx, j.JobID, client.OccurrenceFilter{From: from, To: to, Page: p.page()}))
+	})
+	return c
+}
+
+func (s *session) jobBackfill() *cobra.Command {
+	var w write
+	var t times
+	var rate float64
+	var everything, wait bool
+	c := &cobra.Command{
+		Use: "backfill JOB --from TIME --to TIME", Short: "Fire past instants of a job, in the background", Args: cobra.ExactArgs(1),
+		Long:    "Fire past instants of a job, in the background: by default only those that did not run. --dry-run counts them.",
+		Example: "  carillon job backfill report --from 2026-01-01 --to 2026-02-01 --dry-run\n  carillon job backfill report --from -48h --to now --rate 5 --wait",
+	}
+	t.flags(c, "the first instant that may be fired", "the instants before this one")
+	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
+	c.Flags().BoolVar(&everything, "everything", false, "also what ran already")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all are fired")
+	w.flags(c)
+	completeArgs(c, s.jobNames())
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		from, to, err := t.read(s)
+		if err != nil {
+			return err
+		}
+		if from.IsZero() || to.IsZero() {
+			return usage{errors.New("want --from and --to, such as --from 2026-01-01 --to 2026-02-01, or --from -48h --to now")}
+		}
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		r := client.BackfillRequest{From: from, To: to, OnlyMissing: new(!everything), DryRun: w.dryRun}
+		if rate != 0 {
+			r.RatePerS = &rate
+		}
+		b, err := c.BackfillJob(ctx, j.JobID, r)
+		if err != nil {
+			return err
+		}
+		return s.begun(ctx, c, b, "fire", "instants of "+j.Name, w.dryRun, wait)
+	})
+	return c
+}

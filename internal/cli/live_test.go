@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/app/apptest"
+)
+
+// read decodes what a command printed with -o json.
+func read[T any](c *console, args ...string) (v T) {
+	c.Helper()
+	if err := json.Unmarshal([]byte(c.ok(append(args, "-o", "json")...)), &v); err != nil {
+		c.Fatalf("carillon %q: %v\n%s", args, err, c.out)
+	}
+	return v
+}
+
+func TestAJobFromTheCommandLine(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	id := c.ok("job", "create", "hello there", "--every", "1h", "--http", "http://127.0.0.1:1/x", "--key", "hello", "--tag", "a,b", "--header", "X-A: b: c", "--timeout", "90s",
+		"--retries", "0", "--priority", "2", "--rate", "5/s", "--payload", `{"n": 12345678901234567890}`, "--jitter", "2s", "--expires-after", "10m")
+	if !uuid.MatchString(id) || !strings.Contains(c.err, "Created the job hello there (every 1h); it runs in 59m") {
+		t.Errorf("%q, %q", id, c.err)
+	}
+	for _, ref := range []string{id, "hello", "key:hello", "hello there"} {
+		j := read[client.Job](c, "job", "get", ref)
+		if j.JobID != id || j.Execution.Headers["X-A"] != "b: c" || j.Execution.TimeoutSeconds != 90 || j.RetryPolicy.MaxRetries != 0 || j.RateLimit.Count != 5 || or(j.Schedule.JitterMS, 0) != 2000 {
+			t.Errorf("%s: %+v", ref, j)
+		}
+		if string(j.Execution.Payload) != `{"n": 12345678901234567890}` && !strings.Contains(string(j.Execution.Payload), "12345678901234567890") {
+			t.Errorf("payload %s", j.Execution.Payload)
+		}
+	}
+	if y := c.ok("job", "get", "hello", "-o", "yaml"); !strings.Contains(y, `"n": 12345678901234567890`+"\n") {
+		t.Errorf("a large number is not exact in\n%s", y)
+	}
+	if got := c.ok("job", "edit", "hello", "--cron", "30 4 * * *", "--tz", "Europe/Berlin", "--dry-run"); !strings.Contains(got, `"cron_expression": "30 4 * * *"`) {
+		t.Errorf("dry run: %s", got)
+	}
+	c.ok("job", "edit", "hello", "--cron", "30 4 * * *", "--tz", "Europe/Berlin", "--description", "good morning")
+	c.fails(conflict, "someone else changed it", "job", "edit", "hello", "--priority", "3", "--revision", "1")
+	if out := c.ok("job", "next", "hello", "-n", "3"); strings.Count(out, "\n") != 3 || !strings.Contains(c.err, "At 04:30 every day (Europe/Berlin)") {
+		t.Errorf("next:\n%s\n%s", out, c.err)
+	}
+	c.ok("job", "pause", "hello", "--reason", "tests", "--until", "+2h")
+	if j := read[client.Job](c, "job", "get", "hello"); j.Status != "PAUSED" || or(j.PauseReason, "") != "tests" || j.PausedUntil == nil {
+		t.Errorf("paused: %+v", j)
+	}
+	c.ok("job", "resume", "hello")
+	if n := c.ok("job", "backfill", "hello", "--from", "-72h", "--to", "now", "--dry-run"); n != "3" && n != "2" && n != "4" {
+		t.Errorf("backfill: %q, %s", n, c.err)
+	}
+	c.ok("job", "occurrences", "hello")
+	if all := c.ok("job", "list", "--tag", "a", "-o", "name"); all != id {
+		t.Errorf("list: %q", all)
+	}
+	c.ok("job", "delete", "hello", "--dry-run")
+	c.fails(misuse, "--yes", "job", "delete", "hello")
+	c.ok("job", "delete", "hello", "--yes")
+	if j := read[client.Job](c, "job", "get", id); j.Status != "DELETED" {
+		t.Errorf("deleted: %+v", j)
+	}
+	c.fails(notFound, "\n  do: look for it", "job", "get", "hello there")
+}
+
+func TestWaitingForExecutions(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	c.ok("job", "create", "good", "--simulate", "noop", "--wait")
+	if !strings.Contains(c.out, "Status     SUCCEEDED") {
+		t.Errorf("waited:\n%s\n%s", c.out, c.err)
+	}
+	c.fails(runFailed, "ended as FAILED", "job", "create", "bad", "--simulate", "fail_permanent", "--wait")
+	run := read[client.Triggered](c, "job", "trigger", "good", "--idempotency-key", "k1")
+	if again := read[client.Triggered](c, "job", "trigger", "good", "--idempotency-key", "k1"); again.ExecutionID != run.ExecutionID {
+		t.Errorf("ran twice: %v, %v", run, again)
+	}
+	c.ok("execution", "watch", run.ExecutionID)
+	if e := read[client.Execution](c, "exec", "get", "good"); e.ExecutionID != run.ExecutionID {
+		t.Errorf("the latest of good is %+v", e)
+	}
+	c.ok("execution", "timeline", run.ExecutionID)
+	c.ok("execution", "compare", run.ExecutionID)
+	c.ok("execution", "list", "--job", "good", "--status", "succeeded")
+	c.fails(conflict, "", "execution", "cancel", run.ExecutionID)
+	c.fails(misuse, "not an execution's id", "execution", "cancel", "good")
+
+	dead := strings.TrimSpace(c.ok("execution", "list", "--job", "bad", "-o", "name"))
+	c.ok("dlq", "show", dead)
+	if !strings.Contains(c.out, "NOT_RETRYABLE") {
+		t.Errorf("dead letter:\n%s", c.out)
+	}
+	c.fails(runFailed, "", "execution", "retry", dead, "--wait")
+	c.fails(misuse, "which ones", "dlq", "redrive")
+	if n := c.ok("dlq", "redrive", "--job", "bad", "--dry-run"); n != "1" {
+		t.Errorf("would redrive %q: %s", n, c.err)
+	}
+	c.ok("dlq", "redrive", "--job", "bad", "--wait")
+	c.fails(misuse, "--yes", "dlq", "discard", "--everything")
+	c.ok("operation", "list")
+
+	hung := read[client.Job](c, "job", "create", "hung", "--simulate", "hang").ExecutionID
+	c.ok("execution", "cancel", hung, "--dry-run")
+	c.ok("execution", "cancel", hung, "--reason", "tests")
+	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", hung)
+
+	if out := c.ok("job", "create", "echo", "--follow", "--", "echo", "a\x1b[31mb"); out != `a\x1b[31mb` {
+		t.Errorf("followed: %q, %s", out, c.err)
+	}
+}
+
+func TestSettingsFromTheCommandLine(t *testing.T) {
+	c := at(t, "--server", realServer(t), "--token", apptest.Key)
+	c.in = "s3cr3t\nof two lines\n"
+	c.ok("secret", "set", "pay")
+	if strings.Contains(c.err+c.out, "s3cr3t") {
+		t.Errorf("it tells the secret: %s", c.err)
+	}
+	c.ok("secret", "list")
+	c.ok("secret", "rm", "pay", "--yes")
+	c.ok("calendar", "set", "holidays", "--yearly", "12-25", "--weekday", "SUN", "--window", "2026-12-24T18:00/2026-12-27", "--tz", "Europe/Berlin")
+	if out := c.ok("calendar", "list"); !strings.Contains(out, "SUN, 1 days a year, 1 windows") {
+		t.Error(out)
+	}
+	c.ok("calendar", "get", "holidays")
+	c.ok("calendar", "rm", "holidays", "-y")
+	c.ok("queue", "limit", "mail", "--max-concurrent", "5", "--rate", "10/m")
+	if out := c.ok("queue", "get", "mail"); !strings.Contains(out, "10/1m") {
+		t.Error(out)
+	}
+	c.fails(misuse, "--none", "queue", "limit", "mail")
+	c.ok("queue", "limit", "mail", "--none")
+	acme := c.ok("tenant", "create", "Acme", "--tier", "pro")
+	c.ok("tenant", "quota", acme, "--tier", "enterprise")
+	c.ok("tenant", "limit", "--max-concurrent", "100", "--tenant", acme)
+	key := c.ok("key", "create", "ci", "--role", "viewer", "--for-tenant", acme, "--expires", "+720h")
+	if !strings.HasPrefix(key, "car_live_") || strings.Contains(c.err, key) {
+		t.Errorf("key %q: %s", key, c.err)
+	}
+	viewer := at(t, "--server", realServer(t), "--token", key)
+	viewer.ok("job", "list")
+	viewer.fails(denied, "role", "job", "create", "x", "--simulate", "noop")
+	at(t, "--server", realServer(t), "--token", "wrong").fails(denied, "carillon login", "job", "list")
+	keys := read[[]client.APIKey](c, "key", "list", "--tenant", acme)
+	if len(keys) != 1 || keys[0].Name != "ci" {
+		t.Fatalf("keys: %+v", keys)
+	}
+	c.ok("key", "rotate", keys[0].KeyID, "--overlap", "1h", "--tenant", acme)
+	c.ok("key", "revoke", keys[0].KeyID, "--yes", "--tenant", acme)
+	c.ok("signing", "create")
+	id := c.ok("signing", "list", "-o", "name")
+	c.ok("signing", "rm", id, "--yes")
+	c.ok("notification", "set", "on-call", "--event", "failed,late", "--to", "https://example.com/x", "--late-after", "2m")
+	c.ok("notification", "get", "on-call")
+	c.ok("notification", "list")
+	c.ok("notification", "rm", "on-call", "--yes")
+	c.ok("workers", "list")
+	c.ok("workers", "get", strings.Split(c.ok("workers", "list", "-o", "name"), "\n")[0])
+	c.ok("forecast", "--days", "2")
+	c.ok("top", "--once")
+
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	id = c.ok("artifact", "push", file)
+	if got := c.ok("artifact", "get", id); got != "#!/bin/sh" {
+		t.Errorf("artifact: %q", got)
+	}
+	c.ok("artifact", "rm", id, "--yes")
+}
+
+func TestExitCodes(t *testing.T) {
+	dev := devServer(t)
+	answer := func(status int, code string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, `{"status": %d, "code": %q, "detail": "The detail.", "request_id": "r-17", "errors": [{"field": "priority", "value": "11", "want": "1 to 10"}]}`, status, code)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, c := range map[string]struct {
+		code int
+		args []string
+		says []string
+	}{
+		"done":           {done, []string{"job", "list", "--server", dev}, nil},
+		"failed":         {failed, []string{"job", "list", "--server", answer(500, "internal")}, []string{"The detail.", "request: r-17"}},
+		"no command":     {misuse, []string{"job", "lst"}, []string{"carillon --help"}},
+		"no flag":        {misuse, []string{"job", "list", "--nope"}, []string{"--nope", "carillon job list --help"}},
+		"no argument":    {misuse, []string{"job", "get"}, []string{"want: carillon job get JOB"}},
+		"no output":      {misuse, []string{"job", "list", "-o", "xml"}, []string{"table, wide, json"}},
+		"no address":     {misuse, []string{"job", "list", "--server", "ftp://x"}, []string{"https://carillon.example"}},
+		"invalid":        {misuse, []string{"job", "list", "--server", answer(422, "invalid")}, []string{`priority: is "11"; want 1 to 10`, "r-17"}},
+		"no target":      {misuse, []string{"job", "create", "x"}, []string{"--http"}},
+		"two targets":    {misuse, []string{"job", "create", "x", "--http", "http://x", "--kind", "k"}, []string{"--http and --kind"}},
+		"no payload":     {misuse, []string{"job", "create", "x", "--kind", "k", "--payload", "{"}, []string{"want JSON"}},
+		"no instant":     {misuse, []string{"job", "create", "x", "--kind", "k", "--at", "soon"}, []string{"+10m"}},
+		"no context":     {misuse, []string{"job", "list", "--context", "nowhere"}, []string{"carillon login"}},
+		"not found":      {notFound, []string{"job", "get", job1, "--server", dev}, []string{"request: ", "carillon job list"}},
+		"not found, ran": {notFound, []string{"execution", "get", execution1, "--server", dev}, nil},
+		"no credential":  {denied, []string{"job", "list", "--server", realServer(t)}, []string{"carillon login", "request: "}},
+		"denied":         {denied, []string{"job", "list", "--server", answer(403, "forbidden")}, []string{"role"}},
+		"conflict":       {conflict, []string{"job", "list", "--server", answer(409, "conflict")}, []string{"The detail."}},
+		"revision":       {conflict, []string{"job", "list", "--server", answer(412, "revision_mismatch")}, []string{"Read it again"}},
+		"limited":        {unavailable, []string{"job", "list", "--server", answer(429, "limited")}, []string{"Try again in 60m"}},
+		"away":           {unavailable, []string{"job", "list", "--server", answer(503, "unavailable")}, []string{"Try again in 60m"}},
+		"nobody there":   {unavailable, []string{"job", "list", "--server", gone.URL}, []string{"no server answers at " + gone.URL, "from --server", "doctor"}},
+		"run failed":     {runFailed, []string{"job", "create", "x", "--simulate", "fail_permanent", "--wait", "--server", dev}, []string{"carillon execution timeline"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := at(t).try(c.args...)
+			if x.code != c.code {
+				t.Errorf("exit code %d, want %d:\n%s%s", x.code, c.code, x.out, x.err)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(x.err, want) {
+					t.Errorf("%q is not in\n%s", want, x.err)
+				}
+			}
+			if c.code != done && c.code != runFailed && x.out != "" {
+				t.Errorf("an error is no data: %q", x.out)
+			}
+		})
+	}
+}
+
+func TestLoginAndContexts(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	real := realServer(t)
+	c := at(t)
+	c.in = "wrong-key\n"
+	c.fails(denied, "unknown", "login", real)
+	file := filepath.Join(dir, "carillon", "contexts.json")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a key that does not work was kept")
+	}
+	c.in = apptest.Key + "\n"
+	c.ok("login", real, "--name", "real")
+	if strings.Contains(c.out+c.err, apptest.Key) {
+		t.Errorf("it tells the key: %s", c.err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	c.ok("job", "list")
+	c.ok("login", devServer(t), "--name", "dev")
+	if out := c.ok("context", "list"); !strings.Contains(out, "*        dev") || strings.Contains(out, apptest.Key) {
+		t.Errorf("contexts:\n%s", out)
+	}
+	c.ok("tenant", "list", "--context", "real")
+	// A stored key goes to no other server.
+	var sent string
+	spy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header.Get("Authorization")
+		fmt.Fprint(w, "{}")
+	}))
+	defer spy.Close()
+	c.ok("context", "use", "real")
+	if c.ok("job", "list", "--server", spy.URL); sent != "" {
+		t.Errorf("the key of the context went to another server: %q", sent)
+	}
+	t.Setenv("CARILLON_CONTEXT", "dev")
+	c.ok("job", "list")
+	c.ok("context", "delete", "real")
+	c.fails(notFound, "no context", "context", "use", "real")
+}
+
+func TestCompletion(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	c.ok("job", "create", "complete me", "--every", "1h", "--simulate", "noop", "--key", "complete-me", "--tag", "completion")
+	words := func(args ...string) string {
+		t.Helper()
+		x := at(t).try(append([]string{"__complete"}, args...)...)
+		return x.out
+	}
+	for want, args := range map[string][]string{
+		"complete-me\tcomplete me, ACTIVE": {"job", "get", "--server", devServer(t), "comp"},
+		"completion":                       {"job", "list", "--server", devServer(t), "--tag", "compl"},
+		"jsonl":                            {"job", "list", "-o", "js"},
+		"TIMED_OUT":                        {"execution", "list", "--status", "TI"},
+		"occurrences":                      {"job", "occ"},
+	} {
+		if got := words(args...); !strings.Contains(got, want) {
+			t.Errorf("%q: %q is not in\n%s", args, want, got)
+		}
+	}
+	began := time.Now()
+	if got := words("job", "get", "--server", "http://127.0.0.1:1", ""); strings.Contains(got, "rror") || time.Since(began) > 3*time.Second {
+		t.Errorf("without a server: %s after %v", got, time.Since(began))
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	c.ok("job", "create", "needs a gpu", "--every", "1h", "--simulate", "noop", "--label", "gpu", "--key", "gpu")
+	c.fails(failed, "there are problems: 1", "doctor", "--data", t.TempDir())
+	for _, want := range []string{"ok       server:", "ok       version:", "ok       clock:", "ok       store:", "ok       workers:", "ok       disk:", "problem  jobs: no worker has the labels gpu", "do: "} {
+		if !strings.Contains(c.out, want) {
+			t.Errorf("%q is not in\n%s", want, c.out)
+		}
+	}
+	c.ok("job", "delete", "gpu", "-y")
+	c.ok("doctor", "-o", "json")
+	none := at(t, "--server", "http://127.0.0.1:1")
+	none.fails(failed, "", "doctor")
+	if !strings.Contains(none.out, "problem  server: http://127.0.0.1:1 does not answer") {
+		t.Errorf("without a server:\n%s", none.out)
+	}
+}

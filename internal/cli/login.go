@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) loginCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use: "login URL", Short: "Keep the address of a server and a key for it as a context, and use that from now on", Args: cobra.MaximumNArgs(1),
+		Long: `Keep the address of a server and an API key for it under a name, in a file that only you can read, and use them from now on.
+
+The key is asked for without showing it; where standard input is not a terminal it is read from there. It is checked before it is kept.`,
+		Example: "  carillon login https://carillon.example\n  carillon login https://carillon.example --name production < key.txt",
+	}
+	s.flags(c)
+	c.Flags().StringVar(&name, "name", "", "name of the context (default the server's host)")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			s.servers = strings.FieldsFunc(args[0], func(c rune) bool { return c == ',' })
+		}
+		if len(s.servers) == 0 {
+			return usage{errors.New("which server? carillon login https://carillon.example")}
+		}
+		p, err := s.where()
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			u, err := url.Parse(p.servers[0])
+			if err != nil {
+				return err
+			}
+			name = u.Host
+		}
+		if p.token == "" {
+			if p.token, err = s.secretLine("API key for " + p.servers[0] + ": "); err != nil {
+				return err
+			}
+		}
+		s.token = p.token
+		return s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+			if _, err := c.ListJobs(ctx, client.JobFilter{Page: client.Page{Limit: 1}}); err != nil {
+				return err // nothing is kept of what does not work
+			}
+			k, err := loadContexts()
+			if err != nil {
+				return err
+			}
+			k.put(storedContext{Name: name, Servers: p.servers, Token: p.token, Tenant: s.tenant})
+			if err := k.save(); err != nil {
+				return err
+			}
+			s.say("Signed in to %s. The context %q is the current one.", strings.Join(p.servers, ", "), name)
+			return nil
+		})(cmd, nil)
+	}
+	return c
+}
+
+// secretLine reads something secret: from a terminal without showing it, else the first line of standard input.
+func (s *session) secretLine(prompt string) (string, error) {
+	if f, ok := s.in.(*os.File); ok && terminal(f) {
+		fmt.Fprint(s.err, prompt)
+		text, err := hidden(f)
+		fmt.Fprintln(s.err)
+		return strings.TrimSpace(text), err
+	}
+	text, err := bufio.NewReader(s.in).ReadString('\n')
+	if text = strings.TrimSpace(text); text == "" && err != nil {
+		return "", usage{errors.New("there is nothing on standard input; want the secret, in one line")}
+	}
+	return text, nil
+}
+
+func (s *session) contextCommand() *cobra.Command {
+	type row struct {
+		Name    string   `json:"name"`
+		Current bool     `json:"current"`
+		Servers []string `json:"servers"`
+		Tenant  string   `json:"tenant,omitempty"`
+		Key     bool     `json:"has_key"`
+	}
+	list := &cobra.Command{Use: "list", Short: "List contexts, never their keys", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		k, err := loadContexts()
+		if err != nil {
+			return err
+		}
+		rows := func(yield func(row, error) bool) {
+			for _, x := range k.Contexts {
+				if !yield(row{x.Name, x.Name == k.Current, x.Servers, x.Tenant, x.Token != ""}, nil) {
+					return
+				}
+			}
+		}
+		n, err := show(s, view[row]{columns[row](
+			col("CURRENT", func(x row) string { return map[bool]string{true: "*", false: " "}[x.Current] }),
+			col("NAME", func(x row) string { return x.Name }),
+			col("SERVER", func(x row) string { return strings.Join(x.Servers, ",") }),
+			col("TENANT", func(x row) string { return x.Tenant }),
+			wide("KEY", func(x row) string { return map[bool]string{true: "yes", false: "no"}[x.Key] }),
+		), func(x row) string { return x.Name }}, iter.Seq2[row, error](rows))
+		if err == nil && n == 0 {
+			s.say("There are no contexts; 'carillon login URL' makes one. Without one, %s is asked.", localServer)
+		}
+		return err
+	}}
+	use := &cobra.Command{Use: "use NAME", Short: "Use a context from now on", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		k, err := loadContexts()
+		if err != nil {
+			return err
+		}
+		if k.find(args[0]) == nil {
+			return missing{fmt.Errorf("there is no context %q; there are: %s", args[0], cmp.Or(strings.Join(contextNames(), ", "), "none"))}
+		}
+		k.Current = args[0]
+		if err := k.save(); err != nil {
+			return err
+		}
+		s.say("The context %q is the current one.", args[0])
+		return nil
+	}}
+	drop := &cobra.Command{Use: "delete NAME", Short: "Forget a context and its key", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+		k, err := loadContexts()
+		if err != nil {
+			return err
+		}
+		if k.find(args[0]) == nil {
+			return missing{fmt.Errorf("there is no context %q", args[0])}
+		}
+		k.Contexts = slices.DeleteFunc(k.Contexts, func(x storedContext) bool { return x.Name == args[0] })
+		if k.Current == args[0] {
+			k.Current = ""
+		}
+		if err := k.save(); err != nil {
+			return err
+		}
+		s.say("The context %q is forgotten. Its key still works: 'carillon key revoke' ends that.", args[0])
+		return nil
+	}}
+	for _, c := range []*cobra.Command{use, drop} {
+		completeArgs(c, func(context.Context, string) []string { return contextNames() })
+	}
+	return s.noun(&cobra.Command{Use: "context", Short: "Servers and keys that were kept with login"}, list, use, drop)
+}

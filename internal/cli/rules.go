@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) notificationCommand() *cobra.Command {
+	v := view[client.NotificationRule]{columns[client.NotificationRule](
+		col("NAME", func(r client.NotificationRule) string { return r.Name }),
+		col("EVENTS", func(r client.NotificationRule) string { return strings.Join(r.Events, ",") }),
+		col("JOBS", func(r client.NotificationRule) string { return orAll(append(r.Jobs, r.Tags...)) }),
+		col("TO", func(r client.NotificationRule) string { return r.CallbackURL }),
+		when(s, "SILENT UNTIL", func(r client.NotificationRule) time.Time { return instant(r.SilenceUntil) }),
+		wide("CHANGED (UTC)", func(r client.NotificationRule) string { return exact(r.UpdatedAt) }),
+	), func(r client.NotificationRule) string { return r.Name }}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List notification rules", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no notification rules.", c.NotificationRules(ctx))
+	})
+	get := &cobra.Command{Use: "get NAME", Short: "Show a notification rule", Args: cobra.ExactArgs(1)}
+	completeArgs(get, s.ruleNames())
+	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := c.NotificationRule(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return one(s, v, r, []field{
+			{"Rule", r.Name}, {"Events", strings.Join(r.Events, ", ")}, {"Jobs", strings.Join(r.Jobs, ", ")}, {"Tags", strings.Join(r.Tags, ", ")}, {"To", r.CallbackURL},
+			{"Late after", span(time.Duration(r.LateAfterSeconds) * time.Second)}, {"Silent until", s.both(instant(r.SilenceUntil))}, {"Changed", s.both(r.UpdatedAt)},
+		})
+	})
+	var w, wt write
+	var r client.NotificationRuleRequest
+	var late time.Duration
+	var silence string
+	set := &cobra.Command{
+		Use: "set NAME --event EVENT --to URL", Aliases: []string{"create"}, Short: "Keep a notification rule, in place of any of its name", Args: cobra.ExactArgs(1),
+		Example: "  carillon notification set on-call --event failed,late,recovered --tag billing --to https://example.com/on-call",
+	}
+	set.Flags().StringSliceVar(&r.Events, "event", nil, "failed, dead_lettered, late, missing, recovered")
+	set.Flags().StringSliceVar(&r.Jobs, "job", nil, "only of these jobs, by id or as key:…")
+	set.Flags().StringSliceVar(&r.Tags, "tag", nil, "only of jobs with one of these tags")
+	set.Flags().StringVar(&r.CallbackURL, "to", "", "URL that is told")
+	set.Flags().DurationVar(&late, "late-after", 0, "what counts as late (default 1m)")
+	set.Flags().StringVar(&silence, "silence-until", "", "tell nothing before, such as +2h")
+	complete(set, "event", fixed("failed", "dead_lettered", "late", "missing", "recovered"))
+	complete(set, "tag", s.tags())
+	w.flags(set)
+	completeArgs(set, s.ruleNames())
+	set.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if late != 0 {
+			r.LateAfterSeconds = new(int64(late / time.Second))
+		}
+		if silence != "" {
+			t, err := parseTime(silence, time.Local, s.now())
+			if err != nil {
+				return usage{fmt.Errorf("--silence-until: %w", err)}
+			}
+			r.SilenceUntil = &t
+		}
+		if w.dryRun {
+			return s.would("keep this as the notification rule "+args[0], r)
+		}
+		x, err := c.PutNotificationRule(ctx, args[0], r)
+		if err != nil {
+			return err
+		}
+		s.say("Kept the notification rule %s. 'carillon notification test %s' sends a made-up one.", x.Name, x.Name)
+		return s.told(x)
+	})
+	var wait waiting
+	test := &cobra.Command{Use: "test NAME", Short: "Send a made-up notification", Args: cobra.ExactArgs(1)}
+	wt.flags(test)
+	wait.flags(test)
+	completeArgs(test, s.ruleNames())
+	test.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if wt.dryRun {
+			r, err := c.NotificationRule(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.would("post a made-up notification to "+r.CallbackURL, nil)
+		}
+		t, err := c.TestNotificationRule(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.triggered(ctx, c, t, "the notification rule "+args[0], wait)
+	})
+	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a notification rule"}, "delete the notification rule", s.ruleNames(),
+		func(ctx context.Context, c *client.Client, name string) (client.NotificationRule, error) {
+			return c.NotificationRule(ctx, name)
+		},
+		func(ctx context.Context, c *client.Client, name string) (client.NotificationRule, error) {
+			return c.DeleteNotificationRule(ctx, name)
+		})
+	return s.noun(&cobra.Command{Use: "notification", Aliases: []string{"notifications"}, Short: "Rules of what to be told of, and where"}, list, get, set, test, rm)
+}
+
+func (s *session) signingCommand() *cobra.Command {
+	v := view[client.SigningSecret]{columns[client.SigningSecret](
+		col("ID", func(x client.SigningSecret) string { return x.ID }),
+		col("PREFIX", func(x client.SigningSecret) string { return x.Prefix }),
+		when(s, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
+		when(s, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
+	), func(x client.SigningSecret) string { return x.ID }}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List what callbacks are signed with, never the secrets themselves", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		all, err := c.SigningSecrets(ctx)
+		if err != nil {
+			return err
+		}
+		return listedAll(s, v, "There are no signing secrets: callbacks are not signed.", each(all))
+	})
+	var w write
+	overlap := 24 * time.Hour
+	create := &cobra.Command{Use: "create", Aliases: []string{"rotate"}, Short: "Make a signing secret, in place of the one before; it is printed once", Args: cobra.NoArgs}
+	create.Flags().DurationVar(&overlap, "overlap", overlap, "how long the one before signs as well, up to 720h")
+	w.flags(create)
+	create.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		if w.dryRun {
+			return s.would("make a signing secret; those before it would sign for another "+span(overlap), nil)
+		}
+		x, err := c.AddSigningSecret(ctx, client.SigningSecretRequest{OverlapSeconds: new(int64(overlap / time.Second))})
+		if err != nil {
+			return err
+		}
+		s.say("Made the signing secret %s. It is shown only this once:", x.ID)
+		if s.output == "table" || s.output == "wide" || s.output == "name" {
+			_, err := fmt.Fprintln(s.out, x.Secret)
+			return err
+		}
+		return s.value(x)
+	})
+	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Have nothing be signed with a secret any more, within 5 s"}, "revoke the signing secret",
+		lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
+			all, _ := c.SigningSecrets(ctx)
+			for _, x := range all {
+				out = append(out, x.ID+"\t"+x.Prefix)
+			}
+			return out
+		}), nil,
+		func(ctx context.Context, c *client.Client, id string) (client.SigningSecret, error) {
+			return c.DeleteSigningSecret(ctx, id)
+		})
+	return s.noun(&cobra.Command{Use: "signing", Short: "Secrets that callbacks are signed with"}, list, create, rm)
+}

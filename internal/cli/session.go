@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/app"
+)
+
+// localServer is where 'carillon dev' listens unless it is told otherwise.
+const localServer = "http://127.0.0.1:8080"
+
+// session is what commands that ask a server share: whom to ask, as whom, and how to show the answer.
+type session struct {
+	in     io.Reader
+	out    io.Writer // for data
+	err    io.Writer // for people
+	now    func() time.Time
+	output string
+	quiet  bool
+
+	servers []string
+	token   string
+	tenant  string
+	context string
+}
+
+// outputs are the forms of what is read.
+var outputs = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
+
+// noun makes a command of commands that ask a server.
+func (s *session) noun(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
+	s.flags(c)
+	c.AddCommand(verbs...)
+	return c
+}
+
+// flags adds what every command has that asks a server.
+func (s *session) flags(c *cobra.Command) {
+	f := c.PersistentFlags()
+	f.StringSliceVar(&s.servers, "server", nil, "address of a server, or several (CARILLON_SERVER; default that of the context, else "+localServer+")")
+	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN; default that of the context)")
+	f.StringVar(&s.tenant, "tenant", "", "tenant to act in, for the role system (CARILLON_TENANT)")
+	f.StringVar(&s.context, "context", "", "context to use instead of the current one (CARILLON_CONTEXT)")
+	f.StringVarP(&s.output, "output", "o", "table", strings.Join(outputs, ", "))
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but data and errors")
+	complete(c, "output", func(context.Context, string) []string { return outputs })
+	complete(c, "context", func(context.Context, string) []string { return contextNames() })
+	complete(c, "tenant", s.tenantNames)
+}
+
+// place is a server and the key for it.
+type place struct {
+	servers []string
+	token   string
+	tenant  string
+	from    string // what said so, for errors
+}
+
+// where finds out whom to ask. A stored key goes only to the servers that it was stored for.
+func (s *session) where() (place, error) {
+	p := place{servers: s.servers, token: cmp.Or(s.token, os.Getenv("CARILLON_TOKEN")), tenant: cmp.Or(s.tenant, os.Getenv("CARILLON_TENANT")), from: "--server"}
+	if len(p.servers) == 0 && s.context == "" {
+		p.servers, p.from = strings.FieldsFunc(os.Getenv("CARILLON_SERVER"), func(c rune) bool { return c == ',' || c == ' ' }), "CARILLON_SERVER"
+	}
+	if len(p.servers) == 0 {
+		k, err := loadContexts()
+		if err != nil {
+			return p, err
+		}
+		name := cmp.Or(s.context, os.Getenv("CARILLON_CONTEXT"), k.Current)
+		if x := k.find(name); x != nil {
+			p.servers, p.from = x.Servers, "the context "+name
+			p.tenant = cmp.Or(p.tenant, x.Tenant)
+			if s.token == "" {
+				p.token = cmp.Or(x.Token, p.token)
+			}
+		} else if name != "" {
+			return p, usage{fmt.Errorf("there is no context %q; there are: %s. 'carillon login URL' makes one", name, cmp.Or(strings.Join(contextNames(), ", "), "none"))}
+		}
+	}
+	if len(p.servers) == 0 {
+		p.servers, p.from = []string{localServer}, "the default"
+	}
+	for i, text := range p.servers {
+		address, err := serverAddress(text)
+		if err != nil {
+			return p, usage{fmt.Errorf("%s: %w", p.from, err)}
+		}
+		p.servers[i] = address
+	}
+	return p, nil
+}
+
+// serverAddress reads the address of a server; what has no scheme is plain HTTP on loopback and HTTPS elsewhere.
+func serverAddress(text string) (string, error) {
+	full := strings.TrimRight(strings.TrimSpace(text), "/")
+	if !strings.Contains(full, "://") {
+		scheme := "https://"
+		if host, _, _ := strings.Cut(full, ":"); host == "localhost" || strings.HasPrefix(host, "127.") {
+			scheme = "http://"
+		}
+		full = scheme + full
+	}
+	u, err := url.Parse(full)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
+		return "", fmt.Errorf("%q is not the address of a server; want one such as https://carillon.example", text)
+	}
+	return full, nil
+}
+
+// client is a client of whom to ask.
+func (s *session) client(more ...client.Option) (*client.Client, error) {
+	if !slices.Contains(outputs, s.output) {
+		return nil, usage{fmt.Errorf("-o %q: want one of %s", s.output, strings.Join(outputs, ", "))}
+	}
+	p, err := s.where()
+	if err != nil {
+		return nil, err
+	}
+	o := []client.Option{client.WithUserAgent("carillon-cli/" + app.Version), client.WithTenant(p.tenant)}
+	// A person waits: three tries within a second or two tell of a server that is starting.
+	o = append(o, client.WithRetries(client.Retries{Max: 3, First: 200 * time.Millisecond, Longest: 5 * time.Second}))
+	return client.New(p.servers, p.token, append(o, more...)...), nil
+}
+
+// action is what a command does, with a client.
+type action func(ctx context.Context, c *client.Client, args []string) error
+
+// run makes a command of an action: Ctrl-C ends it, and an error says whom it asked.
+func (s *session) run(do action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := s.client()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer cancel()
+		err = do(ctx, c, args)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return interrupted{err}
+		}
+		if errors.Is(err, client.ErrUnavailable) && !errors.As(err, new(*client.Problem)) {
+			p, _ := s.where()
+			return unreachable{p, err}
+		}
+		return err
+	}
+}
+
+// say tells a person something.
+func (s *session) say(format string, args ...any) {
+	if !s.quiet {
+		fmt.Fprintf(s.err, format+"\n", args...)
+	}
+}
+
+// warn tells a person something that they should know even where they want to know little.
+func (s *session) warn(format string, args ...any) {
+	fmt.Fprintf(s.err, "warning: "+format+"\n", args...)
+}

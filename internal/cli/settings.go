@@ -1,0 +1,391 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// told prints something that was written, where a form of it was asked for.
+func (s *session) told(x any) error {
+	if s.output == "table" || s.output == "wide" || s.output == "name" {
+		return nil
+	}
+	return s.value(x)
+}
+
+// remover is a command that deletes things by name.
+func remover[T any](s *session, c *cobra.Command, what string, n names, look, drop func(context.Context, *client.Client, string) (T, error)) *cobra.Command {
+	var w write
+	w.destructive(c)
+	c.Args = cobra.ExactArgs(1)
+	if n != nil {
+		completeArgs(c, n)
+	}
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if look != nil {
+			if _, err := look(ctx, c, args[0]); err != nil {
+				return err
+			}
+		}
+		if w.dryRun {
+			return s.would(what+" "+args[0], nil)
+		}
+		if err := s.confirm(w, what+" "+args[0], args[0]); err != nil {
+			return err
+		}
+		x, err := drop(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		s.say("Done: %s %s.", what, line(args[0]))
+		return s.told(x)
+	})
+	return c
+}
+
+func (s *session) secretCommand() *cobra.Command {
+	v := view[client.Secret]{columns[client.Secret](
+		col("NAME", func(x client.Secret) string { return x.Name }),
+		col("VERSION", func(x client.Secret) string { return fmt.Sprint(x.Version) }),
+		when(s, "CHANGED", func(x client.Secret) time.Time { return x.UpdatedAt }),
+		when(s, "CREATED", func(x client.Secret) time.Time { return x.CreatedAt }),
+	), func(x client.Secret) string { return x.Name }}
+	var w write
+	set := &cobra.Command{
+		Use: "set NAME", Aliases: []string{"rotate"}, Short: "Keep a secret, or its next version", Args: cobra.ExactArgs(1),
+		Long:    "Keep a secret, or its next version. Its value is asked for without showing it; where standard input is not a terminal all of that is the value, but for one line break at its end. It cannot be read back.",
+		Example: "  carillon secret set payments-token\n  carillon secret set payments-token < token.txt",
+	}
+	w.flags(set)
+	completeArgs(set, s.secretNames())
+	set.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		value, err := s.secretValue("Value of " + args[0] + ": ")
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.would(fmt.Sprintf("keep %d bytes as the secret %s", len(value), args[0]), nil)
+		}
+		x, err := c.PutSecret(ctx, args[0], value)
+		if err != nil {
+			return err
+		}
+		s.say("The secret %s has version %d. Jobs name it as ${secret:%s}.", x.Name, x.Version, x.Name)
+		return s.told(x)
+	})
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List secrets, never their values", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no secrets.", c.Secrets(ctx))
+	})
+	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret: what names it fails from then on"}, "delete the secret", s.secretNames(),
+		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
+			return c.Secret(ctx, name)
+		},
+		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
+			return c.DeleteSecret(ctx, name)
+		})
+	return s.noun(&cobra.Command{Use: "secret", Aliases: []string{"secrets"}, Short: "Values that jobs name and nobody can read back"}, set, list, rm, rekeyCommand())
+}
+
+// secretValue reads a secret of any number of lines.
+func (s *session) secretValue(prompt string) (string, error) {
+	if f, ok := s.in.(*os.File); ok && terminal(f) {
+		return s.secretLine(prompt)
+	}
+	data, err := io.ReadAll(io.LimitReader(s.in, 1<<20))
+	if err != nil {
+		return "", err
+	}
+	value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if value == "" {
+		return "", usage{errors.New("there is nothing on standard input; want the value of the secret")}
+	}
+	return value, nil
+}
+
+func (s *session) keyCommand() *cobra.Command {
+	v := view[client.APIKey]{columns[client.APIKey](
+		col("ID", func(k client.APIKey) string { return k.KeyID }),
+		col("NAME", func(k client.APIKey) string { return k.Name }),
+		col("ROLE", func(k client.APIKey) string { return k.Role }),
+		col("TENANT", func(k client.APIKey) string { return k.TenantID }),
+		col("STATUS", func(k client.APIKey) string { return k.Status }),
+		when(s, "EXPIRES", func(k client.APIKey) time.Time { return instant(k.ExpiresAt) }),
+		when(s, "USED", func(k client.APIKey) time.Time { return instant(k.LastUsedAt) }),
+		wide("PREFIX", func(k client.APIKey) string { return k.Prefix }),
+		wide("CREATED (UTC)", func(k client.APIKey) string { return exact(k.CreatedAt) }),
+	), func(k client.APIKey) string { return k.KeyID }}
+	// made prints the key itself as data: it is shown this once.
+	made := func(k client.APIKey) error {
+		if k.Key == nil {
+			return fmt.Errorf("the key %s was made, but the answer with its text was lost on the way\n  do: revoke it with 'carillon key revoke %s --yes', and make another", k.KeyID, k.KeyID)
+		}
+		s.say("Made the key %s (%s, role %s, tenant %s). It is shown only this once:", k.KeyID, line(k.Name), k.Role, k.TenantID)
+		if s.output == "table" || s.output == "wide" || s.output == "name" {
+			_, err := fmt.Fprintln(s.out, *k.Key)
+			return err
+		}
+		return s.value(k)
+	}
+	var w, wr write
+	var r client.KeyRequest
+	var of, expires string
+	create := &cobra.Command{
+		Use: "create NAME --role ROLE", Short: "Make an API key; it is printed once", Args: cobra.ExactArgs(1),
+		Example: "  carillon key create ci --role operator --expires 2030-01-01\n  carillon key create 'workers in eu' --role worker",
+	}
+	create.Flags().StringVar(&r.Role, "role", "", "viewer, operator, admin, worker or system")
+	create.Flags().StringVar(&of, "for-tenant", "", "tenant that it is for, or * with the role worker for all (default your own)")
+	create.Flags().StringVar(&expires, "expires", "", "when it expires, such as 2030-01-01 or +720h (default never)")
+	complete(create, "role", fixed("viewer", "operator", "admin", "worker", "system"))
+	complete(create, "for-tenant", s.tenantNames)
+	w.flags(create)
+	create.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if r.Name = args[0]; r.Role == "" {
+			return usage{errors.New("want --role viewer, operator, admin, worker or system")}
+		}
+		if of != "" {
+			r.TenantID = &of
+		}
+		if expires != "" {
+			t, err := parseTime(expires, time.Local, s.now())
+			if err != nil {
+				return usage{fmt.Errorf("--expires: %w", err)}
+			}
+			r.ExpiresAt = &t
+		}
+		if w.dryRun {
+			return s.would("make this key", r)
+		}
+		k, err := c.CreateKey(ctx, r)
+		if err != nil {
+			return err
+		}
+		return made(k)
+	})
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List API keys, the newest first, never their texts", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no keys.", c.Keys(ctx))
+	})
+	overlap := 24 * time.Hour
+	rotate := &cobra.Command{Use: "rotate ID", Short: "Make a key in place of another, which goes on working for a while", Args: cobra.ExactArgs(1)}
+	rotate.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old key goes on working, up to 720h")
+	wr.flags(rotate)
+	completeArgs(rotate, s.keyNames())
+	rotate.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		old, err := c.Key(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if wr.dryRun {
+			return s.would(fmt.Sprintf("make a key in place of %s (%s), which would work for another %s", old.KeyID, old.Name, span(overlap)), nil)
+		}
+		k, err := c.RotateKey(ctx, args[0], client.RotateRequest{OverlapSeconds: new(int64(overlap / time.Second))})
+		if err != nil {
+			return err
+		}
+		return made(k)
+	})
+	revoke := remover(s, &cobra.Command{Use: "revoke ID", Aliases: []string{"rm"}, Short: "Have every server refuse a key within 5 s"}, "revoke the key", s.keyNames(),
+		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) { return c.Key(ctx, id) },
+		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) {
+			return c.RevokeKey(ctx, id)
+		})
+	return s.noun(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "API keys"}, create, list, rotate, revoke)
+}
+
+func (s *session) tenantCommand() *cobra.Command {
+	v := view[client.Tenant]{columns[client.Tenant](
+		col("ID", func(t client.Tenant) string { return t.TenantID }),
+		col("NAME", func(t client.Tenant) string { return t.Name }),
+		col("TIER", func(t client.Tenant) string { return t.Tier }),
+		when(s, "CREATED", func(t client.Tenant) time.Time { return t.CreatedAt }),
+	), func(t client.Tenant) string { return t.TenantID }}
+	tell := func(t client.Tenant) error {
+		return one(s, v, t, []field{{"Tenant", t.TenantID}, {"Name", t.Name}, {"Tier", t.Tier}, {"Created", s.both(t.CreatedAt)}})
+	}
+	var w, wq write
+	var r client.TenantRequest
+	create := &cobra.Command{Use: "create NAME", Short: "Create a tenant; its id is made of its name", Args: cobra.ExactArgs(1), Example: "  carillon tenant create Acme --tier pro"}
+	create.Flags().StringVar(&r.Tier, "tier", "", "free (default), pro or enterprise")
+	complete(create, "tier", fixed("free", "pro", "enterprise"))
+	w.flags(create)
+	create.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if r.Name = args[0]; w.dryRun {
+			return s.would("create this tenant", r)
+		}
+		t, err := c.CreateTenant(ctx, r)
+		if err != nil {
+			return err
+		}
+		s.say("Created the tenant %s. Make it a key: carillon key create NAME --role admin --for-tenant %s", line(t.Name), t.TenantID)
+		if s.output == "table" {
+			_, err := fmt.Fprintln(s.out, t.TenantID)
+			return err
+		}
+		return tell(t)
+	})
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List tenants", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no tenants.", c.Tenants(ctx))
+	})
+	var tier, name string
+	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier, or change it", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise"}
+	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
+	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
+	complete(quota, "tier", fixed("free", "pro", "enterprise"))
+	completeArgs(quota, s.tenantNames)
+	wq.flags(quota)
+	quota.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		t, err := c.Tenant(ctx, args[0])
+		if err != nil || tier == "" && name == "" {
+			if err == nil {
+				err = tell(t)
+			}
+			return err
+		}
+		var change client.TenantChange
+		if tier != "" {
+			change.Tier = &tier
+		}
+		if name != "" {
+			change.Name = &name
+		}
+		if wq.dryRun {
+			return s.would("change the tenant "+t.TenantID+", whose tier is "+t.Tier, change)
+		}
+		if t, err = c.ChangeTenant(ctx, args[0], change); err != nil {
+			return err
+		}
+		return tell(t)
+	})
+	limit := &cobra.Command{Use: "limit", Short: "Limit how many executions of your tenant run at once or start in a time", Args: cobra.NoArgs, Example: "  carillon tenant limit --max-concurrent 100 --rate 50/1s"}
+	s.limitFlags(limit, func(ctx context.Context, c *client.Client, _ []string, r client.LimitRequest) (client.Limit, error) {
+		return c.SetTenantLimit(ctx, r)
+	}, func([]string) string { return "the tenant" })
+	return s.noun(&cobra.Command{Use: "tenant", Aliases: []string{"tenants"}, Short: "Tenants, their tiers and limits"}, create, list, quota, limit)
+}
+
+func (s *session) calendarCommand() *cobra.Command {
+	v := view[client.Calendar]{columns[client.Calendar](
+		col("NAME", func(x client.Calendar) string { return x.Name }),
+		col("LEAVES OUT", calendarWords),
+		col("ZONE", func(x client.Calendar) string { return or(x.Timezone, "the schedule's") }),
+		when(s, "CHANGED", func(x client.Calendar) time.Time { return x.UpdatedAt }),
+	), func(x client.Calendar) string { return x.Name }}
+	get := &cobra.Command{Use: "get NAME", Short: "Show a calendar", Args: cobra.ExactArgs(1)}
+	completeArgs(get, s.calendarNames())
+	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		x, err := c.Calendar(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		var windows []string
+		for _, w := range x.Windows {
+			windows = append(windows, w.From+" to "+w.To)
+		}
+		return one(s, v, x, []field{
+			{"Calendar", x.Name}, {"Dates", strings.Join(x.Dates, ", ")}, {"Yearly", strings.Join(x.Yearly, ", ")}, {"Weekdays", strings.Join(x.Weekdays, ", ")},
+			{"Windows", strings.Join(windows, ", ")}, {"Zone", or(x.Timezone, "the schedule's")}, {"Changed", s.both(x.UpdatedAt)},
+		})
+	})
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List calendars", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no calendars.", c.Calendars(ctx))
+	})
+	var w write
+	var r client.CalendarRequest
+	var zone, body string
+	var windows []string
+	set := &cobra.Command{
+		Use: "set NAME", Aliases: []string{"create"}, Short: "Keep a calendar of what schedules leave out, in place of any of its name", Args: cobra.ExactArgs(1),
+		Example: "  carillon calendar set holidays --yearly 12-25,12-26 --date 2026-12-28 --weekday SAT,SUN --tz Europe/Berlin",
+	}
+	set.Flags().StringSliceVar(&r.Dates, "date", nil, "days, such as 2026-12-28")
+	set.Flags().StringSliceVar(&r.Yearly, "yearly", nil, "days of every year, such as 12-25")
+	set.Flags().StringSliceVar(&r.Weekdays, "weekday", nil, "MON to SUN")
+	set.Flags().StringSliceVar(&windows, "window", nil, "stretches of local time, as FROM/TO, such as 2026-12-24T18:00/2026-12-27")
+	set.Flags().StringVar(&zone, "tz", "", "zone in which it is read (default the schedule's)")
+	set.Flags().StringVar(&body, "body", "", "JSON or YAML of the whole calendar, as of the API: the text itself, @file, or -")
+	w.flags(set)
+	completeArgs(set, s.calendarNames())
+	set.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if body != "" {
+			if err := s.decodeBody(body, &r); err != nil {
+				return err
+			}
+		}
+		for _, text := range windows {
+			from, to, ok := strings.Cut(text, "/")
+			if !ok {
+				return usage{fmt.Errorf("--window %q: want FROM/TO, such as 2026-12-24T18:00/2026-12-27", text)}
+			}
+			r.Windows = append(r.Windows, client.CalendarWindow{From: from, To: to})
+		}
+		if zone != "" {
+			r.Timezone = &zone
+		}
+		if w.dryRun {
+			return s.would("keep this as the calendar "+args[0], r)
+		}
+		x, err := c.PutCalendar(ctx, args[0], r)
+		if err != nil {
+			return err
+		}
+		s.say("Kept the calendar %s: %s. Jobs use it with --calendar %s.", x.Name, line(calendarWords(x)), x.Name)
+		return s.told(x)
+	})
+	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a calendar that no job uses"}, "delete the calendar", s.calendarNames(),
+		func(ctx context.Context, c *client.Client, name string) (client.Calendar, error) {
+			return c.Calendar(ctx, name)
+		},
+		func(ctx context.Context, c *client.Client, name string) (client.Calendar, error) {
+			return c.DeleteCalendar(ctx, name)
+		})
+	return s.noun(&cobra.Command{Use: "calendar", Aliases: []string{"calendars"}, Short: "Calendars of what schedules leave out"}, get, list, set, rm)
+}
+
+func calendarWords(x client.Calendar) string {
+	var parts []string
+	if len(x.Weekdays) > 0 {
+		parts = append(parts, strings.Join(x.Weekdays, ","))
+	}
+	if n := len(x.Dates); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d dates", n))
+	}
+	if n := len(x.Yearly); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d days a year", n))
+	}
+	if n := len(x.Windows); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d windows", n))
+	}
+	return dash(strings.Join(parts, ", "))
+}
+
+// decodeBody reads a request that is given whole.
+func (s *session) decodeBody(text string, into any) error {
+	data, err := s.content(text, "--body")
+	if err != nil {
+		return err
+	}
+	if data, err = yaml.YAMLToJSON(data); err != nil { // which JSON is
+		return usage{fmt.Errorf("--body: want JSON or YAML: %w", err)}
+	}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return usage{fmt.Errorf("--body: %s", strings.TrimPrefix(err.Error(), "json: "))}
+	}
+	return nil
+}

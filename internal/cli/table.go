@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+)
+
+// column is one of a table.
+type column[T any] struct {
+	name string
+	wide bool // only in the wide form
+	cell func(T) string
+}
+
+// view is how a kind of thing is shown.
+type view[T any] struct {
+	columns []column[T]
+	id      func(T) string
+}
+
+// col is a column of every table, wide one of the wide form, and when a column of instants: relative, in the wide form exact, too.
+func col[T any](name string, cell func(T) string) column[T] { return column[T]{name, false, cell} }
+
+func wide[T any](name string, cell func(T) string) column[T] { return column[T]{name, true, cell} }
+
+func when[T any](s *session, name string, at func(T) time.Time) []column[T] {
+	return []column[T]{
+		col(name, func(x T) string { return ago(at(x), s.now()) }),
+		wide(name+" (UTC)", func(x T) string { return exact(at(x)) }),
+	}
+}
+
+// columns puts columns and pairs of them into one list.
+func columns[T any](parts ...any) (out []column[T]) {
+	for _, p := range parts {
+		switch p := p.(type) {
+		case column[T]:
+			out = append(out, p)
+		case []column[T]:
+			out = append(out, p...)
+		default:
+			panic(fmt.Sprintf("cli: %T is no column", p))
+		}
+	}
+	return out
+}
+
+// instant is what a pointer to one points to.
+func instant(t *time.Time) time.Time { return or(t, time.Time{}) }
+
+// show prints a list: as a table when all of it is there, in the other forms as it comes.
+func show[T any](s *session, v view[T], items iter.Seq2[T, error]) (n int, err error) {
+	switch s.output {
+	case "table", "wide":
+		return showTable(s, v, items)
+	case "json", "yaml":
+		all := []T{}
+		for x, err := range items {
+			if err != nil {
+				return 0, err
+			}
+			all = append(all, x)
+		}
+		return len(all), s.value(all)
+	}
+	for x, err := range items {
+		if err != nil {
+			return n, err
+		}
+		if s.output == "name" {
+			_, err = fmt.Fprintln(s.out, plain(v.id(x)))
+		} else {
+			err = encodeJSON(s.out, x, "")
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func showTable[T any](s *session, v view[T], items iter.Seq2[T, error]) (int, error) {
+	var cols []column[T]
+	for _, c := range v.columns {
+		if !c.wide || s.output == "wide" {
+			cols = append(cols, c)
+		}
+	}
+	rows := [][]string{nil}
+	for _, c := range cols {
+		rows[0] = append(rows[0], c.name)
+	}
+	for x, err := range items {
+		if err != nil {
+			return 0, err
+		}
+		row := make([]string, len(cols))
+		for i, c := range cols {
+			if row[i] = dash(line(c.cell(x))); s.output == "table" {
+				row[i] = cut(row[i], 48)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 1 {
+		return 0, nil
+	}
+	return len(rows) - 1, align(s.out, rows, s.paint)
+}
+
+// align prints rows in columns. paint gives a cell its colour, which has no width.
+func align(w io.Writer, rows [][]string, paint func(string) string) error {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var all strings.Builder
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(paint(cell))
+			b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
+		}
+		all.WriteString(strings.TrimRight(b.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, all.String())
+	return err
+}
+
+// field is a line about one thing.
+type field struct{ name, value string }
+
+// one prints one thing: what is known of it line by line, or as a value.
+func one[T any](s *session, v view[T], x T, fields []field) error {
+	switch s.output {
+	case "name":
+		_, err := fmt.Fprintln(s.out, plain(v.id(x)))
+		return err
+	case "table", "wide":
+		width := 0
+		for _, f := range fields {
+			width = max(width, len(f.name))
+		}
+		for _, f := range fields {
+			if f.value != "" {
+				if _, err := fmt.Fprintf(s.out, "%-*s  %s\n", width, f.name, s.paint(line(f.value))); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return s.value(x)
+}
+
+// value prints a value as json, jsonl or yaml; where a table was asked for, as json.
+func (s *session) value(x any) error {
+	switch s.output {
+	case "jsonl":
+		return encodeJSON(s.out, x, "")
+	case "yaml":
+		data, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		if data, err = yaml.JSONToYAML(data); err != nil {
+			return err
+		}
+		_, err = s.out.Write(data)
+		return err
+	}
+	return encodeJSON(s.out, x, "  ")
+}
+
+func encodeJSON(w io.Writer, x any, indent string) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	return e.Encode(x)
+}
+
+// colours of states, by what they mean; a terminal's own green, yellow, red and so on.
+var colours = map[string]string{
+	"SUCCEEDED": "32", "COMPLETED": "32", "ACTIVE": "32", "IDLE": "32", "BUSY": "32", "ok": "32", "ran": "32",
+	"RUNNING": "36", "PENDING": "34", "WAITING": "34", "RETRYING": "33", "CANCELLING": "33", "PAUSED": "33", "DRAINING": "33", "warning": "33", "skipped": "33", "paused": "33",
+	"FAILED": "31", "TIMED_OUT": "31", "DEAD": "31", "EXPIRED": "31", "REVOKED": "31", "problem": "31", "missed": "31",
+	"CANCELLED": "90", "SKIPPED": "90", "DELETED": "90",
+}
+
+// paint gives a state its colour where data goes to a terminal that wants colours.
+func (s *session) paint(cell string) string {
+	c, ok := colours[cell]
+	if !ok || !coloured(s.out) {
+		return cell
+	}
+	return "\x1b[" + c + "m" + cell + "\x1b[0m"
+}

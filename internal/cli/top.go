@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// picture is what the live view shows at one instant.
+type picture struct {
+	at      time.Time
+	server  string
+	version string
+	workers []client.Worker
+	load    *client.Scaling // nil: not for this role
+	dead    client.DeadLetters
+	jobs    client.Jobs
+	coming  []client.ForecastMinute
+	rates   []rate // of the pictures before, the latest last
+	problem string // why it is not of now
+}
+
+// rate is how many executions ended in a second.
+type rate struct{ done, failed float64 }
+
+const keptRates = 60
+
+func (s *session) topCommand() *cobra.Command {
+	every := 2 * time.Second
+	var once bool
+	c := &cobra.Command{
+		Use: "top", Short: "Watch it live: rates, queues, workers, failures, what fires next", Args: cobra.NoArgs,
+		Long: "Watch it live: rates, queues, workers, failures, what fires next. q or Ctrl-C ends it. Where standard output is not a terminal one picture is printed, as with --once.",
+	}
+	s.flags(c)
+	c.Flags().DurationVar(&every, "every", every, "how often to look")
+	c.Flags().BoolVar(&once, "once", false, "print one picture")
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		if every < 200*time.Millisecond {
+			return usage{fmt.Errorf("--every %s: want 200ms or more", every)}
+		}
+		w := &watch{s: s, c: c}
+		p, err := s.where()
+		if err != nil {
+			return err
+		}
+		w.server = strings.Join(p.servers, ", ")
+		out, ok := s.out.(*os.File)
+		if once || !ok || !drawable(out) {
+			now, err := w.look(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(s.out, now.draw(100, 0, func(text, _ string) string { return text }))
+			return err
+		}
+		return w.live(ctx, out, every)
+	})
+	return c
+}
+
+// watch looks again and again.
+type watch struct {
+	s      *session
+	c      *client.Client
+	server string
+
+	last  picture
+	ended map[string][2]int64 // by worker: what it completed and failed
+	seen  time.Time           // when ended was read
+	asked time.Time           // when the forecast was
+}
+
+// look reads a picture.
+func (w *watch) look(ctx context.Context) (p picture, err error) {
+	p = picture{at: w.s.now(), server: w.server, rates: w.last.rates, coming: w.last.coming}
+	h, err := w.c.Health(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.version = h.Version
+	for x, err := range w.c.Workers(ctx) {
+		if err != nil {
+			return p, err
+		}
+		if x.Status != "DEAD" {
+			p.workers = append(p.workers, x)
+		}
+	}
+	load, err := w.c.Scaling(ctx)
+	switch {
+	case err == nil:
+		p.load = &load
+	case !errors.Is(err, client.ErrForbidden):
+		return p, err
+	}
+	if p.dead, err = w.c.ListDeadLetters(ctx, client.DeadLetterFilter{}, client.Page{Limit: 5}); err != nil {
+		return p, err
+	}
+	if p.jobs, err = w.c.ListJobs(ctx, client.JobFilter{Status: "ACTIVE", Page: client.Page{Limit: 200}}); err != nil {
+		return p, err
+	}
+	if w.asked.IsZero() || p.at.Sub(w.asked) > 30*time.Second {
+		f, err := w.c.Forecast(ctx, 1)
+		if err != nil {
+			return p, err
+		}
+		p.coming, w.asked = f.Minutes, p.at
+	}
+	w.count(&p)
+	w.last = p
+	return p, nil
+}
+
+// count adds the rate since the last look.
+func (w *watch) count(p *picture) {
+	ended := map[string][2]int64{}
+	var r rate
+	took := p.at.Sub(w.seen).Seconds()
+	for _, x := range p.workers {
+		now := [2]int64{x.Completed, x.Failed}
+		ended[x.WorkerID] = now
+		if was, ok := w.ended[x.WorkerID]; ok && took > 0 {
+			r.done += float64(now[0]-was[0]) / took
+			r.failed += float64(now[1]-was[1]) / took
+		}
+	}
+	if w.ended != nil {
+		p.rates = append(slices.Clone(p.rates), r)
+		p.rates = p.rates[max(0, len(p.rates)-keptRates):]
+	}
+	w.ended, w.seen = ended, p.at
+}
+
+// live draws until it is told to stop.
+func (w *watch) live(ctx context.Context, out *os.File, every time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if f, ok := w.s.in.(*os.File); ok && terminal(f) {
+		if restore, err := keystrokes(f); err == nil {
+			defer restore()
+			go func() {
+				in := bufio.NewReader(f)
+				for {
+					if b, err := in.ReadByte(); err != nil || b == 'q' || b == 'Q' {
+						cancel()
+						return
+					}
+				}
+			}()
+		}
+	}
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without a cursor
+	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
+	paint := func(text, colour string) string {
+		if !coloured(out) {
+			return text
+		}
+		return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		p, err := w.look(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			p = w.last
+			p.server, p.problem = w.server, err.Error()
+		}
+		columns, rows := terminalWidth(out)
+		text := p.draw(cmp.Or(columns, 100), cmp.Or(rows, 40), paint)
+		fmt.Fprint(out, "\x1b[H"+strings.ReplaceAll(text, "\n", "\x1b[K\r\n")+"\x1b[J")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// draw is the picture as text of so many columns and, unless 0, rows. paint gives a text a colour of the terminal.
+func (p picture) draw(columns, rows int, paint func(text, colour string) string) string {
+	var b strings.Builder
+	head := fmt.Sprintf("Carillon %s at %s", p.version, p.server)
+	at := p.at.UTC().Format("15:04:05 UTC")
+	fmt.Fprintf(&b, "%s%s%s\n", paint(cut(head, columns-len(at)-2), "1"), strings.Repeat(" ", max(2, columns-utf8.RuneCountInString(head)-len(at))), at)
+	if p.problem != "" {
+		fmt.Fprintln(&b, paint(cut(line("not of now: "+p.problem), columns), "31"))
+	}
+	running, slots := 0, 0
+	for _, w := range p.workers {
+		running, slots = running+w.Running, slots+w.Capacity
+	}
+	waiting := "-"
+	if p.load != nil {
+		waiting = fmt.Sprint(p.load.Waiting)
+	}
+	var now rate
+	if len(p.rates) > 0 {
+		now = p.rates[len(p.rates)-1]
+	}
+	dead := fmt.Sprintf("dead letters %d", p.dead.Pagination.Total)
+	if p.dead.Pagination.Total > 0 {
+		dead = paint(dead, "31")
+	}
+	fmt.Fprintf(&b, "waiting %s   running %d/%d   workers %d   done %.1f/s   failed %.1f/s   %s\n", waiting, running, slots, len(p.workers), now.done, now.failed, dead)
+	var done []int64
+	for _, r := range p.rates {
+		done = append(done, int64(10*r.done))
+	}
+	fmt.Fprintf(&b, "done a second  %s\nnext 60 min    %s\n", paint(spark(done, 60), "32"), paint(spark(p.perMinute(), 60), "36"))
+
+	room := func(n int) int { // each part has a fair share of the rows
+		if rows == 0 {
+			return n
+		}
+		return max(1, min(n, (rows-12)/4))
+	}
+	part := func(title string, n int, table [][]string) {
+		if len(table) == 1 {
+			return
+		}
+		fmt.Fprintf(&b, "\n%s\n", paint(title, "1"))
+		var t strings.Builder
+		_ = align(&t, table[:min(len(table), n+1)], func(s string) string { return s })
+		for text := range strings.Lines(t.String()) {
+			fmt.Fprintln(&b, cut(strings.TrimRight(text, " \n"), columns))
+		}
+	}
+	if p.load != nil {
+		queues := [][]string{{"QUEUE", "WAITING", "RUNNING", "SLOTS"}}
+		for _, q := range slices.SortedFunc(slices.Values(p.load.Queues), func(a, b client.QueueScaling) int {
+			return cmp.Or(b.Waiting-a.Waiting, strings.Compare(a.Queue, b.Queue))
+		}) {
+			queues = append(queues, []string{line(q.Queue), fmt.Sprint(q.Waiting), fmt.Sprint(q.Running), fmt.Sprint(q.Slots)})
+		}
+		part("Queues", room(8), queues)
+	}
+	workers := [][]string{{"WORKER", "HOST", "STATUS", "LOAD", "DONE", "FAILED", "BEAT"}}
+	for _, w := range slices.SortedFunc(slices.Values(p.workers), func(a, b client.Worker) int {
+		return cmp.Or(b.Running-a.Running, strings.Compare(a.WorkerID, b.WorkerID))
+	}) {
+		workers = append(workers, []string{w.WorkerID, line(w.Host), w.Status, fmt.Sprintf("%s %d/%d", bar(int64(w.Running), int64(w.Capacity), 8), w.Running, w.Capacity), fmt.Sprint(w.Completed), fmt.Sprint(w.Failed), ago(w.LastBeatAt, p.at)})
+	}
+	part("Workers", room(8), workers)
+	part("Next fires", room(8), p.next())
+	letters := [][]string{{"DIED", "JOB", "EXECUTION", "ERROR"}}
+	for _, d := range p.dead.DeadLetters {
+		letters = append(letters, []string{ago(d.DeadLetteredAt, p.at), cut(line(d.JobName), 24), d.ExecutionID, line(lastError(d))})
+	}
+	part("Latest dead letters", room(5), letters)
+	return b.String()
+}
+
+// next are the jobs that fire next.
+func (p picture) next() [][]string {
+	jobs := slices.DeleteFunc(slices.Clone(p.jobs.Jobs), func(j client.Job) bool { return j.Schedule.NextRunAt == nil })
+	slices.SortStableFunc(jobs, func(a, b client.Job) int { return a.Schedule.NextRunAt.Compare(*b.Schedule.NextRunAt) })
+	out := [][]string{{"IN", "JOB", "SCHEDULE", "LAST"}}
+	for _, j := range jobs {
+		out = append(out, []string{strings.TrimPrefix(ago(*j.Schedule.NextRunAt, p.at), "in "), cut(line(j.Name), 40), cut(line(scheduleWords(j.Schedule)), 30), dash(or(j.Stats.LastStatus, ""))})
+	}
+	return out
+}
+
+// perMinute is how many fire in each of the next 60 minutes.
+func (p picture) perMinute() []int64 {
+	out := make([]int64, 60)
+	for _, m := range p.coming {
+		if i := int(m.At.Sub(p.at.Truncate(time.Minute)) / time.Minute); i >= 0 && i < len(out) {
+			out[i] += m.Count
+		}
+	}
+	return out
+}
+
+// spark draws numbers as bars, the last ones that there is room for.
+func spark(values []int64, width int) string {
+	values = values[max(0, len(values)-width):]
+	most := int64(1)
+	for _, v := range values {
+		most = max(most, v)
+	}
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	out := make([]rune, len(values))
+	for i, v := range values {
+		k := int(v * int64(len(levels)-1) / most)
+		if v > 0 {
+			k = max(k, 1)
+		}
+		out[i] = levels[max(0, k)]
+	}
+	return string(out)
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// waiting is whether to wait for what was begun.
+type waiting struct{ wait, follow bool }
+
+func (w *waiting) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&w.wait, "wait", false, "wait until the execution has ended; exit with 7 unless it succeeded")
+	c.Flags().BoolVar(&w.follow, "follow", false, "print what the execution writes until it has ended; exit as with --wait")
+}
+
+func (w waiting) any() bool { return w.wait || w.follow }
+
+// await waits for an execution, shows how it goes and what became of it.
+func (s *session) await(ctx context.Context, c *client.Client, id string, w waiting) error {
+	if w.follow {
+		_, err := c.FollowLog(ctx, id, client.LogOptions{}, func(l client.LoggedLine) error { return s.logLine(l, false) })
+		if err != nil {
+			return err
+		}
+	}
+	p := progress{s: s}
+	e, err := c.WaitForExecution(ctx, id, func(e client.Execution) { p.tell(executionLine(e)) })
+	p.end()
+	if err != nil {
+		return err
+	}
+	if !w.follow || s.output != "table" {
+		if err := s.showExecution(e); err != nil {
+			return err
+		}
+	}
+	return endOf(e)
+}
+
+// endOf is the error of an execution that did not succeed.
+func endOf(e client.Execution) error {
+	if e.Status == "SUCCEEDED" {
+		return nil
+	}
+	why := ""
+	if e.Error != nil {
+		why = ": " + e.Error.Type + ": " + cut(line(e.Error.Message), 300)
+	}
+	return lost{fmt.Errorf("the execution ended as %s%s\n  do: 'carillon execution timeline %s' tells what happened, 'carillon execution logs %s' what it wrote", e.Status, why, e.ExecutionID, e.ExecutionID)}
+}
+
+// executionLine is how an execution goes, in a line.
+func executionLine(e client.Execution) string {
+	text := e.Status
+	if e.AttemptNumber > 1 || e.Status == "RETRYING" {
+		text += fmt.Sprintf(", attempt %d of %d", e.AttemptNumber, e.MaxAttempts)
+	}
+	if p := e.Progress; p != nil && !client.Final(e.Status) {
+		text += fmt.Sprintf(" %s %d%% %s", bar(int64(p.Percent), 100, 20), p.Percent, p.Message)
+	}
+	return text
+}
+
+// begun tells of an operation that has begun, or of what a dry run counted, and waits for it where that is wanted.
+func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, do, what string, dryRun, wait bool) error {
+	if dryRun {
+		s.say("Dry run: nothing is changed. It would %s %d %s.", do, b.Count, line(what))
+		if s.output == "table" || s.output == "wide" {
+			_, err := fmt.Fprintln(s.out, b.Count)
+			return err
+		}
+		return s.value(b)
+	}
+	s.say("Operation %s has begun to %s %d %s.", b.OperationID, do, b.Count, line(what))
+	if wait {
+		return s.awaitOperation(ctx, c, b.OperationID)
+	}
+	if s.output == "table" || s.output == "wide" || s.output == "name" {
+		_, err := fmt.Fprintln(s.out, b.OperationID)
+		return err
+	}
+	return s.value(b)
+}
+
+// awaitOperation waits for an operation, with a bar where there is a terminal.
+func (s *session) awaitOperation(ctx context.Context, c *client.Client, id string) error {
+	p := progress{s: s}
+	o, err := c.WaitForOperation(ctx, id, func(o client.Operation) { p.tell(operationLine(o)) })
+	p.end()
+	if err != nil {
+		return err
+	}
+	if err := s.showOperation(o); err != nil {
+		return err
+	}
+	if o.State != "SUCCEEDED" {
+		return lost{errors.New("the operation ended as " + o.State)}
+	}
+	return nil
+}
+
+func operationLine(o client.Operation) string {
+	return fmt.Sprintf("%s %s %d/%d %s", o.Kind, bar(o.Done+o.Passed, o.Total, 30), o.Done+o.Passed, o.Total, o.State)
+}
