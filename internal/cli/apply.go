@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,7 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 		return p, usage{err}
 	}
 	for _, j := range declared.Jobs {
-		if d.prune && !hasTag(j.Tags, d.tag) {
+		if d.prune && !slices.Contains(j.Tags, d.tag) {
 			s.warn("job %s does not carry the tag %s: when it is taken out of the file, this prune will not find it", *j.Key, d.tag)
 		}
 	}
@@ -49,15 +50,6 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 		return p, usage{err}
 	}
 	return p, err
-}
-
-func hasTag(tags []string, tag string) bool {
-	for _, t := range tags {
-		if t == tag {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *session) planCommand() *cobra.Command {
@@ -153,6 +145,9 @@ func (s *session) applied(results []declare.Result) error {
 	s.say("%d created, %d changed, %d deleted, %d unchanged, %d failed.", n[client.ActionCreate], n[client.ActionChange], n[declare.ActionDelete], n[client.ActionUnchanged], bad)
 	if bad == 0 {
 		return nil
+	}
+	if errors.Is(first, client.ErrInvalid) || errors.Is(first, client.ErrNotFound) { // the request as a whole was neither
+		return fmt.Errorf("%d of %d could not be applied; the first: %v", bad, len(results), first)
 	}
 	return fmt.Errorf("%d of %d could not be applied; the first: %w", bad, len(results), first)
 }

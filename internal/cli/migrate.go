@@ -72,11 +72,14 @@ func showSteps(c *cobra.Command, steps []engine.Step, form string, sql bool) err
 	fmt.Fprintln(w, "STEP\tNAME\tAPPLIED\tOLDER SERVERS")
 	for _, s := range steps {
 		at, older := "no", "must be stopped"
-		if !s.At.IsZero() {
-			at = s.At.Format(time.RFC3339)
-		}
 		if s.Rolling {
 			older = "may run on"
+		}
+		if !s.At.IsZero() {
+			at = s.At.Format(time.RFC3339)
+			if s.SQL != "" {
+				older = "" // it is past
+			}
 		}
 		if s.SQL == "" {
 			at += " (unknown to this version)"
