@@ -169,6 +169,7 @@ type writer struct {
 	before  int // how many lines stand before the document
 	at      int // the line that is being read
 	nodes   int
+	aliased int // within how many aliases it is
 }
 
 func (w *writer) put(s string) { w.doc.JSON = append(w.doc.JSON, s...) }
@@ -184,6 +185,9 @@ func (w *writer) mark(n ast.Node, path string) {
 		w.at = t.Position.Line + w.before
 	}
 	w.doc.marks = append(w.doc.marks, mark{len(w.doc.JSON), w.at})
+	if w.aliased > 0 {
+		return // the alias stands for all of it
+	}
 	if _, ok := w.doc.lines[path]; !ok {
 		w.doc.lines[path] = w.at
 	}
@@ -214,13 +218,17 @@ func (w *writer) node(n ast.Node, path string, depth int) error {
 	case *ast.InfinityNode, *ast.NanNode:
 		return errors.New("a number that is finite")
 	case *ast.AnchorNode:
-		w.anchors[n.Name.GetToken().Value] = n.Value
-		return w.node(n.Value, path, depth+1)
+		if err := w.node(n.Value, path, depth+1); err != nil {
+			return err
+		}
+		w.anchors[n.Name.GetToken().Value] = n.Value // only now: nothing can hold itself
 	case *ast.AliasNode:
 		to, err := w.follow(n)
 		if err != nil {
 			return err
 		}
+		w.aliased++
+		defer func() { w.aliased-- }()
 		return w.node(to, path, depth+1)
 	case *ast.TagNode:
 		if tag := n.Start.Value; tag == "!!str" {

@@ -61,7 +61,7 @@ func TestMistakes(t *testing.T) {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 9) + "*" + string(c-1) + "]\n"
 	}
 	for name, text := range map[string]string{
-		"a tab": "a:\n\t- b\n", "twice": "a: 1\nb: 2\na: 3\n", "no anchor": "a: *x\n", "a tag": "a: !!binary eA==\n", "infinite": "a: .inf\n", "a mapping as key": "? {a: 1}\n: 2\n", "a bomb": bomb,
+		"a tab": "a:\n\t- b\n", "twice": "a: 1\nb: 2\na: 3\n", "no anchor": "a: *x\n", "a tag": "a: !!binary eA==\n", "infinite": "a: .inf\n", "a mapping as key": "? {a: 1}\n: 2\n", "a bomb": bomb, "itself": "a: &a [*a, *a]\n",
 		"an open bracket": "a: [1, 2\nb: 3\n",
 	} {
 		_, err := Parse([]byte(text))
