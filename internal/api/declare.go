@@ -129,7 +129,7 @@ func wirePlan(r client.JobRequest, d service.Declared) client.JobPlan {
 	out.Timezone = deref(wireSchedule(d.Want, job.Stats{}).Timezone, "UTC")
 	out.Action = client.ActionCreate
 	if d.Exists {
-		out.Changes = changes(d.Was, d.Want)
+		out.Changes = changes(d.Was, d.Want, r.Execution)
 		out.Action = client.ActionChange
 		if len(out.Changes) == 0 {
 			out.Action = client.ActionUnchanged
@@ -143,8 +143,9 @@ func wireFires(f service.Fires) client.FireTimes {
 	return client.FireTimes{Count: len(f.At), Truncated: f.Cut, First: append([]time.Time{}, f.At[:min(len(f.At), 10)]...)}
 }
 
-// changes lists the fields in which two jobs differ.
-func changes(was, want job.Job) []client.FieldChange {
+// changes lists the fields in which two jobs differ. A credential that is written out counts as different, whether it is or not: who may only
+// read could else guess until it is found.
+func changes(was, want job.Job, given client.Target) []client.FieldChange {
 	out := []client.FieldChange{}
 	before, after := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	leaves("", objectOf(encoded(whole(was))), before)
@@ -158,12 +159,25 @@ func changes(was, want job.Job) []client.FieldChange {
 	slices.Sort(names)
 	for _, name := range names {
 		from, to := before[name], after[name]
-		if sameJSON(from, to) {
+		if sameJSON(from, to) && !guess(name, given) {
 			continue
 		}
 		out = append(out, client.FieldChange{Field: name, From: shownValue(name, from), To: shownValue(name, to)})
 	}
 	return out
+}
+
+// guess reports whether a field is a credential that was written out.
+func guess(name string, given client.Target) bool {
+	if header, ok := strings.CutPrefix(name, "execution.headers."); ok && secret.Credential(header) {
+		v, there := given.Headers[header]
+		return there && v != secret.Hidden && !secret.Refers(v)
+	}
+	if env, ok := strings.CutPrefix(name, "execution.env."); ok && variable(env) {
+		v, there := given.Env[env]
+		return there && v != secret.Hidden && !secret.Refers(v)
+	}
+	return false
 }
 
 // whole is the request that would make a job as it is, with its payload and whether it is paused.

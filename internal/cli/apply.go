@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +76,15 @@ func (s *session) showPlan(p declare.Plan) error {
 	if s.output != "table" && s.output != "wide" {
 		return s.value(p)
 	}
-	p.Render(s.out)
+	s.renderPlan(s.out, p)
 	return nil
+}
+
+// renderPlan writes a plan for people; what tenants wrote in it does nothing to their terminal.
+func (s *session) renderPlan(w io.Writer, p declare.Plan) {
+	var b strings.Builder
+	p.Render(&b)
+	io.WriteString(w, lines(b.String()))
 }
 
 func (s *session) applyCommand() *cobra.Command {
@@ -100,7 +108,7 @@ func (s *session) applyCommand() *cobra.Command {
 			return s.showPlan(p)
 		}
 		if n := p.Count()[declare.ActionDelete]; n > 0 && !w.yes {
-			p.Render(s.err)
+			s.renderPlan(s.err, p)
 			return usage{fmt.Errorf("this would delete %d jobs, as shown; nothing was changed. Say that it is meant with --yes", n)}
 		}
 		results := declare.Apply(ctx, cl, p, func(r declare.Result) {

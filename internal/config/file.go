@@ -40,7 +40,7 @@ func readFile(path string) (map[string]line, Mistakes) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, Mistakes{{"config", path, "a file that can be read: " + err.Error(), "flag --config"}}
+		return nil, Mistakes{{"config", path, "a file that can be read: " + err.Error(), "--config or CARILLON_CONFIG"}}
 	}
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {

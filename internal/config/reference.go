@@ -19,7 +19,7 @@ its default. The file is TOML: the part of a key before its last dot is the tabl
 ` + "`--help`" + ` lists those that are used most.
 
 Durations are a number of the unit in the key's name, or text as Go writes it ("1m30s"). Lists are lists in the file, and parted by
-commas elsewhere. Of secrets there are no flags: other users of a machine can read the arguments of a process.
+commas elsewhere. A variable that is empty counts as not set. Of secrets there are no flags: other users of a machine can read the arguments of a process.
 `)
 	for _, name := range tables() {
 		title := "[" + name + "]"

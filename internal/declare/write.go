@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/carillon-jobs/carillon/client"
 )
@@ -167,7 +168,9 @@ func writeFields(b *bytes.Buffer, fields []field, indent, path string) error {
 			if err := writeFields(b, inner, indent+"  ", name+"."); err != nil {
 				return err
 			}
-		default: // JSON is YAML
+		case name == "execution.payload": // JSON is YAML
+			fmt.Fprintf(b, "%s%s: %s\n", indent, f.name, escaped(string(f.value)))
+		default:
 			fmt.Fprintf(b, "%s%s: %s\n", indent, scalar(f.name), value(f.value))
 		}
 	}
@@ -185,7 +188,20 @@ func scalar(s string) string {
 		return s
 	}
 	b, _ := plainJSON(s) // of a text, which always has a form
-	return string(b)
+	return escaped(string(b))
+}
+
+// escaped is JSON without the control characters that JSON lets stand: they mean something to terminals.
+func escaped(doc string) string {
+	var b strings.Builder
+	for _, r := range doc {
+		if r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // value is a value in one line.
@@ -205,5 +221,5 @@ func value(v json.RawMessage) string {
 			return "[" + strings.Join(texts, ", ") + "]"
 		}
 	}
-	return string(v)
+	return escaped(string(v))
 }
