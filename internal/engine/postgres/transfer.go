@@ -18,7 +18,7 @@ import (
 var _ engine.RowSink = (*Store)(nil)
 
 // seeded are the rows that migrations make, and that a fill brings anew.
-var seeded = map[string]string{"tenants": "id = 'default'"}
+var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0"}
 
 // ours are tables of the servers over the database, which a fill leaves alone.
 var ours = []string{"servers", "partitions", "limit_shares", "carillon_migrations"}
@@ -46,8 +46,39 @@ func (s *Store) Fill(ctx context.Context, f func(engine.RowTarget) error) error 
 		if err := t.begin(ctx); err != nil {
 			return err
 		}
-		return f(t)
+		if err := f(t); err != nil {
+			return err
+		}
+		return t.advance(ctx)
 	}))
+}
+
+// advance has columns that number their rows go on behind those that were put.
+func (t *filling) advance(ctx context.Context) error {
+	rows, err := t.tx.Query(ctx, `
+		SELECT c.relname, a.attname, s.oid::regclass::text FROM pg_depend d
+		JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+		JOIN pg_class c ON c.oid = d.refobjid AND c.relnamespace = current_schema()::regnamespace
+		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+		WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')`)
+	if err != nil {
+		return err
+	}
+	type numbered struct{ table, column, sequence string }
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (n numbered, err error) {
+		err = r.Scan(&n.table, &n.column, &n.sequence)
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		last := fmt.Sprintf("SELECT setval($1::regclass, max(%s)) FROM %s HAVING count(*) > 0", pgx.Identifier{n.column}.Sanitize(), pgx.Identifier{n.table}.Sanitize())
+		if _, err := t.tx.Exec(ctx, last, n.sequence); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filling is a database that is being filled.
