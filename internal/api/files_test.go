@@ -275,3 +275,25 @@ func TestFilesSayWhereTheyAreWrong(t *testing.T) {
 		t.Errorf("twice: %v", err)
 	}
 }
+
+func TestFilesOfRules(t *testing.T) {
+	f, c := newServer(t)
+	const file = `
+jobs:
+  - {key: a, name: a, execution: {target: worker, kind: k}}
+notification_rules:
+  - {name: r, events: [missing, failed], jobs: ["key:a"], tags: [y, x], callback_url: "https://example.com/", late_after_seconds: 60}
+`
+	if p, results := applyText(t, c, file, ""); counted(p) != "2 0 0 0" || !results[1].Done || results[1].Kind != "notification rule" {
+		t.Errorf("got %s, %+v", counted(p), results)
+	}
+	if p, _ := applyText(t, c, file, ""); counted(p) != "0 0 0 2" {
+		t.Errorf("again: %s", counted(p))
+	}
+	if p, _ := applyText(t, c, strings.Replace(file, `tags: [y, x]`, `tags: [x]`, 1), ""); counted(p) != "0 1 0 1" {
+		t.Errorf("changed: %s", counted(p))
+	}
+	if r := want[client.NotificationRule](f, 200, "GET", "/api/v1/notification-rules/r", ""); len(r.Tags) != 1 || len(r.Jobs) != 1 {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -11,7 +11,7 @@ import (
 
 // Result is what became of a step.
 type Result struct {
-	Kind   string `json:"kind"` // job or calendar
+	Kind   string `json:"kind"` // job, calendar or notification rule
 	Key    string `json:"key"`
 	Name   string `json:"name,omitempty"`
 	JobID  string `json:"job_id,omitempty"`
@@ -22,7 +22,7 @@ type Result struct {
 	Err error `json:"-"`
 }
 
-// Apply takes the steps of a plan: calendars, then jobs, deletions last. One that fails does not keep the others from being taken, unless the
+// Apply takes the steps of a plan: calendars, then jobs, deletions behind the others, then notification rules. One that fails does not keep the others from being taken, unless the
 // server is away or refuses all of them; then the rest is not tried. tell is told of each step that changes something, as it is taken.
 func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []Result) {
 	var stop error
@@ -63,6 +63,12 @@ func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []
 			r.JobID = *j.JobID
 		}
 		take(r, func() (string, error) { return j.take(ctx, s) })
+	}
+	for _, r := range p.Rules {
+		take(Result{Kind: "notification rule", Key: r.Name, Action: r.Action}, func() (string, error) {
+			_, err := s.PutNotificationRule(ctx, r.Name, r.want)
+			return "", err
+		})
 	}
 	return results
 }

@@ -1,4 +1,4 @@
-// Package declare makes jobs and calendars be as files say.
+// Package declare makes jobs, calendars and notification rules be as files say.
 //
 // Read takes YAML or JSON and tells of every mistake with its line. Make asks
 // the server what the files would change, and Apply has it changed: each job under

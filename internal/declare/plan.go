@@ -23,6 +23,9 @@ type Server interface {
 	Jobs(ctx context.Context, f client.JobFilter) iter.Seq2[client.Job, error]
 	Calendar(ctx context.Context, name string) (client.Calendar, error)
 	PutCalendar(ctx context.Context, name string, r client.CalendarRequest) (client.Calendar, error)
+	Job(ctx context.Context, id string) (client.Job, error)
+	NotificationRule(ctx context.Context, name string) (client.NotificationRule, error)
+	PutNotificationRule(ctx context.Context, name string, r client.NotificationRuleRequest) (client.NotificationRule, error)
 }
 
 // ActionDelete is what becomes of a job that is pruned.
@@ -32,6 +35,7 @@ const ActionDelete = "delete"
 type Plan struct {
 	Calendars []CalendarStep `json:"calendars"`
 	Jobs      []JobStep      `json:"jobs"`
+	Rules     []RuleStep     `json:"notification_rules"`
 }
 
 // CalendarStep is what would become of a calendar.
@@ -59,6 +63,9 @@ func (p Plan) Count() map[string]int {
 	for _, j := range p.Jobs {
 		n[j.Action]++
 	}
+	for _, r := range p.Rules {
+		n[r.Action]++
+	}
 	return n
 }
 
@@ -69,6 +76,9 @@ const atOnce = 500
 // them is an error of type Problems.
 func Make(ctx context.Context, s Server, d Declared, prune string) (p Plan, err error) {
 	if p.Calendars, err = calendarSteps(ctx, s, d.Calendars); err != nil {
+		return p, err
+	}
+	if p.Rules, err = ruleSteps(ctx, s, d.Rules); err != nil {
 		return p, err
 	}
 	if p.Jobs, err = jobSteps(ctx, s, d.Jobs, p.Calendars); err != nil || prune == "" {

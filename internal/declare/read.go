@@ -89,12 +89,14 @@ func (p place) problem(field, value, want string) Problem {
 type Declared struct {
 	Jobs      []Job
 	Calendars []Calendar
+	Rules     []Rule
 }
 
 // contents is the form of a document.
 type contents struct {
 	Jobs      []Job      `json:"jobs,omitempty"`
 	Calendars []Calendar `json:"calendars,omitempty"`
+	Rules     []Rule     `json:"notification_rules,omitempty"`
 }
 
 // maxFile is how large a file may be.
@@ -204,6 +206,13 @@ func (d *Declared) add(file string, data []byte) (wrong Problems) {
 			}
 			d.Calendars = append(d.Calendars, x)
 		}
+		for n, x := range c.Rules {
+			x.place = place{file, doc, fmt.Sprintf("notification_rules[%d]", n)}
+			if x.Name == "" {
+				wrong = append(wrong, x.place.problem("name", "", "a name"))
+			}
+			d.Rules = append(d.Rules, x)
+		}
 	}
 	return wrong
 }
@@ -224,6 +233,9 @@ func (d *Declared) twice() (wrong Problems) {
 	}
 	for _, c := range d.Calendars {
 		see("calendar ", c.Name, "name", c.place)
+	}
+	for _, r := range d.Rules {
+		see("rule ", r.Name, "name", r.place)
 	}
 	return wrong
 }

@@ -25,6 +25,11 @@ func (p Plan) Render(w io.Writer) {
 			j.render(w)
 		}
 	}
+	for _, r := range p.Rules {
+		if r.Action != client.ActionUnchanged {
+			fmt.Fprintf(w, "%s %s notification rule %s\n", signs[r.Action], r.Action, r.Name)
+		}
+	}
 	fmt.Fprintln(w, p.Summary())
 }
 
