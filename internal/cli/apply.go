@@ -47,7 +47,7 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 		}
 	}
 	p, err = declare.Make(ctx, c, declared, d.tag)
-	if wrong := (declare.Problems)(nil); errors.As(err, &wrong) {
+	if wrong := declare.Problems(nil); errors.As(err, &wrong) {
 		return p, usage{err}
 	}
 	return p, err

@@ -23,9 +23,7 @@ type Crontab struct {
 	Tag      string // that the jobs get; "": none
 }
 
-var (
-	setting = regexp.MustCompile(`^\s*("[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
-)
+var setting = regexp.MustCompile(`^\s*("[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
 
 // lines reads one crontab.
 type lines struct {
