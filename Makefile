@@ -89,12 +89,16 @@ lint: need-go ## Run go vet and staticcheck
 	go vet ./...
 	go run $(STATICCHECK) ./...
 
+.PHONY: docs-config
+docs-config: need-go ## Write docs/reference/config.md from the table of settings
+	go test ./internal/config -run TestReferenceIsFresh -update
+
 .PHONY: generate
 generate: need-go ## Run go generate
 	go generate ./...
 
 .PHONY: docs
-docs: need-go ## Write docs/reference/cli.md, and man pages into dist/man, from the commands
+docs: need-go docs-config ## Write docs/reference/cli.md, and man pages into dist/man, from the commands
 	@mkdir -p docs/reference
 	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
 

@@ -50,9 +50,13 @@ func (c *Client) PutSecret(ctx context.Context, name, value string) (Secret, err
 	return put[Secret](ctx, c, "/secrets/"+seg(name), SecretRequest{Value: value})
 }
 
-// DeleteSecret deletes a secret; what names it fails from then on.
-func (c *Client) DeleteSecret(ctx context.Context, name string) (Secret, error) {
-	return drop[Secret](ctx, c, "/secrets/"+seg(name))
+// DeleteSecret deletes a secret; what names it fails from then on. While jobs name it that is ErrConflict, unless it is forced.
+func (c *Client) DeleteSecret(ctx context.Context, name string, force bool) (Secret, error) {
+	path := "/secrets/" + seg(name)
+	if force {
+		path += "?force=true"
+	}
+	return drop[Secret](ctx, c, path)
 }
 
 // SigningSecrets reads what callbacks are signed with, the newest first; never the secrets themselves.
@@ -132,6 +136,11 @@ func (c *Client) Tenants(ctx context.Context) iter.Seq2[Tenant, error] {
 func (c *Client) ChangeTenant(ctx context.Context, id string, change TenantChange) (t Tenant, err error) {
 	err = c.call(ctx, http.MethodPatch, "/tenants/"+seg(id), change, &t)
 	return t, err
+}
+
+// Quotas reads what the tenant of the credential may have and do, and what it has.
+func (c *Client) Quotas(ctx context.Context) (Allowance, error) {
+	return get[Allowance](ctx, c, "/quotas")
 }
 
 // ListLimits reads a page of the limits of the tenant and of its queues.

@@ -235,7 +235,7 @@ func TestOtherVersion(t *testing.T) {
 	if err := insert(enqueue.Options{Schema: "empty"}); !errors.As(err, &version) || version.Database != 0 || version.Package < 9 {
 		t.Errorf("no schema: %v", err)
 	}
-	b.exec("INSERT INTO carillon_migrations (version, name, sum) VALUES (9999, 'to come', 'x')")
+	b.exec("INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES (9999, 'to come', 'x', 1)")
 	if err := insert(enqueue.Options{}); err != nil {
 		t.Errorf("a later one: %v", err)
 	}

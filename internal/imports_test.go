@@ -49,6 +49,12 @@ var table = map[string]rule{
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
+	"internal/move": {ours: []string{core, "internal/engine"}, why: "it knows rows, and no engine"},
+
+	"internal/yamljson": {others: []string{"github.com/goccy/go-yaml"}, why: "a leaf: it knows YAML and JSON, not what they say"},
+	"internal/declare":  {ours: []string{"client", "internal/strictjson", "internal/yamljson"}, why: "it is a client of the API, as the command line is"},
+	"internal/importer": {ours: []string{"client", "internal/core/schedule", "internal/declare", "internal/yamljson"}, why: "it reads text and makes declared jobs; it asks nobody"},
+
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
 	"internal/ration":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
@@ -88,7 +94,7 @@ var table = map[string]rule{
 	},
 	"internal/app":         {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/app/apptest": {ours: []string{"internal/app", "internal/config"}, why: "for tests only: a server in their own process"},
-	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/goccy/go-yaml", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},
+	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "internal/declare", "internal/importer", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/goccy/go-yaml", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},
 	"cmd/carillon":         {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
 
 	"examples/go": {ours: []string{"worker"}, why: "what a user's program imports"},

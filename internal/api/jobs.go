@@ -30,7 +30,7 @@ func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err := decode(data, &req); err != nil {
 		return err
 	}
-	d, err := definition(req)
+	d, err := definition(req, s.cfg.Retry)
 	if err != nil {
 		return both(err, s.service.Check(d))
 	}
@@ -107,7 +107,7 @@ func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	}
 	defs := make([]job.Definition, len(reqs))
 	for i, req := range reqs {
-		if defs[i], err = definition(req); err != nil {
+		if defs[i], err = definition(req, s.cfg.Retry); err != nil {
 			var v job.Invalids
 			errors.As(both(err, s.service.Check(defs[i])), &v)
 			return v.Under(fmt.Sprintf("[%d].", i))

@@ -174,7 +174,7 @@ func (s *Server) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		if err != nil {
 			return job.Definition{}, err
 		}
-		d, err := definition(req)
+		d, err := definition(req, s.cfg.Retry)
 		if err != nil {
 			return d, both(err, s.service.Check(d))
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -49,6 +50,7 @@ type Config struct {
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
+	Retry        job.RetryPolicy             // of jobs that name none; zero: job.DefaultRetry
 	Version      string
 	Logger       *slog.Logger
 }
@@ -75,6 +77,9 @@ func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 func New(cfg Config) *Server {
 	if cfg.Feed == nil {
 		cfg.Feed = feed.NewHub()
+	}
+	if cfg.Retry == (job.RetryPolicy{}) {
+		cfg.Retry = job.DefaultRetry
 	}
 	s := &Server{
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),

@@ -15,7 +15,7 @@ import (
 
 // Definition is a request as the core knows it, with the defaults filled in, or what is wrong with it.
 func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (job.Definition, error) {
-	d, err := definition(r)
+	d, err := definition(r, job.DefaultRetry)
 	if err != nil {
 		return d, both(err, check(d))
 	}
@@ -24,11 +24,11 @@ func Definition(r client.JobRequest, check func(job.Definition) job.Invalids) (j
 
 // definition is a request as the core knows it, with the defaults filled in. What is wrong with single
 // fields is for Definition.Check to say; here only what has no place in a Definition is refused.
-func definition(r client.JobRequest) (job.Definition, error) {
+func definition(r client.JobRequest, base job.RetryPolicy) (job.Definition, error) {
 	var v job.Invalids
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
-		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy),
+		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy, base),
 		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags,
 	}
 	if r.Key != nil && *r.Key == "" {
@@ -65,8 +65,8 @@ func target(e client.Target) job.Target {
 	return t
 }
 
-func retry(r *client.RetryPolicy) job.RetryPolicy {
-	p := job.DefaultRetry
+// retry is the policy that a request asks for; what it leaves out is as in the other.
+func retry(r *client.RetryPolicy, p job.RetryPolicy) job.RetryPolicy {
 	if r == nil {
 		return p
 	}

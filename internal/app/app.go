@@ -162,8 +162,8 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	r.onStop("store", store.Close)
-	if err := store.Migrate(ctx); err != nil {
-		return fmt.Errorf("bring the schema up to date: %w", err)
+	if err := r.fit(ctx, store); err != nil {
+		return err
 	}
 	if w, ok := store.(engine.Walled); ok && w.Wall() != "" {
 		r.log.Warn("the second wall between tenants, row-level security in the database, is down; the first one, in every statement, stands", "because", w.Wall())
@@ -385,7 +385,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
-		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared,
+		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

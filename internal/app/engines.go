@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -34,6 +35,9 @@ func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, 
 func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
 	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit})
 }
+
+// DevDatabase is the store of 'carillon dev' in a data folder.
+func DevDatabase(data string) string { return "sqlite:" + filepath.Join(data, "carillon.db") }
 
 // errNoEngine says that a URL names no store that there is.
 var errNoEngine = errors.New("the database URL has no known scheme; want sqlite:PATH or postgres://…")

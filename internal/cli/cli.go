@@ -1,5 +1,5 @@
 // Package cli is the command line. Commands that run a server read flags, fill the settings, and hand over to app; all others
-// are ordinary clients of the API (session), and never open a store. What commands print for people goes to standard error,
+// are ordinary clients of the API (session), and never open a store, but for those that look after one: migrate, backup, move, rekey. What commands print for people goes to standard error,
 // what programs may read to standard output, but for the greeting of a server.
 //
 // Exit codes: 0 done, 1 failed, 2 bad usage or settings, 3 not found, 4 denied, 5 conflict, 6 unavailable, 7 what was waited
@@ -15,7 +15,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -52,8 +51,8 @@ func root(s *session) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
-		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
-		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), benchCommand(app.OpenScratch)}},
+		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
+		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Who may, and what with:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -106,54 +105,6 @@ func noCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q for %s; there are %s", name, c.CommandPath(), strings.Join(all, ", "))
 }
 
-// settings binds flags of a command to keys, and loads them all.
-type settings struct {
-	keys map[string]string // flag → key
-	file string
-}
-
-func (s *settings) add(c *cobra.Command, flag, key, shown string) {
-	for _, k := range config.Keys {
-		if k.Name == key {
-			c.Flags().String(flag, "", k.Doc+shown)
-			s.keys[flag] = key
-			return
-		}
-	}
-	panic("cli: no setting " + key)
-}
-
-func (s *settings) load(c *cobra.Command, base config.Config) (config.Config, error) {
-	given := map[string]string{}
-	for flag, key := range s.keys {
-		if f := c.Flags().Lookup(flag); f.Changed {
-			given[key] = f.Value.String()
-		}
-	}
-	if f := c.Flags().Lookup("allow-callback"); f != nil && f.Changed {
-		all, err := c.Flags().GetStringSlice("allow-callback")
-		if err != nil {
-			return base, usage{err}
-		}
-		given["callbacks.allow"] = strings.Join(all, ",")
-	}
-	return config.Load(base, given, os.Environ(), s.file)
-}
-
-func newSettings(c *cobra.Command) *settings {
-	s := &settings{keys: map[string]string{}}
-	c.Flags().StringVar(&s.file, "config", "", "settings file (TOML)")
-	s.add(c, "log-level", "log.level", " (default info)")
-	s.add(c, "log-format", "log.format", " (default text)")
-	return s
-}
-
-// allowCommands adds the flag that turns commands on.
-func allowCommands(c *cobra.Command, s *settings) {
-	c.Flags().Bool("allow-commands", false, "accept and run jobs of the target command: whoever may write jobs can run programs on the workers")
-	s.keys["allow-commands"] = "commands.allow"
-}
-
 func dev() *cobra.Command {
 	var demo bool
 	c := &cobra.Command{
@@ -164,25 +115,23 @@ func dev() *cobra.Command {
 	s := newSettings(c)
 	s.add(c, "listen", "listen", "; loopback only (default 127.0.0.1:8080)")
 	s.add(c, "data", "data", " (default ./carillon-data)")
+	s.rest(c, "database", "roles")
 	c.Flags().BoolVar(&demo, "demo", false, "add a few sample jobs, one of which fails on purpose")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base := config.Default()
-		base.Commands.Allow = true
-		cfg, err := s.load(c, base)
+		cfg, err := s.load(c, bases["dev"]())
 		if err != nil {
 			return err
 		}
 		if !onLoopback(cfg.Listen) {
 			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
 		}
-		cfg.Database, cfg.Roles = "sqlite:"+filepath.Join(cfg.Data, "carillon.db"), config.Roles
+		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
 		return start(c, cfg, app.Options{Dev: true, Demo: demo})
 	}
 	return c
 }
 
 func serve() *cobra.Command {
-	var async bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Run a server on a database, with sign-in",
 		Long: "Run the chosen roles on PostgreSQL (or SQLite). Every request needs an API key: the first start prints one, or takes CARILLON_BOOTSTRAP_KEY.",
@@ -195,19 +144,18 @@ func serve() *cobra.Command {
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
-	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	allowCallback(c)
 	allowCommands(c, s)
-	c.Flags().BoolVar(&async, "allow-async-commit", false, "start although the database may lose acknowledged work in a crash")
+	s.add(c, "allow-async-commit", "store.allow_async_commit", "")
+	s.add(c, "migrate", "store.migrate", " (default true)")
+	s.rest(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base := config.Default()
-		base.Listen = ":8080"
-		cfg, err := s.load(c, base)
+		cfg, err := s.load(c, bases["serve"]())
 		if err != nil {
 			return err
 		}
-		cfg.AllowAsyncCommit = cfg.AllowAsyncCommit || async
 		if cfg.Database == "" {
-			return config.Mistakes{{Key: "database", Want: "where the data is kept: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
+			return noDatabase
 		}
 		return start(c, cfg, app.Options{})
 	}

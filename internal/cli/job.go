@@ -18,7 +18,7 @@ import (
 
 func (s *session) jobCommand() *cobra.Command {
 	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, look at and change jobs"},
-		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobDelete())
+		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobExport(), s.jobDelete())
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

@@ -29,7 +29,7 @@ func rekeyCommand() *cobra.Command {
 			return err
 		}
 		if cfg.Database == "" {
-			return config.Mistakes{{Key: "database", Want: "where the data is kept: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
+			return noDatabase
 		}
 		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer cancel()

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,13 +91,15 @@ func (s *session) secretCommand() *cobra.Command {
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, v, "There are no secrets.", c.Secrets(ctx))
 	})
-	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret: what names it fails from then on"}, "delete the secret", s.secretNames(),
+	var force bool
+	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret that no job names"}, "delete the secret", s.secretNames(),
 		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
 			return c.Secret(ctx, name)
 		},
 		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
-			return c.DeleteSecret(ctx, name)
+			return c.DeleteSecret(ctx, name, force)
 		})
+	rm.Flags().BoolVar(&force, "force", false, "also while jobs name it, which fail from then on")
 	return s.noun(&cobra.Command{Use: "secret", Aliases: []string{"secrets"}, Short: "Values that jobs name and nobody can read back"}, set, list, rm, rekeyCommand())
 }
 
@@ -213,7 +218,7 @@ func (s *session) tenantCommand() *cobra.Command {
 		when(s, "CREATED", func(t client.Tenant) time.Time { return t.CreatedAt }),
 	), func(t client.Tenant) string { return t.TenantID }}
 	tell := func(t client.Tenant) error {
-		return one(s, v, t, []field{{"Tenant", t.TenantID}, {"Name", t.Name}, {"Tier", t.Tier}, {"Created", s.both(t.CreatedAt)}})
+		return one(s, v, t, append([]field{{"Tenant", t.TenantID}, {"Name", t.Name}, {"Tier", t.Tier}, {"Created", s.both(t.CreatedAt)}}, quotaFields(t)...))
 	}
 	var w, wq write
 	var r client.TenantRequest
@@ -241,7 +246,9 @@ func (s *session) tenantCommand() *cobra.Command {
 		return listedAll(s, v, "There are no tenants.", c.Tenants(ctx))
 	})
 	var tier, name string
-	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier, or change it", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise"}
+	var sets []string
+	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1"}
+	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit (repeatable)")
 	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
 	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
 	complete(quota, "tier", fixed("free", "pro", "enterprise"))
@@ -249,7 +256,7 @@ func (s *session) tenantCommand() *cobra.Command {
 	wq.flags(quota)
 	quota.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		t, err := c.Tenant(ctx, args[0])
-		if err != nil || tier == "" && name == "" {
+		if err != nil || tier == "" && name == "" && len(sets) == 0 {
 			if err == nil {
 				err = tell(t)
 			}
@@ -261,6 +268,9 @@ func (s *session) tenantCommand() *cobra.Command {
 		}
 		if name != "" {
 			change.Name = &name
+		}
+		if change.Quotas, err = quotaChange(sets); err != nil {
+			return err
 		}
 		if wq.dryRun {
 			return s.would("change the tenant "+t.TenantID+", whose tier is "+t.Tier, change)
@@ -275,6 +285,52 @@ func (s *session) tenantCommand() *cobra.Command {
 		return c.SetTenantLimit(ctx, r)
 	}, func([]string) string { return "the tenant" })
 	return s.noun(&cobra.Command{Use: "tenant", Aliases: []string{"tenants"}, Short: "Tenants, their tiers and limits"}, create, list, quota, limit)
+}
+
+// quotaFields shows what a tenant may have and do, and what of it is not its tier's.
+func quotaFields(t client.Tenant) (out []field) {
+	v := reflect.ValueOf(t.Quotas)
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		text := fmt.Sprint(v.Field(i).Interface())
+		switch {
+		case text == "-1":
+			text = "no limit"
+		case name == "active_jobs" && t.Usage != nil && t.Usage.ActiveJobs != nil:
+			text = fmt.Sprintf("%s, of which %d are used", text, *t.Usage.ActiveJobs)
+		}
+		if slices.Contains(t.Overridden, name) {
+			text += " (not the tier's)"
+		}
+		out = append(out, field{name, text})
+	}
+	return out
+}
+
+// quotaChange reads NAME=VALUE.
+func quotaChange(sets []string) (*client.QuotaChange, error) {
+	if len(sets) == 0 {
+		return nil, nil
+	}
+	body := map[string]json.RawMessage{}
+	for _, set := range sets {
+		name, value, ok := strings.Cut(set, "=")
+		if !ok || !json.Valid([]byte(value)) {
+			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000 or dead_letters=true", set)}
+		}
+		body[name] = json.RawMessage(value)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	var out client.QuotaChange
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		return nil, usage{fmt.Errorf("--set: %w; carillon tenant quota TENANT lists the names", err)}
+	}
+	return &out, nil
 }
 
 func (s *session) calendarCommand() *cobra.Command {

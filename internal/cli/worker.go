@@ -29,12 +29,11 @@ func workerCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu")
 	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (default all)")
 	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once")
-	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	allowCallback(c)
 	allowCommands(c, s)
+	s.rest(c, "data", "database", "roles")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base := config.Default()
-		base.Listen = "127.0.0.1:0"
-		cfg, err := s.load(c, base)
+		cfg, err := s.load(c, bases["worker"]())
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,9 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"secrets.key_file": "keys", "secrets.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 		"commands.allow": "true", "commands.shared": "true", "commands.folder": "./x", "commands.user": "1000:1000", "commands.grace_seconds": "5s", "commands.max_output_kb": "1",
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
-		"artifacts.folder": "./a", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10",
+		"artifacts.folder": "./a", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
+		"retry.max_retries": "0", "retry.backoff": "FIXED", "retry.initial_delay_ms": "5s", "retry.max_delay_ms": "5000",
+		"history.hot_days": "1", "history.warm_days": "1", "history.retention_days": "2",
 	}
 	one := maps.Clone(good) // these two go without each other
 	delete(one, "secrets.key")
@@ -74,7 +76,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		for _, v := range bad {
 			_, err := Load(Default(), map[string]string{key: v}, nil, "")
 			var wrong Mistakes
-			if !errors.As(err, &wrong) || wrong[0].Key != key || wrong[0].Want == "" || wrong[0].From != "flag" {
+			if !errors.As(err, &wrong) || wrong[0].Key != key || wrong[0].Want == "" || !strings.HasPrefix(wrong[0].From, "flag --") {
 				t.Errorf("%s = %q: got %v", key, v, err)
 			}
 		}

@@ -36,18 +36,24 @@ func database(v string) bool {
 	return ok && path != "" || strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://")
 }
 
-func roles(rs []string) bool {
+func roles(v string, to *[]string) bool {
+	rs := words(v)
 	for _, r := range rs {
 		if !slices.Contains(Roles, r) {
 			return false
 		}
+	}
+	if len(rs) > 0 {
+		*to = rs
 	}
 	return len(rs) > 0
 }
 
 func boolean(v string, to *bool) bool {
 	b, err := strconv.ParseBool(v)
-	*to = b
+	if err == nil {
+		*to = b
+	}
 	return err == nil
 }
 
@@ -74,7 +80,7 @@ func span(v string, least, most int, unit time.Duration, to *time.Duration) bool
 }
 
 func prefixes(v string, to *[]netip.Prefix) bool {
-	*to = nil
+	var all []netip.Prefix
 	for _, w := range words(v) {
 		p, err := netip.ParsePrefix(w)
 		if err != nil {
@@ -84,7 +90,8 @@ func prefixes(v string, to *[]netip.Prefix) bool {
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
-		*to = append(*to, p.Masked())
+		all = append(all, p.Masked())
 	}
+	*to = all
 	return true
 }

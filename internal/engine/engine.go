@@ -53,6 +53,7 @@ type Store interface {
 	SigningSecrets
 	Counts
 	Upkeep
+	Schema
 
 	// Describe names the engine, its version and where the data lies, for people.
 	Describe() string

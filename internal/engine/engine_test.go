@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -139,15 +141,36 @@ func TestMigrations(t *testing.T) {
 	if err != nil || len(all) != 2 || all[1].Version != 2 || all[1].Name != "second step" || all[0].Sum == all[1].Sum {
 		t.Fatalf("got %+v, %v", all, err)
 	}
-	done := []Applied{{1, all[0].Sum}}
+	done := []Applied{{Version: 1, Sum: all[0].Sum}}
 	if got, err := PendingMigrations(all, done); err != nil || len(got) != 1 || got[0].Version != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := PendingMigrations(all, append(done, Applied{2, all[1].Sum}, Applied{3, "newer"})); err != nil || len(got) != 0 {
-		t.Errorf("a database that is ahead: %+v, %v", got, err)
+	if err := Outdated(all, done); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "carillon migrate up") {
+		t.Errorf("a database that is behind: %v", err)
 	}
-	if _, err := PendingMigrations(all, []Applied{{1, "edited"}}); !errors.Is(err, ErrSchema) {
+	done = append(done, Applied{Version: 2, Sum: all[1].Sum})
+	if err := Outdated(all, done); err != nil {
+		t.Errorf("a database that is as it should be: %v", err)
+	}
+	for oldest, fine := range map[int]bool{0: false, 1: true, 2: true, 3: false} {
+		ahead := append(slices.Clone(done), Applied{Version: 3, Name: "later", Sum: "newer", Oldest: oldest})
+		got, err := PendingMigrations(all, ahead)
+		if fine != (err == nil) || !fine && (!errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "0003 (later)")) || len(got) != 0 {
+			t.Errorf("a database that is ahead and works with %d: %+v, %v", oldest, got, err)
+		}
+		if steps := Steps(all, ahead); len(steps) != 3 || steps[2].SQL != "" || steps[2].Name != "later" || steps[2].Rolling != (oldest == 1 || oldest == 2) {
+			t.Errorf("steps: %+v", steps)
+		}
+	}
+	if _, err := PendingMigrations(all, []Applied{{Version: 1, Sum: "edited"}}); !errors.Is(err, ErrSchema) {
 		t.Errorf("an edited step: %v", err)
+	}
+	rolling := fstest.MapFS{"m/0001_first.sql": {}, "m/0002_more.sql": {Data: []byte("-- More.\n-- works with: 0001\nx")}}
+	if all, err := Migrations(rolling, "m"); err != nil || all[0].Oldest != 1 || all[1].Oldest != 1 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	if _, err := Migrations(fstest.MapFS{"m/0001_first.sql": {Data: []byte("-- works with: 0001\n")}}, "m"); err == nil {
+		t.Error("a step works with itself only, and says so as if that were something")
 	}
 	for _, name := range []string{"m/0003_gap.sql", "m/second.sql", "m/000x_y.sql"} {
 		if _, err := Migrations(fstest.MapFS{"m/0001_first.sql": {}, name: {}}, "m"); err == nil {

@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Migration is one numbered step of a schema, forward only.
@@ -17,7 +20,12 @@ type Migration struct {
 	Name    string
 	SQL     string
 	Sum     string // hex SHA-256 of the text
+	Oldest  int    // a server that knows the steps up to this one works with the database after this step
 }
+
+// oldest is the line of a step that says which servers may run on when it was applied: those that know the steps up to
+// that number. A step without it is one that all servers must know.
+var oldest = regexp.MustCompile(`(?m)^-- works with: ([0-9]{4})$`)
 
 // Migrations reads the steps in a folder of files named NNNN_what_it_does.sql, in order and without gaps.
 func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
@@ -38,7 +46,13 @@ func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 			return nil, err
 		}
 		sum := sha256.Sum256(text)
-		ms = append(ms, Migration{Version: v, Name: strings.ReplaceAll(rest, "_", " "), SQL: string(text), Sum: hex.EncodeToString(sum[:])})
+		m := Migration{Version: v, Name: strings.ReplaceAll(rest, "_", " "), SQL: string(text), Sum: hex.EncodeToString(sum[:]), Oldest: v}
+		if said := oldest.FindSubmatch(text); said != nil {
+			if m.Oldest, err = strconv.Atoi(string(said[1])); err != nil || m.Oldest < 1 || m.Oldest >= v {
+				return nil, fmt.Errorf("migration %s works with: want the number of a step before it", name)
+			}
+		}
+		ms = append(ms, m)
 	}
 	return ms, nil
 }
@@ -46,25 +60,93 @@ func Migrations(fsys fs.FS, dir string) ([]Migration, error) {
 // Applied is a step that a database has had.
 type Applied struct {
 	Version int
+	Name    string
 	Sum     string
+	Oldest  int // see Migration; 0: it was not written down
+	At      time.Time
 }
 
-// PendingMigrations is what is left to apply. A step that was applied with another text is an error; a
-// database that is ahead, because a newer version runs beside this one, is not.
+// PendingMigrations is what is left to apply. It is an error, ErrSchema, if the database is not one that this version may
+// change: see Foreign.
 func PendingMigrations(all []Migration, done []Applied) ([]Migration, error) {
-	applied := make(map[int]string, len(done))
+	if err := Foreign(all, done); err != nil {
+		return nil, err
+	}
+	applied := map[int]bool{}
 	for _, d := range done {
-		applied[d.Version] = d.Sum
+		applied[d.Version] = true
 	}
 	var pending []Migration
 	for _, m := range all {
-		sum, ok := applied[m.Version]
-		switch {
-		case !ok:
+		if !applied[m.Version] {
 			pending = append(pending, m)
-		case sum != m.Sum:
-			return nil, fmt.Errorf("migration %04d (%s) was applied with another text than this version has: %w", m.Version, m.Name, ErrSchema)
 		}
 	}
 	return pending, nil
+}
+
+// Foreign says why a database is not for this version: a step was applied with another text, or the database has had a
+// newer step that does not say that this version can work with it.
+func Foreign(all []Migration, done []Applied) error {
+	known := make(map[int]Migration, len(all))
+	for _, m := range all {
+		known[m.Version] = m
+	}
+	for _, d := range done {
+		m, ok := known[d.Version]
+		switch {
+		case ok && d.Sum != m.Sum:
+			return fmt.Errorf("migration %04d (%s) was applied with another text than this version has: %w", m.Version, m.Name, ErrSchema)
+		case !ok && (d.Oldest == 0 || d.Oldest > len(all)):
+			return fmt.Errorf("%w: the database is newer than this carillon, which knows migrations up to %04d: it has had %04d (%s), with which this version cannot work; want a newer carillon, or a backup from before that migration",
+				ErrSchema, len(all), d.Version, d.Name)
+		}
+	}
+	return nil
+}
+
+// Outdated says which steps a database lacks before this version can work with it; nil: none.
+func Outdated(all []Migration, done []Applied) error {
+	pending, err := PendingMigrations(all, done)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: it has %d migrations of %d, the next is %04d (%s); run 'carillon migrate up' of this version, or start it without --migrate=false, once; either brings the schema up to date",
+		ErrSchema, len(all)-len(pending), len(all), pending[0].Version, pending[0].Name)
+}
+
+// Step is a migration, as a database and this version know it.
+type Step struct {
+	Version int
+	Name    string
+	SQL     string    // "": this version does not know it
+	At      time.Time // zero: it was not applied
+	Rolling bool      // servers that do not know it may run on
+}
+
+// Steps lists the steps that a database has had and those to come, in their order.
+func Steps(all []Migration, done []Applied) []Step {
+	var out []Step
+	applied := map[int]Applied{}
+	for _, d := range done {
+		applied[d.Version] = d
+	}
+	for _, m := range all {
+		out = append(out, Step{Version: m.Version, Name: m.Name, SQL: m.SQL, At: applied[m.Version].At, Rolling: m.Oldest < m.Version})
+		delete(applied, m.Version)
+	}
+	for _, d := range done {
+		if _, unknown := applied[d.Version]; unknown {
+			out = append(out, Step{Version: d.Version, Name: d.Name, At: d.At, Rolling: d.Oldest > 0 && d.Oldest < d.Version})
+		}
+	}
+	return out
+}
+
+// Schema is what a store tells of its schema, before it is this version's too.
+type Schema interface {
+	// Steps lists the steps that the database has had, and those that Migrate would apply.
+	Steps(ctx context.Context) ([]Step, error)
+	// CheckSchema is ErrSchema where Migrate would have to apply anything, or could not, and says what to do; else the store is ready for use.
+	CheckSchema(ctx context.Context) error
 }

@@ -22,7 +22,7 @@ type Faults struct {
 	Only   string        // the one method to disturb; "" for all
 }
 
-// Faulty is a store that misbehaves. Migrate, Describe and Close are left alone.
+// Faulty is a store that misbehaves. Migrate, Steps, CheckSchema, Describe and Close are left alone.
 type Faulty struct {
 	engine.Store
 

@@ -10,7 +10,7 @@ import (
 
 // Every method of the port is disturbed, so that a new one cannot slip past the faults.
 func TestFaultyDisturbsEveryMethod(t *testing.T) {
-	spared := map[string]bool{"Migrate": true, "Describe": true, "Close": true}
+	spared := map[string]bool{"Migrate": true, "Steps": true, "CheckSchema": true, "Describe": true, "Close": true}
 	port := reflect.TypeFor[engine.Store]()
 	for i := range port.NumMethod() {
 		name := port.Method(i).Name

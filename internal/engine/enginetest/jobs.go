@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,28 @@ func schema(t *testing.T, h Harness) {
 			if err := s.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
+		}
+	})
+	t.Run("steps", func(t *testing.T) {
+		s := must(h.Open(t.Context(), h.New(t)))
+		defer s.Close()
+		steps := must(s.Steps(t.Context()))
+		if len(steps) == 0 || steps[0].Version != 1 || steps[0].Name != "foundation" || steps[0].SQL == "" || !steps[0].At.IsZero() {
+			t.Fatalf("before: %+v", steps)
+		}
+		if err := s.CheckSchema(t.Context()); !errors.Is(err, engine.ErrSchema) || !strings.Contains(err.Error(), "carillon migrate up") {
+			t.Errorf("before: %v", err)
+		}
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, step := range must(s.Steps(t.Context())) {
+			if step.Version != i+1 || step.Name != steps[i].Name || time.Since(step.At).Abs() > time.Hour {
+				t.Errorf("after: %+v", step)
+			}
+		}
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Errorf("after: %v", err)
 		}
 	})
 	t.Run("state survives closing", func(t *testing.T) {

@@ -47,7 +47,7 @@ func prepareDays(ctx context.Context, c *pgx.Conn) (made int, err error) {
 
 // makeDay makes a day's table. Attaching one, unlike creating it as a part of
 // executions, does not wait for those who read and write executions.
-func makeDay(ctx context.Context, c *pgx.Conn, day time.Time) error {
+func makeDay(ctx context.Context, c beginner, day time.Time) error {
 	name := pgx.Identifier{dayTable(day)}.Sanitize()
 	from, to := day.Format(time.RFC3339), day.AddDate(0, 0, 1).Format(time.RFC3339)
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {

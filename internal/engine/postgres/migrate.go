@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -87,25 +89,96 @@ func setLockTimeout(ctx context.Context, c *pgx.Conn, d time.Duration) error {
 	return err
 }
 
+// applied makes the table of steps, where it is missing, and lists those that the database has had.
 func applied(ctx context.Context, c *pgx.Conn) ([]engine.Applied, error) {
 	_, err := c.Exec(ctx, `
 		CREATE TABLE IF NOT EXISTS carillon_migrations (
 			version    int PRIMARY KEY,
 			name       text NOT NULL,
 			sum        text NOT NULL,
-			applied_at timestamptz NOT NULL DEFAULT now()
+			applied_at timestamptz NOT NULL DEFAULT now(),
+			oldest     int
 		)`)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := c.Query(ctx, "SELECT version, sum FROM carillon_migrations ORDER BY version")
+	var has bool
+	if err := c.QueryRow(ctx, hasOldest).Scan(&has); err != nil {
+		return nil, err
+	}
+	if !has { // only then: it locks out those who read the table
+		if _, err := c.Exec(ctx, "ALTER TABLE carillon_migrations ADD COLUMN IF NOT EXISTS oldest int"); err != nil {
+			return nil, err
+		}
+	}
+	return readSteps(ctx, c)
+}
+
+// hasOldest asks whether steps are written down with the servers that may run on after them; NULL: there is no table of steps.
+const hasOldest = `
+	SELECT count(*) FILTER (WHERE attname = 'oldest') > 0 FROM pg_attribute
+	WHERE attrelid = to_regclass('carillon_migrations') AND NOT attisdropped HAVING count(*) > 0`
+
+// readSteps lists the steps that the database has had, and changes nothing.
+func readSteps(ctx context.Context, c querier) ([]engine.Applied, error) {
+	rows, err := c.Query(ctx, hasOldest)
+	if err != nil {
+		return nil, err
+	}
+	has, err := pgx.CollectOneRow(rows, pgx.RowTo[bool])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	query := "SELECT version, name, sum, applied_at, 0 FROM carillon_migrations ORDER BY version"
+	if has {
+		query = "SELECT version, name, sum, applied_at, coalesce(oldest, 0) FROM carillon_migrations ORDER BY version"
+	}
+	rows, err = c.Query(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (a engine.Applied, err error) {
-		err = r.Scan(&a.Version, &a.Sum)
+		err = r.Scan(&a.Version, &a.Name, &a.Sum, &a.At, &a.Oldest)
+		a.At = a.At.UTC()
 		return a, err
 	})
+}
+
+// Steps lists the steps that the database has had, and those to come.
+func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
+	all, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	err = s.ask(ctx, "read the steps of the schema", func(ctx context.Context, c *pgxpool.Conn) error {
+		done, err := readSteps(ctx, c)
+		steps = engine.Steps(all, done)
+		return err
+	})
+	return steps, err
+}
+
+// CheckSchema says what Migrate would have to do first.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	return s.ask(ctx, "check the schema", func(ctx context.Context, c *pgxpool.Conn) error { return s.check(ctx, c) })
+}
+
+func (s *Store) check(ctx context.Context, c querier) error {
+	all, err := migrations()
+	if err != nil {
+		return err
+	}
+	done, err := readSteps(ctx, c)
+	if err == nil {
+		err = engine.Outdated(all, done)
+	}
+	if err == nil || errors.Is(err, engine.ErrSchema) { // else nobody knows
+		s.ready.Store(err == nil)
+	}
+	return err
 }
 
 func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
@@ -117,7 +190,7 @@ func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
 		if err := failpoint.Hit("migrate.midStep"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum) VALUES ($1, $2, $3)", m.Version, m.Name, m.Sum)
+		_, err := tx.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES ($1, $2, $3, $4)", m.Version, m.Name, m.Sum, m.Oldest)
 		return err
 	})
 }

@@ -201,23 +201,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		s.full.Store(false)
 	}
 	return s.ask(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
-		if s.ready.Load() {
-			_, err := c.Exec(ctx, "SELECT 1")
-			return err
-		}
-		ms, err := migrations()
-		if err != nil {
-			return err
-		}
-		var has int
-		if err := c.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM carillon_migrations").Scan(&has); err != nil {
-			return err
-		}
-		if has < len(ms) {
-			return fmt.Errorf("%w: it has %d migrations of %d; start this version of carillon serve once; it brings the schema up to date", engine.ErrSchema, has, len(ms))
-		}
-		s.ready.Store(true)
-		return nil
+		return s.check(ctx, c) // always: a newer version may have changed it beside this one
 	})
 }
 

@@ -28,9 +28,19 @@ func TestAStepWithAnotherTextIsNotOurs(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	c := direct(t, s)
-	exec(t, c, "INSERT INTO carillon_migrations (version, name, sum) VALUES (9999, 'of a newer version', 'x')")
+	exec(t, c, "INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES (9999, 'of a newer version', 'x', 1)")
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Errorf("beside a newer version: %v", err)
+	}
+	exec(t, c, "UPDATE carillon_migrations SET oldest = NULL WHERE version = 9999")
+	for name, err := range map[string]error{"migrate": s.Migrate(t.Context()), "check": s.CheckSchema(t.Context()), "ping": s.Ping(t.Context())} {
+		if !errors.Is(err, engine.ErrSchema) || !strings.Contains(err.Error(), "of a newer version") {
+			t.Errorf("%s on a newer database: %v", name, err)
+		}
+	}
+	exec(t, c, "DELETE FROM carillon_migrations WHERE version = 9999")
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("it is not ready again: %v", err)
 	}
 	exec(t, c, "UPDATE carillon_migrations SET sum = 'x' WHERE version = 1")
 	if err := s.Migrate(t.Context()); !errors.Is(err, engine.ErrSchema) {

@@ -88,25 +88,14 @@ func borrowArrays(c *pgx.Conn) (undo func()) {
 }
 
 // check says whether the schema is one that this version of the program can write to: it has all that this version
-// knows of. What came later leaves it room.
+// knows of, and what came later says that it leaves it room.
 func (w *Within) check(ctx context.Context) error {
 	all, err := migrations()
 	if err != nil {
 		return err
 	}
 	v := &OtherVersion{Want: all[len(all)-1].Version}
-	var there bool
-	if err := w.tx.QueryRow(ctx, "SELECT to_regclass('carillon_migrations') IS NOT NULL").Scan(&there); err != nil {
-		return err
-	}
-	if !there {
-		return v
-	}
-	rows, _ := w.tx.Query(ctx, "SELECT version, sum FROM carillon_migrations ORDER BY version")
-	done, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (a engine.Applied, err error) {
-		err = r.Scan(&a.Version, &a.Sum)
-		return a, err
-	})
+	done, err := readSteps(ctx, w.tx)
 	if err != nil {
 		return err
 	}

@@ -47,29 +47,88 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
+// applied makes the table of steps, where it is missing, and lists those that the file has had.
 func applied(c *conn) ([]engine.Applied, error) {
 	_, err := c.prepare(`
 		CREATE TABLE IF NOT EXISTS carillon_migrations (
 			version    INTEGER PRIMARY KEY,
 			name       TEXT NOT NULL,
 			sum        TEXT NOT NULL,
-			applied_at INTEGER NOT NULL
+			applied_at INTEGER NOT NULL,
+			oldest     INTEGER
 		) STRICT`).exec()
 	if err != nil {
 		return nil, err
 	}
-	var done []engine.Applied
-	err = c.prepare("SELECT version, sum FROM carillon_migrations ORDER BY version").each(func(r *row) error {
-		done = append(done, engine.Applied{Version: r.int(), Sum: r.text()})
+	if has, err := hasOldest(c); err != nil || !has {
+		if err == nil {
+			_, err = c.prepare("ALTER TABLE carillon_migrations ADD COLUMN oldest INTEGER").exec()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return readSteps(c)
+}
+
+// hasOldest reports whether steps are written down with the servers that may run on after them.
+func hasOldest(c *conn) (bool, error) {
+	return c.prepare("SELECT 1 FROM pragma_table_info('carillon_migrations') WHERE name = 'oldest'").first(func(*row) error { return nil })
+}
+
+// readSteps lists the steps that the file has had, and changes nothing.
+func readSteps(c *conn) (done []engine.Applied, err error) {
+	known, err := c.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'carillon_migrations'").first(func(*row) error { return nil })
+	if err != nil || !known {
+		return nil, err
+	}
+	query := "SELECT version, name, sum, applied_at, 0 FROM carillon_migrations ORDER BY version"
+	if has, err := hasOldest(c); err != nil {
+		return nil, err
+	} else if has {
+		query = "SELECT version, name, sum, applied_at, coalesce(oldest, 0) FROM carillon_migrations ORDER BY version"
+	}
+	err = c.prepare(query).each(func(r *row) error {
+		done = append(done, engine.Applied{Version: r.int(), Name: r.text(), Sum: r.text(), At: time.UnixMicro(r.int64()).UTC(), Oldest: r.int()})
 		return nil
 	})
 	return done, err
 }
 
+// Steps lists the steps that the file has had, and those to come.
+func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
+	all, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	err = s.run(ctx, s.readers, readPatience, "read the steps of the schema", "BEGIN", func(c *conn) error {
+		done, err := readSteps(c)
+		steps = engine.Steps(all, done)
+		return err
+	})
+	return steps, err
+}
+
+// CheckSchema says what Migrate would have to do first.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	all, err := migrations()
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, s.readers, readPatience, "check the schema", "BEGIN", func(c *conn) error {
+		done, err := readSteps(c)
+		if err == nil {
+			err = engine.Outdated(all, done)
+		}
+		s.ready.Store(err == nil)
+		return err
+	})
+}
+
 // apply applies a step, unless another call has meanwhile.
 func (s *Store) apply(c *conn, m engine.Migration) error {
-	n, err := c.prepare("INSERT INTO carillon_migrations (version, name, sum, applied_at) VALUES (?, ?, ?, ?) ON CONFLICT (version) DO NOTHING").
-		int(int64(m.Version)).text(m.Name).text(m.Sum).int(s.now()).exec()
+	n, err := c.prepare("INSERT INTO carillon_migrations (version, name, sum, applied_at, oldest) VALUES (?, ?, ?, ?, ?) ON CONFLICT (version) DO NOTHING").
+		int(int64(m.Version)).text(m.Name).text(m.Sum).int(s.now()).int(int64(m.Oldest)).exec()
 	if err != nil || n == 0 {
 		return err
 	}
@@ -77,21 +136,4 @@ func (s *Store) apply(c *conn, m engine.Migration) error {
 		return err
 	}
 	return failpoint.Hit("migrate.midStep")
-}
-
-// schemaVersion is how many steps the file has had, and how many there are.
-func schemaVersion(c *conn) (has, want int, err error) {
-	ms, err := migrations()
-	if err != nil {
-		return 0, 0, err
-	}
-	known, err := c.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'carillon_migrations'").first(func(*row) error { return nil })
-	if err != nil || !known {
-		return 0, len(ms), err
-	}
-	_, err = c.prepare("SELECT coalesce(max(version), 0) FROM carillon_migrations").first(func(r *row) error {
-		has = r.int()
-		return nil
-	})
-	return has, len(ms), err
 }

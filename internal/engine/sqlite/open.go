@@ -202,11 +202,18 @@ func (s *Store) inspect(c *conn) error {
 		return err
 	}
 	s.about = fmt.Sprintf("SQLite %s at %s", version, s.path)
-	has, want, err := schemaVersion(c)
-	if err != nil || has == 0 {
+	all, err := migrations()
+	if err != nil {
 		return err
 	}
-	s.ready.Store(has >= want)
+	done, err := readSteps(c)
+	if err != nil || len(done) == 0 {
+		return err
+	}
+	if err := engine.Foreign(all, done); err != nil {
+		return err // before anything is changed
+	}
+	s.ready.Store(engine.Outdated(all, done) == nil)
 	return s.depose(c)
 }
 
@@ -246,11 +253,15 @@ func (s *Store) Ping(ctx context.Context) error {
 			_, err := c.prepare("SELECT 1 FROM tokens").exec()
 			return err
 		}
-		has, want, err := schemaVersion(c)
+		all, err := migrations()
 		if err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: it has %d migrations of %d; start this version of carillon once; it brings the schema up to date", engine.ErrSchema, has, want)
+		done, err := readSteps(c)
+		if err != nil {
+			return err
+		}
+		return engine.Outdated(all, done)
 	})
 }
 

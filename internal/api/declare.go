@@ -1,0 +1,215 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// maxDeclared is how many jobs one request may declare.
+const maxDeclared = 1000
+
+// declareRoutes are the routes of declarative files.
+func (s *Server) declareRoutes() []route {
+	return []route{{
+		method: "POST", path: "/api/v1/jobs:plan", needs: tenant.Read, group: "Jobs", summary: "What declared jobs would change",
+		detail: "Compares jobs, as a file declares them, with those that have their keys: which fields would change, and which fires of the next 24 hours would appear and vanish. What a job leaves out has its default. A credential that is sent as it was answered is as it was. Nothing is stored.",
+		body:   of[client.PlanRequest](), sample: `{"jobs": [{"job": {"key": "hello", "name": "hello", "execution": {"target": "simulate", "work_kind": "noop"}}}]}`,
+		status: 200, answer: of[client.JobPlans](), handle: s.planJobs,
+	}}
+}
+
+func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, _, err := read(w, r, maxBatch)
+	if err != nil {
+		return err
+	}
+	var req client.PlanRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	if n := len(req.Jobs); n > maxDeclared {
+		return job.Invalids{{Field: "jobs", Value: fmt.Sprintf("%d jobs", n), Want: fmt.Sprintf("at most %d jobs", maxDeclared)}}
+	}
+	out := client.JobPlans{Jobs: make([]client.JobPlan, len(req.Jobs))}
+	seen := map[string]bool{}
+	for i, d := range req.Jobs {
+		key := deref(d.Job.Key, "")
+		if !job.ValidKey(key) || seen[key] {
+			want := "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit: declared jobs are told apart by their keys"
+			if seen[key] {
+				want = "each key only once"
+			}
+			out.Jobs[i] = invalidPlan(d.Job, job.Invalids{{Field: "key", Value: job.Show(key), Want: want}})
+			continue
+		}
+		seen[key] = true
+		plan, err := s.service.Declare(r.Context(), p, key, d.Paused, func(was *job.Job) (job.Definition, error) { return s.declared(d.Job, was) })
+		if err != nil {
+			return err
+		}
+		out.Jobs[i] = wirePlan(d.Job, plan)
+	}
+	return reply(w, 200, out)
+}
+
+// declared is the definition that a job is to have. What was answered hidden, and is sent back, is as it was.
+func (s *Server) declared(r client.JobRequest, was *job.Job) (job.Definition, error) {
+	if was != nil {
+		r.Execution.Headers, r.Execution.Env = maps.Clone(r.Execution.Headers), maps.Clone(r.Execution.Env)
+		unhide(r.Execution.Headers, was.Target.Headers, secret.Credential)
+		unhide(r.Execution.Env, was.Target.Env, variable)
+		if sameJSON(r.Execution.Payload, was.Payload) {
+			r.Execution.Payload = was.Payload // as it was written
+		}
+	}
+	d, err := definition(r, s.cfg.Retry)
+	if err != nil {
+		return d, both(err, s.service.Check(d))
+	}
+	return d, nil
+}
+
+// unhide puts back what was answered hidden.
+func unhide(values, was map[string]string, carries func(name string) bool) {
+	for name, value := range values {
+		if old, ok := was[name]; ok && value == secret.Hidden && carries(name) {
+			values[name] = old
+		}
+	}
+}
+
+// sameJSON reports whether two documents say the same.
+func sameJSON(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	return bytes.Equal(canonical(a), canonical(b))
+}
+
+// canonical is a document in one form: names in order, no blanks, numbers as they were written.
+func canonical(doc []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return doc
+	}
+	return encoded(v)
+}
+
+func invalidPlan(r client.JobRequest, v job.Invalids) client.JobPlan {
+	out := client.JobPlan{Key: deref(r.Key, ""), Name: r.Name, Action: client.ActionInvalid, Changes: []client.FieldChange{}}
+	out.Appear.First, out.Vanish.First = []time.Time{}, []time.Time{}
+	for _, x := range v {
+		out.Problems = append(out.Problems, client.FieldProblem{Field: x.Field, Value: x.Value, Want: x.Want})
+	}
+	return out
+}
+
+func wirePlan(r client.JobRequest, d service.Declared) client.JobPlan {
+	out := invalidPlan(r, d.Invalid)
+	if d.Exists {
+		out.JobID, out.Revision, out.Status = new(d.Was.ID.String()), d.Was.Revision, new(d.Was.State.String())
+	}
+	if len(d.Invalid) > 0 {
+		return out
+	}
+	out.Timezone = deref(wireSchedule(d.Want, job.Stats{}).Timezone, "UTC")
+	out.Action = client.ActionCreate
+	if d.Exists {
+		out.Changes = changes(d.Was, d.Want, r.Execution)
+		out.Action = client.ActionChange
+		if len(out.Changes) == 0 {
+			out.Action = client.ActionUnchanged
+		}
+	}
+	out.Appear, out.Vanish = wireFires(d.Appear), wireFires(d.Vanish)
+	return out
+}
+
+func wireFires(f service.Fires) client.FireTimes {
+	return client.FireTimes{Count: len(f.At), Truncated: f.Cut, First: append([]time.Time{}, f.At[:min(len(f.At), 10)]...)}
+}
+
+// changes lists the fields in which two jobs differ. A credential that is written out counts as different, whether it is or not: who may only
+// read could else guess until it is found.
+func changes(was, want job.Job, given client.Target) []client.FieldChange {
+	out := []client.FieldChange{}
+	before, after := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	leaves("", objectOf(encoded(whole(was))), before)
+	leaves("", objectOf(encoded(whole(want))), after)
+	names := slices.Sorted(maps.Keys(before))
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		from, to := before[name], after[name]
+		if sameJSON(from, to) && !guess(name, given) {
+			continue
+		}
+		out = append(out, client.FieldChange{Field: name, From: shownValue(name, from), To: shownValue(name, to)})
+	}
+	return out
+}
+
+// guess reports whether a field is a credential that was written out.
+func guess(name string, given client.Target) bool {
+	if header, ok := strings.CutPrefix(name, "execution.headers."); ok && secret.Credential(header) {
+		v, there := given.Headers[header]
+		return there && v != secret.Hidden && !secret.Refers(v)
+	}
+	if env, ok := strings.CutPrefix(name, "execution.env."); ok && variable(env) {
+		v, there := given.Env[env]
+		return there && v != secret.Hidden && !secret.Refers(v)
+	}
+	return false
+}
+
+// whole is the request that would make a job as it is, with its payload and whether it is paused.
+func whole(j job.Job) any {
+	r := asRequest(j)
+	r.Execution.Payload = j.Payload
+	return struct {
+		client.JobRequest
+		Paused bool `json:"paused"`
+	}{r, j.State == job.Paused}
+}
+
+// leaves finds the fields of an object that hold no others, by their paths; a payload is one.
+func leaves(path string, o members, out map[string]json.RawMessage) {
+	for name, value := range o {
+		if inner := objectOf(value); inner != nil && path+name != "execution.payload" {
+			leaves(path+name+".", inner, out)
+		} else if !isNull(value) {
+			out[path+name] = value
+		}
+	}
+}
+
+// shownValue is a value as it may be shown.
+func shownValue(name string, v json.RawMessage) json.RawMessage {
+	header, isHeader := strings.CutPrefix(name, "execution.headers.")
+	env, isEnv := strings.CutPrefix(name, "execution.env.")
+	switch {
+	case v == nil:
+		return json.RawMessage("null")
+	case (isHeader && secret.Credential(header) || isEnv && variable(env)) && !secret.Refers(textOf(v)):
+		return encoded(secret.Hidden)
+	}
+	return v
+}

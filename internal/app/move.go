@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/move"
+)
+
+// errNotEmbedded says that something is for the embedded store only.
+var errNotEmbedded = errors.New("the database is not sqlite:PATH")
+
+// embedded is the file of the embedded store that the settings name: the database, or that of 'carillon dev' in the data folder.
+func embedded(c config.Config) (path string, err error) {
+	if c.Database == "" {
+		c.Database = DevDatabase(c.Data)
+	}
+	path, ok := strings.CutPrefix(c.Database, "sqlite:")
+	if !ok {
+		return "", errNotEmbedded
+	}
+	return path, nil
+}
+
+// Backup writes what the embedded store holds into a file. A server may be running on it.
+func Backup(ctx context.Context, c config.Config, to string) (sqlite.Summary, error) {
+	path, err := embedded(c)
+	if err != nil {
+		return sqlite.Summary{}, fmt.Errorf("%w: of PostgreSQL backups are made with its own tools, such as pg_dump", err)
+	}
+	return sqlite.Backup(ctx, path, to)
+}
+
+// VerifyBackup checks a backup and says what it holds.
+func VerifyBackup(ctx context.Context, file string) (sqlite.Summary, error) {
+	return sqlite.Verify(ctx, file)
+}
+
+// Restore puts a backup in the place of the embedded store, which no server may be running on. What was there is kept
+// under the name that it answers with; replace says that there may be something.
+func Restore(ctx context.Context, c config.Config, file string, replace bool) (s sqlite.Summary, kept string, err error) {
+	path, err := embedded(c)
+	if err != nil {
+		return s, "", fmt.Errorf("%w: of PostgreSQL backups are restored with its own tools, such as pg_restore", err)
+	}
+	return sqlite.Restore(ctx, file, path, time.Now(), replace)
+}
+
+// Move takes everything from the embedded store into an empty PostgreSQL database, and, unless it is to be kept, gives the file another name, which it
+// answers with.
+func Move(ctx context.Context, c config.Config, to string, keep bool, tell move.Progress) (moved []move.Moved, retired string, err error) {
+	path, err := embedded(c)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: want the embedded store to move from", err)
+	}
+	if !strings.HasPrefix(to, "postgres://") && !strings.HasPrefix(to, "postgresql://") {
+		return nil, "", config.Mistakes{{Key: "to", Value: "(not shown)", Want: "where to move: postgres://USER@HOST:PORT/NAME", From: "flag --to"}}
+	}
+	if _, err := sqlite.Steps(ctx, path); err != nil { // opening it would make it
+		return nil, "", err
+	}
+	from, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := from.CheckSchema(ctx); err != nil {
+		return nil, "", fmt.Errorf("the store to move from: %w", err)
+	}
+	target, err := postgres.Open(ctx, postgres.Config{URL: to, AllowAsyncCommit: c.AllowAsyncCommit})
+	if err != nil {
+		return nil, "", err
+	}
+	defer target.Close()
+	if err := target.Migrate(ctx); err != nil {
+		return nil, "", fmt.Errorf("make the schema to move to: %w", err)
+	}
+	if moved, err = move.Run(ctx, from, target, time.Now(), tell); err != nil || keep {
+		return moved, "", err
+	}
+	retired, err = from.Retire(".moved-" + time.Now().UTC().Format("20060102T150405Z"))
+	if err != nil {
+		err = fmt.Errorf("everything was moved, but the old store has kept its name; do not start a server on it, it would fire everything again: %w", err)
+	}
+	return moved, retired, err
+}

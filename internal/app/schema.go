@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+)
+
+// fit brings the schema up to date, or, where the settings say that it is not to, sees that it is.
+func (r *running) fit(ctx context.Context, store engine.Store) error {
+	if !r.Config.Migrate {
+		return store.CheckSchema(ctx)
+	}
+	if err := store.Migrate(ctx); err != nil {
+		return fmt.Errorf("bring the schema up to date: %w", err)
+	}
+	return nil
+}
+
+// Steps lists the steps that a database has had, and those to come. It changes nothing, and a server may have it open.
+func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
+	if path, ok := strings.CutPrefix(c.Database, "sqlite:"); ok {
+		return sqlite.Steps(ctx, path)
+	}
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Steps(ctx)
+}
+
+// MigrateUp applies the steps that are missing, and answers with these.
+func MigrateUp(ctx context.Context, c config.Config) (did []engine.Step, err error) {
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	before, err := store.Steps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	failed := store.Migrate(ctx)
+	after, err := store.Steps(ctx)
+	for i, s := range after {
+		if err == nil && !s.At.IsZero() && (i >= len(before) || before[i].At.IsZero()) {
+			did = append(did, s)
+		}
+	}
+	return did, errors.Join(failed, err)
+}
+
+// retry is the settings' retry policy.
+func retry(r config.Retry) job.RetryPolicy {
+	return job.RetryPolicy{MaxRetries: r.MaxRetries, Backoff: job.Backoff(r.Backoff), InitialDelay: r.Initial, MaxDelay: r.Max}
+}

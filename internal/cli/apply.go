@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/declare"
+)
+
+// declaring is what plan and apply are told.
+type declaring struct {
+	files []string
+	prune bool
+	tag   string
+}
+
+func (d *declaring) flags(c *cobra.Command) {
+	c.Flags().StringSliceVarP(&d.files, "file", "f", nil, "a file, a folder of *.yaml, *.yml and *.json, or - for standard input (repeatable)")
+	c.Flags().BoolVar(&d.prune, "prune", false, "delete jobs that carry the tag of -l and are in no file")
+	c.Flags().StringVarP(&d.tag, "tag", "l", "", "with --prune: the tag")
+}
+
+// plan reads the files and asks what they would change.
+func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p declare.Plan, err error) {
+	switch {
+	case len(d.files) == 0:
+		return p, usage{errors.New("there is nothing to read: want -f FILE, a folder, or - for standard input")}
+	case d.prune && d.tag == "":
+		return p, usage{errors.New("--prune deletes what carries a tag and is in no file: want -l TAG")}
+	case d.tag != "" && !d.prune:
+		return p, usage{errors.New("-l says what --prune deletes: want --prune, or no -l")}
+	}
+	declared, err := declare.Read(s.in, d.files...)
+	if err != nil {
+		return p, usage{err}
+	}
+	for _, j := range declared.Jobs {
+		if d.prune && !slices.Contains(j.Tags, d.tag) {
+			s.warn("job %s does not carry the tag %s: when it is taken out of the file, this prune will not find it", *j.Key, d.tag)
+		}
+	}
+	p, err = declare.Make(ctx, c, declared, d.tag)
+	if wrong := declare.Problems(nil); errors.As(err, &wrong) {
+		return p, usage{err}
+	}
+	return p, err
+}
+
+func (s *session) planCommand() *cobra.Command {
+	var d declaring
+	c := &cobra.Command{
+		Use: "plan -f FILE", Short: "Say what files of jobs would change, and which fires", Args: cobra.NoArgs,
+		Long:    "Compare jobs and calendars in files with those of the server: what would be created, changed and deleted, which fields, and which fires of the next 24 hours appear and vanish. Nothing is changed.",
+		Example: "  carillon plan -f jobs.yaml\n  carillon plan -f jobs/ --prune -l reporting -o json",
+	}
+	s.flags(c)
+	d.flags(c)
+	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
+		p, err := d.plan(ctx, s, cl)
+		if err != nil {
+			return err
+		}
+		return s.showPlan(p)
+	})
+	return c
+}
+
+func (s *session) showPlan(p declare.Plan) error {
+	if s.output != "table" && s.output != "wide" {
+		return s.value(p)
+	}
+	s.renderPlan(s.out, p)
+	return nil
+}
+
+// renderPlan writes a plan for people; what tenants wrote in it does nothing to their terminal.
+func (s *session) renderPlan(w io.Writer, p declare.Plan) {
+	var b strings.Builder
+	p.Render(&b)
+	io.WriteString(w, lines(b.String()))
+}
+
+func (s *session) applyCommand() *cobra.Command {
+	var d declaring
+	var w write
+	c := &cobra.Command{
+		Use: "apply -f FILE", Short: "Make jobs be as files say", Args: cobra.NoArgs,
+		Long: "Create and change jobs and calendars so that they are as the files say, and with --prune delete what carries a tag and is in none. Applying again changes nothing. " +
+			"A job that someone else changes at the same time is left alone and told. Nothing is changed unless all files are right.",
+		Example: "  carillon apply -f jobs.yaml\n  carillon apply -f jobs/ --prune -l reporting --yes\n  carillon job export | carillon apply -f - --dry-run",
+	}
+	s.flags(c)
+	d.flags(c)
+	w.destructive(c)
+	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
+		p, err := d.plan(ctx, s, cl)
+		if err != nil {
+			return err
+		}
+		if w.dryRun {
+			return s.showPlan(p)
+		}
+		if n := p.Count()[declare.ActionDelete]; n > 0 && !w.yes {
+			s.renderPlan(s.err, p)
+			return usage{fmt.Errorf("this would delete %d jobs, as shown; nothing was changed. Say that it is meant with --yes", n)}
+		}
+		results := declare.Apply(ctx, cl, p, func(r declare.Result) {
+			if r.Done {
+				s.say("%s %s: %sd", r.Kind, line(r.Key+unkeyed(r)), r.Action)
+			} else {
+				fmt.Fprintf(s.err, "%s %s: could not be %sd: %s\n", r.Kind, line(r.Key+unkeyed(r)), r.Action, plain(r.Error))
+			}
+		})
+		return s.applied(results)
+	})
+	return c
+}
+
+// unkeyed names a job that has no key.
+func unkeyed(r declare.Result) string {
+	if r.Key != "" {
+		return ""
+	}
+	return r.JobID + " (" + r.Name + ")"
+}
+
+// applied shows what became of the steps, and says whether all went well.
+func (s *session) applied(results []declare.Result) error {
+	n := map[string]int{}
+	var first error
+	bad := 0
+	for _, r := range results {
+		if r.Done {
+			n[r.Action]++
+			continue
+		}
+		if bad++; first == nil {
+			first = r.Err
+		}
+	}
+	if s.output != "table" && s.output != "wide" {
+		if err := s.value(results); err != nil {
+			return err
+		}
+	}
+	s.say("%d created, %d changed, %d deleted, %d unchanged, %d failed.", n[client.ActionCreate], n[client.ActionChange], n[declare.ActionDelete], n[client.ActionUnchanged], bad)
+	if bad == 0 {
+		return nil
+	}
+	if errors.Is(first, client.ErrInvalid) || errors.Is(first, client.ErrNotFound) { // the request as a whole was neither
+		return fmt.Errorf("%d of %d could not be applied; the first: %v", bad, len(results), first)
+	}
+	return fmt.Errorf("%d of %d could not be applied; the first: %w", bad, len(results), first)
+}
+
+func (s *session) jobExport() *cobra.Command {
+	var f client.JobFilter
+	var all bool
+	c := &cobra.Command{
+		Use: "export", Short: "Write jobs, and the calendars they name, as a file for 'carillon apply'", Args: cobra.NoArgs,
+		Long: "Write jobs, and the calendars that they name, as a file that 'carillon apply' takes. Applied where it comes from, it changes nothing. " +
+			"Jobs without a key cannot be declared and are left out, and so are those that are COMPLETED. Credentials are not shown: applied elsewhere, they are missing.",
+		Example: "  carillon job export -l reporting > jobs.yaml",
+	}
+	c.Flags().StringVarP(&f.Tag, "tag", "l", "", "only jobs with this tag")
+	c.Flags().StringVar(&f.Name, "name", "", "only jobs of exactly this name")
+	c.Flags().StringVar(&f.Q, "search", "", "only jobs with this text in name, description or key")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "only jobs of this schedule type")
+	c.Flags().BoolVar(&all, "all", false, "completed jobs, too")
+	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
+		return s.export(ctx, cl, f, all, s.out)
+	})
+	return c
+}
+
+func (s *session) export(ctx context.Context, cl *client.Client, f client.JobFilter, all bool, w io.Writer) error {
+	var d declare.Declared
+	calendars := map[string]bool{}
+	unkeyed, over := 0, 0
+	for j, err := range cl.Jobs(ctx, f) {
+		switch {
+		case err != nil:
+			return err
+		case j.Key == nil:
+			unkeyed++
+			continue
+		case j.Status == "COMPLETED" && !all:
+			over++
+			continue
+		}
+		d.Jobs = append(d.Jobs, declare.Of(j))
+		if name := j.Schedule.Calendar; name != nil && !calendars[*name] {
+			calendars[*name] = true
+			cal, err := cl.Calendar(ctx, *name)
+			if err != nil {
+				return err
+			}
+			d.Calendars = append(d.Calendars, declare.OfCalendar(cal))
+		}
+	}
+	if err := declare.Write(w, d); err != nil {
+		return err
+	}
+	s.say("%d jobs and %d calendars; left out: %d without a key, %d completed.", len(d.Jobs), len(d.Calendars), unkeyed, over)
+	return nil
+}

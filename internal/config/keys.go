@@ -1,0 +1,224 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Roles are what a server process may do.
+var Roles = []string{"api", "scheduler", "worker"}
+
+// The kinds of values, as a file writes them.
+const (
+	Text   = "text"
+	Number = "number"
+	Span   = "duration" // a number of its unit, or text such as "1m30s"
+	Truth  = "boolean"
+	List   = "list" // of texts, or one text with commas
+)
+
+// Key is one setting: its name, what it is for, and how it is read and shown.
+type Key struct {
+	Name    string
+	Doc     string
+	Want    string
+	Kind    string
+	Secret  bool                           // it is never shown
+	EnvOnly bool                           // it is not for files, which others may read
+	set     func(c *Config, v string) bool // false: v is not what is wanted
+	get     func(c *Config) string
+}
+
+// Flag is the flag of a key; "": it has none, for other users of a machine can read them.
+func (k Key) Flag() string {
+	if k.EnvOnly || k.Secret && k.Name != "database" {
+		return ""
+	}
+	switch k.Name { // what reads better
+	case "callbacks.allow":
+		return "allow-callback"
+	case "commands.allow":
+		return "allow-commands"
+	case "store.allow_async_commit":
+		return "allow-async-commit"
+	case "store.migrate":
+		return "migrate"
+	}
+	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Name)
+}
+
+// Variable is the environment variable of a key.
+func (k Key) Variable() string { return Variable(k.Name) }
+
+// Variable is the environment variable of a key.
+func Variable(key string) string {
+	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// Default is what the key is when nobody sets it, as a file would write it.
+func (k Key) Default() string {
+	c := Default()
+	return k.get(&c)
+}
+
+// Keys lists every setting.
+var Keys = []Key{
+	text("listen", "address to listen on", "an address such as 127.0.0.1:8080 or :8080", address, func(c *Config) *string { return &c.Listen }),
+	text("data", "folder of the embedded store (dev)", "a path", some, func(c *Config) *string { return &c.Data }),
+	secret(text("database", "where the data is kept (serve)", "sqlite:PATH or postgres://USER@HOST:PORT/NAME", database, func(c *Config) *string { return &c.Database })),
+	list("roles", "what this process does (serve)", "one or more of api, scheduler, worker",
+		func(c *Config, v string) bool { return roles(v, &c.Roles) },
+		func(c *Config) []string { return c.Roles }),
+	envOnly(text("bootstrap_key", "the first API key, instead of one made up", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapKey })),
+
+	text("auth.jwt.issuer", "whose tokens are accepted beside API keys: their claim iss", "the issuer's name, usually a URL", some, func(c *Config) *string { return &c.JWT.Issuer }),
+	text("auth.jwt.audience", "what their claim aud must hold", "a name, such as the address of this installation", some, func(c *Config) *string { return &c.JWT.Audience }),
+	text("auth.jwt.jwks_url", "where the issuer publishes its keys, for RS256, ES256 and EdDSA", "a URL", webAddress, func(c *Config) *string { return &c.JWT.KeysURL }),
+	secret(text("auth.jwt.secret", "instead of jwks_url: the secret of HS256", "32 characters or more", long, func(c *Config) *string { return &c.JWT.Secret })),
+	text("auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", some, func(c *Config) *string { return &c.JWT.TenantClaim }),
+	text("auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", some, func(c *Config) *string { return &c.JWT.RoleClaim }),
+
+	text("tls.cert", "certificate file for https", "a path", some, func(c *Config) *string { return &c.TLSCert }),
+	text("tls.key", "key file for https", "a path", some, func(c *Config) *string { return &c.TLSKey }),
+
+	truth("store.allow_async_commit", "start although the database may lose acknowledged work in a crash", func(c *Config) *bool { return &c.AllowAsyncCommit }),
+	truth("store.migrate", "bring the schema up to date at the start; without, a server refuses an older one", func(c *Config) *bool { return &c.Migrate }),
+
+	text("secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", some, func(c *Config) *string { return &c.SecretsKeyFile }),
+	envOnly(text("secrets.key", "the keys themselves, parted by commas", "32 random bytes in base64, as openssl rand -base64 32 prints", func(v string) bool { return len(v) >= 44 }, func(c *Config) *string { return &c.SecretsKey })),
+
+	list("trusted_proxies", "address ranges of proxies whose X-Forwarded-For is believed", "ranges such as 10.0.0.0/8",
+		func(c *Config, v string) bool { return prefixes(v, &c.TrustedProxies) }, func(c *Config) []string { return shown(c.TrustedProxies) }),
+	list("callbacks.allow", "address ranges that callbacks may reach although they are private", "ranges such as 10.0.0.0/8",
+		func(c *Config, v string) bool { return prefixes(v, &c.CallbacksAllow) },
+		func(c *Config) []string { return shown(c.CallbacksAllow) }),
+	truth("callbacks.breaker", "put off calls of hosts that are down", func(c *Config) *bool { return &c.Callbacks.Breaker }),
+	count("callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", 1, 1000, func(c *Config) *int { return &c.Callbacks.BreakerFailures }),
+	length("callbacks.first_byte_timeout_seconds", "how long a target may take to begin its answer; 0: as long as the attempt may last", 0, 86_400, time.Second, func(c *Config) *time.Duration { return &c.Callbacks.FirstByte }),
+
+	truth("commands.allow", "accept and run jobs of the target command: whoever may write jobs can run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),
+	truth("commands.shared", "let workers that serve every tenant run commands, though tenants are not kept apart in one", func(c *Config) *bool { return &c.Commands.Shared }),
+	text("commands.folder", "where commands have their scratch folders and workers keep artifacts; empty: where the system has temporary files", "a path", some, func(c *Config) *string { return &c.Commands.Folder }),
+	text("commands.user", "whom commands run as where the worker is root", "a user's name, or UID:GID", some, func(c *Config) *string { return &c.Commands.User }),
+	length("commands.grace_seconds", "how long a command that is cancelled may take to end before it is killed; past a timeout or a stop at most 3 s", 0, 25, time.Second, func(c *Config) *time.Duration { return &c.Commands.Grace }),
+	count("commands.max_output_kb", "how much output of an attempt is kept", 1, 1<<20, func(c *Config) *int { return &c.Commands.OutputKB }),
+	count("commands.max_open_files", "how many files a command may have open; 0: as many as the worker", 0, 1<<20, func(c *Config) *int { return &c.Commands.Files }),
+	count("commands.max_processes", "how many processes a command may add to those of its user; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.Commands.Processes }),
+	count("commands.max_file_mb", "how large a file a command may write; 0: any size", 0, 1<<20, func(c *Config) *int { return &c.Commands.FileMB }),
+	length("commands.max_cpu_seconds", "how much processor time a process of a command may use; 0: any", 0, 604_800, time.Second, func(c *Config) *time.Duration { return &c.Commands.CPU }),
+	count("commands.max_memory_mb", "how much address space a process of a command may have; 0: any", 0, 1<<24, func(c *Config) *int { return &c.Commands.MemoryMB }),
+	count("commands.cache_mb", "how much of downloaded artifacts a worker keeps", 0, 1<<24, func(c *Config) *int { return &c.Commands.CacheMB }),
+
+	text("artifacts.folder", "where artifacts are kept; empty: in the data folder. Servers over one database share it", "a path", some, func(c *Config) *string { return &c.Artifacts.Folder }),
+	count("artifacts.max_mb", "how large an artifact may be", 1, 16_384, func(c *Config) *int { return &c.Artifacts.MaxMB }),
+	count("artifacts.tenant_mb", "how large all artifacts of a tenant may be together", 1, 1<<24, func(c *Config) *int { return &c.Artifacts.TenantMB }),
+
+	oneOf("log.level", "least level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
+	oneOf("log.format", "form of the log", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
+
+	count("workers.default_count", "slots of the pool in this process to begin with", 1, 10_000, func(c *Config) *int { return &c.Workers.DefaultCount }),
+	count("workers.max_count", "slots of the pool in this process at the most; at least workers.default_count", 1, 10_000, func(c *Config) *int { return &c.Workers.MaxCount }),
+	length("workers.poll_interval_ms", "how often waiting workers look into the store when no wake-up came", 10, 60_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Workers.Poll }),
+	length("workers.lease_timeout_seconds", "how long a worker may be silent before its executions go to others", 3, 3600, time.Second, func(c *Config) *time.Duration { return &c.Workers.Lease }),
+	length("workers.scale_interval_ms", "how often the number of slots is looked at", 10, 600_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Workers.Scale }),
+	length("workers.drain_timeout_seconds", "how long a stop waits for what runs", 1, 3600, time.Second, func(c *Config) *time.Duration { return &c.Workers.Drain }),
+	count("workers.poison_after", "how many workers an execution may lose within an hour before it ends as POISON", 1, 1000, func(c *Config) *int { return &c.PoisonAfter }),
+
+	count("scheduler.partitions", "into how many slices the work is divided among servers; this version knows one number", 64, 64, func(c *Config) *int { return &c.Partitions }),
+	length("scheduler.look_ahead_seconds", "how early executions are staged; they never run early", 1, 300, time.Second, func(c *Config) *time.Duration { return &c.LookAhead }),
+	length("scheduler.ownership_ttl_seconds", "how long a server that no longer answers keeps its partitions", 2, 60, time.Second, func(c *Config) *time.Duration { return &c.OwnershipTTL }),
+
+	count("retry.max_retries", "how often an execution of a job that does not say is tried again", 0, 100, func(c *Config) *int { return &c.Retry.MaxRetries }),
+	oneOf("retry.backoff", "how the waits of such a job grow", []string{"FIXED", "LINEAR", "EXPONENTIAL"}, func(c *Config) *string { return &c.Retry.Backoff }),
+	length("retry.initial_delay_ms", "how long such a job first waits", 0, 86_400_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Retry.Initial }),
+	length("retry.max_delay_ms", "how long it waits at the most; at least retry.initial_delay_ms", 0, 86_400_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Retry.Max }),
+
+	count("history.hot_days", "how long finished executions stay in the store", 1, 36_500, func(c *Config) *int { return &c.History.Hot }),
+	count("history.warm_days", "how long they are near after that; at least history.hot_days", 1, 36_500, func(c *Config) *int { return &c.History.Warm }),
+	count("history.retention_days", "how long they are kept at all; at least history.warm_days", 1, 36_500, func(c *Config) *int { return &c.History.Retention }),
+}
+
+// Idle are the settings that this version checks and does not use yet.
+var Idle = []string{"history.hot_days", "history.warm_days", "history.retention_days"}
+
+// byName finds a key.
+func byName(name string) (Key, bool) {
+	i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		return Key{}, false
+	}
+	return Keys[i], true
+}
+
+func text(name, doc, want string, ok func(string) bool, at func(*Config) *string) Key {
+	return Key{
+		Name: name, Doc: doc, Want: want, Kind: Text,
+		set: func(c *Config, v string) bool {
+			if ok(v) {
+				*at(c) = v
+			}
+			return ok(v)
+		},
+		get: func(c *Config) string { return *at(c) },
+	}
+}
+
+func oneOf(name, doc string, of []string, at func(*Config) *string) Key {
+	return text(name, doc, "one of "+strings.Join(of, ", "), func(v string) bool { return slices.Contains(of, v) }, at)
+}
+
+func secret(k Key) Key  { k.Secret = true; return k }
+func envOnly(k Key) Key { k.Secret, k.EnvOnly = true, true; return k }
+
+func truth(name, doc string, at func(*Config) *bool) Key {
+	return Key{
+		Name: name, Doc: doc, Want: "true or false", Kind: Truth,
+		set: func(c *Config, v string) bool { return boolean(v, at(c)) },
+		get: func(c *Config) string { return strconv.FormatBool(*at(c)) },
+	}
+}
+
+func count(name, doc string, least, most int, at func(*Config) *int) Key {
+	want := fmt.Sprintf("a whole number from %d to %d", least, most)
+	if least == most {
+		want = strconv.Itoa(least)
+	}
+	return Key{
+		Name: name, Doc: doc, Want: want, Kind: Number,
+		set: func(c *Config, v string) bool { return number(v, least, most, at(c)) },
+		get: func(c *Config) string { return strconv.Itoa(*at(c)) },
+	}
+}
+
+func length(name, doc string, least, most int, unit time.Duration, at func(*Config) *time.Duration) Key {
+	return Key{
+		Name: name, Doc: doc, Want: fmt.Sprintf("a whole number from %d to %d, or a duration such as %v", least, most, time.Duration(most)*unit), Kind: Span,
+		set: func(c *Config, v string) bool { return span(v, least, most, unit, at(c)) },
+		get: func(c *Config) string {
+			d := *at(c)
+			if d%unit == 0 {
+				return strconv.FormatInt(int64(d/unit), 10)
+			}
+			return d.String()
+		},
+	}
+}
+
+func list(name, doc, want string, set func(*Config, string) bool, get func(*Config) []string) Key {
+	return Key{Name: name, Doc: doc, Want: want, Kind: List, set: set, get: func(c *Config) string { return strings.Join(get(c), ",") }}
+}
+
+func shown(ps []netip.Prefix) []string {
+	out := make([]string, len(ps))
+	for i, p := range ps {
+		out[i] = p.String()
+	}
+	return out
+}
+
+func some(v string) bool { return v != "" }
+func long(v string) bool { return len(v) >= 32 }

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Setting is a key with what it is set to, and by whom.
+type Setting struct {
+	Key
+	Value string // as a file would write it; of a secret "(not shown)", or "" where there is none
+	From  string // "default", or the flag, the variable or the line of the file
+}
+
+// hidden stands for a value that is not to be shown.
+const hidden = "(not shown)"
+
+// Load fills the settings: what flags say (by key) before the environment, before the file (path "" for
+// none), before the given defaults.
+func Load(base Config, flags map[string]string, env []string, path string) (Config, error) {
+	c, _, err := Explain(base, flags, env, path)
+	return c, err
+}
+
+// Explain is Load, and says where each setting comes from.
+func Explain(base Config, flags map[string]string, env []string, path string) (Config, []Setting, error) {
+	c := base
+	file, wrong := readFile(path)
+	vars := map[string]string{}
+	for _, e := range env {
+		if name, v, ok := strings.Cut(e, "="); ok {
+			vars[name] = v
+		}
+	}
+	all := make([]Setting, 0, len(Keys))
+	for _, k := range Keys {
+		s := Setting{Key: k, From: "default"}
+		var v string
+		if line, given := file[k.Name]; given {
+			delete(file, k.Name)
+			from := fmt.Sprintf("%s, line %d", path, line.number)
+			switch {
+			case k.EnvOnly:
+				wrong = append(wrong, Mistake{k.Name, hidden, "it in the environment, as " + k.Variable() + ": a file is read by too many", from})
+			case !line.fits(k.Kind):
+				wrong = append(wrong, Mistake{k.Name, k.quoted(line.value), k.Want + ", written as " + written[k.Kind] + ", not as " + line.kind, from})
+			default:
+				v, s.From = line.value, from
+			}
+		}
+		if given := vars[k.Variable()]; given != "" {
+			v, s.From = given, "environment "+k.Variable()
+		}
+		if given, ok := flags[k.Name]; ok {
+			v, s.From = given, "flag --"+k.Flag()
+		}
+		if s.From != "default" && !k.set(&c, v) {
+			wrong = append(wrong, Mistake{k.Name, k.quoted(v), k.Want, s.From})
+		}
+		s.Value = k.display(k.get(&c))
+		all = append(all, s)
+	}
+	for name, line := range file {
+		wrong = append(wrong, Mistake{name, line.value, near(name), fmt.Sprintf("%s, line %d", path, line.number)})
+	}
+	wrong = append(wrong, contradictions(c)...)
+	if len(wrong) == 0 {
+		return c, all, nil
+	}
+	order := func(m Mistake) int {
+		if i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == m.Key }); i >= 0 {
+			return i
+		}
+		return len(Keys)
+	}
+	slices.SortStableFunc(wrong, func(a, b Mistake) int {
+		if d := order(a) - order(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Key, b.Key)
+	})
+	return c, all, wrong
+}
+
+// quoted is a value that is wrong, as it may be told: of a secret nobody knows which part of it is one.
+func (k Key) quoted(v string) string {
+	if k.Secret && v != "" {
+		return hidden
+	}
+	return v
+}
+
+// display is a value that is right, as it may be shown: a database without its password.
+func (k Key) display(v string) string {
+	if k.Name != "database" || v == "" || strings.HasPrefix(v, "sqlite:") {
+		return k.quoted(v)
+	}
+	u, err := url.Parse(v)
+	if err != nil {
+		return hidden
+	}
+	q := u.Query()
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "password") {
+			q.Set(name, "xxxxx")
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.Redacted()
+}
+
+// contradictions says which settings do not go together, though each alone would do.
+func contradictions(c Config) (wrong Mistakes) {
+	say := func(bad bool, key, value, want string) {
+		if bad {
+			wrong = append(wrong, Mistake{key, value, want, "as set or by default"})
+		}
+	}
+	j := c.JWT
+	say((j.On() || j.Audience != "" || j.KeysURL != "" || j.Secret != "") && (!j.On() || j.Audience == "" || (j.KeysURL == "") == (j.Secret == "")),
+		"auth.jwt.issuer", j.Issuer, "auth.jwt.issuer and auth.jwt.audience, and one of auth.jwt.jwks_url and auth.jwt.secret; or none of them")
+	say((c.TLSCert == "") != (c.TLSKey == ""), "tls.key", c.TLSKey, "tls.cert and tls.key together, or neither")
+	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
+	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
+	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
+	say(c.Workers.Poll >= c.Workers.Lease, "workers.poll_interval_ms", strconv.FormatInt(c.Workers.Poll.Milliseconds(), 10), fmt.Sprintf("less than workers.lease_timeout_seconds, which is %v", c.Workers.Lease))
+	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))
+	say(c.History.Warm < c.History.Hot, "history.warm_days", strconv.Itoa(c.History.Warm), fmt.Sprintf("at least history.hot_days, which is %d", c.History.Hot))
+	say(c.History.Retention < c.History.Warm, "history.retention_days", strconv.Itoa(c.History.Retention), fmt.Sprintf("at least history.warm_days, which is %d", c.History.Warm))
+	return wrong
+}

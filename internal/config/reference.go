@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reference is the documentation of every key, in Markdown.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Settings
+
+<!-- Made by "make docs-config" from the table of keys in internal/config; changes here are lost. -->
+
+A setting comes from a flag, else from the environment, else from the file that ` + "`--config FILE`" + ` (or ` + "`CARILLON_CONFIG`" + `) names, else it has
+its default. The file is TOML: the part of a key before its last dot is the table. ` + "`carillon config check`" + ` says everything that is wrong;
+` + "`carillon config show`" + ` says what each key is and where it comes from. ` + "`dev`" + `, ` + "`serve`" + ` and ` + "`worker`" + ` take every flag here; their
+` + "`--help`" + ` lists those that are used most.
+
+Durations are a number of the unit in the key's name, or text as Go writes it ("1m30s"). Lists are lists in the file, and parted by
+commas elsewhere. A variable that is empty counts as not set. Of secrets there are no flags: other users of a machine can read the arguments of a process.
+`)
+	for _, name := range tables() {
+		title := "[" + name + "]"
+		if name == "" {
+			title = "Before the first table"
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| key | default | what, and what it may be | flag | environment |\n| --- | --- | --- | --- | --- |\n", title)
+		for _, k := range Keys {
+			table, last := parted(k.Name)
+			if table != name {
+				continue
+			}
+			doc := strings.ToUpper(k.Doc[:1]) + k.Doc[1:] + ". " + strings.ToUpper(k.Want[:1]) + k.Want[1:] + "."
+			if slices.Contains(Idle, k.Name) {
+				doc += " It is checked, but nothing uses it yet: finished executions stay in the store."
+			}
+			if k.EnvOnly {
+				doc += " In the environment only."
+			}
+			flag := "–"
+			if f := k.Flag(); f != "" {
+				flag = "`--" + f + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", last, k.literal(k.Default()), strings.ReplaceAll(doc, "|", "\\|"), flag, k.Variable())
+		}
+	}
+	b.WriteString("\n## A file\n\nThis is what everything is when nothing is set, but that `serve` listens on `:8080`, a worker on a free port of loopback, and that `dev` allows commands:\n\n```toml\n")
+	b.WriteString(Example())
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// Example is a file of the defaults; keys that have none are left out.
+func Example() string {
+	c := Default()
+	var all []Setting
+	for _, k := range Keys {
+		all = append(all, Setting{Key: k, Value: k.display(k.get(&c))})
+	}
+	return TOML(all)
+}
+
+// TOML writes settings as a file has them; what is not set, or not to be shown, is left out.
+func TOML(all []Setting) string {
+	var b strings.Builder
+	for _, name := range tables() {
+		begun := name == ""
+		for _, s := range all {
+			table, last := parted(s.Name)
+			if table != name || s.Value == "" || s.Value == hidden {
+				continue
+			}
+			if !begun {
+				if b.Len() > 0 {
+					b.WriteByte('\n')
+				}
+				fmt.Fprintf(&b, "[%s]\n", name)
+				begun = true
+			}
+			fmt.Fprintf(&b, "%s = %s\n", last, s.toml(s.Value))
+		}
+	}
+	return b.String()
+}
+
+// tables are the tables of a file in the order of the keys; "" comes first.
+func tables() (out []string) {
+	for _, k := range Keys {
+		if t, _ := parted(k.Name); !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// parted is the table of a key, and the rest.
+func parted(name string) (table, last string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return "", name
+}
+
+// literal is a value in a table of the reference.
+func (k Key) literal(v string) string {
+	if v == "" {
+		return "none"
+	}
+	return "`" + k.toml(v) + "`"
+}
+
+// toml is a value as a file writes it.
+func (k Key) toml(v string) string {
+	switch k.Kind {
+	case Number, Truth:
+		return v
+	case Span:
+		if strings.Trim(v, "0123456789") == "" {
+			return v
+		}
+	case List:
+		var parts []string
+		for _, w := range words(v) {
+			parts = append(parts, fmt.Sprintf("%q", w))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return fmt.Sprintf("%q", v)
+}

@@ -1,0 +1,137 @@
+package declare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// Result is what became of a step.
+type Result struct {
+	Kind   string `json:"kind"` // job, calendar or notification rule
+	Key    string `json:"key"`
+	Name   string `json:"name,omitempty"`
+	JobID  string `json:"job_id,omitempty"`
+	Action string `json:"action"`
+	Done   bool   `json:"done"`
+	Error  string `json:"error,omitempty"`
+
+	Err error `json:"-"`
+}
+
+// Apply takes the steps of a plan: calendars, then jobs, deletions behind the others, then notification rules. One that fails does not keep the others from being taken, unless the
+// server is away or refuses all of them; then the rest is not tried. tell is told of each step that changes something, as it is taken.
+func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []Result) {
+	var stop error
+	take := func(r Result, do func() (id string, err error)) {
+		switch {
+		case r.Action == client.ActionUnchanged:
+			r.Done = true
+			results = append(results, r)
+			return
+		case stop != nil:
+			r.Err = fmt.Errorf("not tried: %w", stop)
+		default:
+			var id string
+			if id, r.Err = do(); id != "" {
+				r.JobID = id
+			}
+			if hopeless(r.Err) || ctx.Err() != nil {
+				stop = r.Err
+			}
+		}
+		if r.Done = r.Err == nil; !r.Done {
+			r.Error = r.Err.Error()
+		}
+		results = append(results, r)
+		tell(r)
+	}
+	for _, c := range p.Calendars {
+		take(Result{Kind: "calendar", Key: c.Name, Action: c.Action}, func() (string, error) {
+			_, err := s.PutCalendar(ctx, c.Name, c.want)
+			return "", err
+		})
+	}
+	jobs := slices.Clone(p.Jobs)
+	slices.SortStableFunc(jobs, func(a, b JobStep) int { return last(a) - last(b) })
+	for _, j := range jobs {
+		r := Result{Kind: "job", Key: j.Key, Name: j.Name, Action: j.Action}
+		if j.JobID != nil {
+			r.JobID = *j.JobID
+		}
+		take(r, func() (string, error) { return j.take(ctx, s) })
+	}
+	for _, r := range p.Rules {
+		take(Result{Kind: "notification rule", Key: r.Name, Action: r.Action}, func() (string, error) {
+			_, err := s.PutNotificationRule(ctx, r.Name, r.want)
+			return "", err
+		})
+	}
+	return results
+}
+
+func last(j JobStep) int {
+	if j.Action == ActionDelete {
+		return 1
+	}
+	return 0
+}
+
+// hopeless reports whether nothing else will go better.
+func hopeless(err error) bool {
+	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden)
+}
+
+// take takes a step, and answers with the id of the job.
+func (j JobStep) take(ctx context.Context, s Server) (id string, err error) {
+	switch j.Action {
+	case client.ActionCreate:
+		made, err := s.CreateJob(ctx, j.want.JobRequest)
+		if err != nil {
+			return "", err
+		}
+		if j.want.Paused != nil && *j.want.Paused {
+			_, err = s.PauseJob(ctx, made.JobID, client.PauseRequest{Reason: "declared as paused"})
+		}
+		return made.JobID, err
+	case client.ActionChange:
+		return *j.JobID, j.change(ctx, s)
+	case ActionDelete:
+		_, err := s.DeleteJob(ctx, *j.JobID)
+		return *j.JobID, err
+	}
+	return "", fmt.Errorf("the plan says %q", j.Action)
+}
+
+func (j JobStep) change(ctx context.Context, s Server) error {
+	pause := slices.ContainsFunc(j.Changes, func(c client.FieldChange) bool { return c.Field == "paused" })
+	if others := len(j.Changes) - btoi(pause); others > 0 || j.Note != "" {
+		fields, err := j.want.fields()
+		if err != nil {
+			return err
+		}
+		if _, err := s.ChangeJob(ctx, *j.JobID, client.JobChange{Fields: fields, Revision: j.Revision}); err != nil {
+			return err
+		}
+	}
+	if !pause || j.want.Paused == nil {
+		return nil
+	}
+	var err error
+	if *j.want.Paused {
+		_, err = s.PauseJob(ctx, *j.JobID, client.PauseRequest{Reason: "declared as paused"})
+	} else {
+		_, err = s.ResumeJob(ctx, *j.JobID)
+	}
+	return err
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

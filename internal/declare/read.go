@@ -1,0 +1,241 @@
+package declare
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/strictjson"
+	"github.com/carillon-jobs/carillon/internal/yamljson"
+)
+
+// Problem is one thing wrong with a file.
+type Problem struct {
+	File  string `json:"file"`
+	Line  int    `json:"line,omitempty"`
+	Field string `json:"field,omitempty"`
+	Value string `json:"value,omitempty"`
+	Want  string `json:"want"`
+}
+
+// Problems is everything wrong with files.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, x := range p {
+		where := x.File
+		if x.Line > 0 {
+			where += fmt.Sprintf(":%d", x.Line)
+		}
+		what := ""
+		if x.Field != "" {
+			what = x.Field
+			if x.Value != "" {
+				what += " is " + x.Value
+			}
+			what += ", "
+		} else if x.Value != "" {
+			what = "got " + x.Value + ", "
+		}
+		lines[i] = where + ": " + what + "want " + x.Want
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Job is a job as a file has it.
+type Job struct {
+	client.JobRequest
+	Paused *bool `json:"paused,omitempty"`
+
+	place place
+}
+
+// Calendar is a calendar as a file has it.
+type Calendar struct {
+	Name string `json:"name"`
+	client.CalendarRequest
+
+	place place
+}
+
+// place is where something stands.
+type place struct {
+	file string
+	doc  *yamljson.Document
+	path string
+}
+
+// problem is what is wrong with a field of something, or with itself.
+func (p place) problem(field, value, want string) Problem {
+	path := p.path
+	if field != "" {
+		path += "." + field
+	}
+	out := Problem{File: p.file, Field: path, Value: value, Want: want}
+	if p.doc != nil {
+		out.Line = p.doc.LineOf(path)
+	}
+	return out
+}
+
+// Declared is what files declare.
+type Declared struct {
+	Jobs      []Job
+	Calendars []Calendar
+	Rules     []Rule
+}
+
+// contents is the form of a document.
+type contents struct {
+	Jobs      []Job      `json:"jobs,omitempty"`
+	Calendars []Calendar `json:"calendars,omitempty"`
+	Rules     []Rule     `json:"notification_rules,omitempty"`
+}
+
+// maxFile is how large a file may be.
+const maxFile = 64 << 20
+
+// Read reads files, folders of them (*.yaml, *.yml and *.json, in order of their names, not those below), and standard input as "-".
+func Read(stdin io.Reader, paths ...string) (Declared, error) {
+	var out Declared
+	var wrong Problems
+	for _, path := range paths {
+		names, err := filesOf(path)
+		if err != nil {
+			return out, err
+		}
+		for _, name := range names {
+			data, err := readFile(stdin, name)
+			if err != nil {
+				return out, err
+			}
+			if name == "-" {
+				name = "standard input"
+			}
+			wrong = append(wrong, out.add(name, data)...)
+		}
+	}
+	wrong = append(wrong, out.twice()...)
+	if len(wrong) > 0 {
+		return out, wrong
+	}
+	return out, nil
+}
+
+func filesOf(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(names) == 0 {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("the folder has no *.yaml, *.yml or *.json")}
+	}
+	return names, nil
+}
+
+func readFile(stdin io.Reader, name string) ([]byte, error) {
+	r := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// add adds what a file declares, and says what is wrong with it.
+func (d *Declared) add(file string, data []byte) (wrong Problems) {
+	docs, err := yamljson.Parse(data)
+	var syntax *yamljson.Error
+	if errors.As(err, &syntax) {
+		return Problems{{File: file, Line: syntax.Line, Want: syntax.Want}}
+	}
+	for i := range docs {
+		doc := &docs[i]
+		var c contents
+		var bad *strictjson.Error
+		err := strictjson.Unmarshal(doc.JSON, &c)
+		switch {
+		case errors.As(err, &bad):
+			for _, p := range bad.Problems {
+				wrong = append(wrong, Problem{File: file, Line: doc.Line(p.Offset), Field: p.Field, Value: p.Value, Want: p.Want})
+			}
+			continue
+		case err != nil:
+			wrong = append(wrong, Problem{File: file, Line: doc.LineOf(""), Want: err.Error()})
+			continue
+		}
+		for n, j := range c.Jobs {
+			j.place = place{file, doc, fmt.Sprintf("jobs[%d]", n)}
+			if j.Key == nil || *j.Key == "" {
+				wrong = append(wrong, j.place.problem("key", "", "a key: jobs are told apart by it"))
+			}
+			d.Jobs = append(d.Jobs, j)
+		}
+		for n, x := range c.Calendars {
+			x.place = place{file, doc, fmt.Sprintf("calendars[%d]", n)}
+			if x.Name == "" {
+				wrong = append(wrong, x.place.problem("name", "", "a name"))
+			}
+			d.Calendars = append(d.Calendars, x)
+		}
+		for n, x := range c.Rules {
+			x.place = place{file, doc, fmt.Sprintf("notification_rules[%d]", n)}
+			if x.Name == "" {
+				wrong = append(wrong, x.place.problem("name", "", "a name"))
+			}
+			d.Rules = append(d.Rules, x)
+		}
+	}
+	return wrong
+}
+
+// twice says which keys and names are declared more than once.
+func (d *Declared) twice() (wrong Problems) {
+	at := map[string]place{}
+	see := func(kind, name, field string, p place) {
+		if first, ok := at[kind+name]; ok && name != "" {
+			wrong = append(wrong, p.problem(field, fmt.Sprintf("%q", name), fmt.Sprintf("each only once; it is in %s, line %d, too", first.file, first.doc.LineOf(first.path))))
+		}
+		at[kind+name] = p
+	}
+	for _, j := range d.Jobs {
+		if j.Key != nil {
+			see("job ", *j.Key, "key", j.place)
+		}
+	}
+	for _, c := range d.Calendars {
+		see("calendar ", c.Name, "name", c.place)
+	}
+	for _, r := range d.Rules {
+		see("rule ", r.Name, "name", r.place)
+	}
+	return wrong
+}

@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEpochs(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 1, 1+n, 12, 0, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		epoch int64
+		now   time.Time
+		want  int64
+	}{{1, day(0), 2}, {1, day(-400), 2}, {1, day(300), 300}, {300, day(300), 301}, {900, day(300), 901}, {1, day(20_000), 8000}, {8000, day(20_000), 8001}} {
+		if got := NextEpoch(c.epoch, c.now); got != c.want || EpochOf(FirstToken(got)) != got || FirstToken(got) <= FirstToken(c.epoch)+1<<40-1 {
+			t.Errorf("after %d on %v: got %d, want %d", c.epoch, c.now, got, c.want)
+		}
+	}
+	if FirstToken(8001) >= 1<<53 {
+		t.Error("a token is too large for a JSON number")
+	}
+}

@@ -1,0 +1,298 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Summary is what a file holds.
+type Summary struct {
+	Path    string
+	Bytes   int64
+	Version int // how many steps of the schema it has had
+	Epoch   int64
+	Tables  []TableCount
+}
+
+// TableCount is how many rows a table has.
+type TableCount struct {
+	Name string
+	Rows int64
+}
+
+// Backup writes what a file holds at one instant into another, which must not exist, and checks it. A process may have the
+// file open and write to it meanwhile.
+func Backup(ctx context.Context, path, to string) (s Summary, err error) {
+	doing := "back up " + path
+	to, err = filepath.Abs(to)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err == nil {
+		err = free(to)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	part := to + ".partial"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite would make it for everyone to read
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s exists: another backup is being made, or one was cut off; then remove it", part)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer os.Remove(part) // where it has another name by then, there is nothing to remove
+	if err := f.Close(); err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	if err := vacuumInto(ctx, path, part); err != nil {
+		return s, translate(ctx, doing, err)
+	}
+	if s, err = Verify(ctx, part); err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	if err := settle(part); err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	err = os.Link(part, to) // unlike a rename it takes no name that another has got meanwhile
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = os.Rename(part, to) // where there are no links
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", doing, err)
+	}
+	s.Path = to
+	return s, settle(filepath.Dir(to))
+}
+
+// free fails if a name is taken.
+func free(path string) error {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s exists; want a name that is free", path)
+	}
+	return err
+}
+
+func vacuumInto(ctx context.Context, path, to string) error {
+	c, err := openConn(path, sqlite.OpenReadOnly, readerPragmas...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetInterrupt(ctx.Done())
+	_, err = c.prepare("VACUUM INTO ?").text(to).exec()
+	return err
+}
+
+// settle waits until a file, or what a folder lists, is on the disk.
+func settle(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if info, bad := f.Stat(); bad == nil && info.IsDir() {
+		err = nil // not every system can; those that cannot need not
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Verify checks a file page by page, and says what it holds. It fails if the file is damaged, none of ours, or of a
+// newer version.
+func Verify(ctx context.Context, path string) (s Summary, err error) {
+	all, err := migrations()
+	if err != nil {
+		return s, err
+	}
+	err = peek(ctx, path, "verify "+path, func(c *conn) error {
+		var faults []string
+		if err := c.prepare("PRAGMA integrity_check(10)").each(func(r *row) error {
+			if line := r.text(); line != "ok" {
+				faults = append(faults, line)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if len(faults) > 0 {
+			return fmt.Errorf("the file is damaged: %s", strings.Join(faults, "; "))
+		}
+		done, err := readSteps(c)
+		if err != nil {
+			return err
+		}
+		if len(done) == 0 {
+			return fmt.Errorf("the file holds no Carillon store: %w", engine.ErrSchema)
+		}
+		if err := engine.Foreign(all, done); err != nil {
+			return err
+		}
+		s.Version = done[len(done)-1].Version
+		return s.count(c)
+	})
+	if err != nil {
+		return s, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return s, err
+	}
+	s.Path, s.Bytes = path, info.Size()
+	return s, nil
+}
+
+// count counts the rows of every table.
+func (s *Summary) count(c *conn) error {
+	var err error
+	if s.Epoch, err = epochOf(c); err != nil {
+		return err
+	}
+	names, err := tableNames(c)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t := TableCount{Name: name}
+		if _, err := c.prepare("SELECT count(*) FROM " + quoted(name)).first(func(r *row) error { t.Rows = r.int64(); return nil }); err != nil {
+			return err
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return nil
+}
+
+func tableNames(c *conn) (names []string, err error) {
+	err = c.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name").each(func(r *row) error {
+		names = append(names, r.text())
+		return nil
+	})
+	return names, err
+}
+
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// epochOf is the epoch of the file's tokens.
+func epochOf(c *conn) (n int64, err error) {
+	_, err = c.prepare("SELECT next FROM tokens").first(func(r *row) error {
+		n = engine.EpochOf(r.int64())
+		return nil
+	})
+	return n, err
+}
+
+// Restore puts a backup in the place of a file that no process has open. A file that is there is kept under another
+// name, which it answers with; where keep is not set, it is an error, ErrConflict, if there is one. Tokens that were drawn since the
+// backup, by whomever, are smaller than those that the restored store draws.
+func Restore(ctx context.Context, backup, path string, now time.Time, keep bool) (s Summary, kept string, err error) {
+	if s, err = Verify(ctx, backup); err != nil {
+		return s, "", err
+	}
+	doing := "restore " + path
+	if path, err = filepath.Abs(path); err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err != nil {
+		return s, "", fmt.Errorf("%s: %w", doing, err)
+	}
+	if at, err := filepath.EvalSymlinks(path); err == nil {
+		path = at
+	}
+	lock, err := acquire(path + ".lock")
+	if err != nil {
+		return s, "", fmt.Errorf("%s: %w", doing, err)
+	}
+	defer lock.Close()
+	epoch := s.Epoch
+	there := free(path) != nil
+	if there && !keep {
+		return s, "", fmt.Errorf("%s: %w: there is a store already", doing, engine.ErrConflict)
+	}
+	if there { // one that is damaged is replaced all the same
+		_ = peek(ctx, path, doing, func(c *conn) error {
+			if has, err := epochOf(c); err == nil {
+				epoch = max(epoch, has)
+			}
+			return nil
+		})
+	}
+	s.Epoch = engine.NextEpoch(epoch, now)
+	part := path + ".restoring"
+	defer os.Remove(part)
+	if err := errors.Join(duplicate(backup, part), renew(ctx, part, s.Epoch, now)); err != nil {
+		return s, "", fmt.Errorf("%s: %w", doing, err)
+	}
+	if there {
+		kept = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
+		if err := setAside(path, kept); err != nil {
+			return s, "", fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	if err := os.Rename(part, path); err != nil {
+		return s, kept, fmt.Errorf("%s: %w", doing, err)
+	}
+	s.Path = path
+	return s, kept, settle(filepath.Dir(path))
+}
+
+// duplicate copies a file that nobody writes to.
+func duplicate(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_ = os.Remove(to) // of a restore that was cut off
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// renew has a file draw its tokens from an epoch on, and ends the sessions in it: what they held is lost to them.
+func renew(ctx context.Context, path string, epoch int64, now time.Time) error {
+	c, err := openConn(path, sqlite.OpenReadWrite, "journal_mode = DELETE", "synchronous = FULL", "fullfsync = ON")
+	if err != nil {
+		return err
+	}
+	err = c.transact(ctx, "BEGIN IMMEDIATE", func(c *conn) error {
+		if _, err := c.prepare("UPDATE tokens SET next = ?").int(engine.FirstToken(epoch)).exec(); err != nil {
+			return err
+		}
+		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE deposed = 0").int(now.UnixMicro()).exec()
+		return err
+	})
+	return errors.Join(err, c.Close())
+}
+
+// setAside gives a database, with the log that belongs to it, another name.
+func setAside(path, to string) error {
+	if err := free(to); err != nil {
+		return err
+	}
+	// The log first: without it the file is an older state, but with another file's log it would be none at all.
+	if err := os.Rename(path+"-wal", to+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(path, to)
+}

@@ -1,0 +1,43 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// peek runs f in a snapshot of a file that exists, whoever has it open, and changes nothing.
+func peek(ctx context.Context, path, doing string, f func(*conn) error) error {
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	c, err := openConn(path, sqlite.OpenReadOnly, readerPragmas...)
+	if err != nil {
+		return translate(ctx, doing, err)
+	}
+	defer c.Close()
+	return translate(ctx, doing, c.transact(ctx, "BEGIN", f))
+}
+
+// Steps lists the steps that a file has had, and those to come. A process may have it open.
+func Steps(ctx context.Context, path string) (steps []engine.Step, err error) {
+	all, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	err = peek(ctx, path, "read the steps of the schema of "+path, func(c *conn) error {
+		done, err := readSteps(c)
+		steps = engine.Steps(all, done)
+		return err
+	})
+	return steps, err
+}
