@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -34,7 +33,7 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all 
 		a.Payload = slices.Clone(r.bytes())
 		within := time.Duration(r.int8()) * time.Millisecond
 		if r.bad {
-			return nil, nil, fmt.Errorf("the server answered a lease with rows that are not as expected")
+			return nil, nil, errUnexpected
 		}
 		t, ok := known[string(target)]
 		if !ok {

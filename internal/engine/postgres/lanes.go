@@ -44,13 +44,20 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 	}
 	var out []job.Lane
 	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, lanesSQL, number, int64(after.Group), int16(after.Priority), max(limit, 0))
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
-			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), (*string)(&l.Class), (*int64)(&l.Group), &l.Priority)
-			return l, err
-		})
-		return err
+		rows, err := c.Query(ctx, lanesSQL, number, int64(after.Group), int16(after.Priority), max(limit, 0))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		known := texter{} // a sweep lists very many, of few tenants and classes
+		for out = nil; rows.Next(); {
+			r := reader{values: rows.RawValues()}
+			out = append(out, job.Lane{Partition: job.Partition(r.int2()), Tenant: tenant.ID(known.text(r.bytes())), Class: job.Class(known.text(r.bytes())), Group: job.GroupKey(r.int8()), Priority: r.int2()})
+			if r.bad {
+				return errUnexpected
+			}
+		}
+		return rows.Err()
 	})
 	return out, err
 }

@@ -103,11 +103,13 @@ func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 			Group: job.Group{Key: job.GroupKey(r.int8()), Max: r.int4OrZero(), Rate: job.Rate{Count: r.int4OrZero(), Per: time.Duration(r.int8OrZero()) * time.Microsecond, Burst: r.int4OrZero()}},
 		})
 		if r.bad {
-			return nil, errors.New("the server answered with rows that are not as expected")
+			return nil, errUnexpected
 		}
 	}
 	return out, rows.Err()
 }
+
+var errUnexpected = errors.New("the server answered with rows that are not as expected")
 
 // texter keeps one copy of each text.
 type texter map[string]string
