@@ -15,9 +15,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-peers, bench-cron and faults-all.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-…, sim and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -54,9 +54,20 @@ bench-peers: build ## Measure River, asynq and Graphile Worker beside Carillon
 bench-failover: need-go ## Kill the scheduler that owns the most KILLS (20) times; measure how long it is missed
 	@CARILLON_FAILOVER_KILLS=$(KILLS) scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults -run 'TestFailover$$' -v $(ARGS)
 
+.PHONY: bench-schedules
+bench-schedules: build ## Fire out of 10 million schedules on PostgreSQL and 1 million on SQLite; half an hour, 15 GB of disk
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench schedules --schedules 10000000 --due 1000 --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
+	@bin/carillon bench schedules --schedules 1000000 --due 1000 --strict $(ARGS)
+
+.PHONY: bench-herd
+bench-herd: build ## Let 500 000 jobs be due in one second, on PostgreSQL and SQLite
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench herd --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
+	@bin/carillon bench herd --strict $(ARGS)
+
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
+
 .PHONY: sim
 sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
 	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)

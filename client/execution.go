@@ -128,7 +128,7 @@ type Begun struct {
 // Operation is work over many things, done in the background.
 type Operation struct {
 	OperationID string     `json:"operation_id"`
-	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan"`
+	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag"`
 	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
 	Total       int64      `json:"total" doc:"As counted when it began; of a replan, as found so far."`
 	Done        int64      `json:"done"`

@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -134,11 +136,28 @@ func verified(t *testing.T, c call, secret string) int {
 	}
 	n := 0
 	for s := range strings.FieldsSeq(c.header.Get("webhook-signature")) {
-		if s == sign.Signature(key, c.header.Get("webhook-id"), time.Unix(at, 0), []byte(c.body)) {
+		if s == key.Sign(c.header.Get("webhook-id"), time.Unix(at, 0), []byte(c.body)) {
 			n++
 		}
 	}
 	return n
+}
+
+// publicly reports whether one of a call's signatures is of a public key, as a target checks it.
+func publicly(t *testing.T, c call, public string) bool {
+	t.Helper()
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(public, "whpk_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := c.header.Get("webhook-id") + "." + c.header.Get("webhook-timestamp") + "." + c.body
+	for s := range strings.FieldsSeq(c.header.Get("webhook-signature")) {
+		if text, ok := strings.CutPrefix(s, "v1a,"); ok {
+			sum, err := base64.StdEncoding.DecodeString(text)
+			return err == nil && ed25519.Verify(key, []byte(signed), sum)
+		}
+	}
+	return false
 }
 
 func TestCallbacksAreSigned(t *testing.T) {
@@ -186,6 +205,19 @@ func TestCallbacksAreSigned(t *testing.T) {
 	want[client.SigningSecret](c.face, 200, "DELETE", "/api/v1/signing-secrets/"+first.ID, "")
 	if got := run(""); verified(t, got, first.Secret) != 0 || verified(t, got, second.Secret) != 1 {
 		t.Errorf("after it was revoked: %v", got.header)
+	}
+	pair := want[client.SigningSecret](c.face, 201, "POST", "/api/v1/signing-secrets", `{"algorithm": "Ed25519"}`)
+	if pair.Algorithm != "ed25519" || pair.Secret != "" || !strings.HasPrefix(pair.PublicKey, "whpk_") || pair.Prefix != pair.PublicKey[:10] {
+		t.Fatalf("a pair: %+v", pair)
+	}
+	if list := want[client.SigningSecrets](c.face, 200, "GET", "/api/v1/signing-secrets", ""); list.SigningSecrets[0].PublicKey != pair.PublicKey || list.SigningSecrets[1].PublicKey != "" {
+		t.Errorf("list: %+v", list)
+	}
+	if got := run(""); verified(t, got, second.Secret) != 1 || !publicly(t, got, pair.PublicKey) {
+		t.Errorf("with a pair: %v", got.header)
+	}
+	if p := want[client.Problem](c.face, 422, "POST", "/api/v1/signing-secrets", `{"algorithm": "rsa"}`); len(p.Errors) != 1 || p.Errors[0].Field != "algorithm" {
+		t.Errorf("another algorithm: %+v", p)
 	}
 	for _, bad := range []string{`{"overlap_seconds": -1}`, `{"overlap_seconds": 2592001}`} {
 		if p := want[client.Problem](c.face, 422, "POST", "/api/v1/signing-secrets", bad); len(p.Errors) != 1 || p.Errors[0].Field != "overlap_seconds" {

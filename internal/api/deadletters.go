@@ -85,9 +85,7 @@ func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Inval
 			}
 		}
 	}
-	if r := req.RatePerS; r != nil && (*r < minRate || *r > maxRate) {
-		v.Add("rate_per_s", *r, fmt.Sprintf("a number from %g to %d, or null for as fast as it goes", minRate, maxRate))
-	}
+	rate(req.RatePerS, &v)
 	return sel, v
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -142,11 +141,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err != nil {
 		return err
 	}
-	f := engine.JobFilter{
-		State: choice(q, "status", job.States()), ScheduleType: choice(q, "schedule_type", job.ScheduleTypes()),
-		Tag: q.text("tag"), Name: q.text("name"), Text: q.text("q"),
-	}
-	page := q.page()
+	f, page := q.jobs(), q.page()
 	if err := q.err(); err != nil {
 		return err
 	}

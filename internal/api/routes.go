@@ -51,6 +51,11 @@ func (s *Server) table() []route {
 			body:   of[[]client.JobRequest](), sample: "[" + jobSample + "]", status: 201, answer: of[client.CreatedJobs](), handle: s.createJobs,
 		},
 		{
+			method: "POST", path: "/api/v1/jobs:bulk", needs: tenant.Write, group: "Jobs", summary: "Pause, resume, delete, trigger or tag many jobs",
+			detail: "Those named by ids, or all that a filter chooses; with dry_run it is 200 with their number and the first ten, and nothing is done. Else it is an operation in the background that can be watched and cancelled. Jobs it cannot be done to are passed over and counted.",
+			body:   of[client.BulkRequest](), sample: `{"filter": {"tag": "reporting"}, "action": "pause", "reason": "the warehouse is moved", "dry_run": true}`, status: 202, answer: of[client.BulkBegun](), handle: s.bulkJobs,
+		},
+		{
 			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
 			params: jobParams, status: 200, answer: of[client.Jobs](), handle: s.listJobs,
 		},

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,10 @@ import (
 )
 
 func wireSigning(x engine.SigningSecret) client.SigningSecret {
-	out := client.SigningSecret{ID: x.ID, Prefix: x.Prefix, CreatedAt: x.CreatedAt}
+	out := client.SigningSecret{ID: x.ID, Algorithm: string(sign.AlgorithmOf(x.Prefix)), Prefix: x.Prefix, CreatedAt: x.CreatedAt}
+	if out.Algorithm == string(sign.Ed25519) {
+		out.PublicKey, out.Prefix = x.Prefix, x.Prefix[:10]
+	}
 	if !x.ExpiresAt.IsZero() {
 		out.ExpiresAt = &x.ExpiresAt
 	}
@@ -53,14 +57,22 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 			return job.Invalids{{Field: "overlap_seconds", Value: job.Show(*n), Want: "a whole number from 0 to 2592000 (30 days)"}}
 		}
 	}
-	x, secret, err := s.service.AddSigningSecret(r.Context(), p, overlap, service.Once[engine.SigningSecret]{
+	algorithm := sign.HMAC
+	if req.Algorithm != "" {
+		if algorithm = sign.Algorithm(strings.ToLower(req.Algorithm)); !slices.Contains(sign.Algorithms(), algorithm) {
+			return job.Invalids{{Field: "algorithm", Value: req.Algorithm, Want: "hmac-sha256 or ed25519"}}
+		}
+	}
+	x, secret, err := s.service.AddSigningSecret(r.Context(), p, algorithm, overlap, service.Once[engine.SigningSecret]{
 		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded(x.ID) }, // never the secret
 	})
 	if err != nil {
 		return err
 	}
 	out := wireSigning(x)
-	out.Secret = secret
+	if out.PublicKey == "" {
+		out.Secret = secret
+	}
 	w.Header().Set("Location", fmt.Sprintf("/api/v1/signing-secrets/%s", x.ID))
 	w.Header().Set("Cache-Control", "no-store")
 	return reply(w, 201, out)

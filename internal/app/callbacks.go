@@ -30,6 +30,6 @@ func (r *running) devSecret(ctx context.Context, svc *service.Service) (string, 
 	if len(all) > 0 {
 		return sign.Open(r.ring, all[0])
 	}
-	_, secret, err := svc.AddSigningSecret(ctx, tenant.Local(), 0, service.Once[engine.SigningSecret]{})
+	_, secret, err := svc.AddSigningSecret(ctx, tenant.Local(), sign.HMAC, 0, service.Once[engine.SigningSecret]{})
 	return secret, err
 }

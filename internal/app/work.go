@@ -65,7 +65,7 @@ func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 // executor makes what runs the targets; fetch gets the artifacts of commands.
 func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	cfg := executor.Config{
-		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(),
+		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(), FirstByte: r.Config.Callbacks.FirstByte,
 		OwnAddrs: func() []netip.AddrPort {
 			if a, ok := r.address.(*net.TCPAddr); ok {
 				return []netip.AddrPort{a.AddrPort()}

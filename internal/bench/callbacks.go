@@ -143,7 +143,7 @@ func (c *callee) work(ctx context.Context) (stop func(), err error) {
 	}
 	r := c.rig
 	svc := service.New(r.store, r.Clock, service.Config{Sealer: ring})
-	if _, _, err := svc.AddSigningSecret(ctx, everybody, 0, service.Once[engine.SigningSecret]{}); err != nil {
+	if _, _, err := svc.AddSigningSecret(ctx, everybody, sign.HMAC, 0, service.Once[engine.SigningSecret]{}); err != nil {
 		return nil, err
 	}
 	tokens, err := sign.LoadTokens(ctx, r.store, ring)

@@ -21,7 +21,7 @@ const (
 	goalDelayAim  = 50.0   // ms, outside herds, from the instant until it may be claimed
 	goalClaimable = 5.0    // s, until all of a herd may be claimed
 	goalOthers    = 1000.0 // ms, p99 of others' starts in a herd
-	goalMemory    = 1024.0 // MB
+	goalMemory    = 300.0  // MB
 )
 
 // Schedules loads recurring jobs, of which so many are due each second, and measures how long after their instants they start.

@@ -96,6 +96,7 @@ type Workers struct {
 type Callbacks struct {
 	Breaker         bool
 	BreakerFailures int
+	FirstByte       time.Duration // for which an answer may take to begin; 0: as long as the attempt
 }
 
 // Default is the settings that nobody changed.
@@ -145,6 +146,7 @@ var Keys = []Key{
 	{"secrets.key", "the keys themselves, parted by commas (environment only)", "32 random bytes in base64, as openssl rand -base64 32 prints", func(c *Config, v string) bool { c.SecretsKey = v; return len(v) >= 44 }},
 	{"callbacks.breaker", "put off calls of hosts that are down", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Callbacks.Breaker) }},
 	{"callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", "a whole number from 1 to 1000", func(c *Config, v string) bool { return number(v, 1, 1000, &c.Callbacks.BreakerFailures) }},
+	{"callbacks.first_byte_timeout_seconds", "how long a target may take to begin its answer; 0: as long as the attempt may last", "a whole number from 0 to 86400", func(c *Config, v string) bool { return span(v, 0, 86400, time.Second, &c.Callbacks.FirstByte) }},
 	{"commands.allow", "accept and run jobs of the target command", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Commands.Allow) }},
 	{"commands.shared", "let workers that serve every tenant run commands, though tenants are not kept apart in one", "true or false", func(c *Config, v string) bool { return boolean(v, &c.Commands.Shared) }},
 	{"commands.folder", "where commands have their scratch folders and workers keep artifacts", "a path", func(c *Config, v string) bool { c.Commands.Folder = v; return v != "" }},

@@ -32,7 +32,7 @@ const MaxSigningSecrets = 10
 type SigningSecret struct {
 	Tenant    tenant.ID
 	ID        string
-	Prefix    string // of the secret, for people
+	Prefix    string // of the secret, for people; the whole public key of a pair
 	Sealed    []byte
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never

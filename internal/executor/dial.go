@@ -41,7 +41,7 @@ func newDialer(cfg Config) *dialer {
 
 // newTransport is made for many calls to few hosts: connections are kept, and
 // nothing is taken from the environment.
-func newTransport(d *dialer) *http.Transport {
+func newTransport(d *dialer, firstByte time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial for us, past the guard
 		DialContext:            d.dial,
@@ -51,6 +51,7 @@ func newTransport(d *dialer) *http.Transport {
 		MaxIdleConns:           4096,
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,
+		ResponseHeaderTimeout:  firstByte,
 		DisableCompression:     true, // a small answer must not unpack to a large one
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}

@@ -28,6 +28,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/command"
@@ -60,6 +61,7 @@ type Config struct {
 	Commands      *command.Runner         // nil: no commands are run
 	Log           *slog.Logger            // nil: slog.Default
 	Breaker       Breaker                 // zero: none
+	FirstByte     time.Duration           // for which an answer may take to begin; 0: as long as the attempt
 }
 
 // Executor runs attempts; it is safe for use by many goroutines.
@@ -77,7 +79,7 @@ type target func(context.Context, client.Attempt) client.Outcome
 
 // New makes an executor of all targets.
 func New(cfg Config) *Executor {
-	e := &Executor{transport: newTransport(newDialer(cfg)), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
+	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
 	if cfg.Version == "" {
 		e.agent = "Carillon"
 	}

@@ -35,6 +35,9 @@ func (c *call) unanswered(ctx context.Context, err error) client.Outcome {
 	}
 	cause := plainCause(err)
 	text := fmt.Sprintf("%s got no answer: %s", c, cause)
+	if strings.Contains(err.Error(), "timeout awaiting response headers") { // net/http has no type for it
+		return failed(typeTimeout, true, fmt.Sprintf("%s did not begin to answer in time (callbacks.first_byte_timeout_seconds)", c))
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		text = fmt.Sprintf("could not connect to %s: %s", c.place(op), cause)
 	}

@@ -52,7 +52,7 @@ func trusting(t testing.TB, s *httptest.Server, change func(*tls.Config)) *Execu
 		change(d.tls)
 	}
 	e := New(cfg)
-	e.transport = newTransport(d)
+	e.transport = newTransport(d, 0)
 	e.targets["http"] = e.callback
 	t.Cleanup(e.Close)
 	return e
@@ -330,4 +330,22 @@ func BenchmarkCallback(b *testing.B) {
 			check(b, e.Execute(b.Context(), a), "", false)
 		}
 	})
+}
+
+// A target that is slow to begin is told from one that is slow to end.
+func TestFirstByte(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begins" {
+			w.WriteHeader(200)
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	e := newExecutor(t, Config{AllowLoopback: true, FirstByte: 50 * time.Millisecond})
+	check(t, e.Execute(t.Context(), get(s.URL+"/never")), typeTimeout, true, "did not begin to answer in time")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // the attempt's own
+	defer cancel()
+	check(t, e.Execute(ctx, get(s.URL+"/begins")), typeTimeout, true, "did not end before its deadline")
 }

@@ -325,6 +325,11 @@ type Triggered struct {
 
 // Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
 func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
+	return s.trigger(ctx, p, ref, job.ExecutionID(newID()), override, once)
+}
+
+// trigger makes the execution of an id; one that exists stays as it is.
+func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return t, nil, err
 	}
@@ -333,7 +338,7 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 		return t, nil, err
 	}
 	now := s.now() // whether it is deleted is the store's to say, after it has looked for the key
-	e := j.Fire(job.ExecutionID(newID()), now, now)
+	e := j.Fire(id, now, now)
 	e.Trigger, e.Payload, e.Priority = job.ByHand, override, max(1, j.Priority-2)
 	if err := regroup(j, &e); err != nil {
 		return t, nil, err

@@ -54,6 +54,8 @@ type run struct {
 	follow following // of a change of a calendar: who is to follow it
 	behind job.ID    // where the next piece of it begins
 
+	bulk bulk // of the same for many jobs: what, and to which
+
 	bucket  bucket
 	savedAt time.Time
 	tried   time.Time // what the last save that was not answered would have set UpdatedAt to
@@ -129,7 +131,10 @@ func (x *run) decode() (err error) {
 	case job.OpReplan:
 		x.follow, err = decodeFollowing(x.op.Spec)
 	default:
-		err = fmt.Errorf("the kind %q is not known", x.op.Kind)
+		if !x.op.Kind.OverJobs() {
+			return fmt.Errorf("the kind %q is not known", x.op.Kind)
+		}
+		x.bulk, err = decodeBulk(x.op.Spec)
 	}
 	return err
 }
@@ -197,6 +202,9 @@ func (x *run) mark(these []job.ExecutionID) error {
 	case job.OpReplan:
 		return x.followed(these)
 	}
+	if x.op.Kind.OverJobs() {
+		return x.doneTo(these)
+	}
 	return nil
 }
 
@@ -221,6 +229,9 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 		return r.listFill(ctx, x)
 	case job.OpReplan:
 		return r.listFollowing(ctx, x)
+	}
+	if x.op.Kind.OverJobs() {
+		return r.listJobs(ctx, x)
 	}
 	if len(x.sel.IDs) > 0 {
 		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
@@ -254,6 +265,9 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 		return len(ids), nil
 	case job.OpDiscard:
 		return r.s.store.Discard(ctx, x.op.Tenant, ids)
+	}
+	if x.op.Kind.OverJobs() {
+		return r.doToJobs(ctx, x, ids)
 	}
 	var all []job.Execution
 	var ready []job.Ready
@@ -353,6 +367,14 @@ func whyPassed(o job.Operation) string {
 		return fmt.Sprintf("%d passed over: the instant has an execution that has not finished, or another execution holds the job's unique key.", o.Passed)
 	case o.Kind == job.OpDiscard:
 		return fmt.Sprintf("%d passed over: no longer a dead letter.", o.Passed)
+	case o.Kind == job.OpPause || o.Kind == job.OpResume:
+		return fmt.Sprintf("%d passed over: deleted, or completed.", o.Passed)
+	case o.Kind == job.OpDelete:
+		return fmt.Sprintf("%d passed over: no longer there.", o.Passed)
+	case o.Kind == job.OpTrigger:
+		return fmt.Sprintf("%d passed over: deleted, or with a unique key that another execution holds.", o.Passed)
+	case o.Kind == job.OpTag || o.Kind == job.OpUntag:
+		return fmt.Sprintf("%d passed over: deleted, or with more tags than a job may have.", o.Passed)
 	}
 	return fmt.Sprintf("%d passed over: no longer a dead letter, of a deleted job, or with a unique key that another execution holds.", o.Passed)
 }

@@ -31,9 +31,9 @@ func (s *Service) SigningSecrets(ctx context.Context, p tenant.Principal) ([]eng
 	return s.store.SigningSecrets(ctx, p.Tenant)
 }
 
-// AddSigningSecret makes a secret, which is answered this once; those before it sign as well for an overlap. With an
+// AddSigningSecret makes a secret, which is answered this once, but for the private half of a pair, which never is; those before it sign as well for an overlap. With an
 // idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use.
-func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
+func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a sign.Algorithm, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
 	}
@@ -43,8 +43,8 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, over
 	if s.cfg.Sealer == nil {
 		return x, "", errNoSeal
 	}
-	secret = sign.NewSecret()
-	x = engine.SigningSecret{Tenant: p.Tenant, ID: strings.ToLower(rand.Text()[:16]), Prefix: sign.Prefix(secret), CreatedAt: s.now()}
+	secret = sign.NewSecret(a)
+	x = engine.SigningSecret{Tenant: p.Tenant, ID: strings.ToLower(rand.Text()[:16]), Prefix: sign.Public(secret), CreatedAt: s.now()}
 	if once.Key != "" {
 		sum := sha256.Sum256(append([]byte(once.Key), once.Hash[:]...))
 		x.ID = hex.EncodeToString(sum[:8])

@@ -49,7 +49,7 @@ type secrets struct {
 }
 
 type key struct {
-	bytes []byte
+	Key
 	until time.Time // zero: for good
 }
 
@@ -66,7 +66,7 @@ func (s *Secrets) Forget(t tenant.ID) {
 }
 
 // Keys are what the tenant's callbacks are signed with at an instant, the newest first; none: they are not signed.
-func (s *Secrets) Keys(ctx context.Context, t tenant.ID, at time.Time) ([][]byte, error) {
+func (s *Secrets) Keys(ctx context.Context, t tenant.ID, at time.Time) ([]Key, error) {
 	s.mu.Lock()
 	known := s.known[t]
 	if known != nil && (known.busy || at.Sub(known.readAt) < fresh) {
@@ -104,11 +104,11 @@ func (s *Secrets) read(ctx context.Context, t tenant.ID, at time.Time) (*secrets
 		if err != nil {
 			return &secrets{readAt: at, err: &unreadable{x.ID, err}}, nil
 		}
-		bytes, err := ParseSecret(k)
+		parsed, err := ParseSecret(k)
 		if err != nil {
 			return &secrets{readAt: at, err: &unreadable{x.ID, err}}, nil
 		}
-		out.keys = append(out.keys, key{bytes, x.ExpiresAt})
+		out.keys = append(out.keys, key{parsed, x.ExpiresAt})
 	}
 	return out, nil
 }
@@ -119,11 +119,11 @@ func Open(seal Sealer, x engine.SigningSecret) (string, error) {
 	return string(text), err
 }
 
-func (s *secrets) at(now time.Time) ([][]byte, error) {
-	var out [][]byte
+func (s *secrets) at(now time.Time) ([]Key, error) {
+	var out []Key
 	for _, k := range s.keys {
 		if k.until.IsZero() || k.until.After(now) {
-			out = append(out, k.bytes)
+			out = append(out, k.Key)
 		}
 	}
 	return out, s.err

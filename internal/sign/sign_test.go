@@ -21,26 +21,36 @@ import (
 func TestSignatureVectors(t *testing.T) {
 	for _, c := range []struct{ secret, id, body, want string }{
 		{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+		{"whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==", "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`, "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="},
 		{"whsec_" + base64.StdEncoding.EncodeToString([]byte("1234567890123456789012345678")), "msg", "", "v1,"},
 	} {
 		key, err := sign.ParseSecret(c.secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := sign.Signature(key, c.id, time.Unix(1614265330, 0), []byte(c.body)); !strings.HasPrefix(got, c.want) || len(got) != 47 {
+		if got := key.Sign(c.id, time.Unix(1614265330, 0), []byte(c.body)); !strings.HasPrefix(got, c.want) || len(got) != 47 && got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
 }
 
 func TestSecrets(t *testing.T) {
-	made := sign.NewSecret()
-	key, err := sign.ParseSecret(made)
-	if err != nil || len(key) != 32 || made == sign.NewSecret() || sign.Prefix(made) != made[:10] {
-		t.Errorf("made %d bytes: %v", len(key), err)
+	for _, a := range sign.Algorithms() {
+		made := sign.NewSecret(a)
+		if _, err := sign.ParseSecret(made); err != nil || made == sign.NewSecret(a) || sign.AlgorithmOf(sign.Public(made)) != a {
+			t.Errorf("%s: made %s: %v", a, made, err)
+		}
 	}
+	if made := sign.NewSecret(sign.HMAC); len(made) != len("whsec_")+44 || sign.Public(made) != made[:10] {
+		t.Errorf("made %s, of which is shown %s", made, sign.Public(made))
+	}
+	const private = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+	if got := sign.Public(private); got != "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4=" {
+		t.Errorf("the public key is %s", got)
+	}
+	halves := strings.Replace(private, "Jp4AJ", "Jp4AA", 1) // which do not belong together
 	text := func(n int) string { return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, n)) }
-	for secret, ok := range map[string]bool{text(23): false, text(24): true, text(64): true, text(65): false, "": false, strings.TrimPrefix(text(32), "whsec_"): false, "whsec_%%": false} {
+	for secret, ok := range map[string]bool{text(23): false, text(24): true, text(64): true, text(65): false, "": false, strings.TrimPrefix(text(32), "whsec_"): false, "whsec_%%": false, private: true, private[:60]: false, halves: false, sign.Public(private): false} {
 		if _, err := sign.ParseSecret(secret); (err == nil) != ok {
 			t.Errorf("%q: %v", secret, err)
 		}
@@ -143,7 +153,7 @@ func (h *hands) Now() time.Time { return h.at }
 func TestStep(t *testing.T) {
 	sealing, clk := ring(t), &hands{time.Unix(1_700_000_000, 0)}
 	secret := func(id string, until time.Time) (string, engine.SigningSecret) {
-		text := sign.NewSecret()
+		text := sign.NewSecret(sign.HMAC)
 		sealed, err := sealing.Seal(sign.Place("acme", id), []byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +176,7 @@ func TestStep(t *testing.T) {
 	}
 	signature := func(secret, body string) string {
 		key, _ := sign.ParseSecret(secret)
-		return sign.Signature(key, a.Execution.String(), clk.at, []byte(body))
+		return key.Sign(a.Execution.String(), clk.at, []byte(body))
 	}
 	h, body := do("POST", `{ "a" : "<b c>" }`)
 	if body != `{"a":"<b c>"}` {
@@ -222,7 +232,7 @@ func TestStep(t *testing.T) {
 // What has ended by its time signs no more, whether it was read anew or not.
 func TestExpiredSecretsDoNotSign(t *testing.T) {
 	sealing, now := ring(t), time.Unix(1_700_000_000, 0)
-	sealed, err := sealing.Seal(sign.Place("acme", "a"), []byte(sign.NewSecret()))
+	sealed, err := sealing.Seal(sign.Place("acme", "a"), []byte(sign.NewSecret(sign.HMAC)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func Step(s *Secrets, t *Tokens, clk clock.Clock) handout.Step {
 		}
 		signatures := make([]string, len(keys))
 		for i, k := range keys {
-			signatures[i] = Signature(k, out.ExecutionID, now, body)
+			signatures[i] = k.Sign(out.ExecutionID, now, body)
 		}
 		out.CallbackHeaders[HeaderSignature] = strings.Join(signatures, " ")
 		return nil

@@ -76,7 +76,7 @@ func (d Definition) Check() Invalids {
 			v.Add(fmt.Sprintf("labels[%d]", i), l, "1 to 128 of letters, digits, '.', '_', ':', '/' and '-'")
 		}
 	}
-	d.checkTags(&v)
+	v = append(v, CheckTags(d.Tags)...)
 	d.checkLimits(&v)
 	d.Schedule.check(&v)
 	d.Target.check(&v)
@@ -85,17 +85,19 @@ func (d Definition) Check() Invalids {
 	return v
 }
 
-func (d Definition) checkTags(v *Invalids) {
-	if len(d.Tags) > maxTags {
-		v.Add("tags", fmt.Sprintf("%d tags", len(d.Tags)), "at most 50 tags")
+// CheckTags reports what is wrong with tags.
+func CheckTags(tags []string) (v Invalids) {
+	if len(tags) > maxTags {
+		v.Add("tags", fmt.Sprintf("%d tags", len(tags)), "at most 50 tags")
 	}
-	for i, t := range d.Tags {
+	for i, t := range tags {
 		if n := utf8.RuneCountInString(t); n < 1 || n > maxTag || !printable(t) {
 			v.Add(fmt.Sprintf("tags[%d]", i), t, "1 to 100 characters, without control characters")
-		} else if slices.Index(d.Tags, t) < i {
+		} else if slices.Index(tags, t) < i {
 			v.Add(fmt.Sprintf("tags[%d]", i), t, "each tag only once")
 		}
 	}
+	return v
 }
 
 // ValidName reports whether s may name a label or the kind of a handler.

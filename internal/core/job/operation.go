@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -27,10 +28,25 @@ const (
 
 	OpBackfill OperationKind = "backfill"
 	OpReplan   OperationKind = "replan" // jobs follow a change of their calendar
+
+	OpPause   OperationKind = "pause"
+	OpResume  OperationKind = "resume"
+	OpDelete  OperationKind = "delete"
+	OpTrigger OperationKind = "trigger"
+	OpTag     OperationKind = "tag"
+	OpUntag   OperationKind = "untag"
 )
+
+// JobActions are the kinds that do the same to each job of a selection.
+func JobActions() []OperationKind {
+	return []OperationKind{OpPause, OpResume, OpDelete, OpTrigger, OpTag, OpUntag}
+}
 
 // Dead reports whether the items are dead letters.
 func (k OperationKind) Dead() bool { return k == OpRedrive || k == OpDiscard }
+
+// OverJobs reports whether it does the same to each job of a selection.
+func (k OperationKind) OverJobs() bool { return slices.Contains(JobActions(), k) }
 
 // OperationState is where an operation stands.
 type OperationState string

@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Calendars are named lists of what schedules leave out.
+type Calendars interface {
+	// PutCalendar stores a calendar, in place of any of its name.
+	PutCalendar(ctx context.Context, c Calendar) error
+	// Calendar finds one; ErrNotFound if there is none.
+	Calendar(ctx context.Context, t tenant.ID, name string) (Calendar, error)
+	// Calendars lists a tenant's in order of their names.
+	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
+	// DeleteCalendar forgets one; ErrNotFound if there is none.
+	DeleteCalendar(ctx context.Context, t tenant.ID, name string) error
+	// CalendarUsers looks at up to look jobs of the tenant behind one, in order of their ids, and lists those that name the
+	// calendar and are not deleted, and the last one it looked at; the zero id where there are no more.
+	CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error)
+}
+
+// Calendar is a named list of what schedules leave out.
+type Calendar struct {
+	Tenant    tenant.ID
+	Name      string
+	Spec      []byte // as it was written
+	UpdatedAt time.Time
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/notice"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Notices are what tenants are told of by themselves: rules, and what the search for events needs.
+type Notices interface {
+	// PutRule stores a rule, in place of any of its name, whose creation it keeps. A new one that would be more than most for its tenant is
+	// ErrConflict.
+	PutRule(ctx context.Context, r notice.Rule, most int) error
+	// Rule finds one; ErrNotFound if there is none.
+	Rule(ctx context.Context, t tenant.ID, name string) (notice.Rule, error)
+	// Rules lists a tenant's rules in the order of their creation; of all tenants, if none is named.
+	Rules(ctx context.Context, t tenant.ID) ([]notice.Rule, error)
+	// DeleteRule forgets a rule and its alarms; ErrNotFound if there is none.
+	DeleteRule(ctx context.Context, t tenant.ID, name string) error
+
+	// Unwell lists finished executions of the tenants that did not succeed and were not cancelled either, those that
+	// finished first, first, from behind a mark. Others may commit what is before the mark later.
+	Unwell(ctx context.Context, ts []tenant.ID, after Mark, limit int) ([]job.Execution, error)
+	// Late lists executions of a tenant that were due before an instant and have not begun: of each job one of the
+	// first, up to limit.
+	Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]Late, error)
+
+	// Alarms lists those of all tenants that have not ended.
+	Alarms(ctx context.Context) ([]notice.Alarm, error)
+	// SetAlarms stores alarms that began and forgets those that ended. One that is stored already keeps its beginning.
+	SetAlarms(ctx context.Context, began, ended []notice.Alarm) error
+	// Watched is how far the search for events has come; zero before the first.
+	Watched(ctx context.Context) (time.Time, error)
+	// SetWatched moves that on; never back.
+	SetWatched(ctx context.Context, at time.Time) error
+}
+
+// Late is an execution that was due and has not begun.
+type Late struct {
+	Execution   job.ExecutionID
+	Job         job.ID
+	ScheduledAt time.Time
+	DueAt       time.Time
+}
+
+// Mark is a place in the order in which executions finished.
+type Mark struct {
+	At time.Time
+	ID job.ExecutionID
+}
