@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// garbageRoom is how much garbage may gather however little is in use. By itself the runtime collects as soon as there is
-// as much garbage as there is in use, which for a server that holds 10 MB is several times a second under load.
-const garbageRoom = 48 << 20
+// heapRoom is how large the heap may grow with garbage, however little of it is in use. By itself the runtime collects as soon
+// as there is as much garbage as there is in use, which for a server that holds 10 MB is several times a second under load.
+const heapRoom = 52 << 20
 
 // Roomy makes the runtime collect garbage less often while little memory is in use: when as much has gathered as is in use,
-// or garbageRoom. Where GOGC is set, that rules.
+// or heapRoom is full. Where GOGC is set, that rules.
 var Roomy = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		afterCollections(func() { debug.SetGCPercent(garbagePercent(inUse())) })
@@ -22,7 +22,7 @@ var Roomy = sync.OnceFunc(func() {
 
 // garbagePercent is how much garbage may gather, in percent of what is in use.
 func garbagePercent(live uint64) int {
-	return int(max(100, min(1000, 100*garbageRoom/max(live, 1))))
+	return int(max(100, min(1000, 100*(heapRoom-min(live, heapRoom))/max(live, 1))))
 }
 
 // inUse is what the last collection found in use.
@@ -30,7 +30,7 @@ func inUse() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	if s[0].Value.Kind() != metrics.KindUint64 {
-		return garbageRoom
+		return heapRoom
 	}
 	return s[0].Value.Uint64()
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestGarbagePercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 12 << 20: 400, 48 << 20: 100, 1 << 30: 100} {
+	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 13 << 20: 300, 26 << 20: 100, 52 << 20: 100, 1 << 30: 100} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("%d bytes in use: %d percent; want %d", live, got, want)
 		}

@@ -423,7 +423,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		w := newWindow(1000)
 		per := rapid.IntRange(1, 10).Draw(t, "per lane")
 		lanes, _ := f.Lanes(t.Context(), nil, 1000)
-		w.sweep(lanes, nil, true)
+		w.sweep(lanes)
 		var after *job.Lane
 		var got []job.Ready
 		for {
@@ -443,10 +443,13 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
 				n := rapid.IntRange(1, 20).Draw(t, "lanes")
 				lanes, _ := f.Lanes(t.Context(), after, n)
-				w.sweep(lanes, after, len(lanes) < n)
+				w.sweep(lanes)
 				after = nil
 				if len(lanes) == n {
 					after = &lanes[n-1]
+				} else {
+					w.forget(everyLane)
+					w.round++
 				}
 			}
 		}
@@ -463,6 +466,40 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			t.Fatalf("%d are known although none is left", len(w.known))
 		}
 	})
+}
+
+// However many lanes wait, and whatever for, the window holds little more than its size and the heads of lanes.
+func TestWindowHoldsLittleOfManyLanes(t *testing.T) {
+	now := time.Now()
+	const size, lanes, each = 1000, 800, 25
+	w := newWindow(size)
+	waiting := map[job.Lane][]job.Ready{}
+	var all []job.Lane
+	for i := range lanes {
+		k := job.Lane{Tenant: "t", Class: "http", Group: job.GroupKey(i + 1), Priority: 5}
+		all = append(all, k)
+		for n := range each {
+			waiting[k] = append(waiting[k], job.Ready{ID: job.ExecutionID{0: byte(i >> 8), 1: byte(i), 2: byte(n)}, Tenant: "t", Class: "http", Priority: 5, DueAt: now, Group: job.Group{Key: k.Group, Max: 1}})
+		}
+	}
+	for len(all) > 0 {
+		w.sweep(all[:100])
+		all = all[100:]
+		for cs := w.dry(25, everyLane); len(cs) > 0; cs = w.dry(25, everyLane) {
+			per := w.perLane(100, len(cs))
+			var rs []job.Ready
+			for _, c := range cs {
+				rs = append(rs, waiting[c.Lane][:min(per, each)]...)
+			}
+			w.refill(cs, rs, per)
+		}
+	}
+	if n := len(w.known); n > size+size/2+lanes {
+		t.Errorf("it holds %d", n)
+	}
+	if len(w.empty) != 0 {
+		t.Errorf("%d lanes were not read", len(w.empty))
+	}
 }
 
 func TestWindowIsBounded(t *testing.T) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -98,9 +99,9 @@ func (f *fakeStore) Lanes(_ context.Context, after *job.Lane, limit int) ([]job.
 			out = append(out, r.Lane())
 		}
 	}
-	slices.SortFunc(out, job.Lane.Compare)
+	slices.SortFunc(out, compareLanes)
 	if after != nil {
-		out = slices.DeleteFunc(out, func(l job.Lane) bool { return l.Compare(*after) <= 0 })
+		out = slices.DeleteFunc(out, func(l job.Lane) bool { return compareLanes(l, *after) <= 0 })
 	}
 	return out[:min(limit, len(out))], nil
 }
@@ -281,4 +282,9 @@ func (f *fakeStore) Finish(_ context.Context, fs []job.Finish) ([]job.Verdict, e
 		}
 	}
 	return vs, nil
+}
+
+func compareLanes(l, o job.Lane) int {
+	return cmp.Or(cmp.Compare(l.Partition, o.Partition), cmp.Compare(l.Tenant, o.Tenant), cmp.Compare(l.Class, o.Class),
+		cmp.Compare(l.Group, o.Group), cmp.Compare(l.Priority, o.Priority))
 }

@@ -50,15 +50,17 @@ func (m *matcher) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		whole := len(lanes) < sweepLanes
-		m.win.sweep(lanes, m.after, whole)
-		if whole {
-			m.after = nil
+		m.win.sweep(lanes)
+		if len(lanes) < sweepLanes {
+			m.win.forget(func(k job.Lane) bool { return !m.skipped[crowdOf(k)] })
+			m.win.round++
+			m.after, m.skipped = nil, nil
 			return nil
 		}
 		first, last := lanes[0], lanes[len(lanes)-1]
 		m.after = &last
-		if crowd := (crowded{last.Partition, last.Tenant, last.Class}); crowd == (crowded{first.Partition, first.Tenant, first.Class}) {
+		if crowd := crowdOf(last); crowd == crowdOf(first) {
+			m.win.forget(func(k job.Lane) bool { return crowdOf(k) == crowd && !behind(k, last) })
 			if err := m.crowd(ctx, crowd, last); err != nil {
 				return err
 			}
@@ -77,21 +79,37 @@ type crowded struct {
 	class  job.Class
 }
 
+func crowdOf(l job.Lane) crowded { return crowded{l.Partition, l.Tenant, l.Class} }
+
+// behind reports whether, of two lanes of a crowd, the store lists k later.
+func behind(k, than job.Lane) bool {
+	return k.Group > than.Group || k.Group == than.Group && k.Priority > than.Priority
+}
+
 // crowd lists some more groups of a crowded class, behind those of the last time.
 func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
+	if m.skipped == nil {
+		m.skipped = map[crowded]bool{}
+	}
+	m.skipped[c] = true
 	after, ok := m.crowds[c]
-	if !ok || after.Compare(first) < 0 {
+	if !ok || !behind(after, first) {
 		after = first
 	}
 	lanes, err := m.d.store.Lanes(ctx, &after, sweepLanes)
 	if err != nil {
 		return err
 	}
-	lanes = slices.DeleteFunc(lanes, func(l job.Lane) bool { return l.Partition != c.part || l.Tenant != c.tenant || l.Class != c.class })
-	m.win.sweep(lanes, &after, false)
+	lanes = slices.DeleteFunc(lanes, func(l job.Lane) bool { return crowdOf(l) != c })
+	m.win.sweep(lanes)
 	delete(m.crowds, c)
-	if len(lanes) > 0 && len(m.crowds) < 10_000 {
-		m.crowds[c] = lanes[len(lanes)-1]
+	if len(lanes) == 0 {
+		return nil
+	}
+	last := lanes[len(lanes)-1]
+	m.win.forget(func(k job.Lane) bool { return crowdOf(k) == c && behind(k, after) && !behind(k, last) })
+	if len(m.crowds) < 10_000 {
+		m.crowds[c] = last
 	}
 	return nil
 }

@@ -19,9 +19,10 @@ type matcher struct {
 	waiting []*claim
 	woken   bool // something may be ready that no hint tells of
 
-	swept  time.Time
-	after  *job.Lane            // where the next sweep goes on
-	crowds map[crowded]job.Lane // where to go on among very many groups
+	swept   time.Time
+	after   *job.Lane            // where the next sweep goes on
+	crowds  map[crowded]job.Lane // where to go on among very many groups
+	skipped map[crowded]bool     // of which this round of sweeps has not listed all
 
 	holding   engine.Holding
 	recount   bool        // what runs must be counted before anything limited is leased

@@ -31,7 +31,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 		if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
 			m.recount = true
 			m.win.reset() // what it no longer owns, another picks from
-			m.swept, m.after = time.Time{}, nil
+			m.swept, m.after, m.skipped = time.Time{}, nil, nil
 		}
 		m.holding = h
 	}

@@ -17,6 +17,7 @@ type window struct {
 	later  byDue
 	known  map[job.ExecutionID]bool // what is in the picker or later
 	lanes  map[job.Lane]*lane
+	round  int                // of sweeps through all lanes
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 }
 
@@ -26,6 +27,7 @@ type lane struct {
 	after  job.ExecutionID
 	more   bool // the store may hold more behind the cursor
 	loaded int  // how many of its executions are in the picker
+	round  int  // of sweeps, in which it was last listed, or became known
 }
 
 func newWindow(size int) *window {
@@ -87,7 +89,7 @@ func (w *window) mark(k job.Lane, l *lane) {
 func (w *window) lane(k job.Lane) *lane {
 	l := w.lanes[k]
 	if l == nil {
-		l = &lane{}
+		l = &lane{round: w.round}
 		w.lanes[k] = l
 	}
 	return l
@@ -111,24 +113,22 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// sweep begins the lanes that the store lists anew from their start, and forgets those that are gone, of the lanes
-// behind one (nil: the first) up to the last that is listed or, where the list is whole, to the end.
-func (w *window) sweep(lanes []job.Lane, after *job.Lane, whole bool) {
-	seen := make(map[job.Lane]bool, len(lanes))
+// sweep begins lanes that the store lists anew from their start.
+func (w *window) sweep(lanes []job.Lane) {
 	for _, k := range lanes {
-		seen[k] = true
 		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
 			continue // enough of those are known; they are found when others have gone
 		}
 		l := w.lane(k)
-		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
+		l.dueAt, l.after, l.more, l.round = time.Time{}, job.ExecutionID{}, true, w.round
 		w.mark(k, l)
 	}
-	inRange := func(k job.Lane) bool {
-		return (after == nil || k.Compare(*after) > 0) && (whole || len(lanes) > 0 && k.Compare(lanes[len(lanes)-1]) <= 0)
-	}
+}
+
+// forget forgets those of some lanes that the store has not listed in this round, though it has gone through all of these.
+func (w *window) forget(some func(job.Lane) bool) {
 	for k, l := range w.lanes {
-		if seen[k] || !inRange(k) {
+		if l.round == w.round || !some(k) {
 			continue
 		}
 		l.more = false
@@ -162,9 +162,15 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
-// perLane is how many executions of a lane are read at once: fewer, the more lanes there are.
+// perLane is how many executions of a lane are read at once: a part of the room that is left, which all lanes that must be
+// read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes
+// that wait for nothing are read in more than ones, up to a window half as large again; and one in the end.
 func (w *window) perLane(most, lanes int) int {
-	return max(1, min(most, w.size/max(1, lanes), 10*w.size/max(1, len(w.lanes))))
+	room := w.size - len(w.known)
+	if len(w.known) < w.size+w.size/2 {
+		room = max(room, w.size/10)
+	}
+	return max(1, min(most, room/max(1, lanes, len(w.empty))))
 }
 
 // refill takes in what the store answered for the cursors, perLane at the most for each.

@@ -279,8 +279,8 @@ type Leases interface {
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
 
-	// Lanes lists up to limit lanes that hold any execution, in order of partition, tenant, class, group and priority,
-	// behind one; nil begins at the first.
+	// Lanes lists up to limit lanes that hold any execution, behind one; nil begins at the first. Their order is the store's,
+	// but those of one partition, tenant and class stand together, in order of group and priority.
 	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
 	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)

@@ -82,7 +82,7 @@ func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id str
 }
 
 // off refuses commands where no operator has allowed them.
-func (s *Service) off(t job.Target) (v job.Invalids) {
+func (s *Service) off(t *job.Target) (v job.Invalids) {
 	if t.Kind == job.Command && !s.cfg.Commands {
 		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
 	}
@@ -91,7 +91,7 @@ func (s *Service) off(t job.Target) (v job.Invalids) {
 
 // runnable says what is wrong with the artifact of a command: that the tenant has none of this id, that it would not be
 // unpacked, or that it holds no such program.
-func (s *Service) runnable(ctx context.Context, t tenant.ID, x job.Target) (v job.Invalids, err error) {
+func (s *Service) runnable(ctx context.Context, t tenant.ID, x *job.Target) (v job.Invalids, err error) {
 	if x.Kind != job.Command || x.Artifact == "" {
 		return nil, nil
 	}

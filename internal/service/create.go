@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -28,7 +29,7 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 		return made, nil, err
 	}
 	ps := s.plans(p.Tenant)
-	if v, err := s.check(ctx, ps, d); err != nil || v != nil {
+	if v, err := s.check(ctx, ps, &d); err != nil || v != nil {
 		return made, nil, errors.Join(err, v.Err())
 	}
 	q, err := s.Quota(ctx, p)
@@ -74,7 +75,7 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	return append(append(check(d), s.off(d.Target)...), s.expression(d.Schedule, s.now())...)
+	return append(append(check(&d), s.off(&d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
 // expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
@@ -88,26 +89,26 @@ func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
 const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} makes one"
 
 // check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
-func (s *Service) check(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
-	v := append(check(d), s.off(d.Target)...)
+func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.Invalids, error) {
+	v := append(check(d), s.off(&d.Target)...)
 	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
 	}
-	if v, err := s.runnable(ctx, ps.tenant, d.Target); err != nil || v != nil {
+	if v, err := s.runnable(ctx, ps.tenant, &d.Target); err != nil || v != nil {
 		return v, err
 	}
-	v, err := s.checkSchedule(ctx, ps, d)
+	v, err := s.checkSchedule(ctx, ps, &d.Schedule)
 	if err != nil {
 		return nil, err
 	}
-	wrong, err := ps.references(ctx, &d, nil)
+	wrong, err := ps.references(ctx, d, nil)
 	return append(v, wrong...), err
 }
 
 // checkUpdate says what else is wrong with a definition that is to replace another.
 func (s *Service) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition, replan bool) (v job.Invalids, err error) {
 	if replan {
-		if v, err = s.checkSchedule(ctx, ps, d); err != nil {
+		if v, err = s.checkSchedule(ctx, ps, &d.Schedule); err != nil {
 			return nil, err
 		}
 	}
@@ -116,16 +117,19 @@ func (s *Service) checkUpdate(ctx context.Context, ps *plans, d, was job.Definit
 }
 
 // checkSchedule says what is wrong with a schedule, also that its calendar does not exist.
-func (s *Service) checkSchedule(ctx context.Context, ps *plans, d job.Definition) (job.Invalids, error) {
-	cal, err := ps.calendar(ctx, d.Schedule.Calendar)
-	if errors.Is(err, engine.ErrNotFound) {
-		return job.Invalids{{Field: "schedule.calendar", Value: job.Show(d.Schedule.Calendar), Want: wantCalendar}}, nil
+func (s *Service) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule) (job.Invalids, error) {
+	if x.Type.OneOff() && x.Calendar == "" {
+		return nil, nil // there is nothing about it that its own check does not see
 	}
-	return s.cfg.Schedules.Check(d.Schedule, ps.at, cal), err
+	cal, err := ps.calendar(ctx, x.Calendar)
+	if errors.Is(err, engine.ErrNotFound) {
+		return job.Invalids{{Field: "schedule.calendar", Value: job.Show(x.Calendar), Want: wantCalendar}}, nil
+	}
+	return s.cfg.Schedules.Check(*x, ps.at, cal), err
 }
 
 // check says what is wrong with a definition but for its schedule.
-func check(d job.Definition) job.Invalids {
+func check(d *job.Definition) job.Invalids {
 	v := d.Check()
 	if d.ConcurrencyKey == "" {
 		return v
@@ -141,7 +145,7 @@ func check(d job.Definition) job.Invalids {
 }
 
 // group is the group of a job's executions with the payload.
-func group(j job.Job, payload []byte) (job.Group, error) {
+func group(j *job.Job, payload []byte) (job.Group, error) {
 	if j.ConcurrencyKey == "" {
 		return j.GroupOf(""), nil
 	}
@@ -161,7 +165,7 @@ func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil || j.ConcurrencyKey == "" {
 		return nil
 	}
-	g, err := group(j, e.Payload)
+	g, err := group(&j, e.Payload)
 	if err != nil {
 		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
 	}
@@ -179,7 +183,7 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 	}
 	for round := range maxRounds {
 		c, ready := d.creation()
-		made, err := s.named(ctx, p, d)
+		made, err := s.named(ctx, p, ps, d)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -234,7 +238,6 @@ type draft struct {
 	at         time.Time
 	jobs       []job.Job
 	executions []job.Execution   // by job; zero where it fires later
-	planned    []job.Job         // as answered
 	secrets    [][]engine.Secret // by job: the credentials of its headers
 	holders    map[string]engine.Incumbent
 }
@@ -242,17 +245,18 @@ type draft struct {
 func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
 	n := len(defs)
 	d := &draft{
-		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, 0, n), executions: make([]job.Execution, n), planned: make([]job.Job, 0, n), holders: map[string]engine.Incumbent{},
+		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, 0, n), executions: make([]job.Execution, n), holders: map[string]engine.Incumbent{},
 	}
-	for i, def := range defs {
-		def.Schedule = stored(def.Schedule)
-		j := job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: def, State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1}
-		g, err := group(j, def.Payload)
+	for i := range defs {
+		d.jobs = append(d.jobs, job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: defs[i], State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1})
+		j := &d.jobs[i]
+		j.Schedule = stored(j.Schedule)
+		g, err := group(j, j.Payload)
 		if err != nil {
 			return nil, err // it was checked
 		}
 		j.Group = g
-		hidden, _, err := s.cfg.Secrets.Hide(&j, nil, d.at)
+		hidden, _, err := s.cfg.Secrets.Hide(j, nil, d.at)
 		if err != nil {
 			return nil, nested(err, i, len(defs))
 		}
@@ -262,15 +266,14 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 			return nil, err
 		}
 		ahead := s.cfg.LookAhead
-		if def.UniqueKey != "" {
+		if j.UniqueKey != "" {
 			ahead = 0 // who else holds the key is judged when it is due
 		}
-		if !def.Schedule.Type.OneOff() || at.After(d.at.Add(ahead)) {
+		if !j.Schedule.Type.OneOff() || at.After(d.at.Add(ahead)) {
 			j.NextRunAt = at
 		} else {
-			d.executions[i] = j.FireLate(job.ExecutionID(j.ID), at, schedule.Jitter(j.ID, at, def.Schedule.Jitter), d.at)
+			d.executions[i] = j.FireLate(job.ExecutionID(j.ID), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), d.at)
 		}
-		d.jobs, d.planned = append(d.jobs, j), append(d.planned, s.planned(ctx, j, ps))
 	}
 	return d, nil
 }
@@ -302,7 +305,11 @@ func (d *draft) yield(holders []engine.Incumbent) {
 // creation is what is to be stored: all but those whose key another holds.
 func (d *draft) creation() (engine.Creation, []job.Ready) {
 	n := len(d.jobs)
-	c := engine.Creation{Tenant: d.tenant, Jobs: d.jobs, Executions: make([]job.Execution, 0, n)}
+	c := engine.Creation{Tenant: d.tenant, Jobs: d.jobs, Executions: d.executions}
+	whole := len(d.holders) == 0 && !slices.ContainsFunc(d.executions, func(e job.Execution) bool { return e.ID.IsZero() })
+	if !whole {
+		c.Executions = make([]job.Execution, 0, n)
+	}
 	if len(d.holders) > 0 {
 		c.Jobs = make([]job.Job, 0, n)
 	}
@@ -316,20 +323,23 @@ func (d *draft) creation() (engine.Creation, []job.Ready) {
 			c.Jobs = append(c.Jobs, d.jobs[i])
 		}
 		if e := &d.executions[i]; !e.ID.IsZero() {
-			c.Executions, ready = append(c.Executions, *e), append(ready, e.Ready())
+			ready = append(ready, e.Ready())
+			if !whole {
+				c.Executions = append(c.Executions, *e)
+			}
 		}
 	}
 	return c, ready
 }
 
 // named is what is answered. Of a single job that gave way the holder's job is answered whole, of a list its ids.
-func (s *Service) named(ctx context.Context, p tenant.Principal, d *draft) ([]NewJob, error) {
+func (s *Service) named(ctx context.Context, p tenant.Principal, ps *plans, d *draft) ([]NewJob, error) {
 	made := make([]NewJob, len(d.jobs))
 	for i := range d.jobs {
 		h, ok := d.holder(i)
 		switch {
 		case !ok:
-			made[i] = NewJob{Job: d.planned[i], Execution: d.executions[i].ID}
+			made[i] = NewJob{Job: s.planned(ctx, d.jobs[i], ps), Execution: d.executions[i].ID}
 		case len(d.jobs) > 1:
 			made[i] = NewJob{Job: job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
 		default:
@@ -432,8 +442,8 @@ func (s *Service) checkAll(ctx context.Context, ps *plans, defs []job.Definition
 		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))
 		return all
 	}
-	for i, d := range defs {
-		v, err := s.check(ctx, ps, d)
+	for i := range defs {
+		v, err := s.check(ctx, ps, &defs[i])
 		if err != nil {
 			return err
 		}

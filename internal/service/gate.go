@@ -36,14 +36,14 @@ type answer struct {
 }
 
 // What waits is bounded in number, in jobs and in time: where the store is slow, more is turned away at once, so that
-// results and beats, which share the store with at most two commits of a bounded size, are not held up.
+// results and beats, which share the store with at most three commits of a bounded size, are not held up.
 const (
 	maxShared      = 1000             // creations in a commit …
 	maxSharedJobs  = MaxBatch         // … and jobs
 	maxWaiting     = 10_000           // creations that wait …
 	maxWaitingJobs = 5 * MaxBatch     // … the jobs they carry …
 	maxSince       = 5 * time.Second  // … and how long the first of them has
-	maxGoing       = 2                // one is written while the next is made
+	maxGoing       = 3                // one is made, one is written, one waits for the disk
 	patience       = 25 * time.Second // of a commit, which may carry ten thousand jobs
 )
 

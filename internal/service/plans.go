@@ -59,14 +59,14 @@ func (p *plans) plan(ctx context.Context, j job.Job) (schedule.Plan, error) {
 }
 
 // next is the instant at which a job that is planned at an instant fires first, or is looked at again: see schedule.Plan.Cursor.
-func (p *plans) next(ctx context.Context, j job.Job, at time.Time) (time.Time, error) {
+func (p *plans) next(ctx context.Context, j *job.Job, at time.Time) (time.Time, error) {
 	switch j.Schedule.Type {
 	case job.Immediate:
 		return at, nil
 	case job.OneTime:
 		return j.Schedule.At, nil
 	}
-	plan, err := p.plan(ctx, j)
+	plan, err := p.plan(ctx, *j)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -101,10 +101,10 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	}
 	u.Job, u.Replan = j, d.Schedule != j.Schedule
 	u.Job.Definition = d
-	v := check(d)
+	v := check(&d)
 	if len(v) == 0 && !reflect.DeepEqual(d.Target, j.Target) {
-		if v = s.off(d.Target); v == nil {
-			if v, err = s.runnable(ctx, ps.tenant, d.Target); err != nil {
+		if v = s.off(&d.Target); v == nil {
+			if v, err = s.runnable(ctx, ps.tenant, &d.Target); err != nil {
 				return u, err
 			}
 		}
@@ -120,7 +120,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	if u.Secrets, u.Unused, err = s.cfg.Secrets.Hide(&u.Job, &j.Target, ps.at); err != nil {
 		return u, err
 	}
-	if u.Job.Group, err = group(u.Job, d.Payload); err != nil {
+	if u.Job.Group, err = group(&u.Job, d.Payload); err != nil {
 		return u, err // it was checked
 	}
 	if !u.Replan {
@@ -130,7 +130,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	if owed := j.NextRunAt; !d.Schedule.Type.OneOff() && !owed.IsZero() && !owed.After(from) {
 		from = owed.Add(-time.Microsecond) // what has come and was not fired is owed by the schedule as it is now
 	}
-	if u.Job.NextRunAt, err = ps.next(ctx, u.Job, from); err != nil {
+	if u.Job.NextRunAt, err = ps.next(ctx, &u.Job, from); err != nil {
 		return u, err
 	}
 	if j.State == job.Completed {

@@ -27,6 +27,12 @@ const classSep = "\x1f"
 
 // Class is the canonical text of the needs.
 func (n Needs) Class() Class {
+	if len(n.Labels) == 0 && (n.Queue == DefaultQueue || n.Queue == "") { // most, and quickly
+		if n.Kind == "" {
+			return Class(n.Target)
+		}
+		return Class(string(n.Target) + classSep + n.Kind)
+	}
 	parts := []string{string(n.Target), n.Kind, "", ""}
 	if n.Queue != DefaultQueue {
 		parts[2] = n.Queue
@@ -50,7 +56,7 @@ func (c Class) Needs() Needs {
 }
 
 // Class is what an execution of the job needs of a worker.
-func (d Definition) Class() Class {
+func (d *Definition) Class() Class {
 	return Needs{Target: d.Target.Kind, Kind: d.Target.Handler, Queue: d.Queue, Labels: d.Labels}.Class()
 }
 

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -78,7 +77,7 @@ type Execution struct {
 func (j Job) Fire(id ExecutionID, at, now time.Time) Execution { return j.FireLate(id, at, 0, now) }
 
 // FireLate is Fire with a delay after the instant, by jitter.
-func (j Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now time.Time) Execution {
+func (j *Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now time.Time) Execution {
 	due := at.Add(delay)
 	if due.Before(now) {
 		due = now
@@ -126,7 +125,7 @@ func (j Job) Rerun(e Execution, id ExecutionID, t Trigger, payload []byte, now t
 }
 
 // Ready is the execution as a dispatcher is told of it.
-func (e Execution) Ready() Ready {
+func (e *Execution) Ready() Ready {
 	return Ready{ID: e.ID, Tenant: e.Tenant, Partition: e.Partition, Class: e.Class, Group: e.Group, Priority: e.Priority, DueAt: e.DueAt}
 }
 
@@ -314,10 +313,4 @@ type Advance struct {
 	Lease
 	Percent int
 	Message string
-}
-
-// Compare orders lanes as stores list them.
-func (l Lane) Compare(o Lane) int {
-	return cmp.Or(cmp.Compare(l.Partition, o.Partition), cmp.Compare(l.Tenant, o.Tenant), cmp.Compare(l.Class, o.Class),
-		cmp.Compare(l.Group, o.Group), cmp.Compare(l.Priority, o.Priority))
 }

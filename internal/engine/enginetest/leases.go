@@ -41,9 +41,10 @@ func fire(t *testing.T, h Harness) {
 		}
 		due := must(f.Due(f.ctx, nil, now, 100))
 		var got []string
+		like := f.sample("")
 		for _, d := range due {
 			got = append(got, d.Job.Name)
-			if d.Revision != 1 || d.Job.NextRunAt.IsZero() || d.Job.Schedule.Type != job.OneTime || d.Job.Tenant != tenant.Default || d.Job.Priority != 5 || d.Job.Retry.MaxRetries != 2 || d.Job.Class() != f.sample("").Class() {
+			if d.Revision != 1 || d.Job.NextRunAt.IsZero() || d.Job.Schedule.Type != job.OneTime || d.Job.Tenant != tenant.Default || d.Job.Priority != 5 || d.Job.Retry.MaxRetries != 2 || d.Job.Class() != like.Class() {
 				t.Errorf("%s lacks what firing needs: %+v", d.Job.Name, d)
 			}
 		}
@@ -174,6 +175,7 @@ func queue(t *testing.T, h Harness) {
 		e := f.due(j)
 		e.Trigger = job.ByHand
 		e.Priority = 1 + i%4
+		e.Group.Key = job.GroupKey(i / 4 % 3 * -7)
 		e.Partition = job.Partition(i % 2)
 		e.Class = job.Class([]string{"http", "worker\x1fx"}[i/2%2])
 		e.DueAt = now.Add(time.Duration(i-30) * time.Second) // the last nine are not due
@@ -184,7 +186,7 @@ func queue(t *testing.T, h Harness) {
 	lanes := must(f.Lanes(f.ctx, nil, 1000))
 	want := map[job.Lane]bool{}
 	for _, e := range es {
-		want[job.Lane{Partition: e.Partition, Tenant: e.Tenant, Class: e.Class, Priority: e.Priority}] = true
+		want[e.Ready().Lane()] = true
 	}
 	got := map[job.Lane]bool{}
 	for _, l := range lanes {
@@ -202,6 +204,20 @@ func queue(t *testing.T, h Harness) {
 	}
 	if !slices.Equal(paged, lanes) {
 		t.Errorf("page by page the lanes are %v, at once %v", paged, lanes)
+	}
+	type class struct {
+		job.Partition
+		tenant.ID
+		job.Class
+	}
+	last := map[class]job.Lane{}
+	for i, l := range lanes {
+		of := class{l.Partition, l.Tenant, l.Class}
+		before, ok := last[of]
+		if ok && (lanes[i-1] != before || l.Group < before.Group || l.Group == before.Group && l.Priority <= before.Priority) {
+			t.Errorf("%+v comes after %+v, and behind others", l, before)
+		}
+		last[of] = l
 	}
 
 	var cs []engine.LaneCursor

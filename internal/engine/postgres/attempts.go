@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -22,18 +21,19 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all 
 	first = map[job.Token]time.Time{}
 	all = make([]job.Attempt, n)
 	known := map[string]job.Target{} // one batch often has one target
+	names := texter{}                // and few names and tenants
 	count := 0
 	for rows.Next() {
 		r := reader{values: rows.RawValues()}
 		a := job.Attempt{
-			Lease: job.Lease{Execution: r.uuid(), Token: job.Token(r.int8())}, Job: r.uuid(), JobName: r.text(), Tenant: tenant.ID(r.text()),
+			Lease: job.Lease{Execution: r.uuid(), Token: job.Token(r.int8())}, Job: r.uuid(), JobName: names.text(r.bytes()), Tenant: tenant.ID(names.text(r.bytes())),
 			Trigger: job.Trigger(r.int2()), Number: r.int4(), MaxAttempts: r.int4(), ScheduledAt: r.time(), DueAt: r.time(), LeasedAt: r.time(), StartedAt: r.time(),
 		}
 		target := r.bytes()
 		a.Payload = slices.Clone(r.bytes())
 		within := time.Duration(r.int8()) * time.Millisecond
 		if r.bad {
-			return nil, nil, fmt.Errorf("the server answered a lease with rows that are not as expected")
+			return nil, nil, errUnexpected
 		}
 		t, ok := known[string(target)]
 		if !ok {
@@ -93,9 +93,33 @@ func (r *reader) bytes() []byte {
 }
 
 func (r *reader) uuid() [16]byte { return [16]byte(r.fixed(16)) }
-func (r *reader) text() string   { return string(r.bytes()) }
 func (r *reader) int2() int      { return int(int16(binary.BigEndian.Uint16(r.fixed(2)))) }
 func (r *reader) int4() int      { return int(int32(binary.BigEndian.Uint32(r.fixed(4)))) }
 func (r *reader) int8() int64    { return int64(binary.BigEndian.Uint64(r.fixed(8))) }
+
+// int4OrZero reads NULL as zero.
+func (r *reader) int4OrZero() int {
+	if r.null() {
+		return 0
+	}
+	return r.int4()
+}
+
+// int8OrZero reads NULL as zero.
+func (r *reader) int8OrZero() int64 {
+	if r.null() {
+		return 0
+	}
+	return r.int8()
+}
+
+// null reports whether the next value is NULL, and passes it over.
+func (r *reader) null() bool {
+	if len(r.values) == 0 || r.values[0] != nil {
+		return false
+	}
+	r.values = r.values[1:]
+	return true
+}
 
 func (r *reader) time() time.Time { return time.UnixMicro(r.int8() + y2k).UTC() }

@@ -41,14 +41,14 @@ const (
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
 					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
 				` + ended + ` AS ending,
-				v.nonce, v.class, v.hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
+				v.nonce, v.lane, v.class, v.hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
 				coalesce(f.due_at, v.due_at) AS again_at, f.marks, f.ending AS reported, f.dead, f.message, f.redrive_at
 		), ` + endSQL + `, ` + burySQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,
-				max_attempts, class, priority, part, hold, worker, lease, retry_of, payload, tally,
+				max_attempts, lane, class, priority, part, hold, worker, lease, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key)
 			SELECT id, tenant, job, trigger, scheduled_at, nonce, again_at, started_at, leased_at, attempt - CASE WHEN marks & 2 <> 0 THEN 1 ELSE 0 END, tries, lost,
-				max_attempts, class, priority, part, hold, worker, -token, retry_of, payload, tally,
+				max_attempts, lane, class, priority, part, hold, worker, -token, retry_of, payload, tally,
 				group_key, group_max, rate_count, rate_us, rate_burst, timeout_ms, stall_ms, expires_at, unique_key
 			FROM gone WHERE status < 10
 		), failed AS (

@@ -287,7 +287,7 @@ func (x *volley) plain() bool {
 
 // rows are the executions as COPY takes them.
 func (x *volley) rows() page {
-	p := page{sheet: liveTable.copies(len(x.firings) * 220)}
+	p := page{sheet: liveTable.copies(len(x.firings)*220, 0)}
 	for i := range x.firings {
 		f := &x.firings[i]
 		for n := range f.Executions {

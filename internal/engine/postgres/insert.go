@@ -62,7 +62,7 @@ func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
 	size := len(b.pages.jobs.body) + len(b.pages.executions.body)
 	p := pipe{out: make([]byte, 0, size+size/64+4096)}
 	p.query("BEGIN")
-	if keys := (page{sheet: b.keys(idempotencyTable.copies(0))}); keys.rows > 0 {
+	if keys := (page{sheet: b.keys(idempotencyTable.copies(0, 0))}); keys.rows > 0 {
 		keys.mark(0)
 		p.copy(&keys, map[int]bool{0: true})
 	}
@@ -112,7 +112,14 @@ func (b batch) paged() batch {
 	if n < copyFrom {
 		return b
 	}
-	b.pages = &pages{page{sheet: jobsTable.copies(n * 800)}, page{sheet: schedulesTable.copies(0)}, page{sheet: liveTable.copies(n * 200)}}
+	var jobs, executions columnSet
+	for _, j := range b.jobs {
+		jobs |= jobHas(j)
+	}
+	for _, f := range b.executions {
+		executions |= liveHas(f.Execution)
+	}
+	b.pages = &pages{page{sheet: jobsTable.copies(n*800, jobFew&^jobs)}, page{sheet: schedulesTable.copies(0, 0)}, page{sheet: liveTable.copies(n*200, liveFew&^executions)}}
 	for i, j := range b.jobs {
 		b.pages.jobs.job(b.all[i].Tenant, j)
 		b.pages.jobs.mark(i)
@@ -156,6 +163,7 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 // send copies the rows of the chosen creations.
 func (p *page) send(ctx context.Context, c *pgx.Conn, chosen map[int]bool) error {
 	part := make([]byte, 0, min(len(p.body), copyBytes)+1024)
+	sql := p.table.copy(p.none)
 	start := 0
 	for n, end := range p.ends {
 		if chosen[p.of[n]] {
@@ -165,7 +173,7 @@ func (p *page) send(ctx context.Context, c *pgx.Conn, chosen map[int]bool) error
 		if len(part) < copyBytes && n < len(p.ends)-1 || len(part) == 0 {
 			continue
 		}
-		if _, err := c.PgConn().CopyFrom(ctx, copyReader(part), p.table.copy); err != nil {
+		if _, err := c.PgConn().CopyFrom(ctx, copyReader(part), sql); err != nil {
 			return err
 		}
 		part = part[:0]

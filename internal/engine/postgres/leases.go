@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -41,113 +40,6 @@ func pairs(ls []job.Lease) (ids, tokens *array) {
 		tokens.int8(int64(l.Token))
 	}
 	return ids, tokens
-}
-
-// lanesSQL skips from lane to lane, one probe of the index each, behind the one given.
-const lanesSQL = `
-	WITH RECURSIVE l(part, tenant, class, group_key, priority) AS (
-		(SELECT part, tenant, class, group_key, priority FROM live
-		WHERE part >= 0 AND (part, tenant, class, group_key, priority) > ($1::int2, $2::text, $3::text, $4::int8, $5::int2)
-		ORDER BY part, tenant, class, group_key, priority LIMIT 1)
-		UNION ALL
-		SELECT n.part, n.tenant, n.class, n.group_key, n.priority FROM l CROSS JOIN LATERAL (
-			SELECT part, tenant, class, group_key, priority FROM live v
-			WHERE part >= 0 AND (v.part, v.tenant, v.class, v.group_key, v.priority) > (l.part, l.tenant, l.class, l.group_key, l.priority)
-			ORDER BY part, tenant, class, group_key, priority LIMIT 1
-		) n
-	)
-	SELECT part, tenant, class, group_key, priority FROM l LIMIT $6`
-
-// Lanes lists up to limit lanes that hold any execution, behind one.
-func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
-	if after == nil {
-		after = &job.Lane{Partition: -1}
-	}
-	var out []job.Lane
-	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, lanesSQL, int16(after.Partition), string(after.Tenant), string(after.Class), int64(after.Group), int16(after.Priority), max(limit, 0))
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Lane, err error) {
-			err = r.Scan((*int16)(&l.Partition), (*string)(&l.Tenant), (*string)(&l.Class), (*int64)(&l.Group), &l.Priority)
-			return l, err
-		})
-		return err
-	})
-	return out, err
-}
-
-// inTime leaves out what has expired before it started.
-const inTime = `(v.expires_at IS NULL OR v.expires_at > now() OR v.started_at IS NOT NULL)`
-
-const readySQL = `
-	SELECT ` + readyColumns + `
-	FROM unnest($1::int2[], $2::text[], $3::text[], $8::int8[], $4::int2[], $5::timestamptz[], $6::uuid[]) WITH ORDINALITY c(part, tenant, class, group_key, priority, due_at, id, n)
-	CROSS JOIN LATERAL (
-		SELECT ` + readyColumns + ` FROM live v
-		WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.group_key = c.group_key AND v.priority = c.priority
-			AND (v.due_at, v.id) > (coalesce(c.due_at, '-infinity'), c.id) AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0 AND ` + inTime + `
-		ORDER BY v.due_at, v.id LIMIT $7
-	) v
-	ORDER BY c.n, v.due_at, v.id`
-
-const countReadySQL = `
-	SELECT k.count
-	FROM unnest($1::int2[], $2::text[], $3::text[], $4::int8[], $5::int2[]) WITH ORDINALITY c(part, tenant, class, group_key, priority, n)
-	CROSS JOIN LATERAL (
-		SELECT count(*) FROM (
-			SELECT FROM live v
-			WHERE v.part >= 0 AND v.part = c.part AND v.tenant = c.tenant AND v.class = c.class AND v.group_key = c.group_key AND v.priority = c.priority
-				AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0 AND ` + inTime + `
-			ORDER BY v.due_at, v.id LIMIT $6
-		) v
-	) k
-	ORDER BY c.n`
-
-// CountReady counts, for each lane, free and due executions, up to most.
-func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
-	if len(ls) == 0 {
-		return nil, nil
-	}
-	n := len(ls)
-	parts, tenants, classes, groups, priorities := smallints(n), texts(n), texts(n), bigints(n), smallints(n)
-	for _, l := range ls {
-		parts.int2(int(l.Partition))
-		tenants.text(string(l.Tenant))
-		classes.text(string(l.Class))
-		groups.int8(int64(l.Group))
-		priorities.int2(l.Priority)
-	}
-	var out []int
-	err := s.ask(ctx, "count what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		rows, _ := c.Query(ctx, countReadySQL, parts, tenants, classes, groups, priorities, max(most, 0)) // CollectRows says what was wrong
-		out, err = pgx.CollectRows(rows, pgx.RowTo[int])
-		return err
-	})
-	return out, err
-}
-
-// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
-func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
-	if len(cs) == 0 {
-		return nil, nil
-	}
-	n := len(cs)
-	parts, tenants, classes, groups, priorities, dues, ids := smallints(n), texts(n), texts(n), bigints(n), smallints(n), instants(n), uuids(n)
-	for _, c := range cs {
-		parts.int2(int(c.Lane.Partition))
-		tenants.text(string(c.Lane.Tenant))
-		classes.text(string(c.Lane.Class))
-		groups.int8(int64(c.Lane.Group))
-		priorities.int2(c.Lane.Priority)
-		dues.time(c.DueAt)
-		ids.uuid(c.After)
-	}
-	var out []job.Ready
-	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, readySQL, parts, tenants, classes, priorities, dues, ids, perLane, groups))
-		return err
-	})
-	return out, err
 }
 
 // A grant whose session has ended gets the token 0, under which nothing is

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -38,24 +39,29 @@ const copyRows = 200
 
 // copy adds the rows of the chosen creations.
 func (p *pipe) copy(from *page, chosen map[int]bool) {
-	rows, start := 0, 0
-	var part []byte
+	sql := from.table.copy(from.none)
+	rows, start, begun := 0, 0, 0
 	flush := func() {
-		if rows > 0 {
-			p.query(from.table.copy)
-			p.add(&pgproto3.CopyData{Data: append(part, 0xff, 0xff)})
-			p.add(&pgproto3.CopyDone{})
+		if rows == 0 {
+			return
 		}
-		part, rows = append(part[:0], copyHeader...), 0
+		p.out = append(p.out, 0xff, 0xff)
+		binary.BigEndian.PutUint32(p.out[begun:], uint32(len(p.out)-begun))
+		p.add(&pgproto3.CopyDone{})
+		rows = 0
 	}
-	flush()
 	for n, end := range from.ends {
 		if chosen[from.of[n]] {
-			part = append(part, from.body[start:end]...)
+			if rows == 0 {
+				p.query(sql)
+				begun = len(p.out) + 1 // CopyData, whose length is known at its end
+				p.out = append(append(p.out, 'd', 0, 0, 0, 0), copyHeader...)
+			}
+			p.out = append(p.out, from.body[start:end]...)
 			rows++
 		}
 		start = end
-		if rows == copyRows || len(part) >= copyBytes {
+		if rows == copyRows || rows > 0 && len(p.out)-begun >= copyBytes {
 			flush()
 		}
 	}

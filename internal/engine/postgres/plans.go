@@ -25,7 +25,7 @@ const (
 //   - what is only read stands in a LATERAL subquery with OFFSET 0;
 //   - nothing else that compares names the leading column of another index, or
 //     implies the condition of a partial one (IS NOT DISTINCT FROM implies none);
-//   - live_lane is partial over all rows, so that only those who say part >= 0
+//   - live_lane is partial over all rows, so that only those who say lane >= 0
 //     use it: its last column is the id, too.
 //
 // TestPlans holds every statement to this, on tables the planner takes for empty.

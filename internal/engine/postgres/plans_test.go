@@ -71,7 +71,7 @@ func (n planNode) bad(limited bool, walked string) []string {
 			out = append(out, "Seq Scan of "+n.Relation)
 		}
 	case "Index Scan", "Index Only Scan":
-		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"part", "tenant", "class", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
+		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"lane", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
 			"events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]

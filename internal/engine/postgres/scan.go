@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // instant scans a timestamptz into UTC; NULL becomes the zero time.
@@ -86,19 +88,37 @@ func readyTargets(r *job.Ready) []any {
 	return append([]any{(*[16]byte)(&r.ID), (*string)(&r.Tenant), (*int16)(&r.Partition), (*string)(&r.Class), &r.Priority, at(&r.DueAt)}, groupTargets(&r.Group)...)
 }
 
+// collectReady reads the binary form itself, as collectAttempts does. Of texts that repeat there is one copy.
 func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var out []job.Ready
-	var r job.Ready
-	to := readyTargets(&r)
+	known := texter{}
 	for rows.Next() {
-		if err := rows.Scan(to...); err != nil {
-			return nil, err
+		r := reader{values: rows.RawValues()}
+		out = append(out, job.Ready{
+			ID: r.uuid(), Tenant: tenant.ID(known.text(r.bytes())), Partition: job.Partition(r.int2()), Class: job.Class(known.text(r.bytes())), Priority: r.int2(), DueAt: r.time(),
+			Group: job.Group{Key: job.GroupKey(r.int8()), Max: r.int4OrZero(), Rate: job.Rate{Count: r.int4OrZero(), Per: time.Duration(r.int8OrZero()) * time.Microsecond, Burst: r.int4OrZero()}},
+		})
+		if r.bad {
+			return nil, errUnexpected
 		}
-		out = append(out, r)
 	}
 	return out, rows.Err()
+}
+
+var errUnexpected = errors.New("the server answered with rows that are not as expected")
+
+// texter keeps one copy of each text.
+type texter map[string]string
+
+func (t texter) text(b []byte) string {
+	s, ok := t[string(b)]
+	if !ok {
+		s = string(b)
+		t[s] = s
+	}
+	return s
 }

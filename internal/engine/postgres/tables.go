@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +24,8 @@ type table struct {
 	columns  string
 	rows     string // the parameters as rows t
 	values   string // of t
+	name     string
 	insert   string
-	copy     string
 }
 
 type field struct {
@@ -32,7 +34,7 @@ type field struct {
 }
 
 func newTable(name string, fields ...field) table {
-	t := table{fields: fields}
+	t := table{name: name, fields: fields}
 	var columns, values, params []string
 	for i, f := range fields {
 		t.elements = append(t.elements, f.element)
@@ -47,8 +49,26 @@ func newTable(name string, fields ...field) table {
 	t.columns, t.values = strings.Join(columns, ", "), strings.Join(values, ", ")
 	t.rows = fmt.Sprintf("unnest(%s) t(%s)", strings.Join(params, ", "), t.columns)
 	t.insert = fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", name, t.columns, t.values, t.rows)
-	t.copy = fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", name, t.columns)
 	return t
+}
+
+// columnSet are columns of a table, a bit for each.
+type columnSet uint64
+
+// column is one of the table's.
+func (t table) column(name string) columnSet {
+	return 1 << slices.IndexFunc(t.fields, func(f field) bool { return f.name == name })
+}
+
+// copy is the statement that takes rows without some of the columns.
+func (t table) copy(without columnSet) string {
+	var names []string
+	for i, f := range t.fields {
+		if without>>i&1 == 0 {
+			names = append(names, f.name)
+		}
+	}
+	return fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", t.name, strings.Join(names, ", "))
 }
 
 // sqlType is the type that the column's values travel as.
@@ -75,7 +95,7 @@ var (
 		field{"tally", pgtype.BoolOID}, field{"retry_of", pgtype.UUIDOID}, field{"payload", pgtype.ByteaOID},
 		field{"group_key", pgtype.Int8OID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID},
 		field{"rate_burst", pgtype.Int4OID}, field{"timeout_ms", pgtype.Int8OID}, field{"stall_ms", pgtype.Int8OID},
-		field{"expires_at", pgtype.TimestamptzOID}, field{"unique_key", pgtype.TextOID})
+		field{"expires_at", pgtype.TimestamptzOID}, field{"unique_key", pgtype.TextOID}, field{"lane", pgtype.Int8OID})
 	schedulesTable = newTable("schedules",
 		field{"part", pgtype.Int2OID}, field{"job", pgtype.UUIDOID}, field{"tenant", pgtype.TextOID}, field{"next_run_at", pgtype.TimestamptzOID},
 		field{"runs", pgtype.Int8OID}, field{"revision", pgtype.Int4OID}, field{"active", pgtype.BoolOID})
@@ -91,6 +111,16 @@ type sheet struct {
 	body  cells
 	rows  int
 	col   int
+	none  columnSet // that all rows leave out, since they would be NULL
+	void  cells     // where those go
+
+	class  classOf // of the last execution …
+	number int64   // … and what its lanes have in common
+}
+
+type classOf struct {
+	tenant tenant.ID
+	class  job.Class
 }
 
 func (t table) arrays() *sheet {
@@ -104,15 +134,16 @@ func (t table) arrays() *sheet {
 	return s
 }
 
-// copies begins a sheet for COPY, with room for rows of that many bytes.
-func (t table) copies(room int) *sheet {
-	return &sheet{table: t, body: make(cells, 0, room)}
+// copies begins a sheet for COPY, with room for rows of that many bytes. Of each row some columns are left out: the server takes
+// them for NULL, and reads nothing.
+func (t table) copies(room int, without columnSet) *sheet {
+	return &sheet{table: t, body: make(cells, 0, room), none: without}
 }
 
 // row begins a row.
 func (s *sheet) row() {
 	if s.cols == nil {
-		s.body = binary.BigEndian.AppendUint16(s.body, uint16(len(s.table.elements)))
+		s.body = binary.BigEndian.AppendUint16(s.body, uint16(len(s.table.elements)-bits.OnesCount64(uint64(s.none))))
 	}
 	s.rows++
 	s.col = 0
@@ -121,6 +152,10 @@ func (s *sheet) row() {
 // next is where the row's next value goes.
 func (s *sheet) next() *cells {
 	s.col++
+	if s.none>>(s.col-1)&1 == 1 {
+		s.void = s.void[:0]
+		return &s.void
+	}
 	if s.cols == nil {
 		return &s.body
 	}
@@ -174,6 +209,61 @@ var copyHeader = append([]byte("PGCOPY\n\xff\r\n\x00"), 0, 0, 0, 0, 0, 0, 0, 0)
 // copyReader is rows as COPY reads them.
 func copyReader(rows []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(copyHeader), bytes.NewReader(rows), bytes.NewReader([]byte{0xff, 0xff}))
+}
+
+// Columns that few rows have.
+var (
+	jobKey, jobDescription, jobTags, jobPayload = jobsTable.column("key"), jobsTable.column("description"), jobsTable.column("tags"), jobsTable.column("payload")
+	jobPause                                    = jobsTable.column("paused_until") | jobsTable.column("pause_note")
+	jobFew                                      = jobKey | jobDescription | jobTags | jobPayload | jobPause
+
+	liveRetryOf, livePayload, liveUniqueKey = liveTable.column("retry_of"), liveTable.column("payload"), liveTable.column("unique_key")
+	liveStall, liveExpires                  = liveTable.column("stall_ms"), liveTable.column("expires_at")
+	liveLimits                              = liveTable.column("group_max") | liveTable.column("rate_count") | liveTable.column("rate_us") | liveTable.column("rate_burst")
+	liveFew                                 = liveRetryOf | livePayload | liveUniqueKey | liveStall | liveExpires | liveLimits
+)
+
+// jobHas are those that a job has.
+func jobHas(j *job.Job) (has columnSet) {
+	if j.Key != "" {
+		has |= jobKey
+	}
+	if j.Description != "" {
+		has |= jobDescription
+	}
+	if len(j.Tags) > 0 {
+		has |= jobTags
+	}
+	if j.Payload != nil {
+		has |= jobPayload
+	}
+	if !j.PausedTill.IsZero() || j.PauseNote != "" {
+		has |= jobPause
+	}
+	return has
+}
+
+// liveHas are those that an execution has.
+func liveHas(e *job.Execution) (has columnSet) {
+	if e.RetryOf != (job.ExecutionID{}) {
+		has |= liveRetryOf
+	}
+	if e.Payload != nil {
+		has |= livePayload
+	}
+	if e.UniqueKey != "" {
+		has |= liveUniqueKey
+	}
+	if e.Stall != 0 {
+		has |= liveStall
+	}
+	if !e.ExpiresAt.IsZero() {
+		has |= liveExpires
+	}
+	if e.Group.Max != 0 || e.Group.Rate != (job.Rate{}) {
+		has |= liveLimits
+	}
+	return has
 }
 
 func (s *sheet) job(t tenant.ID, j *job.Job) {
@@ -241,6 +331,15 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 	s.next().int8OrNull(e.Stall.Milliseconds())
 	s.next().time(e.ExpiresAt)
 	s.next().textOrNull(e.UniqueKey)
+	s.next().int8(s.lane(t, e))
+}
+
+// lane is the number of the execution's lane. Most of a sheet are of one class, whose number is worked out once.
+func (s *sheet) lane(t tenant.ID, e *job.Execution) int64 {
+	if k := (classOf{t, e.Class}); s.rows == 1 || k != s.class {
+		s.class, s.number = k, laneOf(0, t, e.Class)
+	}
+	return int64(e.Partition)<<56 | s.number
 }
 
 func hold(e *job.Execution) int {

@@ -69,9 +69,12 @@ func TestOldFiresAreTallied(t *testing.T) {
 			VALUES (now() + $1 * interval '1 ms', now(), now(), now(), 1, 1, 0, 0, 1, $2, 1, 5, 0, false, gen_random_uuid(), $3, 'default')`, i+1, status, j)
 	}
 	exec(t, c, `INSERT INTO live (due_at, scheduled_at, nonce, max_attempts, part, priority, trigger, tally, id, job, tenant, class)
-		VALUES (now(), now(), 0, 1, 0, 5, 1, false, gen_random_uuid(), $1, 'default', '')`, j)
+		VALUES (now(), now(), 0, 1, 3, 5, 1, false, gen_random_uuid(), $1, 'default', $2)`, j, "http\x1f\x1fmañana")
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if got, want := one[int64](t, c, "SELECT lane FROM live"), laneOf(3, "default", "http\x1f\x1fmañana"); got != want {
+		t.Errorf("the lane that was waiting has the number %d; its like have %d now", got, want)
 	}
 	stats := must[[]job.Stats](t)(s.Stats(t.Context(), tenant.Default, []job.ID{job.ID(j)}))[0]
 	if stats.Total != 2 || stats.Succeeded != 1 || stats.LastStatus != job.Failed || stats.AvgDuration != 1500*time.Microsecond || stats.P95Duration == 0 {
