@@ -70,7 +70,7 @@ func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, p
 // declarable says what stands against a job as it is declared.
 func (s *Service) declarable(ctx context.Context, ps *plans, d Declared) error {
 	if !d.Exists {
-		v, err := s.check(ctx, ps, d.Want.Definition)
+		v, err := s.check(ctx, ps, &d.Want.Definition)
 		if err == nil && len(v) > 0 {
 			err = v
 		}

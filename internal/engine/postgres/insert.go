@@ -70,7 +70,7 @@ func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
 	p.copy(&b.pages.jobs, chosen)
 	p.copy(&b.pages.schedules, chosen)
 	p.copy(&b.pages.executions, chosen)
-	if entries := (page{sheet: b.entries(auditTable.copies(0))}); entries.rows > 0 {
+	if entries := (page{sheet: b.entries(auditTable.copies(0, 0))}); entries.rows > 0 {
 		entries.mark(0)
 		p.copy(&entries, map[int]bool{0: true})
 	}
