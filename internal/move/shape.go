@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -46,9 +47,12 @@ var shapes = map[string]shape{
 	}},
 	"live": {
 		drop: []string{"group_limits", "cancel_reason"},
-		add:  []string{"tally", "group_max", "rate_count", "rate_us", "rate_burst", "cancel_ending"},
+		add:  []string{"tally", "group_max", "rate_count", "rate_us", "rate_burst", "cancel_ending", "lane"},
 		make: func(get func(string) any) ([]any, error) {
-			out := []any{tallied(get), nil, nil, nil, nil, nil}
+			part, _ := get("part").(int64)
+			of, _ := get("tenant").(string)
+			class, _ := get("class").(string)
+			out := []any{tallied(get), nil, nil, nil, nil, nil, engine.LaneNumber(job.Partition(part), tenant.ID(of), job.Class(class))}
 			if limits, ok := get("group_limits").([]byte); ok {
 				if len(limits) != 32 {
 					return nil, fmt.Errorf("group_limits has %d bytes; want 32", len(limits))

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,12 +10,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
-
-// laneOf is the number that stands for a partition, tenant and class in the index of lanes.
-func laneOf(p job.Partition, t tenant.ID, c job.Class) int64 {
-	h := sha256.Sum256([]byte(string(t) + "\x1f" + string(c)))
-	return int64(p)<<56 | int64(binary.BigEndian.Uint64(h[:])>>8)
-}
 
 // lanesSQL skips from lane to lane, one probe of the index each, behind the one given.
 const lanesSQL = `
@@ -40,7 +32,7 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 	if after == nil {
 		after = &job.Lane{}
 	} else {
-		number = laneOf(after.Partition, after.Tenant, after.Class)
+		number = engine.LaneNumber(after.Partition, after.Tenant, after.Class)
 	}
 	var out []job.Lane
 	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -101,7 +93,7 @@ func newLaneArgs(n int) laneArgs {
 }
 
 func (a laneArgs) add(l *job.Lane) {
-	a.numbers.int8(laneOf(l.Partition, l.Tenant, l.Class))
+	a.numbers.int8(engine.LaneNumber(l.Partition, l.Tenant, l.Class))
 	a.tenants.text(string(l.Tenant))
 	a.classes.text(string(l.Class))
 	a.groups.int8(int64(l.Group))

@@ -337,7 +337,7 @@ func (s *sheet) execution(t tenant.ID, e *job.Execution, tally bool) {
 // lane is the number of the execution's lane. Most of a sheet are of one class, whose number is worked out once.
 func (s *sheet) lane(t tenant.ID, e *job.Execution) int64 {
 	if k := (classOf{t, e.Class}); s.rows == 1 || k != s.class {
-		s.class, s.number = k, laneOf(0, t, e.Class)
+		s.class, s.number = k, engine.LaneNumber(0, t, e.Class)
 	}
 	return int64(e.Partition)<<56 | s.number
 }

@@ -73,7 +73,7 @@ func TestOldFiresAreTallied(t *testing.T) {
 	if err := s.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := one[int64](t, c, "SELECT lane FROM live"), laneOf(3, "default", "http\x1f\x1fmañana"); got != want {
+	if got, want := one[int64](t, c, "SELECT lane FROM live"), engine.LaneNumber(3, "default", "http\x1f\x1fmañana"); got != want {
 		t.Errorf("the lane that was waiting has the number %d; its like have %d now", got, want)
 	}
 	stats := must[[]job.Stats](t)(s.Stats(t.Context(), tenant.Default, []job.ID{job.ID(j)}))[0]

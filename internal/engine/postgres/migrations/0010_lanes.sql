@@ -1,6 +1,6 @@
 -- Executions that have not finished, anew: a number stands for their partition,
 -- tenant and class, so that the index of lanes holds nothing of varying length.
--- It is the partition times 2^56 and 56 bits of a hash (see laneOf). Should two classes have
+-- It is the partition times 2^56 and 56 bits of a hash (see engine.LaneNumber). Should two classes have
 -- the same number in a partition, the lanes of the one that comes later are listed when those of the other are empty.
 -- The rest is as in 0002: what indexes name comes first, none of it may be NULL, and what a
 -- lease changes stands together and is named by no index.
