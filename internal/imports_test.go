@@ -94,7 +94,7 @@ var table = map[string]rule{
 	},
 	"internal/app":         {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/app/apptest": {ours: []string{"internal/app", "internal/config"}, why: "for tests only: a server in their own process"},
-	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "internal/declare", "internal/importer", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/goccy/go-yaml", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},
+	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "internal/declare", "internal/importer", "internal/yamljson", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},
 	"cmd/carillon":         {ours: []string{"internal/cli"}, why: "main hands the arguments over, nothing else"},
 
 	"examples/go": {ours: []string{"worker"}, why: "what a user's program imports"},

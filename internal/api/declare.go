@@ -42,6 +42,10 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if n := len(req.Jobs); n > maxDeclared {
 		return job.Invalids{{Field: "jobs", Value: fmt.Sprintf("%d jobs", n), Want: fmt.Sprintf("at most %d jobs", maxDeclared)}}
 	}
+	usual, err := s.usualPriority(r, p)
+	if err != nil {
+		return err
+	}
 	out := client.JobPlans{Jobs: make([]client.JobPlan, len(req.Jobs))}
 	seen := map[string]bool{}
 	for i, d := range req.Jobs {
@@ -55,7 +59,7 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			continue
 		}
 		seen[key] = true
-		plan, err := s.service.Declare(r.Context(), p, key, d.Paused, func(was *job.Job) (job.Definition, error) { return s.declared(d.Job, was) })
+		plan, err := s.service.Declare(r.Context(), p, key, d.Paused, func(was *job.Job) (job.Definition, error) { return s.declared(d.Job, was, usual) })
 		if err != nil {
 			return err
 		}
@@ -65,7 +69,10 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 // declared is the definition that a job is to have. What was answered hidden, and is sent back, is as it was.
-func (s *Server) declared(r client.JobRequest, was *job.Job) (job.Definition, error) {
+func (s *Server) declared(r client.JobRequest, was *job.Job, usual int) (job.Definition, error) {
+	if r.Priority == nil {
+		r.Priority = &usual
+	}
 	if was != nil {
 		r.Execution.Headers, r.Execution.Env = maps.Clone(r.Execution.Headers), maps.Clone(r.Execution.Env)
 		unhide(r.Execution.Headers, was.Target.Headers, secret.Credential)

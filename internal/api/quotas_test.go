@@ -110,6 +110,21 @@ func TestFreeTier(t *testing.T) {
 	s.over(403, "dead_letters", 0, 0, "POST", "/api/v1/dead-letters/"+made.ExecutionID+"/redrive", "")
 	s.over(403, "notification_rules", 0, 0, "PUT", "/api/v1/notification-rules/a", `{"events": ["failed"], "callback_url": "https://example.com/"}`)
 
+	// A plan knows the usual priority, and what the quota does not allow.
+	keyed := strings.Replace(every("1h"), `"n"`, `"n", "key": "k"`, 1)
+	want[client.Job](s.face, 201, "POST", jobs, keyed, s.admin...)
+	if p := want[client.JobPlans](s.face, 200, "POST", plans, declared(keyed), s.admin...).Jobs[0]; p.Action != client.ActionUnchanged {
+		t.Errorf("as it is: %+v", p)
+	}
+	for body, field := range map[string]string{
+		strings.Replace(keyed, `"n"`, `"n", "priority": 7`, 1): "priority", strings.Replace(keyed, "1h", "59s", 1): "schedule.every",
+		strings.Replace(keyed, `"k"`, `"new", "retry_policy": {"max_retries": 4}`, 1): "retry_policy.max_retries",
+	} {
+		if p := want[client.JobPlans](s.face, 200, "POST", plans, declared(body), s.admin...).Jobs[0]; p.Action != client.ActionInvalid || len(p.Problems) != 1 || p.Problems[0].Field != field {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+
 	// A higher tier has all that, and what is made there stays when the tier is lowered again.
 	s.quotas(`{"tier": "enterprise"}`)
 	rich := want[client.Job](s.face, 201, "POST", jobs, strings.Replace(cron("*/2 * * * * *"), `"n"`, `"n", "priority": 1, "retry_policy": {"max_retries": 10}`, 1), s.admin...)

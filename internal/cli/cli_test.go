@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -244,6 +245,30 @@ func TestChangesOfAnEditedJob(t *testing.T) {
 	got, err := changes(before, []byte("# c\nname: a\npriority: 3\ntags: [x]\nexecution:\n  payload:\n    n: 12345678901234567890\n"))
 	if err != nil || len(got) != 2 || fmt.Sprint(got["priority"]) != "3" || got["runbook"] != nil {
 		t.Errorf("%v, %v", got, err)
+	}
+	before, err = decodeFields([]byte(`{"schedule": {"type": "CRON", "end_at": "x", "day": null}, "execution": {"target": "http", "headers": {"a": "1", "b": "2"}, "payload": {"n": 1.0, "m": 2e400}, "timeout_seconds": 3}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yamlOf(text); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ old, new, want string }{
+		{"", "", `{}`},
+		{"  end_at: x\n", "", `{"schedule":{"end_at":null}}`},
+		{"    a: \"1\"\n", "", `{"execution":{"headers":{"b":"2"}}}`},
+		{"timeout_seconds: 3", "timeout_seconds: 4", `{"execution":{"timeout_seconds":4}}`},
+		{"target: http", "target: worker", `{"execution":{"headers":{"a":"1","b":"2"},"payload":{"m":2e400,"n":1.0},"target":"worker","timeout_seconds":3}}`},
+	} {
+		got, err := changes(before, []byte(strings.Replace(string(text), x.old, x.new, 1)))
+		data, _ := json.Marshal(got)
+		if err != nil || string(data) != x.want {
+			t.Errorf("%q for %q: %s, %v; want %s", x.new, x.old, data, err, x.want)
+		}
 	}
 	for _, text := range []string{"a: [", "7"} {
 		if got, err := changes(before, []byte(text)); err == nil {

@@ -9,8 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-
-	"github.com/goccy/go-yaml"
+	"slices"
 
 	"github.com/carillon-jobs/carillon/client"
 )
@@ -64,7 +63,7 @@ func (s *session) edited(j client.Job) (fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data, err = yaml.JSONToYAML(data); err != nil {
+	if data, err = yamlOf(data); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp("", "carillon-job-*.yaml")
@@ -90,7 +89,7 @@ func (s *session) edited(j client.Job) (fields, error) {
 
 // changes is what of a job is different in an edited text: what was taken out is the default again.
 func changes(before fields, text []byte) (fields, error) {
-	data, err := yaml.YAMLToJSON(text)
+	data, err := jsonOf(text)
 	if err != nil {
 		return nil, usage{fmt.Errorf("the text is not YAML: %w; nothing was changed", err)}
 	}
@@ -98,9 +97,22 @@ func changes(before fields, text []byte) (fields, error) {
 	if err != nil {
 		return nil, usage{fmt.Errorf("the text is not an object: %w; nothing was changed", err)}
 	}
+	return different(before, after, ""), nil
+}
+
+// different is the part of an object that is not as it was. The server merges objects member by member, so what was taken out of one is
+// null in it; but for those that it replaces whole.
+func different(before, after fields, path string) fields {
 	out := fields{}
 	for name, value := range after {
-		if !reflect.DeepEqual(before[name], value) {
+		was, wasObject := before[name].(map[string]any)
+		is, isObject := value.(map[string]any)
+		switch {
+		case reflect.DeepEqual(before[name], value):
+		case wasObject && isObject && !slices.Contains([]string{"execution.headers", "execution.env", "execution.payload"}, path+name) &&
+			reflect.DeepEqual(was["target"], is["target"]): // of another target nothing is kept that is not sent
+			out[name] = different(was, is, path+name+".")
+		default:
 			out[name] = value
 		}
 	}
@@ -109,5 +121,5 @@ func changes(before fields, text []byte) (fields, error) {
 			out[name] = nil
 		}
 	}
-	return out, nil
+	return out
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -94,10 +93,13 @@ func (f *jobFlags) request(argv []string) (fields, error) {
 		if err != nil {
 			return nil, err
 		}
-		if data, err = yaml.YAMLToJSON(data); err == nil { // which JSON is
-			err = json.Unmarshal(data, &out)
+		if data, err = jsonOf(data); err == nil {
+			out, err = decodeFields(data)
 		}
-		if err != nil || out == nil {
+		if err == nil && out == nil {
+			err = errors.New("it is null")
+		}
+		if err != nil {
 			return nil, usage{fmt.Errorf("--body: want an object, as JSON or YAML: %w", err)}
 		}
 	}

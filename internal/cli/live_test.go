@@ -277,6 +277,11 @@ func TestLoginAndContexts(t *testing.T) {
 	if c.ok("job", "list", "--server", spy.URL); sent != "" {
 		t.Errorf("the key of the context went to another server: %q", sent)
 	}
+	t.Setenv("CARILLON_TOKEN", "wrong-key") // stands above the key of a context, unless that is asked for by name
+	c.fails(denied, "unknown", "tenant", "list")
+	c.ok("tenant", "list", "--token", apptest.Key)
+	c.ok("tenant", "list", "--context", "real")
+	t.Setenv("CARILLON_TOKEN", "")
 	t.Setenv("CARILLON_CONTEXT", "dev")
 	c.ok("job", "list")
 	c.ok("context", "delete", "real")

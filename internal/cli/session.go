@@ -86,7 +86,7 @@ func (s *session) where() (place, error) {
 		if x := k.find(name); x != nil {
 			p.servers, p.from = x.Servers, "the context "+name
 			p.tenant = cmp.Or(p.tenant, x.Tenant)
-			if s.token == "" {
+			if p.token == "" || s.token == "" && s.context != "" { // a context that is asked for by name brings its own key
 				p.token = cmp.Or(x.Token, p.token)
 			}
 		} else if name != "" {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -440,7 +439,7 @@ func (s *session) decodeBody(text string, into any) error {
 	if err != nil {
 		return err
 	}
-	if data, err = yaml.YAMLToJSON(data); err != nil { // which JSON is
+	if data, err = jsonOf(data); err != nil {
 		return usage{fmt.Errorf("--body: want JSON or YAML: %w", err)}
 	}
 	d := json.NewDecoder(strings.NewReader(string(data)))

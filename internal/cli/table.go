@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,8 +9,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
 )
 
 // column is one of a table.
@@ -173,7 +172,7 @@ func (s *session) value(x any) error {
 		if err != nil {
 			return err
 		}
-		if data, err = yaml.JSONToYAML(data); err != nil {
+		if data, err = yamlOf(data); err != nil {
 			return err
 		}
 		_, err = s.out.Write(data)
@@ -182,11 +181,29 @@ func (s *session) value(x any) error {
 	return encodeJSON(s.out, x, "  ")
 }
 
+// encodeJSON writes a value as JSON, with escapes for what a terminal obeys: JSON itself lets some of it stand.
 func encodeJSON(w io.Writer, x any, indent string) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
-	return e.Encode(x)
+	if err := e.Encode(x); err != nil {
+		return err
+	}
+	obeyed := func(c rune) bool { return c >= 0x7f && control(c) }
+	if bytes.ContainsFunc(b.Bytes(), obeyed) {
+		var safe bytes.Buffer
+		for _, c := range b.String() {
+			if obeyed(c) {
+				fmt.Fprintf(&safe, `\u%04x`, c)
+			} else {
+				safe.WriteRune(c)
+			}
+		}
+		b = safe
+	}
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // colours of states, by what they mean; a terminal's own green, yellow, red and so on.

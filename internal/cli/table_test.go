@@ -70,7 +70,7 @@ func TestTables(t *testing.T) {
 			got := c.ok(args...) + "\n"
 			got = strings.ReplaceAll(got, strings.TrimPrefix(c.at[1], "http://"), "SERVER")
 			golden(t, strings.ReplaceAll(name, " ", "_")+".golden", got)
-			if strings.ContainsAny(got, "\x1b\u202e") && !strings.Contains(name, "json") {
+			if strings.ContainsAny(got, "\x1b\u202e") {
 				t.Errorf("control characters reach the terminal:\n%q", got)
 			}
 		})

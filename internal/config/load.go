@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func Explain(base Config, flags map[string]string, env []string, path string) (C
 		all = append(all, s)
 	}
 	for name, line := range file {
-		wrong = append(wrong, Mistake{name, line.value, near(name), fmt.Sprintf("%s, line %d", path, line.number)})
+		wrong = append(wrong, Mistake{name, strange(name, line.value), near(name), fmt.Sprintf("%s, line %d", path, line.number)})
 	}
 	wrong = append(wrong, contradictions(c)...)
 	if len(wrong) == 0 {
@@ -92,6 +93,17 @@ func (k Key) quoted(v string) string {
 	}
 	return v
 }
+
+// strange is the value of a key that does not exist, as it may be told: it may be a secret whose key is mistyped.
+func strange(name, v string) string {
+	like := func(k Key) bool { return k.Secret && distance(name, k.Name) <= 3 }
+	if slices.ContainsFunc(Keys, like) || suspicious.MatchString(name) || strings.Contains(v, "://") {
+		return hidden
+	}
+	return v
+}
+
+var suspicious = regexp.MustCompile(`(?i)secret|key|token|pass|pwd|credential|database|dsn`)
 
 // display is a value that is right, as it may be shown: a database without its password.
 func (k Key) display(v string) string {

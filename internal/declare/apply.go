@@ -82,6 +82,10 @@ func last(j JobStep) int {
 
 // hopeless reports whether nothing else will go better.
 func hopeless(err error) bool {
+	var p *client.Problem
+	if errors.As(err, &p) && p.Code == "over_quota" {
+		return false // another may be within it
+	}
 	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden)
 }
 

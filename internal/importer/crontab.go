@@ -159,7 +159,6 @@ func (l *lines) job(n int, expression, user, command string) {
 		return
 	}
 	run, input, piped := splitPercent(command)
-	key := l.key(nameOf(run))
 	shell := l.env["SHELL"]
 	if shell == "" {
 		shell = "/bin/sh"
@@ -169,7 +168,12 @@ func (l *lines) job(n int, expression, user, command string) {
 		env["PATH"] = "/usr/bin:/bin"
 	}
 	env["SHELL"] = shell
-	if piped {
+	if strings.TrimSpace(run) == "" {
+		l.tell(n, "", LeftOut, "line", "it has no command before the first %%: %s", shorten(command, 80))
+		return
+	}
+	key := l.key(nameOf(run))
+	if piped && input != "" { // with nothing behind % there is nothing to read, as without
 		l.tell(n, key, Note, "%", "what stands behind %% is the command's standard input, as with cron; it is piped into it")
 		run = "printf '%s' " + quote(input) + " | { " + run + "\n}"
 	}
@@ -215,7 +219,7 @@ func (l *lines) told(n int, key, expression string) {
 	}
 }
 
-// splitPercent parts a command at the first % that is not escaped: what follows is its standard input, in which further ones are line breaks.
+// splitPercent parts a command at the first % that is not escaped: what follows is its standard input, in which further ones are line breaks, and which ends with one.
 func splitPercent(s string) (run, input string, piped bool) {
 	var parts []string
 	var b strings.Builder
@@ -235,7 +239,10 @@ func splitPercent(s string) (run, input string, piped bool) {
 	if len(parts) == 1 {
 		return parts[0], "", false
 	}
-	return parts[0], strings.Join(parts[1:], "\n") + "\n", true
+	if input = strings.Join(parts[1:], "\n"); input != "" && !strings.HasSuffix(input, "\n") {
+		input += "\n"
+	}
+	return parts[0], input, true
 }
 
 // nameOf is the name of the program that a command line runs.

@@ -73,7 +73,7 @@ func TestPercent(t *testing.T) {
 		`date +\%F`:    {"date +%F", "", "false"},
 		"mail x%hi%ho": {"mail x", "hi\nho\n", "true"},
 		`a%b\%c`:       {"a", "b%c\n", "true"},
-		"a%":           {"a", "\n", "true"},
+		"a%":           {"a", "", "true"},
 	} {
 		run, input, piped := splitPercent(text)
 		if got := [3]string{run, input, fmt.Sprint(piped)}; got != want {

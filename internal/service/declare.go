@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -57,6 +58,9 @@ func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, p
 		d.Want.Definition = def
 		err = s.declarable(ctx, ps, d)
 	}
+	if err == nil {
+		err = s.affordable(ctx, p, ps, d)
+	}
 	if errors.As(err, &d.Invalid) {
 		return d, nil
 	}
@@ -80,6 +84,23 @@ func (s *Service) declarable(ctx context.Context, ps *plans, d Declared) error {
 		return err
 	}
 	return nil
+}
+
+// affordable says what of a job as it is declared the tenant's quota does not allow.
+func (s *Service) affordable(ctx context.Context, p tenant.Principal, ps *plans, d Declared) error {
+	q, err := s.Quota(ctx, p)
+	if err != nil {
+		return err
+	}
+	var was *job.Definition
+	if d.Exists {
+		was = &d.Was.Definition
+	}
+	var over *OverQuota
+	if err = s.metered(ctx, q, ps, d.Want.Definition, was); errors.As(err, &over) && over.Field != "" {
+		return job.Invalids{{Field: over.Field, Value: fmt.Sprint(over.Current), Want: "what the quota allows. " + over.What}}
+	}
+	return err
 }
 
 // wanted is the state that a job would have.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -234,8 +233,11 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	s.Epoch = engine.NextEpoch(epoch, now)
 	part := path + ".restoring"
 	defer os.Remove(part)
-	if err := errors.Join(duplicate(backup, part), renew(ctx, part, s.Epoch, now)); err != nil {
-		return s, "", fmt.Errorf("%s: %w", doing, err)
+	if err = duplicate(ctx, backup, part); err == nil {
+		err = renew(ctx, part, s.Epoch, now)
+	}
+	if err != nil {
+		return s, "", translate(ctx, doing, err)
 	}
 	if there {
 		kept = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
@@ -250,20 +252,21 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	return s, kept, settle(filepath.Dir(path))
 }
 
-// duplicate copies a file that nobody writes to.
-func duplicate(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
+// duplicate copies what a file holds with its log: one that a restore or a crash has left may have the last of it there.
+func duplicate(ctx context.Context, from, to string) error {
 	_ = os.Remove(to) // of a restore that was cut off
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	_ = os.Remove(to + "-journal")
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = f.Close()
 	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
+	if err == nil {
+		err = vacuumInto(ctx, from, to)
+	}
+	if err == nil {
+		err = settle(to)
+	}
+	return err
 }
 
 // renew has a file draw its tokens from an epoch on, and ends the sessions in it: what they held is lost to them.

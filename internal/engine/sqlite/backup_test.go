@@ -135,6 +135,50 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestRestoreTakesTheLog restores a file as a crash leaves it, or as an earlier restore has set it aside: what was committed last is in its log only.
+func TestRestoreTakesTheLog(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	live, left, to := filepath.Join(dir, "live.db"), filepath.Join(dir, "left.db"), filepath.Join(dir, "to.db")
+	s, err := Open(ctx, Config{Path: live})
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err == nil {
+		s, err = Open(ctx, Config{Path: live})
+	}
+	if err == nil {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	store(t, s, some(s, 1))
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(live + suffix)
+		if err == nil {
+			err = os.WriteFile(left+suffix, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, _, err := Restore(ctx, left, to, time.Now(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Verify(ctx, to); err != nil || rows(said, "jobs") != 1 || rows(got, "jobs") != 1 {
+		t.Errorf("said %d jobs, restored %d, %v", rows(said, "jobs"), rows(got, "jobs"), err)
+	}
+	if info, err := os.Stat(to); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 func TestVerifyRefuses(t *testing.T) {
 	s := fresh(t)
 	dir := t.TempDir()
