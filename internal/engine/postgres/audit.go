@@ -295,10 +295,11 @@ func (s *Store) Unsealed(ctx context.Context, t tenant.ID) (n int64, err error) 
 	return n, err
 }
 
-// tidyAuditSQL drops the seals that are old enough, with their entries.
+// tidyAuditSQL drops the seals that are old enough, with their entries. The last one of a tenant stays: the next one follows it.
 const tidyAuditSQL = `
 	WITH old AS MATERIALIZED (
-		SELECT tenant, number, first, last FROM audit_seals WHERE sealed_at < now() - make_interval(secs => $1) ORDER BY sealed_at LIMIT $2
+		SELECT tenant, number, first, last FROM audit_seals s WHERE sealed_at < now() - make_interval(secs => $1)
+			AND EXISTS (SELECT 1 FROM audit_seals n WHERE n.tenant = s.tenant AND n.number = s.number + 1) ORDER BY sealed_at LIMIT $2
 	), gone AS (
 		DELETE FROM audit a USING old o WHERE a.tenant = o.tenant AND a.seq BETWEEN o.first AND o.last
 	)
