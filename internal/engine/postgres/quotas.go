@@ -81,10 +81,12 @@ func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 const (
 	oldCountSQL = `
 		SELECT active, (extract(epoch FROM clock_timestamp() - counted_at) * 1000000)::int8 FROM job_counts WHERE tenant = $1`
-	// countJobsSQL names the partitions, so that only what is the tenant's is read of live_lane.
+	// addCountSQL makes room for one job that was over and is to be active again.
+	addCountSQL = "UPDATE job_counts SET active = active + 1 WHERE tenant = $1 AND active < $2"
+	// countJobsSQL says priority > 0, so that only what is the tenant's is read, of live_tenant.
 	countJobsSQL = `
 		SELECT count(*) FROM (
-			SELECT job FROM live WHERE part >= 0 AND part = ANY ($2::int2[]) AND tenant = $1
+			SELECT job FROM live WHERE tenant = $1 AND priority > 0
 			UNION
 			SELECT j.id FROM jobs j CROSS JOIN LATERAL (
 				SELECT 1 FROM schedules s WHERE s.part = j.part AND s.job = j.id AND s.next_run_at IS NOT NULL OFFSET 0) s
@@ -94,10 +96,6 @@ const (
 
 // CountJobs counts the active jobs of a tenant anew, unless that was done just now.
 func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
-	parts := make([]int16, 64)
-	for i := range parts {
-		parts[i] = int16(i)
-	}
 	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO job_counts (tenant, active, counted_at) VALUES ($1, 0, 'epoch') ON CONFLICT (tenant) DO NOTHING", string(t))
@@ -112,7 +110,7 @@ func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error)
 			if time.Duration(age)*time.Microsecond < engine.CountAge(n) {
 				return nil
 			}
-			if err := tx.QueryRow(ctx, countJobsSQL, string(t), parts).Scan(&n); err != nil {
+			if err := tx.QueryRow(ctx, countJobsSQL, string(t)).Scan(&n); err != nil {
 				return err
 			}
 			_, err = tx.Exec(ctx, "UPDATE job_counts SET active = $2, counted_at = clock_timestamp() WHERE tenant = $1", string(t), n)
