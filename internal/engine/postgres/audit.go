@@ -186,9 +186,9 @@ type horizon struct {
 func (h *horizon) look(ctx context.Context, c *pgxpool.Conn) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var last, oldest, next int64
+	var last, oldest, next int64 // a sequence that gave out nothing yet has the first number as its last
 	err := c.QueryRow(ctx, `
-		SELECT s.last_value, pg_snapshot_xmin(x)::text::int8, pg_snapshot_xmax(x)::text::int8 FROM audit_seq_seq s, pg_current_snapshot() x`).Scan(&last, &oldest, &next)
+		SELECT s.last_value - (NOT s.is_called)::int, pg_snapshot_xmin(x)::text::int8, pg_snapshot_xmax(x)::text::int8 FROM audit_seq_seq s, pg_current_snapshot() x`).Scan(&last, &oldest, &next)
 	if err != nil {
 		return 0, err
 	}
