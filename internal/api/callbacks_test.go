@@ -391,7 +391,7 @@ func TestADeadHostPutsOffItsExecutions(t *testing.T) {
 	second := c.job(url, "")
 	c.until(c.job(well, "").ExecutionID, is("SUCCEEDED"))
 	limit := time.After(10 * time.Second)
-	for note := ""; !strings.Contains(note, "is taken to be down after"); {
+	for note, code := "", ""; !strings.Contains(note, "is taken to be down after") || code != "CIRCUIT_OPEN"; {
 		select {
 		case <-limit:
 			t.Fatal("no event tells why it waits")
@@ -402,6 +402,7 @@ func TestADeadHostPutsOffItsExecutions(t *testing.T) {
 				note = e.Detail
 			}
 		}
+		code = want[client.Explanation](c.face, 200, "GET", "/api/v1/executions/"+second.ExecutionID+"/explain", "").Code
 	}
 	mu.Lock()
 	down = false

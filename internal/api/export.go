@@ -22,7 +22,8 @@ const (
 	maxExports     = 8 // at once; more are turned away
 	exportDeadline = 6 * time.Hour
 	exportPatience = time.Minute // how long a reader may take for a part
-	exportGroup    = 10_000      // rows of a Parquet file that are held in memory
+	exportGroup    = 10_000      // rows of a Parquet file that are held in memory, if they are not long
+	exportHeld     = 16 << 20    // bytes of their texts, at about the most
 )
 
 // sheet writes executions in one of the formats.
@@ -77,10 +78,16 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 		h.Set("X-Accel-Buffering", "no")
 		w.WriteHeader(http.StatusOK)
 	}
+	check := time.NewTicker(streamCheck)
+	defer check.Stop()
 	err = s.service.ExportExecutions(r.Context(), p, f, func(es []job.Execution) error {
 		select {
 		case <-s.stopping:
 			return errStopping
+		case <-check.C:
+			if !s.stillAllowed(r, p) {
+				return errRevoked
+			}
 		default:
 		}
 		wired := make([]client.Execution, len(es))
@@ -102,14 +109,16 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 		return nil
 	case !out.begun:
 		return err
-	case out.broken || r.Context().Err() != nil:
-		panic(http.ErrAbortHandler) // the reader has gone, or took too long
+	case out.broken || r.Context().Err() != nil || err == errRevoked:
+		panic(http.ErrAbortHandler) // the reader has gone, took too long, or may no longer read
 	}
 	s.log.Error("an export could not be completed", "request_id", requestID(r), "error", err)
 	panic(http.ErrAbortHandler) // the answer has begun; only breaking it off tells that it is not whole
 }
 
 var errStopping = refuse(http.StatusServiceUnavailable, "unavailable", "The server is stopping. Turn to another, or come again.")
+
+var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked, or has expired, since the export began.")
 
 // export is an answer whose head is sent with its first bytes: what goes wrong before them is told as any error is.
 type export struct {
@@ -264,6 +273,7 @@ func count(n *int64) string {
 type parquetSheet struct {
 	to   *parquet.GenericWriter[flat]
 	rows int
+	held int // bytes of their texts
 }
 
 func newParquet(w io.Writer) sheet {
@@ -274,14 +284,15 @@ func (s *parquetSheet) write(es []client.Execution) error {
 	rows := make([]flat, len(es))
 	for i, e := range es {
 		rows[i] = flatten(e)
+		s.held += len(e.Result) + len(deref(rows[i].ErrorMessage, ""))
 	}
 	if _, err := s.to.Write(rows); err != nil {
 		return err
 	}
-	if s.rows += len(es); s.rows < exportGroup {
+	if s.rows += len(es); s.rows < exportGroup && s.held < exportHeld {
 		return nil
 	}
-	s.rows = 0
+	s.rows, s.held = 0, 0
 	return s.to.Flush()
 }
 

@@ -451,6 +451,33 @@ func TestEventStreamIsTheTenantsOwn(t *testing.T) {
 	}
 }
 
+// Who follows a log and may no longer read it is cut off.
+func TestFollowerIsCutOff(t *testing.T) {
+	m := newMatrix(t)
+	server := httptest.NewServer(m.http)
+	t.Cleanup(server.Close)
+	spare := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", `{"name": "s", "role": "viewer"}`, "Authorization", m.keys[mine]["admin"])
+	j := want[client.Job](m.face, 201, "POST", "/api/v1/jobs", noop, "Authorization", m.keys[mine]["operator"])
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/api/v1/executions/"+j.ExecutionID+"/logs?follow=true", nil)
+	r.Header.Set("Authorization", "Bearer "+*spare.Key)
+	resp, err := server.Client().Do(r)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp, err)
+	}
+	defer resp.Body.Close()
+	want[client.APIKey](m.face, 200, "DELETE", "/api/v1/api-keys/"+spare.KeyID, "", "Authorization", m.keys[mine]["admin"])
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, resp.Body)
+		ended <- err
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("it is still told")
+	}
+}
+
 // serviceOver is the service over another store.
 func serviceOver(store service.Store, c *api.Config) *service.Service {
 	return service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets})

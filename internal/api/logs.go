@@ -147,8 +147,9 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err := out.begin(); err != nil {
 		return nil // the caller has gone
 	}
-	poll, beat := time.NewTicker(followPoll), time.NewTicker(followBeat)
+	poll, check, beat := time.NewTicker(followPoll), time.NewTicker(streamCheck), time.NewTicker(followBeat)
 	defer poll.Stop()
+	defer check.Stop()
 	defer beat.Stop()
 	ask.Limit = followPage
 	for {
@@ -167,6 +168,10 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 			return nil
 		case <-changed:
 		case <-poll.C:
+		case <-check.C:
+			if !s.stillAllowed(r, p) {
+				return nil
+			}
 		case <-beat.C:
 			if err := out.comment("alive"); err != nil {
 				return nil

@@ -12,6 +12,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	core "github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
@@ -229,6 +232,28 @@ func TestExecutionRateOverHTTP(t *testing.T) {
 	}
 	s.over(429, "executions_per_minute", 1, 4, "POST", jobs+"/"+first.JobID+"/trigger", "")
 	want[client.Job](s.face, 201, "POST", jobs, every("1h"), s.admin...)
+}
+
+// An execution that its tenant's quota keeps from starting is explained by that.
+func TestExplainKnowsTheQuota(t *testing.T) {
+	var store engine.Store
+	s := newSigned(t, "free", func(_ *api.Config, of engine.Store) { store = of })
+	s.quotas(`{"quotas": {"executions_per_minute": 1, "executions_burst": 3}}`)
+	want[client.Session](s.face, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"], "capacity": 5}`, s.key("worker")...)
+	j := want[client.Job](s.face, 201, "POST", "/api/v1/jobs", emailJob, s.admin...)
+	explain := func() client.Explanation {
+		return want[client.Explanation](s.face, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/explain", "", s.admin...)
+	}
+	if x := explain(); x.Code != "READY" {
+		t.Errorf("got %+v", x)
+	}
+	draw := engine.Draw{Bucket: pick.ScopeBucket(tenant.ID(s.tenant), ""), Rate: core.Rate{Count: 1, Per: time.Minute, Burst: 3}, N: 3}
+	if got, err := store.Draw(t.Context(), []engine.Draw{draw}); err != nil || got[0].N != 3 {
+		t.Fatalf("drew %+v, %v", got, err)
+	}
+	if x := explain(); x.Code != "RATE_LIMIT" || x.Details.Limit == nil || x.Details.Limit.Scope != "tenant" || x.EstimatedStart == nil {
+		t.Errorf("got %+v", x)
+	}
 }
 
 func TestBadQuotas(t *testing.T) {

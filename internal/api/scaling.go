@@ -14,7 +14,11 @@ const (
 
 // scaling says how many workers the load asks for, for whatever starts them.
 func (s *Server) scaling(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	if _, err := parseQuery(r, nil); err != nil {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
 		return err
 	}
 	loads, all, err := s.cfg.Dispatch.Loads(r.Context())

@@ -27,6 +27,7 @@ func TestScaling(t *testing.T) {
 	for range 4 {
 		want[client.Claimed](f, 200, "POST", "/api/v1/workers/"+s.WorkerID+"/claim", `{"max": 1, "wait_seconds": 5}`, "X-Worker-Session", s.Session)
 	}
+	want[client.Problem](f, 400, "GET", "/api/v1/admin/scaling?queue=slow", "")
 	got := want[client.Scaling](f, 200, "GET", "/api/v1/admin/scaling", "")
 	expected := client.Scaling{Waiting: 22, Running: 4, Slots: 7, DesiredWorkers: 3, Queues: []client.QueueScaling{
 		{Queue: "default", Waiting: 21, Running: 4, Slots: 7, DesiredWorkers: 3}, {Queue: "slow", Waiting: 1, DesiredWorkers: 1},

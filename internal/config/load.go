@@ -126,7 +126,6 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
-	say(c.Workers.Poll >= c.Workers.Lease, "workers.poll_interval_ms", strconv.FormatInt(c.Workers.Poll.Milliseconds(), 10), fmt.Sprintf("less than workers.lease_timeout_seconds, which is %v", c.Workers.Lease))
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))
 	say(c.History.Warm < c.History.Hot, "history.warm_days", strconv.Itoa(c.History.Warm), fmt.Sprintf("at least history.hot_days, which is %d", c.History.Hot))
 	say(c.History.Retention < c.History.Warm, "history.retention_days", strconv.Itoa(c.History.Retention), fmt.Sprintf("at least history.warm_days, which is %d", c.History.Warm))

@@ -46,10 +46,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 		for _, t := range ts {
 			q := t.Quota()
 			weights[t.ID] = q.Weight
-			if q.ExecutionsPerMinute != tenant.NoLimit {
-				r := job.Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}
-				m.quotas = append(m.quotas, job.Limit{Tenant: t.ID, Rate: r})
-			}
+			m.quotas = append(m.quotas, job.QuotaLimits(t.ID, q)...)
 		}
 		p.Weigh(weights)
 		m.weighed, m.ruled = now, time.Time{}

@@ -292,5 +292,9 @@ func DecodeCursor(s string) (at time.Time, id [16]byte, err error) {
 		return time.Time{}, id, ErrCursor
 	}
 	copy(id[:], b[8:])
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC(), id, nil
+	at = time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC()
+	if y := at.Year(); y < 1 || y > 9999 { // which a database may not take
+		return time.Time{}, id, ErrCursor
+	}
+	return at, id, nil
 }

@@ -42,8 +42,8 @@ func (f *ExecutionFilter) Mentions(e *job.Execution) bool {
 	return job.Mentions(e.JobName, f.Text) || e.Status.Final() && e.Error != nil && e.Error.Mentions(f.Text)
 }
 
-// ExecutionPage is one page of executions. Where it is Partial the search took its time: Next goes on from where it came to,
-// whatever it has found.
+// ExecutionPage is one page of executions. Where it is Partial the search took its time, or what it found is long: Next goes
+// on from where it came to, whatever it has found.
 type ExecutionPage struct {
 	Executions []job.Execution
 	Next       string
@@ -74,13 +74,19 @@ type Span struct{ After, Until Place }
 type Source interface {
 	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero where there are fewer.
 	Nth(after Place, n int) (Place, error)
-	// Read lists up to limit of a span that the filter chooses.
+	// Read lists up to limit of a span that the filter chooses; fewer where the page is bounded and these hold PageBytes.
 	Read(in Span, limit int) ([]job.Execution, error)
 	// Count counts up to limit of a span that the filter chooses.
 	Count(in Span, limit int) (int64, error)
 	// Rows is about how many there are, whether or not the filter chooses them.
 	Rows() (int64, error)
 }
+
+// PageBytes is how much of a source a bounded page holds, but for the last execution.
+const PageBytes = 8 << 20
+
+// Bytes is how much an execution holds of what may be long.
+func Bytes(e *job.Execution) int { return len(e.Result) + len(e.Payload) }
 
 // Search lists what a filter chooses of several sources as one page. Behind the same cursor it neither repeats nor passes
 // over what stays, whatever comes and goes between, as long as all sources are read in one snapshot.
@@ -94,7 +100,7 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 		after = Place{at, id}
 	}
 	limit := max(p.Limit, 1)
-	w := walk{limit: limit, picky: f.picky() && p.Bounded, begun: time.Now()}
+	w := walk{limit: limit, picky: f.picky() && p.Bounded, bounded: p.Bounded, begun: time.Now()}
 	for _, s := range sources {
 		if err := w.through(s, after); err != nil {
 			return ExecutionPage{}, err
@@ -131,11 +137,12 @@ const (
 
 // walk gathers a page.
 type walk struct {
-	limit int
-	picky bool
-	begun time.Time
-	found []job.Execution
-	end   Place // all sources were looked at down to here; zero: to their ends
+	limit   int
+	picky   bool
+	bounded bool
+	begun   time.Time
+	found   []job.Execution
+	end     Place // all sources were looked at down to here; zero: to their ends
 }
 
 // through looks at one source, until there is a page and one more, or the time is over.
@@ -155,8 +162,12 @@ func (w *walk) through(s Source, after Place) error {
 		}
 		w.found = append(w.found, es...)
 		n += len(es)
+		bytes := 0
+		for i := range es {
+			bytes += Bytes(&es[i])
+		}
 		switch {
-		case n > w.limit:
+		case n > w.limit || w.bounded && bytes >= PageBytes:
 			w.stop(placeOf(&es[len(es)-1]))
 			return nil
 		case until.IsZero():

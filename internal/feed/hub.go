@@ -36,6 +36,7 @@ type Hub struct {
 	heard atomic.Bool // somebody watches, here or elsewhere
 	mu    sync.Mutex
 	rings map[tenant.ID]*ring     // guarded by mu: of the tenants that are watched here
+	used  int64                   // guarded by mu: no ring that was forgotten had a number above it
 	far   map[tenant.ID]time.Time // guarded by mu: until when tenants are watched elsewhere
 	out   map[tenant.ID]*bundle   // guarded by mu: what is to be told there
 	begun chan struct{}           // somebody began to watch
@@ -44,7 +45,7 @@ type Hub struct {
 // ring is the last changes of a tenant.
 type ring struct {
 	changes  []Change // the last ones, up to twice as many as count
-	next     int64    // the number of the next one; the first is 1
+	next     int64    // the number of the next one, above all of an earlier ring
 	floor    int64    // what comes before it was lost
 	watchers map[*Watch]bool
 	empty    time.Time // since when nobody watches
@@ -175,7 +176,7 @@ func (h *Hub) Watch(t tenant.ID, after string) (w *Watch, resumed bool) {
 	defer h.mu.Unlock()
 	r := h.rings[t]
 	if r == nil {
-		r = &ring{next: 1, floor: 1, watchers: map[*Watch]bool{}}
+		r = &ring{next: h.used + 1, floor: h.used + 1, watchers: map[*Watch]bool{}}
 		h.rings[t] = r
 	}
 	w = &Watch{hub: h, of: t, wake: make(chan struct{}, 1), at: r.next}
@@ -246,6 +247,7 @@ func (h *Hub) prune(now time.Time) {
 	defer h.mu.Unlock()
 	for t, r := range h.rings {
 		if len(r.watchers) == 0 && now.Sub(r.empty) > ringStays {
+			h.used = max(h.used, r.next)
 			delete(h.rings, t)
 		}
 	}

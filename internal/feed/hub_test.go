@@ -151,3 +151,30 @@ func TestServersTellEachOther(t *testing.T) {
 		}
 	})
 }
+
+// Who comes back after all that was known of its tenant was forgotten is not told that it missed nothing.
+func TestHubForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		h := feed.NewHub()
+		wg.Go(func() { h.Share(ctx, nil, slog.New(slog.NewTextHandler(io.Discard, nil))) })
+		w, _ := h.Watch("a", "")
+		h.Tell("a", change(1))
+		_, id, _ := w.Read(10)
+		w.Close()
+		time.Sleep(time.Minute)
+		if h.Heard() {
+			t.Fatal("not forgotten")
+		}
+		h.Watch("a", "")
+		for i := range 10 {
+			h.Tell("a", change(i))
+		}
+		if _, resumed := h.Watch("a", id); resumed {
+			t.Error("resumed behind what was forgotten")
+		}
+	})
+}

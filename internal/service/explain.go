@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/explain"
@@ -65,11 +66,15 @@ func (s *Service) limitsOf(ctx context.Context, e *job.Execution, j *job.Job) ([
 	if err != nil {
 		return nil, err
 	}
+	q, err := s.Quota(ctx, tenant.Principal{Tenant: e.Tenant})
+	if err != nil {
+		return nil, err
+	}
 	queue := e.Class.Needs().Queue
 	var out []explain.Limit
 	var draws []engine.Draw
 	atOnce := false
-	for _, l := range all {
+	for _, l := range job.Both(all, job.QuotaLimits(e.Tenant, q)) {
 		if l.Queue != "" && l.Queue != queue {
 			continue
 		}
@@ -151,53 +156,52 @@ func (s *Service) drawn(ctx context.Context, ls []explain.Limit, draws []engine.
 }
 
 const (
-	aheadLanes   = 5000 // that are listed for those of a tenant
-	aheadList    = 1000 // at once
+	priorities   = 10   // from 1, the highest
+	aheadAtOnce  = 80   // lanes that are looked at together
 	aheadPerLane = 1000 // executions that are looked at of each
 	aheadMost    = 10_000
 	aheadTime    = 200 * time.Millisecond
 )
 
 // ahead counts the executions of the tenant that are to start before one, of those that need the same of a worker; more
-// says that there are more, or may be.
+// says that there are more, or may be. The lanes they are in follow from that, so that no other tenant's are looked at.
 func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool, err error) {
 	me := e.Ready()
 	begun := time.Now()
-	var after *job.Lane
-	for seen := 0; ; {
-		lanes, err := s.store.Lanes(ctx, after, aheadList)
+	for some := range slices.Chunk(aheadLanes(me.Lane()), aheadAtOnce) {
+		if n >= aheadMost || time.Since(begun) > aheadTime {
+			return n, true, nil
+		}
+		rs, err := s.store.Ready(ctx, some, aheadPerLane)
 		if err != nil {
 			return n, true, err
 		}
-		var cs []engine.LaneCursor
-		for _, l := range lanes {
-			if l.Tenant == e.Tenant && l.Class == e.Class && (l.Group == 0 || l.Group == e.Group.Key) {
-				cs = append(cs, engine.LaneCursor{Lane: l})
+		full := map[job.Lane]int{}
+		for _, r := range rs {
+			if r.Before(me) {
+				n++
+				full[r.Lane()]++
 			}
 		}
-		if len(cs) > 0 {
-			rs, err := s.store.Ready(ctx, cs, aheadPerLane)
-			if err != nil {
-				return n, true, err
-			}
-			full := map[job.Lane]int{}
-			for _, r := range rs {
-				if r.Before(me) {
-					n++
-					full[r.Lane()]++
-				}
-			}
-			for _, k := range full {
-				more = more || k == aheadPerLane
-			}
+		for _, k := range full {
+			more = more || k == aheadPerLane
 		}
-		seen += len(lanes)
-		switch {
-		case len(lanes) < aheadList:
-			return n, more, nil
-		case n >= aheadMost || seen >= aheadLanes || time.Since(begun) > aheadTime:
-			return n, true, nil
-		}
-		after = &lanes[len(lanes)-1]
 	}
+	return n, more, nil
+}
+
+// aheadLanes are the lanes of the same class: those of its own group, which are all in its partition, and those of none.
+func aheadLanes(of job.Lane) (out []engine.LaneCursor) {
+	add := func(p job.Partition, g job.GroupKey) {
+		for priority := 1; priority <= priorities; priority++ {
+			out = append(out, engine.LaneCursor{Lane: job.Lane{Partition: p, Tenant: of.Tenant, Class: of.Class, Group: g, Priority: priority}})
+		}
+	}
+	if of.Group != 0 {
+		add(of.Partition, of.Group)
+	}
+	for p := range job.Partition(job.Partitions) {
+		add(p, 0)
+	}
+	return out
 }

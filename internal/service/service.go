@@ -54,7 +54,6 @@ type Store interface {
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
-	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
 	Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error)
 	Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error)
 }

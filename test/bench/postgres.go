@@ -9,6 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
 )
 
@@ -113,9 +116,10 @@ func (p *rawPostgres) insert(ctx context.Context, c *pgx.Conn, n int) ([]rawJob,
 			return err
 		}
 		_, err = tx.CopyFrom(ctx, pgx.Identifier{"live"},
-			[]string{"due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "tally", "id", "job", "tenant", "class"},
+			[]string{"lane", "due_at", "scheduled_at", "nonce", "max_attempts", "part", "priority", "trigger", "tally", "id", "job", "tenant", "class"},
 			pgx.CopyFromSlice(n, func(i int) ([]any, error) {
-				return []any{now, now, 0, 4, int(jobs[i].job[15] & 63), 5, 1, false, jobs[i].id, jobs[i].job, "default", "simulate"}, nil
+				part := int(jobs[i].job[15] & 63)
+				return []any{engine.LaneNumber(job.Partition(part), tenant.Default, "simulate"), now, now, 0, 4, part, 5, 1, false, jobs[i].id, jobs[i].job, "default", "simulate"}, nil
 			}))
 		return err
 	})

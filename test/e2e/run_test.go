@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -314,7 +315,9 @@ func TestWorkerProcesses(t *testing.T) {
 			t.Errorf("attempt %d, lost %d", e.AttemptNumber, e.LostAttempts)
 		}
 		ws := harness.Want[client.Workers](server, 200, "GET", "/api/v1/workers", "").Workers
-		if len(ws) != 2 || ws[0].Status == "DEAD" || ws[1].Status != "DEAD" || len(ws[0].Labels) != 2 {
+		dead := slices.DeleteFunc(slices.Clone(ws), func(w client.Worker) bool { return w.Status != "DEAD" })
+		// A machine that stands still for seconds may have cost the second a session, too; it has another by now.
+		if len(ws) != len(dead)+1 || len(dead) < 1 || ws[0].Status == "DEAD" || len(ws[0].Labels) != 2 || len(dead[len(dead)-1].Labels) != 0 {
 			t.Errorf("workers: %+v", ws)
 		}
 		if code := strong.End(syscall.SIGTERM); code != 0 {

@@ -108,6 +108,14 @@ func (r Rate) Slower(o Rate) Rate {
 	return out
 }
 
+// QuotaLimits is the rate that a quota gives a tenant, as a limit, if it gives one.
+func QuotaLimits(t tenant.ID, q tenant.Quota) []Limit {
+	if q.ExecutionsPerMinute == tenant.NoLimit {
+		return nil
+	}
+	return []Limit{{Tenant: t, Rate: Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}}}
+}
+
 // Both joins limits that were set with the rates that quotas give tenants: of a tenant that has both, the slower one holds.
 func Both(set, quotas []Limit) []Limit {
 	if len(quotas) == 0 {

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -116,8 +117,10 @@ func executions(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("a cursor that is none", func(t *testing.T) {
-		if _, err := f.FindExecutions(f.ctx, filter, engine.Page{Limit: 5, Cursor: "x"}); !errors.Is(err, engine.ErrCursor) {
-			t.Errorf("got %v, want ErrCursor", err)
+		for _, c := range []string{"x", strings.Repeat("g", 32), strings.Repeat("f", 32)} { // the others would be long before, and long after, all time
+			if _, err := f.FindExecutions(f.ctx, filter, engine.Page{Limit: 5, Cursor: c}); !errors.Is(err, engine.ErrCursor) {
+				t.Errorf("%q: got %v, want ErrCursor", c, err)
+			}
 		}
 	})
 	t.Run("never missing while it finishes", func(t *testing.T) {

@@ -342,7 +342,7 @@ func findJobs(t *testing.T, h Harness) {
 		}
 	})
 	t.Run("a cursor that is none", func(t *testing.T) {
-		for _, c := range []string{"x", "////", "AAAA"} {
+		for _, c := range []string{"x", "////", "AAAA", strings.Repeat("g", 32), strings.Repeat("f", 32)} {
 			if _, err := f.FindJobs(f.ctx, all, engine.Page{Limit: 5, Cursor: c}); !errors.Is(err, engine.ErrCursor) {
 				t.Errorf("%q: got %v, want ErrCursor", c, err)
 			}

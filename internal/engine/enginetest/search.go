@@ -3,6 +3,7 @@ package enginetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +182,27 @@ func search(t *testing.T, h Harness) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+	t.Run("long results", func(t *testing.T) {
+		for _, a := range []job.Attempt{as[19], as[24], as[29]} {
+			x := succeed(a)
+			x.Outcome.Result = fmt.Appendf(nil, "%q", strings.Repeat("x", engine.PageBytes*5/8))
+			f.report(x)
+		}
+		q := mine
+		q.From = now.Add(-30 * time.Minute)
+		p := engine.Page{Limit: 1000, Bounded: true}
+		if page := must(f.FindExecutions(f.ctx, q, p)); !page.Partial || page.Next == "" || page.Total.Count != 42 {
+			t.Errorf("%d on a page, partial %v, total %+v", len(page.Executions), page.Partial, page.Total)
+		}
+		for _, text := range []string{"", "job"} {
+			q.Text = text
+			whole := f.all(q, engine.Page{Limit: 1000}, nil)
+			got := f.all(q, p, nil)
+			if len(got) < 40 || !slices.EqualFunc(got, whole, func(a, b job.Execution) bool { return a.ID == b.ID && len(a.Result) == len(b.Result) }) {
+				t.Errorf("%q: got %d of %d", text, len(got), len(whole))
+			}
 		}
 	})
 }

@@ -51,8 +51,8 @@ func TestIndexCost(t *testing.T) {
 		SELECT now(), now() + interval '1 ms' * i, now(), now(), i, 1, 0, 0, 4, 10, 1, 5, 0, false, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'default'
 		FROM generate_series($1::bigint, $2::bigint) i`
 	live := `
-		INSERT INTO live (due_at, scheduled_at, nonce, id, job, max_attempts, part, priority, trigger, tally, tenant, class)
-		SELECT now(), now() + interval '1 ms' * i, i, gen_random_uuid(), gen_random_uuid(), 4, i % 64, 5, 1, false, 'default', 'http' FROM generate_series($1::bigint, $2::bigint) i`
+		INSERT INTO live (lane, due_at, scheduled_at, nonce, id, job, max_attempts, part, priority, trigger, tally, tenant, class)
+		SELECT (i % 64) << 56, now(), now() + interval '1 ms' * i, i, gen_random_uuid(), gen_random_uuid(), 4, i % 64, 5, 1, false, 'default', 'http' FROM generate_series($1::bigint, $2::bigint) i`
 	measure := func(sql string) time.Duration {
 		exec(t, c, "TRUNCATE executions, live")
 		begun := time.Now()

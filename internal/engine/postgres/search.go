@@ -34,7 +34,7 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 			}
 			sources := make([]engine.Source, len(bs))
 			for i := range bs {
-				sources[i] = source{ctx, tx, bs[i], f}
+				sources[i] = source{ctx, tx, bs[i], f, p.Bounded}
 			}
 			out, err = engine.Search(&f, p, sources)
 			return err
@@ -202,7 +202,8 @@ type source struct {
 	ctx context.Context
 	tx  pgx.Tx
 	branch
-	filter engine.ExecutionFilter
+	filter  engine.ExecutionFilter
+	bounded bool
 }
 
 // within adds a span to what the index finds, and to its parameters or to all.
@@ -257,37 +258,46 @@ func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	return at, err
 }
 
-// Read lists up to limit of a span.
-func (s source) Read(in engine.Span, limit int) ([]job.Execution, error) {
-	ask := limit
-	if s.filter.Text != "" {
-		ask = 1 << 30
+// Read lists up to limit of a span, or fewer that are long.
+func (s source) Read(in engine.Span, limit int) (out []job.Execution, err error) {
+	bytes := 0
+	err = s.each(in, limit, func(e job.Execution) (enough bool) {
+		out = append(out, e)
+		bytes += engine.Bytes(&e)
+		return len(out) >= limit || s.bounded && bytes >= engine.PageBytes
+	})
+	return out, err
+}
+
+// each calls f with what a span holds, until that is enough, which up to limit it need not be.
+func (s source) each(in engine.Span, limit int, f func(job.Execution) (enough bool)) error {
+	if s.filter.Text != "" { // which the statement does not look for everywhere
+		limit = 1 << 30
 	}
-	sql, ps := s.readSQL(in, ask)
+	sql, ps := s.readSQL(in, limit)
 	rows, err := s.tx.Query(s.ctx, sql, ps...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	var out []job.Execution
-	for len(out) < limit && rows.Next() {
+	for rows.Next() {
 		e, err := scanExecution(rows)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if s.filter.Mentions(&e) {
-			out = append(out, e)
+		if s.filter.Mentions(&e) && f(e) {
+			break
 		}
 	}
 	rows.Close()
-	return out, rows.Err()
+	return rows.Err()
 }
 
 // Count counts up to limit of a span.
 func (s source) Count(in engine.Span, limit int) (n int64, err error) {
 	if s.filter.Text != "" {
-		es, err := s.Read(in, limit)
-		return int64(len(es)), err
+		err = s.each(in, limit, func(job.Execution) bool { n++; return n >= int64(limit) })
+		return n, err
 	}
 	sql, ps := s.countSQL(in, limit)
 	err = s.tx.QueryRow(s.ctx, sql, ps...).Scan(&n)

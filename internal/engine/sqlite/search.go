@@ -18,7 +18,7 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 		}
 		sources := make([]engine.Source, len(bs))
 		for i := range bs {
-			sources[i] = source{c, bs[i]}
+			sources[i] = source{c, bs[i], p.Bounded}
 		}
 		if out, err = engine.Search(&f, p, sources); err != nil {
 			return err
@@ -192,6 +192,7 @@ func jobsOf(f engine.ExecutionFilter, w *where) {
 type source struct {
 	c *conn
 	branch
+	bounded bool
 }
 
 // within adds a span to conditions.
@@ -230,13 +231,15 @@ func (s source) Nth(after engine.Place, n int) (at engine.Place, err error) {
 	return at, err
 }
 
-// Read lists up to limit of a span.
+// Read lists up to limit of a span, or fewer that are long.
 func (s source) Read(in engine.Span, limit int) (out []job.Execution, err error) {
 	w := within(s.all, in)
-	err = w.bind(s.c.prepare(s.readSQL(w))).int(int64(limit)).each(func(r *row) error {
+	bytes := 0
+	_, err = w.bind(s.c.prepare(s.readSQL(w))).int(int64(limit)).until(func(r *row) (bool, error) {
 		e, err := readExecution(r)
 		out = append(out, e)
-		return err
+		bytes += engine.Bytes(&e)
+		return s.bounded && bytes >= engine.PageBytes, err
 	})
 	return out, err
 }
