@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // signed is a face with sign-in: who runs it, and an admin of a tenant.
@@ -183,6 +185,50 @@ func TestActiveJobsOverHTTP(t *testing.T) {
 	if d.Quotas.ActiveJobs != -1 || d.Usage.ActiveJobs != nil || d.Quotas.BestPriority != 1 {
 		t.Errorf("default: %+v", d)
 	}
+}
+
+// A job that is over takes no room, and so cannot be planned again where there is none.
+func TestAnOverJobTakesRoomAgain(t *testing.T) {
+	s := newSigned(t, "pro")
+	const jobs, hourly = "/api/v1/jobs", `{"schedule": {"type": "INTERVAL", "every": "1h"}}`
+	s.quotas(`{"quotas": {"active_jobs": 1}}`)
+	done := want[client.Job](s.face, 201, "POST", jobs, noop, s.admin...)
+	want[client.Execution](s.face, 202, "POST", "/api/v1/executions/"+done.ExecutionID+"/cancel", "", s.admin...)
+	want[client.Job](s.face, 201, "POST", jobs, every("1h"), s.admin...)
+	s.over(403, "active_jobs", 1, 1, "PATCH", jobs+"/"+done.JobID, hourly)
+	want[client.Job](s.face, 200, "PATCH", jobs+"/"+done.JobID, `{"description": "still over"}`, s.admin...)
+	s.quotas(`{"quotas": {"active_jobs": 0}}`)
+	s.over(403, "active_jobs", 0, 1, "PATCH", jobs+"/"+done.JobID, hourly)
+	s.quotas(`{"quotas": {"active_jobs": 2}}`)
+	if j := want[client.Job](s.face, 200, "PATCH", jobs+"/"+done.JobID, hourly, s.admin...); j.Status != "ACTIVE" {
+		t.Errorf("%+v", j)
+	}
+	s.over(403, "active_jobs", 2, 2, "POST", jobs, noop)
+}
+
+// What a bulk trigger begins waits for the tenant's rate when it starts; the operation neither stops at it nor uses it up.
+func TestBulkTriggerOverTheRate(t *testing.T) {
+	var svc *service.Service
+	s := newSigned(t, "free", func(c *api.Config, _ engine.Store) { svc = c.Service })
+	s.quotas(`{"quotas": {"executions_per_minute": 1, "executions_burst": 3, "requests_per_second": -1}}`)
+	const jobs, bulk = "/api/v1/jobs", "/api/v1/jobs:bulk"
+	const n = 5
+	var last string
+	for range n {
+		last = want[client.Job](s.face, 201, "POST", jobs, every("1h"), s.admin...).JobID
+	}
+	s.over(413, "payload_bytes", 1024, 2000, "POST", bulk, fmt.Sprintf(`{"filter": {}, "action": "trigger", "payload_override": %q}`, strings.Repeat("x", 1998)))
+	begun := want[client.BulkBegun](s.face, 202, "POST", bulk, `{"filter": {}, "action": "trigger"}`, s.admin...)
+	r := svc.Runner(slog.New(slog.DiscardHandler))
+	for range 5 {
+		if _, err := r.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o := want[client.Operation](s.face, 200, "GET", "/api/v1/operations/"+begun.OperationID, "", s.admin...); o.State != "SUCCEEDED" || o.Done != n {
+		t.Errorf("%+v", o)
+	}
+	want[client.Triggered](s.face, 202, "POST", jobs+"/"+last+"/trigger", "", s.admin...)
 }
 
 func TestExecutionRateOverHTTP(t *testing.T) {

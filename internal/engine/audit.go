@@ -29,8 +29,12 @@ type Audit interface {
 	Unsealed(ctx context.Context, t tenant.ID) (int64, error)
 }
 
-// AuditLife is for how long entries are kept: as long as history, by default. They go by whole seals.
+// AuditLife is for how long entries are kept: as long as history, by default. They go by whole seals, but for a tenant's
+// last one, which the next follows.
 const AuditLife = 365 * 24 * time.Hour
+
+// TidiedSeals is how many seals Tidy drops at most; there may be more.
+const TidiedSeals = 10
 
 // AuditFilter chooses entries of a tenant; a zero field chooses all.
 type AuditFilter struct {

@@ -112,6 +112,7 @@ type Update struct {
 	AsOf     time.Time
 	Secrets  []Secret // managed ones of the job that are stored with it, in place of those of their names
 	Unused   []string // managed ones that go with it
+	Most     int64    // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
 }
 
 // Overtaken reports whether an update plans a recurring job, whose planned instant (0: none) has not come, for one that has

@@ -33,6 +33,6 @@ func Confined(ctx context.Context) (tenant.ID, bool) {
 
 // Walled is a store that has such a wall, or may have.
 type Walled interface {
-	// Wall says why there is none, and how to raise it; "" if it stands. It is known after Migrate.
+	// Wall says why there is none, and how to raise it; "" if it stands. It is known after Migrate or CheckSchema.
 	Wall() string
 }

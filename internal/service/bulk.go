@@ -93,6 +93,11 @@ func (s *Service) checkAction(ctx context.Context, p tenant.Principal, a JobActi
 	if len(v) > 0 {
 		return v
 	}
+	if q, err := s.Quota(ctx, p); err != nil {
+		return err
+	} else if n := len(a.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes {
+		return tooLong("payload_override", n, q)
+	}
 	return s.plans(p.Tenant).overriding(ctx, a.Payload)
 }
 
@@ -223,9 +228,10 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 	case job.OpDelete:
 		_, err = r.s.DeleteJob(ctx, p, ref)
 	case job.OpTrigger:
-		// One that was triggered already, by this operation, is not again.
+		// One that was triggered already, by this operation, is not again. As with a backfill, what is over the tenant's
+		// rate waits to start: were it refused here, a piece that is done again would use up the rate for nothing.
 		var t Triggered
-		if t, _, err = r.s.trigger(ctx, p, ref, derivedAt(x.op.ID, id[:], x.op.CreatedAt), b.Payload, Once[job.Execution]{}); err == nil && t.Instead {
+		if t, _, err = r.s.trigger(ctx, p, ref, derivedAt(x.op.ID, id[:], x.op.CreatedAt), b.Payload, Once[job.Execution]{}, unasked); err == nil && t.Instead {
 			return &NotDone{"trigger", "Another execution holds its unique key."}
 		}
 	default:
@@ -235,6 +241,9 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 	}
 	return err
 }
+
+// unasked lets an operation begin what it was allowed when it began itself.
+func unasked(context.Context, tenant.Principal, []byte) error { return nil }
 
 // retagged is a definition with tags added or removed.
 func retagged(d job.Definition, kind job.OperationKind, tags []string) job.Definition {

@@ -361,11 +361,11 @@ type Triggered struct {
 
 // Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
 func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
-	return s.trigger(ctx, p, ref, job.ExecutionID(newID()), override, once)
+	return s.trigger(ctx, p, ref, job.ExecutionID(newID()), override, once, s.beginOne)
 }
 
-// trigger makes the execution of an id; one that exists stays as it is.
-func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
+// trigger makes the execution of an id; one that exists stays as it is. may says whether the tenant may begin it.
+func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal, []byte) error) (t Triggered, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return t, nil, err
 	}
@@ -382,7 +382,7 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	if err := s.plans(p.Tenant).overriding(ctx, override); err != nil {
 		return t, nil, err
 	}
-	if err := s.beginOne(ctx, p, override); err != nil {
+	if err := may(ctx, p, override); err != nil {
 		return t, nil, err
 	}
 	leave, err := s.enter()

@@ -35,6 +35,11 @@ func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.
 		if err != nil {
 			return u, err
 		}
+		if j.State == job.Completed && u.Job.State == job.Active {
+			if u.Most = max(q.ActiveJobs, 0); q.ActiveJobs == 0 {
+				return u, s.crowded(ctx, p.Tenant, 1, 0)
+			}
+		}
 		return u, s.metered(ctx, q, ps, u.Job.Definition, &j.Definition)
 	})
 }
@@ -73,6 +78,12 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 		j, err = s.store.UpdateJob(told, p.Tenant, u)
 		if isConflict(err) {
 			continue // look at it again
+		}
+		if errors.Is(err, engine.ErrFull) {
+			if err := s.crowded(ctx, p.Tenant, 1, u.Most); err != nil {
+				return Report{}, err
+			}
+			continue
 		}
 		var spent *engine.Spent
 		if errors.As(err, &spent) { // only the store knows what of its runs is staged and taken back

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -155,6 +156,23 @@ func activeJobs(t *testing.T, h Harness) {
 	if n := count(); n != 6 {
 		t.Errorf("%d jobs, want 6", n)
 	}
+	// One that was over and is planned anew takes room like a new one.
+	over := first.Jobs[0]
+	over.Schedule, over.NextRunAt = weekly.Schedule, weekly.NextRunAt
+	if _, err := f.UpdateJob(f.ctx, "acme", engine.Update{Job: over, Replan: true, AsOf: f.now(), Most: 6}); !errors.Is(err, engine.ErrFull) {
+		t.Errorf("a seventh of 6 by an update: %v", err)
+	}
+	if j := must(f.Job(f.ctx, "acme", engine.Ref{ID: over.ID})); j.State != job.Completed || j.Schedule != first.Jobs[0].Schedule {
+		t.Errorf("it was changed all the same: %+v", j)
+	}
+	must(f.UpdateJob(f.ctx, "acme", engine.Update{Job: over, Replan: true, AsOf: f.now(), Most: 7}))
+	if out := create(f.ofAcme(7, 1)); !out[0].Over {
+		t.Errorf("an eighth of 7: %+v", out)
+	}
+	if n := count(); n != 7 {
+		t.Errorf("%d jobs, want 7", n)
+	}
+	must(f.DeleteJob(f.ctx, "acme", over.ID, f.now()))
 	weekly.State = job.Paused
 	must(f.UpdateJob(f.ctx, "acme", engine.Update{Job: weekly, AsOf: f.now()}))
 	if n := count(); n != 6 {

@@ -186,9 +186,9 @@ type horizon struct {
 func (h *horizon) look(ctx context.Context, c *pgxpool.Conn) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var last, oldest, next int64
+	var last, oldest, next int64 // a sequence that gave out nothing yet has the first number as its last
 	err := c.QueryRow(ctx, `
-		SELECT s.last_value, pg_snapshot_xmin(x)::text::int8, pg_snapshot_xmax(x)::text::int8 FROM audit_seq_seq s, pg_current_snapshot() x`).Scan(&last, &oldest, &next)
+		SELECT s.last_value - (NOT s.is_called)::int, pg_snapshot_xmin(x)::text::int8, pg_snapshot_xmax(x)::text::int8 FROM audit_seq_seq s, pg_current_snapshot() x`).Scan(&last, &oldest, &next)
 	if err != nil {
 		return 0, err
 	}
@@ -295,10 +295,11 @@ func (s *Store) Unsealed(ctx context.Context, t tenant.ID) (n int64, err error) 
 	return n, err
 }
 
-// tidyAuditSQL drops the seals that are old enough, with their entries.
+// tidyAuditSQL drops the seals that are old enough, with their entries. The last one of a tenant stays: the next one follows it.
 const tidyAuditSQL = `
 	WITH old AS MATERIALIZED (
-		SELECT tenant, number, first, last FROM audit_seals WHERE sealed_at < now() - make_interval(secs => $1) ORDER BY sealed_at LIMIT $2
+		SELECT tenant, number, first, last FROM audit_seals s WHERE sealed_at < now() - make_interval(secs => $1)
+			AND EXISTS (SELECT 1 FROM audit_seals n WHERE n.tenant = s.tenant AND n.number = s.number + 1) ORDER BY sealed_at LIMIT $2
 	), gone AS (
 		DELETE FROM audit a USING old o WHERE a.tenant = o.tenant AND a.seq BETWEEN o.first AND o.last
 	)

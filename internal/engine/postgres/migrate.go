@@ -161,9 +161,23 @@ func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
 	return steps, err
 }
 
-// CheckSchema says what Migrate would have to do first.
+// CheckSchema says what Migrate would have to do first. Where that is nothing, it takes its place behind the wall that stands.
 func (s *Store) CheckSchema(ctx context.Context) error {
-	return s.ask(ctx, "check the schema", func(ctx context.Context, c *pgxpool.Conn) error { return s.check(ctx, c) })
+	var schema, why string
+	err := s.ask(ctx, "check the schema", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		if err := s.check(ctx, c); err != nil {
+			return err
+		}
+		schema, why, err = standing(ctx, c)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.stand(ctx, schema, why); err != nil {
+		return translate("look for the wall between tenants", err)
+	}
+	return nil
 }
 
 func (s *Store) check(ctx context.Context, c querier) error {

@@ -74,7 +74,7 @@ func (n planNode) bad(limited bool, walked string) []string {
 		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"lane", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
-			"live_tenant": {"tenant"}, "jobs_planned": {"tenant"}, "events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]
+			"live_tenant": {"tenant"}, "jobs_planned": {"tenant"}, "job_counts_pkey": {"tenant"}, "events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]
 		if n.Index == "events_pkey" && strings.Contains(n.Cond, "result_refused") {
 			want = want[:2] // of these there are few
 		}
@@ -110,7 +110,7 @@ func TestPlans(t *testing.T) {
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
-		"count jobs": countJobsSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL,
+		"count jobs": countJobsSQL, "add to count": addCountSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.

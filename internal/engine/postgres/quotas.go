@@ -81,6 +81,8 @@ func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 const (
 	oldCountSQL = `
 		SELECT active, (extract(epoch FROM clock_timestamp() - counted_at) * 1000000)::int8 FROM job_counts WHERE tenant = $1`
+	// addCountSQL makes room for one job that was over and is to be active again.
+	addCountSQL = "UPDATE job_counts SET active = active + 1 WHERE tenant = $1 AND active < $2"
 	// countJobsSQL says priority > 0, so that only what is the tenant's is read, by live_tenant.
 	countJobsSQL = `
 		SELECT count(*) FROM (

@@ -129,10 +129,11 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
 			return err
 		}
-		if _, err := c.Exec(ctx, tidyAuditSQL, engine.AuditLife.Seconds(), 10); err != nil {
+		seals, err := c.Exec(ctx, tidyAuditSQL, engine.AuditLife.Seconds(), engine.TidiedSeals)
+		if err != nil {
 			return err
 		}
-		more = keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
+		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
 		return nil
 	})
 	return more, err

@@ -78,6 +78,15 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 
 func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.Job, error) {
 	j := &u.Job
+	if u.Most > 0 { // first, as creations lock it
+		room, err := tx.Exec(ctx, addCountSQL, string(t), u.Most)
+		if err != nil {
+			return job.Job{}, err
+		}
+		if room.RowsAffected() == 0 {
+			return job.Job{}, engine.ErrFull
+		}
+	}
 	p, err := lockPlan(ctx, tx, t, &u)
 	if err != nil {
 		return job.Job{}, err

@@ -133,6 +133,33 @@ func build(ctx context.Context, c *pgx.Conn) error {
 	})
 }
 
+// standingSQL asks for the schema, whether the role is there to be taken on, and whether it is held back and let in everywhere.
+const standingSQL = `
+	SELECT current_schema(), coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') AND NOT rolsuper AND NOT rolbypassrls FROM pg_roles WHERE rolname = '` + wallRole + `'), false),
+		NOT EXISTS (
+			SELECT 1 FROM (` + ownedSQL + `) o(relname, rows) JOIN pg_class c ON c.relname = o.relname AND c.relnamespace = current_schema()::regnamespace
+			WHERE NOT c.relrowsecurity OR (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname IN ('carillon_all', 'carillon_tenant')) <> 2
+		) AND NOT EXISTS (
+			SELECT 1 FROM pg_class c JOIN pg_roles r ON r.rolname = '` + wallRole + `'
+			WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+				AND c.relname NOT IN ('installation', 'carillon_migrations', 'watched') AND NOT has_table_privilege(r.oid, c.oid, 'SELECT')
+		)`
+
+// standing looks for the wall that a migration has built, and says why it is not there.
+func standing(ctx context.Context, c *pgxpool.Conn) (schema, why string, err error) {
+	var role, built bool
+	if err := c.QueryRow(ctx, standingSQL).Scan(&schema, &role, &built); err != nil {
+		return "", "", err
+	}
+	switch {
+	case !role:
+		why = fmt.Sprintf("the database user is not a member of a role %s that row-level security holds back; carillon migrate up makes it, or says how", wallRole)
+	case !built:
+		why = "not every table has its policy; carillon migrate up makes them"
+	}
+	return schema, why, nil
+}
+
 // wall is the connections in front of which it stands.
 type wall struct {
 	why       string // there is none; "" where there is

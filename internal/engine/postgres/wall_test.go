@@ -208,3 +208,45 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 		t.Errorf("%d jobs, %v", n, err)
 	}
 }
+
+// A server that does not migrate finds the wall that whoever migrated has built, and says so where there is none.
+func TestTheWallWithoutMigrating(t *testing.T) {
+	where := postgrestest.URL(t)
+	first := walled(t, where)
+	fill(t, first, "a")
+	theirs := fill(t, first, "b")
+	open := func() *Store {
+		t.Helper()
+		s, err := Open(t.Context(), Config{URL: where})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		if err := s.CheckSchema(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	if why := s.Wall(); why != "" {
+		t.Fatal(why)
+	}
+	var n int
+	look := func(ctx context.Context) int {
+		t.Helper()
+		err := s.look(ctx, "test", func(ctx context.Context, c *pgxpool.Conn) error {
+			return c.QueryRow(ctx, "SELECT count(*) FROM jobs WHERE id = $1", [16]byte(theirs.ID)).Scan(&n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if a, all := look(engine.Confine(t.Context(), "a")), look(t.Context()); a != 0 || all != 1 {
+		t.Errorf("a tenant sees %d jobs of another, the product %d", a, all)
+	}
+	exec(t, direct(t, first), "DROP POLICY carillon_tenant ON jobs")
+	if why := open().Wall(); !strings.Contains(why, "carillon migrate up") {
+		t.Errorf("without a policy: %q", why)
+	}
+}

@@ -17,7 +17,9 @@ const (
 	entryColumns  = "seq, at, count, tenant, by_whom, role, key_id, origin, request, action, object, detail"
 	lastSealSQL   = "SELECT number, hash FROM audit_seals WHERE tenant = ? ORDER BY number DESC LIMIT 1"
 	insertSealSQL = "INSERT INTO audit_seals (tenant, number, sealed_at, first, last, prev, hash, marks) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-	oldSealsSQL   = "SELECT tenant, number, first, last FROM audit_seals INDEXED BY audit_seals_age WHERE sealed_at < ? ORDER BY sealed_at LIMIT ?"
+	oldSealsSQL   = `
+		SELECT tenant, number, first, last FROM audit_seals s INDEXED BY audit_seals_age
+		WHERE sealed_at < ? AND EXISTS (SELECT 1 FROM audit_seals n WHERE n.tenant = s.tenant AND n.number = s.number + 1) ORDER BY sealed_at LIMIT ?`
 )
 
 // record writes an entry.
@@ -215,27 +217,27 @@ func (s *Store) Unsealed(ctx context.Context, t tenant.ID) (n int64, err error) 
 	return n, err
 }
 
-// tidyAudit drops seals that are old enough, with their entries.
-func tidyAudit(c *conn, now int64) error {
+// tidyAudit drops seals that are old enough, with their entries; the last one of a tenant stays: the next one follows it.
+func tidyAudit(c *conn, now int64) (more bool, err error) {
 	type old struct {
 		tenant              string
 		number, first, last int64
 	}
 	var all []old
-	err := c.prepare(oldSealsSQL).int(now - engine.AuditLife.Microseconds()).int(10).each(func(r *row) error {
+	err = c.prepare(oldSealsSQL).int(now - engine.AuditLife.Microseconds()).int(engine.TidiedSeals).each(func(r *row) error {
 		all = append(all, old{r.text(), r.int64(), r.int64(), r.int64()})
 		return nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, o := range all {
 		if _, err := c.prepare("DELETE FROM audit WHERE tenant = ? AND seq BETWEEN ? AND ?").text(o.tenant).int(o.first).int(o.last).exec(); err != nil {
-			return err
+			return false, err
 		}
 		if _, err := c.prepare("DELETE FROM audit_seals WHERE tenant = ? AND number = ?").text(o.tenant).int(o.number).exec(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return len(all) == engine.TidiedSeals, nil
 }

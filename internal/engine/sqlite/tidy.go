@@ -56,11 +56,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
-		if err := tidyAudit(c, now); err != nil {
+		seals, err := tidyAudit(c, now)
+		if err != nil {
 			return err
 		}
 		left, err := s.tidyLogs(c)
-		more = more || left
+		more = more || left || seals
 		return err
 	})
 	if err != nil {

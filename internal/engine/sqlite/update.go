@@ -38,6 +38,15 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if err != nil {
 			return err
 		}
+		if u.Most > 0 {
+			room, err := c.prepare(addCountSQL).int(1).text(string(t)).int(1).int(u.Most).exec()
+			if err != nil {
+				return err
+			}
+			if room == 0 {
+				return engine.ErrFull
+			}
+		}
 		if u.Overtaken(p.next, now) {
 			return engine.ErrConflict
 		}
