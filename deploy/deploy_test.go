@@ -53,7 +53,7 @@ func files(t *testing.T, root string) (out []string) {
 // others are variables that are no settings of a file.
 var others = []string{
 	"CARILLON_CONFIG", "CARILLON_SERVER", "CARILLON_TOKEN", "CARILLON_TOKEN_FILE", "CARILLON_CAPACITY", "CARILLON_QUEUES", "CARILLON_LABELS",
-	"CARILLON_METRICS_LISTEN",
+	"CARILLON_METRICS_LISTEN", "CARILLON_TRACING_HEADERS",
 }
 
 // ours are variables of the compose files themselves.

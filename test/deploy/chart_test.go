@@ -49,7 +49,7 @@ metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, promet
 	"servers migrate":         `{migration: {enabled: false}}`,
 	"no metrics":              `{metrics: {enabled: false}, networkPolicy: {enabled: true}}`,
 	"small alerts":            `{metrics: {prometheusRule: {enabled: true, profile: small}}}`,
-	"a secret each":           `{existingSecret: "", secrets: {database: {existingSecret: pg-app, key: uri}, workerKey: {existingSecret: w}, bootstrapKey: {existingSecret: b}, secretsKey: {existingSecret: s}, jwtSecret: {existingSecret: j}}}`,
+	"a secret each":           `{existingSecret: "", secrets: {database: {existingSecret: pg-app, key: uri}, workerKey: {existingSecret: w}, bootstrapKey: {existingSecret: b}, secretsKey: {existingSecret: s}, jwtSecret: {existingSecret: j}, tracingHeaders: {existingSecret: t}}}`,
 	"a digest":                `{image: {digest: "sha256:` + strings.Repeat("a", 64) + `"}}`,
 	"one server":              `{server: {replicas: 1, strategy: {maxUnavailable: 0, maxSurge: "100%"}, podDisruptionBudget: {enabled: false}, preStopSeconds: 0}}`,
 	"names":                   `{nameOverride: bells, fullnameOverride: ` + strings.Repeat("long-", 20) + `x}`,

@@ -28,7 +28,7 @@
 {{- define "carillon.selector" -}}
 app.kubernetes.io/name: {{ include "carillon.name" .ctx }}
 app.kubernetes.io/instance: {{ .ctx.Release.Name }}
-{{- with .component }}
+{{- with get . "component" }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
@@ -110,7 +110,7 @@ app.kubernetes.io/part-of: carillon
 {{/* What a stop may take: the drain, then the rest */}}
 {{- define "carillon.graceSeconds" -}}
 {{- $drain := 30 -}}
-{{- with .Values.config.workers }}{{ with .drain_timeout_seconds }}{{ $drain = int . }}{{ end }}{{ end -}}
+{{- with get .Values.config "workers" }}{{ with get . "drain_timeout_seconds" }}{{ $drain = int . }}{{ end }}{{ end -}}
 {{- add $drain 45 (int .Values.server.preStopSeconds) -}}
 {{- end -}}
 
