@@ -228,6 +228,19 @@ func TestStopsAreLongerThanDrains(t *testing.T) {
 	}
 }
 
+func TestTheSmallProfileHasMoreAlerts(t *testing.T) {
+	groups := func(text string) int {
+		out, err := render(load(t), values(t, text), "v1.33.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(decode(t, out).rules[0].Spec.Groups)
+	}
+	if standard, small := groups(sets["everything"]), groups(sets["small alerts"]); standard < 1 || small <= standard {
+		t.Errorf("%d groups, and in the small profile %d", standard, small)
+	}
+}
+
 func TestScalingLeavesTheNumberOfReplicasAlone(t *testing.T) {
 	for name, kind := range map[string]string{"hpa": "HorizontalPodAutoscaler", "keda by prometheus": "ScaledObject", "keda by the api": "ScaledObject"} {
 		out, err := render(load(t), values(t, sets[name]), "v1.33.0")
