@@ -102,6 +102,23 @@ docs: need-go docs-config ## Write docs/reference/cli.md, and man pages into dis
 	@mkdir -p docs/reference
 	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
 
+.PHONY: chart
+chart: need-go ## Write the settings into the chart's schema, and alerts and dashboard into the chart
+	go test ./deploy -run TestTheChart -update
+
+.PHONY: test-deploy
+test-deploy: need-go ## Check the chart, the compose files and the Dockerfile with the libraries that read them; minutes the first time
+	go test -count=1 ./deploy $(ARGS)
+	cd test/deploy && go test -count=1 ./... $(ARGS)
+
+.PHONY: release
+release: ## Build archives for all systems, checksums and an SBOM into dist/release
+	@scripts/release
+
+.PHONY: test-release
+test-release: ## Build one target twice, in two folders with two caches, and compare; minutes
+	@scripts/release --check linux/amd64
+
 .PHONY: postgres
 postgres: ## Start this clone's private PostgreSQL server and print its URL
 	@scripts/postgres start

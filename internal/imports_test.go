@@ -92,6 +92,8 @@ var table = map[string]rule{
 		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign"},
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
+	"scripts/pack": {why: "a leaf: it packs what others built"},
+
 	"internal/app":         {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/app/apptest": {ours: []string{"internal/app", "internal/config"}, why: "for tests only: a server in their own process"},
 	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "internal/declare", "internal/importer", "internal/yamljson", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},

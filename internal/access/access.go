@@ -240,6 +240,38 @@ func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.T
 	return secret, nil
 }
 
+// BootstrapWorker sees to it that there is a key of role worker, for all tenants, with the text that an operator
+// chose. One that was revoked or has expired stays as it is.
+func BootstrapWorker(ctx context.Context, store engine.Keys, chosen string, now time.Time) error {
+	if len(chosen) < MinKey {
+		return fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
+	}
+	if !plausible(chosen) {
+		return errors.New("the bootstrap key for workers looks like a key of Carillon, and is mistyped")
+	}
+	hash := sha256.Sum256([]byte(chosen))
+	switch k, err := store.Key(ctx, hash); {
+	case err == nil && k.Role != tenant.Worker:
+		return fmt.Errorf("the bootstrap key for workers is the text of the key %s, which has the role %s; choose another", k.ID, k.Role)
+	case err == nil || !errors.Is(err, engine.ErrNotFound):
+		return err
+	}
+	id := lower(hash[:5]) // the same at every start, so that the key is stored once
+	if rest, ours := strings.CutPrefix(chosen, prefix); ours {
+		if in, _, ok := strings.Cut(rest, "_"); ok && len(in) == len(id) {
+			id = in
+		}
+	}
+	_, err := store.AddKey(ctx, tenant.Default, engine.Key{ID: id, Role: tenant.Worker, Name: "bootstrap worker", Hash: hash, CreatedAt: now}, mostKeys, engine.Idempotency{})
+	if err != nil {
+		return fmt.Errorf("store the bootstrap key for workers: %w", err)
+	}
+	return nil
+}
+
+// mostKeys is no bound: an operator's own key is stored however many there are.
+const mostKeys = 1 << 30
+
 func random(n int) string {
 	b := make([]byte, n)
 	rand.Read(b) // never fails: package crypto/rand ends the program instead

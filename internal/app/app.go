@@ -397,6 +397,11 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
 			return "", err
 		}
+		if chosen := r.Config.BootstrapWorker; chosen != "" {
+			if err := access.BootstrapWorker(ctx, store, chosen, clk.Now()); err != nil {
+				return "", err
+			}
+		}
 		var tokens *access.Tokens
 		if j := r.Config.JWT; j.On() {
 			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim}, clk)

@@ -22,6 +22,7 @@ type Config struct {
 	Database         string
 	Roles            []string
 	BootstrapKey     string
+	BootstrapWorker  string
 	JWT              JWT
 	TLSCert          string
 	TLSKey           string

@@ -54,6 +54,14 @@ func (k Key) Flag() string {
 // Variable is the environment variable of a key.
 func (k Key) Variable() string { return Variable(k.Name) }
 
+// FileVariable is the environment variable that names a file with the value of a secret; "": there is none.
+func (k Key) FileVariable() string {
+	if !k.Secret || k.Name == "secrets.key" { // whose file is a setting of its own
+		return ""
+	}
+	return k.Variable() + "_FILE"
+}
+
 // Variable is the environment variable of a key.
 func Variable(key string) string {
 	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
@@ -74,6 +82,7 @@ var Keys = []Key{
 		func(c *Config, v string) bool { return roles(v, &c.Roles) },
 		func(c *Config) []string { return c.Roles }),
 	envOnly(text("bootstrap_key", "the first API key, instead of one made up", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapKey })),
+	envOnly(text("bootstrap_worker_key", "an API key of role worker for all tenants, made at the start where there is none of this text; one that was revoked stays so", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapWorker })),
 
 	text("auth.jwt.issuer", "whose tokens are accepted beside API keys: their claim iss", "the issuer's name, usually a URL", some, func(c *Config) *string { return &c.JWT.Issuer }),
 	text("auth.jwt.audience", "what their claim aud must hold", "a name, such as the address of this installation", some, func(c *Config) *string { return &c.JWT.Audience }),
