@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -167,20 +166,9 @@ func start(c *cobra.Command, cfg config.Config, o app.Options) error {
 	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
-	o.Config, o.Out, o.Logger = cfg, c.OutOrStdout(), logger(cfg, c.ErrOrStderr())
+	log := app.NewLog(cfg, c.ErrOrStderr())
+	o.Config, o.Out, o.Logger, o.Log = cfg, c.OutOrStdout(), log.Logger, log
 	return app.Run(ctx, o)
-}
-
-func logger(cfg config.Config, w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		level = slog.LevelInfo // the settings were checked
-	}
-	o := &slog.HandlerOptions{Level: level}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
 }
 
 // onLoopback reports whether an address to listen on is only for this machine.

@@ -46,7 +46,8 @@ func workerCommand() *cobra.Command {
 		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer cancel()
 		context.AfterFunc(ctx, cancel)
-		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: logger(cfg, c.ErrOrStderr())}
+		log := app.NewLog(cfg, c.ErrOrStderr())
+		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log}
 		return app.RunWorker(ctx, o)
 	}
 	return c
