@@ -10,6 +10,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
+// profilesPath ends with a slash, since the links of its page are relative to it, and go tool pprof knows it so.
+const profilesPath = "/debug/pprof/"
+
 // observeRoutes are how this process is watched from outside; every process has them, whatever its roles.
 func (s *Server) observeRoutes() []route {
 	const group = "Operation"
@@ -34,8 +37,8 @@ func (s *Server) observeRoutes() []route {
 	}
 	if s.cfg.Profiles {
 		rs = append(rs,
-			route{method: "GET", path: "/debug/pprof/{$}", needs: tenant.Run, everywhere: true, summary: "Which profiles there are", handle: s.profiles},
-			route{method: "GET", path: "/debug/pprof/{name}", needs: tenant.Run, everywhere: true, summary: "A profile of this process, for go tool pprof", handle: s.profile},
+			route{method: "GET", path: profilesPath + "{$}", needs: tenant.Run, everywhere: true, summary: "Which profiles there are", handle: s.profiles},
+			route{method: "GET", path: profilesPath + "{name}", needs: tenant.Run, everywhere: true, summary: "A profile of this process, for go tool pprof", handle: s.profile},
 		)
 	}
 	return rs

@@ -122,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		limit = artifactDeadline
 	} else if strings.HasSuffix(r.URL.Path, ":export") {
 		limit = exportDeadline
-	} else if strings.HasPrefix(r.URL.Path, "/debug/pprof/") {
+	} else if strings.HasPrefix(r.URL.Path, profilesPath) {
 		limit = profileDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
@@ -153,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
 		return
 	}
-	if path.Clean(r.URL.Path) != r.URL.Path {
+	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
 		s.fail(w, r, nowhere)
 		return
 	}
