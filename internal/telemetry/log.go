@@ -79,6 +79,7 @@ func (l *Log) Toggle() string {
 
 // plain escapes what a reader would not see as it is.
 func plain(a slog.Attr) slog.Attr {
+	a.Key = escape(a.Key)
 	switch v := a.Value.Any().(type) {
 	case string:
 		if clean := escape(v); clean != v {
