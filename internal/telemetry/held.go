@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"sync"
-	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
@@ -16,7 +15,7 @@ type held struct {
 
 type lease struct {
 	token              job.Token
-	started, scheduled time.Time
+	started, scheduled int64   // microseconds
 	traced             *traced // nil: it is not part of a trace that is told
 }
 
@@ -36,18 +35,20 @@ func (h *held) add(as []job.Attempt, traces map[job.ExecutionID]*traced) {
 			clear(h.young)
 		}
 		a := &as[i]
-		h.young[a.Execution] = lease{a.Token, a.StartedAt, a.ScheduledAt, traces[a.Execution]}
+		h.young[a.Execution] = lease{a.Token, a.StartedAt.UnixMicro(), a.ScheduledAt.UnixMicro(), traces[a.Execution]}
 	}
 }
 
 // find is what is known of a lease. mu is held.
 func (h *held) find(l job.Lease) (lease, bool) {
-	for _, g := range []map[job.ExecutionID]lease{h.young, h.old} {
-		if x, ok := g[l.Execution]; ok && x.token == l.Token {
-			return x, true
-		}
+	x, ok := h.young[l.Execution]
+	if !ok && len(h.old) > 0 {
+		x, ok = h.old[l.Execution]
 	}
-	return lease{}, false
+	if !ok || x.token != l.Token {
+		return lease{}, false
+	}
+	return x, true
 }
 
 // take forgets a lease and says what was known of it. mu is held.
@@ -55,7 +56,9 @@ func (h *held) take(l job.Lease) (lease, bool) {
 	x, ok := h.find(l)
 	if ok {
 		delete(h.young, l.Execution)
-		delete(h.old, l.Execution)
+		if len(h.old) > 0 {
+			delete(h.old, l.Execution)
+		}
 	}
 	return x, ok
 }

@@ -25,7 +25,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler
 
-	triggerDelay, queueWait, duration, endToEnd prometheus.Histogram
+	triggerDelay, queueWait, duration, endToEnd *histogram
 
 	retries, timeouts, deadLettered, leasesLost, stale, deaths, missed prometheus.Counter
 
@@ -42,8 +42,8 @@ type opMetrics struct {
 // NewMetrics makes the numbers of a process of a version, all of them 0.
 func NewMetrics(version string) *Metrics {
 	m := NewProcessMetrics(version)
-	histogram := func(name, help string, bounds []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "carillon_" + name, Help: help, Buckets: bounds})
+	histogram := func(name, help string, bounds []float64) *histogram {
+		h := newHistogram(name, help, bounds)
 		m.registry.MustRegister(h)
 		return h
 	}

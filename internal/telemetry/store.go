@@ -65,6 +65,8 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (r
 // does not say whether another was quicker or its policy skipped it, so neither its skips nor its misses are counted then.
 func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 	m, now := s.metrics, s.clock.Now()
+	m.triggerDelay.mu.Lock()
+	defer m.triggerDelay.mu.Unlock()
 	stored := make(map[job.ExecutionID]bool, len(rs))
 	for i := range rs {
 		stored[rs[i].ID] = true
@@ -80,7 +82,7 @@ func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 			}
 			any = true
 			if e.Trigger == job.BySchedule {
-				m.triggerDelay.Observe(max(0, now.Sub(e.ScheduledAt)).Seconds())
+				m.triggerDelay.add(now.Sub(e.ScheduledAt))
 			}
 		}
 		if !any {
@@ -110,11 +112,14 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (a
 	if as, err = s.Store.Lease(ctx, gs, f); err != nil || len(as) == 0 {
 		return as, err
 	}
+	w := s.metrics.queueWait
+	w.mu.Lock()
 	for i := range as {
 		if a := &as[i]; a.StartedAt.Equal(a.LeasedAt) { // for the first time
-			s.metrics.queueWait.Observe(max(0, a.LeasedAt.Sub(a.DueAt)).Seconds())
+			w.add(a.LeasedAt.Sub(a.DueAt))
 		}
 	}
+	w.mu.Unlock()
 	var traces map[job.ExecutionID]*traced
 	if s.tracer != nil {
 		traces = s.tracer.leased(ctx, s.Store, as)
@@ -133,10 +138,22 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) (vs []job.Verdict, 
 		return vs, err
 	}
 	now := s.clock.Now()
+	var ended [len(s.metrics.byStatus)]int
 	s.held.mu.Lock()
 	defer s.held.mu.Unlock()
+	s.metrics.duration.mu.Lock()
+	defer s.metrics.duration.mu.Unlock()
+	s.metrics.endToEnd.mu.Lock()
+	defer s.metrics.endToEnd.mu.Unlock()
 	for i := range vs {
-		s.finished(&fs[i], &vs[i], now)
+		if st := s.finished(&fs[i], &vs[i], now); st.Final() {
+			ended[st]++
+		}
+	}
+	for st, n := range ended {
+		if n > 0 {
+			s.metrics.byStatus[st].Add(float64(n))
+		}
 	}
 	return vs, nil
 }
@@ -168,14 +185,15 @@ func (s *Store) recall(ctx context.Context, fs []job.Finish) {
 	s.held.add(as, s.tracer.chosen(ctx, s.Store, as))
 }
 
-// finished counts the end of an attempt. held.mu is held.
-func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) {
+// finished counts the end of an attempt, and says which state that brought its execution to; 0: none. The locks of held, duration
+// and endToEnd are held.
+func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Status {
 	m := s.metrics
 	if !v.Accepted {
 		if v.Reason == job.RefusedStale && !f.Expel { // else it was us, and its worker was quicker
 			m.stale.Inc()
 		}
-		return
+		return 0
 	}
 	status := f.Then.Status
 	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError || status == job.TimedOut {
@@ -189,16 +207,17 @@ func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) {
 		s.tracer.ended(h.traced, f, now)
 	}
 	if !status.Final() {
-		return
+		return 0
 	}
-	m.byStatus[status].Inc()
 	if status == job.Failed || status == job.TimedOut {
 		m.deadLettered.Inc()
 	}
 	if ok {
-		m.duration.Observe(max(0, now.Sub(h.started)).Seconds())
-		m.endToEnd.Observe(max(0, now.Sub(h.scheduled)).Seconds())
+		at := now.UnixMicro()
+		m.duration.add(time.Duration(at-h.started) * time.Microsecond)
+		m.endToEnd.add(time.Duration(at-h.scheduled) * time.Microsecond)
 	}
+	return status
 }
 
 // Park leaves executions to their targets.

@@ -353,7 +353,7 @@ func TestFired(t *testing.T) {
 	}
 	_, err := s.Fire(t.Context(), []engine.Firing{
 		{Executions: []job.Execution{e(1, job.BySchedule), e(2, job.BySchedule)}, Skips: []job.Execution{missed, paused}}, // one of two is skipped
-		{Executions: []job.Execution{e(3, job.BySchedule)}, Skips: []job.Execution{missed}},                             // another was quicker
+		{Executions: []job.Execution{e(3, job.BySchedule)}, Skips: []job.Execution{missed}},                               // another was quicker
 		{Executions: []job.Execution{e(4, job.ByCatchUp)}},
 		{Skips: []job.Execution{{Metadata: map[string]string{"reason": "missed"}}}},
 	}, engine.Fence{})
