@@ -124,6 +124,9 @@ func dev() *cobra.Command {
 		if !onLoopback(cfg.Listen) {
 			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
 		}
+		if at := cfg.Metrics.Listen; at != "" && !onLoopback(at) {
+			return config.Mistakes{{Key: "metrics.listen", Value: at, Want: "a loopback address such as 127.0.0.1:9090, since dev asks for no sign-in", From: "as set"}}
+		}
 		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
 		return start(c, cfg, app.Options{Dev: true, Demo: demo})
 	}
@@ -143,6 +146,7 @@ func serve() *cobra.Command {
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
+	s.add(c, "metrics-listen", "metrics.listen", "")
 	allowCallback(c)
 	allowCommands(c, s)
 	s.add(c, "allow-async-commit", "store.allow_async_commit", "")

@@ -24,6 +24,7 @@ func workerCommand() *cobra.Command {
 	}
 	s := newSettings(c)
 	s.add(c, "listen", "listen", " for health checks (default 127.0.0.1:0, a free port)")
+	s.add(c, "metrics-listen", "metrics.listen", "")
 	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn")
 	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN)")
 	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu")

@@ -120,7 +120,7 @@ var Keys = []Key{
 	oneOf("log.level", "least level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	oneOf("log.format", "form of the log", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
 
-	text("metrics.listen", "a second address, that answers scrapes and health checks to whoever asks; empty: /metrics is only where the API is, with a credential", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
+	text("metrics.listen", "a second address, at which /metrics needs no credential; empty: none", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
 	truth("debug.pprof", "serve profiles of the process at /debug/pprof/, to the role system", func(c *Config) *bool { return &c.Pprof }),
 
 	text("tracing.endpoint", "where traces are sent to, by OTLP; empty: there are none", "the URL of a collector, such as http://localhost:4318", webAddress, func(c *Config) *string { return &c.Tracing.Endpoint }),
