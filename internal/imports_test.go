@@ -57,6 +57,10 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
+	"internal/telemetry": {
+		ours:   []string{core, "client", "internal/engine", "internal/clock"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}, why: "it sees what goes through the store, and knows none of the roles",
+	},
 	"internal/ration":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
 	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/ration", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -69,6 +73,7 @@ var table = map[string]rule{
 	"enqueue":           {ours: []string{core, "client", "internal/api", "internal/engine", "internal/engine/postgres", "internal/service"}, others: []string{"github.com/jackc/pgx/v5"}, why: "public: the service over the caller's own transaction"},
 	"client":            {why: "public: what travels, and nothing of how the server works"},
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
+	"worker/tracing":    {ours: []string{"client", "worker"}, others: []string{"go.opentelemetry.io/otel"}, why: "public: for workers whose programs trace; others do not link it"},
 	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint", "internal/command"}, why: "it runs attempts as any worker does"},
 
 	"internal/artifact":       {ours: []string{core}, why: "it knows tenants and files, not jobs or requests"},
@@ -82,7 +87,7 @@ var table = map[string]rule{
 	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration", "internal/telemetry"},
 		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},

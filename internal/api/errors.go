@@ -157,6 +157,9 @@ func say(fields []client.FieldProblem) string {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, ours := problem(err)
 	p.RequestID = requestID(r)
+	if p.Quota != nil {
+		s.cfg.Metrics.Limited(p.Quota.Name)
+	}
 	switch {
 	case ours && r.Context().Err() == nil:
 		s.log.Error("a request failed", "request_id", p.RequestID, "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)

@@ -27,7 +27,10 @@ type route struct {
 	bytes   bool   // what goes in (PUT) or out (GET) is no JSON, but bytes
 	status  int
 	answer  reflect.Type
-	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
+
+	everywhere bool // also served by processes without the API
+
+	handle func(http.ResponseWriter, *http.Request, tenant.Principal) error
 }
 
 // param is a parameter behind the ?.
@@ -340,7 +343,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {

@@ -27,6 +27,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
 // Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
@@ -46,7 +47,12 @@ type Config struct {
 	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
 	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
 	Ready        func(context.Context) error // nil when all that the server needs is there
-	HealthOnly   bool                        // serve nothing but the health routes
+	HealthOnly   bool                        // serve nothing but health, and how the process is watched
+	MetricsOnly  bool                        // serve nothing but health and metrics, to whoever asks
+	Metrics      *telemetry.Metrics          // what this process counts; nil: nothing
+	Tracer       *telemetry.Tracer           // nil: there is none
+	Log          *telemetry.Log              // whose level can be set; nil: none
+	Profiles     bool                        // serve profiles of the process
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
@@ -85,9 +91,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
 	}
 	s.routes = s.table()
-	if cfg.HealthOnly {
-		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
-	}
+	s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !s.kept(rt) })
 	for _, rt := range s.routes {
 		s.mux.Handle(rt.method+" "+rt.path, s.guard(rt))
 	}
@@ -98,6 +102,8 @@ func New(cfg Config) *Server {
 const (
 	deadline     = 30 * time.Second
 	waitDeadline = maxWait + 10*time.Second
+
+	profileDeadline = 100 * time.Second // less than an answer may take to be written
 )
 
 // ServeHTTP answers one request.
@@ -116,10 +122,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		limit = artifactDeadline
 	} else if strings.HasSuffix(r.URL.Path, ":export") {
 		limit = exportDeadline
+	} else if strings.HasPrefix(r.URL.Path, profilesPath) {
+		limit = profileDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()
 	r = r.WithContext(ctx)
+	out, route := &answering{ResponseWriter: w}, noRoute
+	w = out
+	defer func(began time.Time) { s.answered(r, route, out.status(), time.Since(began)) }(time.Now())
 	h := w.Header()
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -142,15 +153,44 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
 		return
 	}
-	if path.Clean(r.URL.Path) != r.URL.Path {
+	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
 		s.fail(w, r, nowhere)
 		return
 	}
-	if _, pattern := s.mux.Handler(r); pattern == "" {
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" {
 		s.lost(w, r)
 		return
 	}
+	route = pattern
+	if quiet(r) {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	traced, done := s.cfg.Tracer.Request(r, route)
+	if done != nil {
+		defer func() { done(out.status()) }()
+	}
+	r = traced
 	s.mux.ServeHTTP(w, r)
+}
+
+// noRoute stands for requests that no route takes.
+const noRoute = "none"
+
+// quiet reports whether a request comes again and again from whoever watches or works, and is told of only by its number.
+func quiet(r *http.Request) bool {
+	p := r.URL.Path
+	return p == "/metrics" || p == "/healthz" || p == "/readyz" || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
+}
+
+// answered counts an answer and, where everything is logged, logs it.
+func (s *Server) answered(r *http.Request, route string, code int, took time.Duration) {
+	s.cfg.Metrics.Answered(route, code)
+	if quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", telemetry.TraceID(r.Context()))
 }
 
 var crossOrigin = http.NewCrossOriginProtection()

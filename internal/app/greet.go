@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 )
@@ -11,6 +12,7 @@ import (
 type greeting struct {
 	Dev, Demo, TLS  bool
 	Store, Address  string
+	Metrics         net.Addr // where scrapes are answered by themselves; nil: nowhere
 	Roles           []string
 	Slots, MaxSlots int
 	Targets         []string
@@ -35,6 +37,9 @@ func greet(w io.Writer, g greeting) {
 		line("Docs", "%s/docs", base)
 	}
 	line("Health", "%s/readyz", base)
+	if g.Metrics != nil {
+		line("Metrics", "http://%s/metrics", hostPort(g.Metrics))
+	}
 	line("Store", "%s", g.Store)
 	line("Roles", "%s", strings.Join(g.Roles, ", "))
 	if slices.Contains(g.Roles, "worker") {

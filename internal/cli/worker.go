@@ -24,6 +24,7 @@ func workerCommand() *cobra.Command {
 	}
 	s := newSettings(c)
 	s.add(c, "listen", "listen", " for health checks (default 127.0.0.1:0, a free port)")
+	s.add(c, "metrics-listen", "metrics.listen", "")
 	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn (or CARILLON_SERVER)")
 	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names)")
 	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu (or CARILLON_LABELS)")
@@ -46,7 +47,8 @@ func workerCommand() *cobra.Command {
 		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer cancel()
 		context.AfterFunc(ctx, cancel)
-		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: logger(cfg, c.ErrOrStderr())}
+		log := app.NewLog(cfg, c.ErrOrStderr())
+		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log}
 		return app.RunWorker(ctx, o)
 	}
 	return c

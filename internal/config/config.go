@@ -12,6 +12,8 @@ package config
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,6 +46,41 @@ type Config struct {
 	Partitions       int
 	Retry            Retry
 	History          History
+	Metrics          Metrics
+	Tracing          Tracing
+	Pprof            bool
+}
+
+// Metrics is the [metrics] table.
+type Metrics struct {
+	Listen string // empty: nowhere but where the API is
+}
+
+// Tracing is the [tracing] table.
+type Tracing struct {
+	Endpoint string // empty: there is none
+	Protocol string
+	Sample   string // a number from 0 to 1
+	Headers  string // NAME=VALUE, parted by commas
+}
+
+// Share is which share of traces is sent.
+func (t Tracing) Share() float64 {
+	f, _ := strconv.ParseFloat(t.Sample, 64) // it was checked
+	return f
+}
+
+// Pairs are the headers by their names.
+func (t Tracing) Pairs() map[string]string {
+	if t.Headers == "" {
+		return nil
+	}
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(t.Headers, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		out[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return out
 }
 
 // JWT is the [auth.jwt] table: whose tokens are accepted, if any.
@@ -129,5 +166,6 @@ func Default() Config {
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},
+		Tracing: Tracing{Protocol: "http", Sample: "1"},
 	}
 }

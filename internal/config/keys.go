@@ -129,6 +129,14 @@ var Keys = []Key{
 	oneOf("log.level", "least level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	oneOf("log.format", "form of the log", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
 
+	text("metrics.listen", "a second address, at which /metrics needs no credential; empty: none", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
+	truth("debug.pprof", "serve profiles of the process at /debug/pprof/, to the role system", func(c *Config) *bool { return &c.Pprof }),
+
+	text("tracing.endpoint", "where traces are sent to, by OTLP; empty: there are none", "the URL of a collector, such as http://localhost:4318", webAddress, func(c *Config) *string { return &c.Tracing.Endpoint }),
+	oneOf("tracing.protocol", "how the collector is spoken to", []string{"http", "grpc"}, func(c *Config) *string { return &c.Tracing.Protocol }),
+	fraction("tracing.sample", "which share of traces is sent, of those that no caller has begun", func(c *Config) *string { return &c.Tracing.Sample }),
+	secret(text("tracing.headers", "what goes with each batch, such as a key", "NAME=VALUE, parted by commas", pairs, func(c *Config) *string { return &c.Tracing.Headers })),
+
 	count("workers.default_count", "slots of the pool in this process to begin with", 1, 10_000, func(c *Config) *int { return &c.Workers.DefaultCount }),
 	count("workers.max_count", "slots of the pool in this process at the most; at least workers.default_count", 1, 10_000, func(c *Config) *int { return &c.Workers.MaxCount }),
 	length("workers.poll_interval_ms", "how often waiting workers look into the store when no wake-up came", 10, 60_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Workers.Poll }),
@@ -191,6 +199,15 @@ func truth(name, doc string, at func(*Config) *bool) Key {
 	}
 }
 
+func fraction(name, doc string, at func(*Config) *string) Key {
+	k := text(name, doc, "a number from 0 to 1", func(v string) bool {
+		f, err := strconv.ParseFloat(v, 64)
+		return err == nil && f >= 0 && f <= 1
+	}, at)
+	k.Kind = Number
+	return k
+}
+
 func count(name, doc string, least, most int, at func(*Config) *int) Key {
 	want := fmt.Sprintf("a whole number from %d to %d", least, most)
 	if least == most {
@@ -231,3 +248,12 @@ func shown(ps []netip.Prefix) []string {
 
 func some(v string) bool { return v != "" }
 func long(v string) bool { return len(v) >= 32 }
+
+func pairs(v string) bool {
+	for pair := range strings.SplitSeq(v, ",") {
+		if name, _, ok := strings.Cut(pair, "="); !ok || strings.TrimSpace(name) == "" {
+			return false
+		}
+	}
+	return true
+}

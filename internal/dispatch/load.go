@@ -89,6 +89,39 @@ type Load struct {
 	Running int
 	Slots   int       // of workers that live and take more, and serve the queue
 	Oldest  time.Time // when what has waited the longest was due; zero: nothing waits
+	Bands   [Bands]Depth
+}
+
+// Depth is what waits and runs in a band of priorities.
+type Depth struct{ Waiting, Running int }
+
+// The bands of priorities: 1 to 3, 4 to 7, 8 to 10.
+const (
+	High = iota
+	Normal
+	Low
+	Bands
+)
+
+func band(priority int) int {
+	switch {
+	case priority <= 3:
+		return High
+	case priority <= 7:
+		return Normal
+	}
+	return Low
+}
+
+// wait adds so many that wait at a priority.
+func (l *Load) wait(priority, n int) {
+	l.Waiting += n
+	l.Bands[band(priority)].Waiting += n
+}
+
+func (l *Load) run(priority int) {
+	l.Running++
+	l.Bands[band(priority)].Running++
 }
 
 // MaxWaiting is how far what waits in a queue is counted.
@@ -130,7 +163,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 		return nil, Load{}, err
 	}
 	for _, r := range running {
-		t.of(r.Class).Running++
+		t.of(r.Class).run(r.Priority)
 		t.tenants[r.Tenant] = true
 	}
 	workers := map[job.WorkerID]job.Worker{}
@@ -157,6 +190,9 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			}
 		}
 		all.Waiting, all.Running = all.Waiting+l.Waiting, all.Running+l.Running
+		for i, b := range l.Bands {
+			all.Bands[i].Waiting, all.Bands[i].Running = all.Bands[i].Waiting+b.Waiting, all.Bands[i].Running+b.Running
+		}
 		all.waited(l.Oldest)
 		of = append(of, *l)
 	}
@@ -192,7 +228,7 @@ func (t *tally) waiting(ctx context.Context) error {
 		var heads []engine.LaneCursor
 		for i, n := range ns {
 			if n > 0 {
-				t.of(some[i].Class).Waiting += n
+				t.of(some[i].Class).wait(some[i].Priority, n)
 				t.tenants[some[i].Tenant] = true
 				heads = append(heads, engine.LaneCursor{Lane: some[i]})
 			}
@@ -237,7 +273,7 @@ func (t *tally) waiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q.Waiting += max(0, ns[0]-countEach) // it may have become less
+		q.wait(l.Priority, max(0, ns[0]-countEach)) // it may have become less
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ type Store interface {
 	Keys
 	SigningSecrets
 	Counts
+	Traces
 	Upkeep
 	Schema
 
@@ -317,7 +318,7 @@ type Leases interface {
 	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
-	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
+	Reap(ctx context.Context, limit, poison int) (Reaped, error)
 	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
 	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
 	// parked for longer than it may be.

@@ -270,13 +270,13 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 }
 
 // Reap returns the executions of dead sessions to the queue.
-func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	rs, err := s.Store.Reap(ctx, limit, poison)
-	s.released(rs)
-	if err == nil && len(rs) > 0 {
+func (s *Store) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
+	got, err := s.Store.Reap(ctx, limit, poison)
+	s.released(got.Ready)
+	if err == nil && got.Lost() > 0 {
 		s.hub.Lose("") // sessions have ended, and perhaps executions
 	}
-	return rs, err
+	return got, err
 }
 
 // Expire ends what did not start in time.

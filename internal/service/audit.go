@@ -221,3 +221,11 @@ func (s *Service) VerifyAudit(ctx context.Context, p tenant.Principal, after aud
 	v.More = true
 	return v, nil
 }
+
+// Noted writes down that someone changed something of a process, which is not kept in the store.
+func (s *Service) Noted(ctx context.Context, p tenant.Principal, action, object, before, after string) error {
+	if err := allow(p, tenant.Run); err != nil {
+		return err
+	}
+	return s.store.Record(ctx, s.entry(p, action, object, detail{Before: fields{object: before}, After: fields{object: after}}))
+}

@@ -188,6 +188,9 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 			return nil, nil, err
 		}
 		if round == 0 {
+			if s.cfg.Begun != nil {
+				s.cfg.Begun(ctx, p.Tenant, d.ids()...)
+			}
 			if err := s.takeExecutions(q, p.Tenant, len(ready)); err != nil {
 				return nil, nil, err
 			}
@@ -276,6 +279,15 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		}
 	}
 	return d, nil
+}
+
+// ids are those of the jobs, which their first executions share.
+func (d *draft) ids() [][16]byte {
+	out := make([][16]byte, len(d.jobs))
+	for i := range d.jobs {
+		out[i] = d.jobs[i].ID
+	}
+	return out
 }
 
 // soon reports whether a job fires before the scheduler would look again by itself.
@@ -392,6 +404,9 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	defer leave()
 	if err := failpoint.Hit("api.beforeTx"); err != nil {
 		return t, nil, err
+	}
+	if s.cfg.Begun != nil {
+		s.cfg.Begun(ctx, p.Tenant, e.ID)
 	}
 	told := detail{After: fields{"execution_id": e.ID.String()}}
 	if override != nil {

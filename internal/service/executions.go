@@ -177,6 +177,9 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 		return e, nil, err
 	}
 	defer leave()
+	if s.cfg.Begun != nil {
+		s.cfg.Begun(ctx, p.Tenant, e.ID)
+	}
 	action, told := "execution.retry", fields{"execution_id": e.ID.String()}
 	if dead {
 		action = "dead_letter.redrive"

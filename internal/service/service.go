@@ -74,6 +74,9 @@ type Config struct {
 	Artifacts artifact.Store    // nil: none are kept
 	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
 	Unmetered bool              // no quota holds
+
+	// Begun is told, before they are stored, of the jobs and executions that a request begins; nil: nobody is.
+	Begun func(ctx context.Context, t tenant.ID, ids ...[16]byte)
 }
 
 // Service answers users.

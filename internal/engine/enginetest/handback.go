@@ -99,11 +99,11 @@ func handBack(t *testing.T, h Harness) {
 		dead, as := f.take(a.ID, b.ID)
 		_, kept := f.take(c.ID)
 		f.report(succeed(as[1]))
-		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)).Ready; len(rs) != 0 {
 			t.Errorf("reaped the living: %+v", rs)
 		}
 		f.expire(dead)
-		rs := must(f.Reap(f.ctx, 100, 3))
+		rs := must(f.Reap(f.ctx, 100, 3)).Ready
 		if len(rs) != 1 || rs[0].ID != a.ID {
 			t.Fatalf("got %+v", rs)
 		}
@@ -131,7 +131,7 @@ func handBack(t *testing.T, h Harness) {
 				t.Errorf("refused: %+v", vs)
 			}
 		}
-		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)).Ready; len(rs) != 0 {
 			t.Errorf("reaped again: %+v", rs)
 		}
 	})
@@ -142,7 +142,7 @@ func handBack(t *testing.T, h Harness) {
 			w, as := f.take(e.ID)
 			last = as[0]
 			f.expire(w)
-			rs := must(f.Reap(f.ctx, 100, 3))
+			rs := must(f.Reap(f.ctx, 100, 3)).Ready
 			if (len(rs) == 1) != (n < 3) {
 				t.Fatalf("after %d losses %d are queued again", n, len(rs))
 			}

@@ -66,6 +66,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("search", func(t *testing.T) { search(t, h) })
 	t.Run("counts", func(t *testing.T) { counts(t, h) })
+	t.Run("traces", func(t *testing.T) { traces(t, h) })
 	t.Run("logs", func(t *testing.T) { logs(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("park", func(t *testing.T) { park(t, h) })

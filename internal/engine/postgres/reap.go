@@ -56,7 +56,8 @@ const (
 		), done AS (
 			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
 		)
-		SELECT ` + readyColumns + ` FROM back v`
+		SELECT ` + readyColumns + `, (SELECT count(*) FROM held WHERE status = 11), (SELECT count(*) FROM held WHERE status = 13) 
+		FROM (VALUES (1)) one(row) LEFT JOIN back v ON true`
 )
 
 // reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
@@ -64,13 +65,12 @@ const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions.
-func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	var out []job.Ready
-	err := s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
+func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
-			out = nil
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				leases, endings, err := dead(ctx, tx, limit)
+				out = engine.Reaped{}
+				leases, endings, err := dead(ctx, tx, limit, &out.Sessions)
 				if err != nil || len(leases.cells) == 0 {
 					return err
 				}
@@ -78,24 +78,52 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 					return err
 				}
 				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted))
-				return err
+				rows, err := tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted)
+				if err != nil {
+					return err
+				}
+				return collectReaped(rows, &out)
 			})
 		})
 	})
-	return out, err
+	if err != nil {
+		return engine.Reaped{}, err
+	}
+	return out, nil
+}
+
+// collectReaped reads what came back, with how many did not; where nothing came back there is one row without an execution.
+func collectReaped(rows pgx.Rows, out *engine.Reaped) error {
+	defer rows.Close()
+	known := texter{}
+	for rows.Next() {
+		values := rows.RawValues()
+		ended := reader{values: values[len(values)-2:]}
+		out.Poisoned, out.Cancelled = int(ended.int8()), int(ended.int8())
+		if values[0] == nil {
+			continue
+		}
+		r := reader{values: values}
+		out.Ready = append(out.Ready, known.ready(&r))
+		if r.bad || ended.bad {
+			return errUnexpected
+		}
+	}
+	return rows.Err()
 }
 
 // dead ends sessions that have expired, and finds the leases of the ended and what to say of each.
-func dead(ctx context.Context, tx pgx.Tx, limit int) (leases, endings *array, err error) {
+func dead(ctx context.Context, tx pgx.Tx, limit int, ended *int) (leases, endings *array, err error) {
 	b := &pgx.Batch{}
 	b.Queue(deposeSQL, limit)
 	b.Queue(deadSQL, limit)
 	r := tx.SendBatch(ctx, b)
 	defer r.Close()
-	if _, err := r.Exec(); err != nil {
+	done, err := r.Exec()
+	if err != nil {
 		return nil, nil, err
 	}
+	*ended = int(done.RowsAffected())
 	leases, endings = bigints(0), byteas(0)
 	var lease int64
 	var w job.WorkerID

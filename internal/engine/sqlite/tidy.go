@@ -48,7 +48,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		}{
 			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
 			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now},
-			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()},
+			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()}, {oldTracesSQL, now - engine.TracesKept.Microseconds()},
 		} {
 			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()
 			if err != nil {
