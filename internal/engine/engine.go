@@ -52,6 +52,7 @@ type Store interface {
 	Keys
 	SigningSecrets
 	Counts
+	Tallies
 	Upkeep
 	Schema
 

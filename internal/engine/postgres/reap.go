@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -56,7 +57,8 @@ const (
 		), done AS (
 			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
 		)
-		SELECT ` + readyColumns + ` FROM back v`
+		SELECT ` + readyColumns + ` FROM back v
+		UNION ALL SELECT id, tenant, part, '', 0::int2, due_at, 0::int8, NULL, NULL, NULL, NULL FROM gone WHERE status = 11` // priority 0: it is poison
 )
 
 // reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
@@ -66,6 +68,7 @@ const reaped = 20_000
 // as lost attempts: of up to limit leases, each of many executions.
 func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
 	var out []job.Ready
+	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	err := s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
 			out = nil
@@ -77,13 +80,23 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 					return err
 				}
-				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted))
+				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
 				return err
 			})
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	var poisoned []job.ExecutionID
+	out = slices.DeleteFunc(out, func(r job.Ready) bool {
+		if r.Priority == 0 {
+			poisoned = append(poisoned, r.ID)
+		}
+		return r.Priority == 0
+	})
+	engine.TellEnds(ctx, poisoned, job.Failed, why)
+	return out, nil
 }
 
 // dead ends sessions that have expired, and finds the leases of the ended and what to say of each.

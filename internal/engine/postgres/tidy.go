@@ -129,6 +129,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
 			return err
 		}
+		if err := tidyTallies(ctx, c); err != nil {
+			return err
+		}
 		seals, err := c.Exec(ctx, tidyAuditSQL, engine.AuditLife.Seconds(), engine.TidiedSeals)
 		if err != nil {
 			return err

@@ -113,6 +113,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 	}
 	var dead []grant
 	var out []job.Ready
+	var poisoned []job.ExecutionID
 	err := s.write(ctx, "reap", func(c *conn, now int64) error {
 		if _, err := c.prepare(expiredSQL).int(now).exec(); err != nil {
 			return err
@@ -132,7 +133,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 		}
 		h := newHistory(c, now)
 		for _, g := range dead {
-			if out, err = lose(h, out, &g, poison); err != nil {
+			if out, err = lose(h, out, &g, poison, &poisoned); err != nil {
 				return err
 			}
 		}
@@ -141,12 +142,13 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 	if err != nil {
 		return nil, err
 	}
+	engine.TellEnds(ctx, poisoned, job.Failed, &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)})
 	return out, nil
 }
 
 // lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
-func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error) {
+// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison, which it lists.
+func lose(h *history, out []job.Ready, g *grant, poison int, poisoned *[]job.ExecutionID) ([]job.Ready, error) {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
@@ -170,6 +172,7 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
 				return err
 			}
+			*poisoned = append(*poisoned, l.Execution)
 			return h.bury(l.Execution, job.Failed, why, time.Time{})
 		}
 		out = append(out, back.Ready)
