@@ -106,11 +106,11 @@ func thing(s string) (n int, as string) {
 		return n, anIP
 	}
 	if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") {
-		if n := run(s[2:], hexadecimal); n > 0 {
+		if n := stretchOf(s[2:], hexadecimal); n > 0 {
 			return n + 2, someHex
 		}
 	}
-	n = run(s, hexadecimal)
+	n = stretchOf(s, hexadecimal)
 	if n >= 8 && strings.ContainsAny(s[:n], "0123456789") && strings.ContainsAny(s[:n], "abcdefABCDEF") && (n == len(s) || !wordly(s[n])) {
 		return n, someHex
 	}
@@ -119,9 +119,9 @@ func thing(s string) (n int, as string) {
 
 // numeral is how long a number is, also a date, a time or one with a fraction.
 func numeral(s string) int {
-	n := run(s, digit)
+	n := stretchOf(s, digit)
 	for n+1 < len(s) && strings.IndexByte(".,:-/T", s[n]) >= 0 && digit(s[n+1]) {
-		n += 1 + run(s[n+1:], digit)
+		n += 1 + stretchOf(s[n+1:], digit)
 	}
 	if n < len(s) && s[n] == 'Z' && n > 10 {
 		n++
@@ -133,7 +133,7 @@ func numeral(s string) int {
 func dotted(s string) int {
 	n := 0
 	for i := range 4 {
-		d := run(s[n:], digit)
+		d := stretchOf(s[n:], digit)
 		if d == 0 || d > 3 {
 			return 0
 		}
@@ -146,11 +146,11 @@ func dotted(s string) int {
 		}
 	}
 	if n+1 < len(s) && s[n] == ':' {
-		if d := run(s[n+1:], digit); d > 0 {
+		if d := stretchOf(s[n+1:], digit); d > 0 {
 			n += 1 + d
 		}
 	}
-	if n < len(s) && wordly(s[n]) {
+	if n < len(s) && wordly(s[n]) || n+1 < len(s) && s[n] == '.' && digit(s[n+1]) {
 		return 0
 	}
 	return n
@@ -159,20 +159,20 @@ func dotted(s string) int {
 // bracketed is how long an address in brackets is, with its port.
 func bracketed(s string) int {
 	end := strings.IndexByte(s, ']')
-	if end < 3 || run(s[1:], func(c byte) bool { return hexadecimal(c) || c == ':' || c == '.' }) != end-1 || strings.Count(s[:end], ":") < 2 {
+	if end < 3 || stretchOf(s[1:], func(c byte) bool { return hexadecimal(c) || c == ':' || c == '.' }) != end-1 || strings.Count(s[:end], ":") < 2 {
 		return 0
 	}
 	n := end + 1
 	if n+1 < len(s) && s[n] == ':' {
-		if d := run(s[n+1:], digit); d > 0 {
+		if d := stretchOf(s[n+1:], digit); d > 0 {
 			n += 1 + d
 		}
 	}
 	return n
 }
 
-// run is how many bytes at the beginning of a text are of a kind.
-func run(s string, of func(byte) bool) int {
+// stretchOf is how many bytes at the beginning of a text are of a kind.
+func stretchOf(s string, of func(byte) bool) int {
 	n := 0
 	for n < len(s) && of(s[n]) {
 		n++
