@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -219,22 +220,22 @@ type JobRuns struct {
 
 // RevisionChange is what became of one field of a job.
 type RevisionChange struct {
-	Field  string `json:"field"`
-	Before any    `json:"before"`
-	After  any    `json:"after"`
+	Field  string          `json:"field"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
 }
 
 // JobRevision is a job as it is or was, and who made it so.
 type JobRevision struct {
-	Revision int            `json:"revision"`
-	At       time.Time      `json:"at"`
-	By       *string        `json:"by" doc:"null: it is not known."`
-	Role     *string        `json:"role"`
-	Action   *string        `json:"action"`
-	Current  bool           `json:"current"`
-	Status   string         `json:"status"`
-	Changes  []RevisionChange  `json:"changes" doc:"Against the revision before; null: that is not kept."`
-	Spec     map[string]any `json:"spec" doc:"As a request to create it has it; credentials are hidden."`
+	Revision int              `json:"revision"`
+	At       time.Time        `json:"at"`
+	By       *string          `json:"by" doc:"null: it is not known."`
+	Role     *string          `json:"role"`
+	Action   *string          `json:"action"`
+	Current  bool             `json:"current"`
+	Status   string           `json:"status"`
+	Changes  []RevisionChange `json:"changes" doc:"Against the revision before; null: that is not kept."`
+	Spec     json.RawMessage  `json:"spec" doc:"As a request to create it has it; credentials are hidden."`
 }
 
 // JobRevisions is a page of revisions of a job, the latest first.
@@ -378,4 +379,9 @@ func (c *Client) RestoreJob(ctx context.Context, job string, revision int) (Job,
 // Overview reads how the tenant does.
 func (c *Client) Overview(ctx context.Context) (Overview, error) {
 	return get[Overview](ctx, c, "/overview")
+}
+
+// BulkExecutions cancels or retries many executions.
+func (c *Client) BulkExecutions(ctx context.Context, r ExecutionBulkRequest) (ExecutionBulkBegun, error) {
+	return post[ExecutionBulkBegun](ctx, c, "/executions:bulk", r)
 }

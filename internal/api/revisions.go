@@ -53,7 +53,7 @@ func (s *Server) jobRevisions(w http.ResponseWriter, r *http.Request, p tenant.P
 			next = engine.EncodePlace(int64(out.Revisions[n-1].Revision))
 			break
 		}
-		c := client.JobRevision{Revision: x.Job.Revision, At: x.At, Current: x.Current, Status: x.Job.State.String(), Spec: specOf(x.Job)}
+		c := client.JobRevision{Revision: x.Job.Revision, At: x.At, Current: x.Current, Status: x.Job.State.String(), Spec: encoded(specOf(x.Job))}
 		if x.Author != nil {
 			c.By, c.Role, c.Action = optional(x.Author.By), optional(string(x.Author.Role)), optional(x.Author.Action)
 		}
@@ -127,13 +127,13 @@ func revised(before, after job.Job) []client.RevisionChange {
 	maps.Copy(names, is)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !reflect.DeepEqual(was[name], is[name]) {
-			out = append(out, client.RevisionChange{Field: name, Before: was[name], After: is[name]})
+			out = append(out, client.RevisionChange{Field: name, Before: encoded(was[name]), After: encoded(is[name])})
 		}
 	}
 	for kind, x := range map[string][2]map[string]string{"headers": {before.Target.Headers, after.Target.Headers}, "env": {before.Target.Env, after.Target.Env}} {
 		for name, v := range x[0] {
 			if now, ok := x[1][name]; ok && now != v && reflect.DeepEqual(was["execution."+kind+"."+name], is["execution."+kind+"."+name]) {
-				hidden := was["execution."+kind+"."+name]
+				hidden := encoded(was["execution."+kind+"."+name])
 				out = append(out, client.RevisionChange{Field: "execution." + kind + "." + name, Before: hidden, After: hidden})
 			}
 		}
