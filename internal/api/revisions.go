@@ -1,11 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -126,15 +126,16 @@ func revised(before, after job.Job) []client.RevisionChange {
 	names := maps.Clone(was)
 	maps.Copy(names, is)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !reflect.DeepEqual(was[name], is[name]) {
-			out = append(out, client.RevisionChange{Field: name, Before: encoded(was[name]), After: encoded(is[name])})
+		if a, b := encoded(was[name]), encoded(is[name]); !bytes.Equal(a, b) {
+			out = append(out, client.RevisionChange{Field: name, Before: a, After: b})
 		}
 	}
+	// Credentials that are hidden differ all the same.
 	for kind, x := range map[string][2]map[string]string{"headers": {before.Target.Headers, after.Target.Headers}, "env": {before.Target.Env, after.Target.Env}} {
 		for name, v := range x[0] {
-			if now, ok := x[1][name]; ok && now != v && reflect.DeepEqual(was["execution."+kind+"."+name], is["execution."+kind+"."+name]) {
-				hidden := encoded(was["execution."+kind+"."+name])
-				out = append(out, client.RevisionChange{Field: "execution." + kind + "." + name, Before: hidden, After: hidden})
+			field := "execution." + kind + "." + name
+			if now, ok := x[1][name]; ok && now != v && bytes.Equal(encoded(was[field]), encoded(is[field])) {
+				out = append(out, client.RevisionChange{Field: field, Before: encoded(was[field]), After: encoded(is[field])})
 			}
 		}
 	}

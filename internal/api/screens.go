@@ -296,7 +296,7 @@ func judged(o *client.Overview) (health, sentence string) {
 		says = append(says, fmt.Sprintf("%s of %s late", grouped(o.LateJobs), countOf(o.Schedules, "schedule")))
 	}
 	if o.Delay.P99Seconds != nil {
-		says = append(says, "p99 delay "+time.Duration(*o.Delay.P99Seconds*float64(time.Second)).Round(time.Millisecond).String())
+		says = append(says, "p99 delay "+shortly(*o.Delay.P99Seconds))
 	}
 	if o.FailingJobs > 0 {
 		says = append(says, countOf(o.FailingJobs, "job")+" failing")
@@ -324,6 +324,14 @@ func countOf(n int64, thing string) string {
 		thing += "s"
 	}
 	return grouped(n) + " " + thing
+}
+
+// shortly is a time in seconds, for people.
+func shortly(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.0f ms", s*1000)
+	}
+	return fmt.Sprintf("%.1f s", s)
 }
 
 // grouped is a number with commas.
