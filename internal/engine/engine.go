@@ -53,6 +53,7 @@ type Store interface {
 	SigningSecrets
 	Counts
 	Tallies
+	Forgetting
 	Upkeep
 	Schema
 

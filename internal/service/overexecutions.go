@@ -117,6 +117,10 @@ func (s *Service) settle(ctx context.Context, p tenant.Principal, sel *Execution
 		return err
 	}
 	f := &sel.Filter
+	var err error
+	if f.Kept, err = s.since(ctx, p); err != nil {
+		return err
+	}
 	if f.Tenant = p.Tenant; len(f.Statuses) == 0 {
 		f.Statuses = usual
 	}

@@ -57,3 +57,7 @@ func (f *Faulty) DeadErrors(ctx context.Context, q engine.DeadLetterFilter, limi
 func (f *Faulty) Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]engine.Revision, error) {
 	return disturb(ctx, f, "Revisions", func() ([]engine.Revision, error) { return f.Store.Revisions(ctx, t, j, before, limit) })
 }
+
+func (f *Faulty) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error) {
+	return disturb(ctx, f, "ForgetHistory", func() (engine.Forgot, error) { return f.Store.ForgetHistory(ctx, t, before, limit) })
+}

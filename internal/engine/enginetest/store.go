@@ -69,6 +69,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("tallies", func(t *testing.T) { tallies(t, h) })
 	t.Run("glances", func(t *testing.T) { glances(t, h) })
 	t.Run("revisions", func(t *testing.T) { revisions(t, h) })
+	t.Run("forgetting", func(t *testing.T) { forgetting(t, h) })
 	t.Run("logs", func(t *testing.T) { logs(t, h) })
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("park", func(t *testing.T) { park(t, h) })
