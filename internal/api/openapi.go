@@ -109,6 +109,8 @@ func operationID(rt route) string {
 		switch part {
 		case "{id}":
 			part = "byID"
+		case "{revision}":
+			part = "byNumber"
 		case "{queue}", "{name}":
 			part = "byName"
 		}
@@ -161,10 +163,9 @@ func (s *schemas) named(t reflect.Type) object {
 	s.known[name] = object{} // so that a type that holds itself ends
 	properties := object{}
 	required := []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if tag == "-" {
+		if tag == "-" || f.Anonymous { // whose own fields are visible here, too
 			continue
 		}
 		p := s.of(f.Type)

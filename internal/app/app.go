@@ -204,6 +204,7 @@ func (r *running) start(ctx context.Context) error {
 	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
 	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners)})
 	r.disp.Store(disp)
+	r.background("depths", func(ctx context.Context) { sample(ctx, disp, store, clk, r.log) })
 	secrets := sign.NewSecrets(store, r.ring, clk)
 	tokens, err := sign.LoadTokens(ctx, store, r.ring)
 	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrUnknownKey) {
@@ -261,9 +262,10 @@ func (r *running) start(ctx context.Context) error {
 		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
 		sealer := &upkeep.Sealer{Store: store}
+		forgetter := &upkeep.Forgetter{Store: store, Clock: clk}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
@@ -368,6 +370,18 @@ func operate(ctx context.Context, runner *service.Runner, log *slog.Logger) {
 	if err := runner.Close(last); err != nil {
 		log.Warn("operations could not be given back; another server takes them up in a few seconds", "error", err)
 	}
+}
+
+// sample keeps once a minute how much waits and runs, until ctx ends.
+func sample(ctx context.Context, disp *dispatch.Dispatcher, store engine.Tallies, clk clock.Clock, log *slog.Logger) {
+	loop.Run(ctx, log, "depths", nil, func(ctx context.Context) (time.Duration, error) {
+		now := clk.Now()
+		ds, err := disp.Depths(ctx)
+		if err == nil {
+			_, err = store.KeepDepths(ctx, now, ds)
+		}
+		return now.Truncate(time.Minute).Add(time.Minute).Sub(now), err
+	})
 }
 
 // count writes down what this server counts until ctx ends, and then what is left.

@@ -53,6 +53,8 @@ type Store interface {
 	SigningSecrets
 	Counts
 	Traces
+	Tallies
+	Forgetting
 	Upkeep
 	Schema
 

@@ -51,6 +51,7 @@ type Store interface {
 	engine.Secrets
 	engine.SigningSecrets
 	engine.Counts
+	engine.Tallies
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)

@@ -56,8 +56,8 @@ const (
 		), done AS (
 			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
 		)
-		SELECT ` + readyColumns + `, (SELECT count(*) FROM held WHERE status = 11), (SELECT count(*) FROM held WHERE status = 13) 
-		FROM (VALUES (1)) one(row) LEFT JOIN back v ON true`
+		SELECT ` + readyColumns + ` FROM back v
+		UNION ALL SELECT id, tenant, part, '', CASE status WHEN 11 THEN -1 ELSE -2 END::int2, due_at, 0::int8, NULL, NULL, NULL, NULL FROM gone` // by their priorities: poison, cancelled
 )
 
 // reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
@@ -66,10 +66,12 @@ const reaped = 20_000
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
+	var poisoned []job.ExecutionID
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				out = engine.Reaped{}
+				out, poisoned = engine.Reaped{}, nil
 				leases, endings, err := dead(ctx, tx, limit, &out.Sessions)
 				if err != nil || len(leases.cells) == 0 {
 					return err
@@ -77,39 +79,27 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 					return err
 				}
-				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-				rows, err := tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted)
-				if err != nil {
-					return err
+				all, err := collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
+				for _, r := range all {
+					switch r.Priority {
+					case -1:
+						poisoned = append(poisoned, r.ID)
+					case -2:
+						out.Cancelled++
+					default:
+						out.Ready = append(out.Ready, r)
+					}
 				}
-				return collectReaped(rows, &out)
+				out.Poisoned = len(poisoned)
+				return err
 			})
 		})
 	})
 	if err != nil {
 		return engine.Reaped{}, err
 	}
+	engine.TellEnds(ctx, poisoned, job.Failed, why)
 	return out, nil
-}
-
-// collectReaped reads what came back, with how many did not; where nothing came back there is one row without an execution.
-func collectReaped(rows pgx.Rows, out *engine.Reaped) error {
-	defer rows.Close()
-	known := texter{}
-	for rows.Next() {
-		values := rows.RawValues()
-		ended := reader{values: values[len(values)-2:]}
-		out.Poisoned, out.Cancelled = int(ended.int8()), int(ended.int8())
-		if values[0] == nil {
-			continue
-		}
-		r := reader{values: values}
-		out.Ready = append(out.Ready, known.ready(&r))
-		if r.bad || ended.bad {
-			return errUnexpected
-		}
-	}
-	return rows.Err()
 }
 
 // dead ends sessions that have expired, and finds the leases of the ended and what to say of each.

@@ -129,6 +129,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
 			return err
 		}
+		if err := tidyTallies(ctx, c); err != nil {
+			return err
+		}
 		traces, err := c.Exec(ctx, tidyTracesSQL, tidiedTraces)
 		if err != nil {
 			return err

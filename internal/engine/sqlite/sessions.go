@@ -112,8 +112,9 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		return out, nil
 	}
 	var dead []grant
+	var poisoned []job.ExecutionID
 	err = s.write(ctx, "reap", func(c *conn, now int64) error {
-		out, dead = engine.Reaped{}, nil
+		out, dead, poisoned = engine.Reaped{}, nil, nil
 		ended, err := c.prepare(expiredSQL).int(now).exec()
 		if err != nil {
 			return err
@@ -134,7 +135,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		}
 		h := newHistory(c, now)
 		for _, g := range dead {
-			if err := lose(h, &out, &g, poison); err != nil {
+			if err := lose(h, &out, &g, poison, &poisoned); err != nil {
 				return err
 			}
 		}
@@ -143,12 +144,13 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 	if err != nil {
 		return engine.Reaped{}, err
 	}
+	engine.TellEnds(ctx, poisoned, job.Failed, &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)})
 	return out, nil
 }
 
 // lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
-func lose(h *history, out *engine.Reaped, g *grant, poison int) error {
+// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison, which it lists.
+func lose(h *history, out *engine.Reaped, g *grant, poison int, poisoned *[]job.ExecutionID) error {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
@@ -174,6 +176,7 @@ func lose(h *history, out *engine.Reaped, g *grant, poison int) error {
 			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
 				return err
 			}
+			*poisoned = append(*poisoned, l.Execution)
 			return h.bury(l.Execution, job.Failed, why, time.Time{})
 		}
 		out.Ready = append(out.Ready, back.Ready)

@@ -56,6 +56,13 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
+		for sql, life := range oldTallies {
+			n, err := c.prepare(sql).int(now - life.Microseconds()).int(tidyRows).exec()
+			if err != nil {
+				return err
+			}
+			more = more || n == tidyRows
+		}
 		seals, err := tidyAudit(c, now)
 		if err != nil {
 			return err
