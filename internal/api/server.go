@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
@@ -44,6 +46,7 @@ type Config struct {
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
+	SignIns      *access.Authenticator       // signs browsers in; nil: none are
 	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
 	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
 	Ready        func(context.Context) error // nil when all that the server needs is there
@@ -69,6 +72,9 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
+	page       func() ([]byte, error) // for people
+	documented func() []byte          // for programs
+
 	failures  *failures
 	followers chan struct{} // one for each stream
 	exports   chan struct{} // one for each export
@@ -90,6 +96,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
 	}
+	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()
 	s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !s.kept(rt) })
 	for _, rt := range s.routes {
@@ -151,6 +158,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := crossOrigin.Check(r); err != nil {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
+		return
+	}
+	if s.cfg.Authenticate == nil && !sameOrigin(r) {
+		s.fail(w, r, refuse(403, "cross_origin", "Without sign-in a page of another site is not answered at all."))
 		return
 	}
 	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
@@ -222,6 +233,16 @@ func localName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// sameOrigin reports whether a request does not say that a page of another site made it.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(u.Host, r.Host)
+}
+
 // lost answers what no route takes.
 func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
@@ -249,6 +270,9 @@ func (s *Server) guard(rt route) http.Handler {
 		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
 			if p, err = s.signIn(r, from); err != nil {
+				if errors.Is(err, access.ErrSignedOut) {
+					s.unsetCookies(w, r)
+				}
 				s.fail(w, r, err)
 				return
 			}
@@ -271,9 +295,6 @@ func (s *Server) guard(rt route) http.Handler {
 			r = r.WithContext(engine.Confine(r.Context(), p.Tenant))
 		}
 		if err := rt.handle(w, r, p); err != nil {
-			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-				return // the caller has gone
-			}
 			s.fail(w, r, err)
 		}
 	})

@@ -126,7 +126,7 @@ func (s *Server) stillAllowed(r *http.Request, p tenant.Principal) bool {
 	if s.cfg.Authenticate == nil {
 		return true
 	}
-	now, err := s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
+	now, err := s.who(r)
 	if err != nil {
 		answer, ours := problem(err)
 		return ours && answer.Status >= 500

@@ -22,8 +22,8 @@ const (
 	workerKey = "a-key-for-workers-of-thirty-two-characters-or-more"
 )
 
-// serve runs a server over a folder, with a key for workers, and says where it is and how to stop it.
-func serve(t *testing.T, dir, chosen string) (url string, stop func() error) {
+// bootServe runs a server over a folder, with a key for workers, and says where it is and how to stop it.
+func bootServe(t *testing.T, dir, chosen string) (url string, stop func() error) {
 	t.Helper()
 	c := config.Default()
 	c.Listen, c.Data, c.Database, c.BootstrapKey, c.BootstrapWorker = "127.0.0.1:0", dir, "sqlite:"+filepath.Join(dir, "carillon.db"), systemKey, chosen
@@ -74,7 +74,7 @@ func TestAKeyForWorkersFromTheStart(t *testing.T) {
 	}
 	id := ""
 	for range 2 { // the second start finds it
-		url, stop := serve(t, dir, workerKey)
+		url, stop := bootServe(t, dir, workerKey)
 		if code := register(url); code/100 != 2 {
 			t.Errorf("a worker is answered with %d", code)
 		}
@@ -104,12 +104,12 @@ func TestAKeyForWorkersFromTheStart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	url, stop := serve(t, dir, workerKey)
+	url, stop := bootServe(t, dir, workerKey)
 	if code, text := ask(t, "DELETE", url+"/api/v1/api-keys/"+id, systemKey, ""); code/100 != 2 {
 		t.Errorf("revoke: %d %s", code, text)
 	}
 	stop()
-	url, stop = serve(t, dir, workerKey)
+	url, stop = bootServe(t, dir, workerKey)
 	if code := register(url); code != 401 {
 		t.Errorf("a key that was revoked is answered with %d after a start", code)
 	}
@@ -118,9 +118,9 @@ func TestAKeyForWorkersFromTheStart(t *testing.T) {
 
 func TestAKeyForWorkersThatMayDoEverythingIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	_, stop := serve(t, dir, "")
+	_, stop := bootServe(t, dir, "")
 	stop()
-	url, stop := serve(t, dir, systemKey)
+	url, stop := bootServe(t, dir, systemKey)
 	if err := stop(); url != "" || err == nil || !strings.Contains(err.Error(), "role system") {
 		t.Errorf("got %q, %v", url, err)
 	}

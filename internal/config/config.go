@@ -26,6 +26,8 @@ type Config struct {
 	BootstrapKey     string
 	BootstrapWorker  string
 	JWT              JWT
+	SessionIdle      time.Duration // how long a browser stays signed in without a request
+	Session          time.Duration // and in any case
 	TLSCert          string
 	TLSKey           string
 	AllowAsyncCommit bool
@@ -158,7 +160,8 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
-		JWT:       JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		JWT:         JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},

@@ -50,6 +50,7 @@ type Store interface {
 	Notices
 	Secrets
 	Keys
+	SignIns
 	SigningSecrets
 	Counts
 	Traces
@@ -475,7 +476,7 @@ type Limits interface {
 	CreateTenant(ctx context.Context, t tenant.Tenant) error
 	// Tenants lists all tenants in order of their ids.
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-	// UpdateTenant changes a tenant's name, tier and overrides; ErrNotFound if there is none. Its active jobs are counted anew.
+	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted anew.
 	UpdateTenant(ctx context.Context, t tenant.Tenant) error
 	// SetLimit keeps a limit, in place of any before; one that is zero is removed.
 	SetLimit(ctx context.Context, l job.Limit) error

@@ -48,6 +48,7 @@ type Store interface {
 	engine.Calendars
 	engine.Notices
 	engine.Keys
+	engine.SignIns
 	engine.Secrets
 	engine.SigningSecrets
 	engine.Counts
