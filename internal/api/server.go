@@ -195,10 +195,10 @@ func quiet(r *http.Request) bool {
 	return p == "/metrics" || p == "/healthz" || p == "/readyz" || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
 }
 
-// answered counts an answer and, where everything is logged, logs it.
+// answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.
 func (s *Server) answered(r *http.Request, route string, code int, took time.Duration) {
 	s.cfg.Metrics.Answered(route, code)
-	if quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
+	if code >= 400 || quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
 	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", telemetry.TraceID(r.Context()))

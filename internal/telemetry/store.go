@@ -61,8 +61,8 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (r
 	return rs, nil
 }
 
-// fired counts how late what a schedule fires is, and what is passed over. Of a firing of which nothing is stored the store
-// does not say whether another was quicker or its policy skipped it, so neither its skips nor its misses are counted then.
+// fired counts how late what a schedule fires is, and what is passed over. Of an execution that is not answered the store
+// does not say whether a policy skipped it or another server was quicker, which is rare: where there is a policy, it was that.
 func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 	m, now := s.metrics, s.clock.Now()
 	m.triggerDelay.mu.Lock()
@@ -72,20 +72,21 @@ func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 		stored[rs[i].ID] = true
 	}
 	for i := range fs {
-		any := len(fs[i].Executions) == 0
+		moved := len(fs[i].Executions) == 0
 		skipped := 0
 		for k := range fs[i].Executions {
 			e := &fs[i].Executions[k]
 			if !stored[e.ID] {
 				skipped++
+				moved = moved || e.UniqueKey != "" || fs[i].Overlap == job.OverlapSkip || fs[i].Overlap == job.OverlapQueue
 				continue
 			}
-			any = true
+			moved = true
 			if e.Trigger == job.BySchedule {
 				m.triggerDelay.add(now.Sub(e.ScheduledAt))
 			}
 		}
-		if !any {
+		if !moved {
 			continue
 		}
 		skipped += len(fs[i].Skips)

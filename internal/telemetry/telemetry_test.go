@@ -356,6 +356,7 @@ func TestFired(t *testing.T) {
 		{Executions: []job.Execution{e(3, job.BySchedule)}, Skips: []job.Execution{missed}},                               // another was quicker
 		{Executions: []job.Execution{e(4, job.ByCatchUp)}},
 		{Skips: []job.Execution{{Metadata: map[string]string{"reason": "missed"}}}},
+		{Overlap: job.OverlapSkip, Executions: []job.Execution{e(5, job.BySchedule)}},
 	}, engine.Fence{})
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +378,7 @@ func TestFired(t *testing.T) {
 			}
 		}
 	}
-	for k, want := range map[string]float64{"missed": 8, "skipped": 4, "delays": 1, "delay": 3} {
+	for k, want := range map[string]float64{"missed": 8, "skipped": 5, "delays": 1, "delay": 3} {
 		if math.Abs(got[k]-want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", k, got[k], want)
 		}
