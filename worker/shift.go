@@ -144,13 +144,23 @@ func (h *shift) retire() {
 
 // claim fills the desk until ctx ends.
 func (h *shift) claim(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { h.claims(ctx, true, h.desk.more) })
+	h.claims(ctx, false, h.desk.change)
+	wg.Wait()
+}
+
+// claims makes one claim after the other; another: beside those that are made anyway.
+func (h *shift) claims(ctx context.Context, another bool, change <-chan struct{}) {
 	for fails := 0; ctx.Err() == nil; {
-		n := h.desk.room()
+		n := h.desk.ask(another)
 		if n < 1 {
-			h.full.Store(true)
+			if !another {
+				h.full.Store(true)
+			}
 			select {
 			case <-ctx.Done():
-			case <-h.desk.change:
+			case <-change:
 			}
 			continue
 		}
@@ -158,6 +168,10 @@ func (h *shift) claim(ctx context.Context) {
 		if len(as) > 0 && err == nil {
 			err = failpoint.Hit("worker.afterClaim")
 		}
+		if err != nil {
+			as = nil
+		}
+		h.desk.answered(n, as)
 		switch {
 		case errors.Is(err, ErrSession):
 			h.end(err)
@@ -173,7 +187,6 @@ func (h *shift) claim(ctx context.Context) {
 			if len(as) == n {
 				h.full.Store(true)
 			}
-			h.desk.add(as)
 		}
 	}
 }
