@@ -17,7 +17,7 @@ type desk struct {
 	running map[string]*running                   // guarded by mu; by execution id
 	lost    map[*running]struct{}                 // guarded by mu: still in their slots, though a newer attempt of the execution came
 	asked   int                                   // guarded by mu: attempts that claims on their way have asked for
-	plenty  atomic.Bool                           // the last claim was for very many, and was given all
+	plenty  atomic.Bool                           // the last claim was given the most there is ahead
 	slots   int                                   // guarded by mu: how many may run at once
 	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}                         // a slot became free, or the queue shorter
@@ -86,8 +86,8 @@ func newDesk(base context.Context, slots int, start func(context.Context, client
 }
 
 // ask is how many attempts to claim now; answered takes them off again. It waits until half of what was claimed ahead has
-// started, so that claims stay large. Where attempts are so short that they are all claimed for, and every claim is given
-// all it asks for, another may be on its way meanwhile.
+// started, so that claims stay large. Where attempts are so short that the most is claimed ahead, and the last claim was
+// given as many, another may be on its way meanwhile.
 func (d *desk) ask(another bool) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *desk) answered(n int, as []client.Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked -= n
-	d.plenty.Store(len(as) == n && n >= maxAhead)
+	d.plenty.Store(len(as) >= maxAhead)
 	d.add(as)
 	d.signal()
 }

@@ -65,7 +65,11 @@ func (s *Store) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing s
 	defer cancel()
 	ctx, done := s.pulse.guard(ctx)
 	defer done()
-	return explain(ctx, doing, attempt(ctx, pool, reads, doing, f))
+	err := attempt(ctx, pool, reads, doing, f)
+	if err == nil {
+		s.pulse.answered()
+	}
+	return explain(ctx, doing, err)
 }
 
 func attempt(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {

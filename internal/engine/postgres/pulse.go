@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,18 +14,19 @@ import (
 )
 
 // A statement may take seconds because it has much to do, or because the server no longer answers. Whoever has waited for
-// slowAfter has the server asked for a sign of life on a connection that nothing else uses; without one in pulseTime
-// all who wait so long are told that the store is away.
+// slowAfter has the server asked for a sign of life on a connection that nothing else uses. Where neither that nor any
+// other statement is answered in pulseTime, all who wait so long are told that the store is away.
 const (
-	slowAfter = 1300 * time.Millisecond
-	pulseTime = 500 * time.Millisecond
+	slowAfter = 1000 * time.Millisecond
+	pulseTime = 800 * time.Millisecond
 )
 
 var errHung = fmt.Errorf("the server does not answer: %w", context.DeadlineExceeded)
 
 // pulse asks a server for signs of life.
 type pulse struct {
-	cfg *pgx.ConnConfig
+	cfg  *pgx.ConnConfig
+	last atomic.Pointer[time.Time] // when a statement was last answered
 
 	mu   sync.Mutex
 	conn *pgx.Conn     // guarded by mu: nil until it is needed
@@ -62,6 +64,9 @@ func explain(ctx context.Context, doing string, err error) error {
 	return err
 }
 
+// answered notes that a statement was answered.
+func (p *pulse) answered() { p.last.Store(new(time.Now())) }
+
 // alive asks, or waits for the answer to a question that is on its way.
 func (p *pulse) alive() bool {
 	p.mu.Lock()
@@ -83,7 +88,8 @@ func (p *pulse) alive() bool {
 
 // ask asks once. A server that turns the connection away, or is not there, answers too: who waits will hear it.
 func (p *pulse) ask(beat chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), pulseTime)
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(pulseTime))
 	defer cancel()
 	p.mu.Lock()
 	c := p.conn
@@ -107,7 +113,8 @@ func (p *pulse) ask(beat chan struct{}) {
 		end(c)
 		c = nil
 	}
-	p.conn, p.beat, p.ok = c, nil, err == nil || !late
+	last := p.last.Load()
+	p.conn, p.beat, p.ok = c, nil, err == nil || !late || last != nil && last.After(began)
 	close(beat)
 }
 
