@@ -16,12 +16,9 @@ type desk struct {
 	queue   []queued                              // guarded by mu
 	running map[string]*running                   // guarded by mu; by execution id
 	lost    map[*running]struct{}                 // guarded by mu: still in their slots, though a newer attempt of the execution came
-	asked   int                                   // guarded by mu: attempts that claims on their way have asked for
-	plenty  atomic.Bool                           // the last claim was given the most there is ahead
 	slots   int                                   // guarded by mu: how many may run at once
 	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}                         // a slot became free, or the queue shorter
-	more    chan struct{}                         // the same, while there is plenty, for who makes another claim
 	start   func(context.Context, client.Attempt) // runs one attempt to its end
 	base    context.Context
 	hurry   func() // there is progress to tell of
@@ -82,45 +79,29 @@ const (
 )
 
 func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt), hurry func()) *desk {
-	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), more: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
+	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
-// ask is how many attempts to claim now; answered takes them off again. It waits until half of what was claimed ahead has
-// started, so that claims stay large. Where attempts are so short that the most is claimed ahead, and the last claim was
-// given as many, another may be on its way meanwhile.
-func (d *desk) ask(another bool) int {
+// room is how many attempts to claim now. It waits until half of what was claimed ahead has
+// started, so that claims stay large.
+func (d *desk) room() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, most := d.slots-d.taken()-len(d.queue)-d.asked, d.slots+maxAhead
-	extra := 0
+	free := d.slots - d.taken() - len(d.queue)
 	if d.pace > 0 {
-		extra = int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
+		extra := int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
+		if extra > 0 && len(d.queue) > extra/2 {
+			return 0
+		}
+		free += extra
 	}
-	if d.plenty.Load() && extra == maxAhead {
-		extra, most = 2*extra, maxAhead
-	} else if another {
-		return 0
-	}
-	if extra > 0 && len(d.queue)+d.asked > extra/2 {
-		return 0
-	}
-	n = max(0, min(n+extra, most))
-	d.asked += n
-	return n
+	return free
 }
 
-// answered takes in what a claim for n attempts was given, and starts what there are slots for.
-func (d *desk) answered(n int, as []client.Attempt) {
+// add takes attempts in and starts what there are slots for.
+func (d *desk) add(as []client.Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked -= n
-	d.plenty.Store(len(as) >= maxAhead)
-	d.add(as)
-	d.signal()
-}
-
-// add takes attempts in and starts what there are slots for. mu is held.
-func (d *desk) add(as []client.Attempt) {
 	now := time.Now()
 	for _, a := range as {
 		if a.AttemptNumber > 1 { // a first attempt supersedes none
@@ -195,12 +176,6 @@ func (d *desk) signal() {
 	select {
 	case d.change <- struct{}{}:
 	default:
-	}
-	if d.plenty.Load() {
-		select {
-		case d.more <- struct{}{}:
-		default:
-		}
 	}
 }
 

@@ -116,7 +116,7 @@ func TestADrainHandsBackWhatHasNotStarted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { h.run(ctx); close(ended) }()
-		h.desk.answered(0, []client.Attempt{{ExecutionID: "runs", FencingToken: 7}, {ExecutionID: "waits", FencingToken: 7}})
+		h.desk.add([]client.Attempt{{ExecutionID: "runs", FencingToken: 7}, {ExecutionID: "waits", FencingToken: 7}})
 		s.mu.Lock()
 		s.orders = client.Orders{Drain: true}
 		s.mu.Unlock()
@@ -156,12 +156,12 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { h.run(ctx); close(ended) }()
-		h.desk.answered(0, []client.Attempt{{ExecutionID: "x", FencingToken: 1, AttemptNumber: 1}})
+		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 1, AttemptNumber: 1}})
 		<-time.After(time.Second)
 		s.mu.Lock()
 		s.held["x"] = client.Attempt{}
 		s.mu.Unlock()
-		h.desk.answered(0, []client.Attempt{{ExecutionID: "x", FencingToken: 7, AttemptNumber: 2}})
+		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 7, AttemptNumber: 2}})
 		if held, _ := h.held(); len(held) != 1 || held[0].FencingToken != 7 || h.desk.busy() != 2 {
 			t.Errorf("held: %+v, %d busy", held, h.desk.busy())
 		}
@@ -173,7 +173,7 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 		}
 		s.mu.Unlock()
 		h.desk.slots = 1
-		h.desk.answered(0, []client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}})
+		h.desk.add([]client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}})
 		if held, _ := h.desk.held(); len(held) != 2 {
 			t.Errorf("held: %+v", held)
 		}

@@ -144,23 +144,13 @@ func (h *shift) retire() {
 
 // claim fills the desk until ctx ends.
 func (h *shift) claim(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { h.claims(ctx, true, h.desk.more) })
-	h.claims(ctx, false, h.desk.change)
-	wg.Wait()
-}
-
-// claims makes one claim after the other; another: beside those that are made anyway.
-func (h *shift) claims(ctx context.Context, another bool, change <-chan struct{}) {
 	for fails := 0; ctx.Err() == nil; {
-		n := h.desk.ask(another)
+		n := h.desk.room()
 		if n < 1 {
-			if !another {
-				h.full.Store(true)
-			}
+			h.full.Store(true)
 			select {
 			case <-ctx.Done():
-			case <-change:
+			case <-h.desk.change:
 			}
 			continue
 		}
@@ -168,10 +158,6 @@ func (h *shift) claims(ctx context.Context, another bool, change <-chan struct{}
 		if len(as) > 0 && err == nil {
 			err = failpoint.Hit("worker.afterClaim")
 		}
-		if err != nil {
-			as = nil
-		}
-		h.desk.answered(n, as)
 		switch {
 		case errors.Is(err, ErrSession):
 			h.end(err)
@@ -187,6 +173,7 @@ func (h *shift) claims(ctx context.Context, another bool, change <-chan struct{}
 			if len(as) == n {
 				h.full.Store(true)
 			}
+			h.desk.add(as)
 		}
 	}
 }

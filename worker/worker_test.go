@@ -514,7 +514,7 @@ func TestACancelReachesWhatWaitsForASlot(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { h.run(ctx) })
-		h.desk.answered(0, []client.Attempt{{ExecutionID: "runs", FencingToken: 7}, {ExecutionID: "waits", FencingToken: 7}, {ExecutionID: "lost", FencingToken: 7}})
+		h.desk.add([]client.Attempt{{ExecutionID: "runs", FencingToken: 7}, {ExecutionID: "waits", FencingToken: 7}, {ExecutionID: "lost", FencingToken: 7}})
 		s.mu.Lock()
 		s.orders = client.Orders{Cancel: []string{"waits"}, Lost: []string{"lost"}}
 		s.mu.Unlock()
@@ -552,49 +552,4 @@ func TestWhatWaitsTooLongIsHandedBack(t *testing.T) {
 		s.mu.Unlock()
 		stop()
 	})
-}
-
-// slowClaims is a server that takes a while to answer a claim, and notes how many wait for it at once.
-type slowClaims struct {
-	*fakeServer
-	now, most atomic.Int32
-}
-
-func (s *slowClaims) Claim(ctx context.Context, of client.Session, limit int) ([]client.Attempt, error) {
-	n := s.now.Add(1)
-	defer s.now.Add(-1)
-	s.most.Store(max(s.most.Load(), n))
-	<-time.After(20 * time.Millisecond)
-	return s.fakeServer.Claim(ctx, of, limit)
-}
-
-func TestAnotherClaimIsOnItsWayWhereThereIsPlenty(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		n     int
-		takes time.Duration
-		most  int32
-	}{
-		{"short attempts, very many", 50_000, 10 * time.Microsecond, 2},
-		{"short attempts, few", 500, 10 * time.Microsecond, 1},
-		{"long attempts, many", 1_000, time.Second, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &slowClaims{fakeServer: newServer(c.n)}
-				ctx, cancel := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				wg.Go(func() { New(s, takes(c.takes), Config{Slots: 8, MaxSlots: 8}).Run(ctx) })
-				<-time.After(5 * time.Minute)
-				if len(s.outcomes) != c.n || s.most.Load() != c.most {
-					t.Errorf("%d of %d ended, with %d claims at once; want %d", len(s.outcomes), c.n, s.most.Load(), c.most)
-				}
-				if got := slices.Max(s.claims); got > maxAhead+8 {
-					t.Errorf("%d were claimed at once", got)
-				}
-				cancel()
-				wg.Wait()
-			})
-		})
-	}
 }
