@@ -335,12 +335,11 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
 		{method: "GET", path: "/docs", needs: tenant.Open, summary: "The API for people", handle: s.docs},
 		{method: "GET", path: "/docs/style.css", needs: tenant.Open, summary: "How the page looks", handle: s.docsStyle},
-		{method: "GET", path: "/{$}", needs: tenant.Open, summary: "To the documentation", handle: s.home},
 	}
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
@@ -355,11 +354,6 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 		return refuse(503, "not_ready", "The store is not reachable, has no room left, or its migrations are not current.")
 	}
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
-}
-
-func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	http.Redirect(w, r, "/docs", http.StatusFound)
-	return nil
 }
 
 // echo answers with what it was sent.
