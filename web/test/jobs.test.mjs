@@ -219,9 +219,9 @@ test("foul text stays text", async () => {
 test("every look of the screens, with a little and with a lot", async () => {
   const j = await job("Looked at", { description: "What it is for.", owner: "billing", runbook: "Restart the importer, then redrive.", tags: ["nightly", "etl"] });
   await everyLook(browser, server.url + "/", "now");
-  await everyLook(browser, server.url + "/", "now-busy", { prepare: busy });
-  await everyLook(browser, server.url + "/jobs", "jobs", { prepare: busy });
-  await everyLook(browser, `${server.url}/jobs/${j.job_id}`, "job", { prepare: busy });
-  await everyLook(browser, `${server.url}/jobs/${j.job_id}?tab=versions`, "job-versions", { prepare: busy });
+  await everyLook(browser, server.url + "/", "now-busy", undefined, { prepare: busy });
+  await everyLook(browser, server.url + "/jobs", "jobs", undefined, { prepare: busy });
+  await everyLook(browser, `${server.url}/jobs/${j.job_id}`, "job", undefined, { prepare: busy });
+  await everyLook(browser, `${server.url}/jobs/${j.job_id}?tab=versions`, "job-versions", undefined, { prepare: busy });
   await everyLook(browser, `${server.url}/jobs/new`, "job-new");
 });
