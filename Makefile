@@ -17,16 +17,25 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-…, sim and faults-all.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-browser, test-short, bench, bench-…, sim and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
 	@bin/carillon dev --demo $(ARGS)
 
 .PHONY: build
-build: need-go ## Build bin/carillon
+build: need-go ## Build bin/carillon, with the dashboard if Node.js is here
+	@scripts/dashboard --if-possible
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X $(MODULE)/internal/app.Version=$(VERSION)' -o bin/carillon ./cmd/carillon
+
+.PHONY: dashboard
+dashboard: ## Build the pages of the dashboard, which bin/carillon takes along (needs Node.js)
+	@scripts/dashboard
+
+.PHONY: test-browser
+test-browser: need-go ## Test the dashboard in a real browser (installs Chromium if it is missing)
+	@scripts/browser $(ARGS)
 
 .PHONY: test
 test: ## Run all checks and tests, with the race detector and PostgreSQL
@@ -129,7 +138,8 @@ postgres-stop: ## Stop the private PostgreSQL server and delete its data
 
 .PHONY: clean
 clean: postgres-stop ## Delete what was built, and the private PostgreSQL server; carillon-data stays
-	rm -rf bin dist coverage coverage.out coverage.html
+	rm -rf bin dist web/node_modules web/shots coverage coverage.out coverage.html
+	find internal/dashboard/dist -mindepth 1 ! -name .gitkeep -delete
 
 .PHONY: need-go
 need-go:

@@ -397,9 +397,6 @@ func TestDocs(t *testing.T) {
 	if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(page, "<script") {
 		t.Errorf("policy %q", csp)
 	}
-	if w := newFace(t).ask("GET", "/", ""); w.Code != 302 || w.Header().Get("Location") != "/docs" {
-		t.Errorf("/ answers %d to %q", w.Code, w.Header().Get("Location"))
-	}
 }
 
 func golden(t *testing.T, name string, got []byte) {

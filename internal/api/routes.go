@@ -341,14 +341,11 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
 		{method: "GET", path: "/docs", needs: tenant.Open, summary: "The API for people", handle: s.docs},
 		{method: "GET", path: "/docs/style.css", needs: tenant.Open, summary: "How the page looks", handle: s.docsStyle},
-		{method: "GET", path: "/{$}", needs: tenant.Open, summary: "To the documentation", handle: s.home},
 	}
 	if s.cfg.Demo {
-		rs = append(rs,
-			route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo},
-			route{method: "POST", path: "/demo/fail", needs: tenant.Open, summary: "A target that refuses, unless it is told not to", handle: s.refuseDemo})
+		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes(), s.screenRoutes(), s.signInRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes(), s.screenRoutes(), s.signInRoutes(), s.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
@@ -365,27 +362,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
 }
 
-func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	http.Redirect(w, r, "/docs", http.StatusFound)
-	return nil
-}
-
-// refuseDemo fails on purpose.
-func (s *Server) refuseDemo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
-	if err != nil {
-		return refuse(413, "too_large", "The demonstration takes at most 64 KiB.")
-	}
-	var asked struct {
-		Fail *bool `json:"fail"`
-	}
-	if json.Unmarshal(data, &asked) == nil && asked.Fail != nil && !*asked.Fail {
-		return reply(w, 200, map[string]any{"succeeded": true})
-	}
-	return refuse(422, "on_purpose", "This target fails on purpose. Run it again with the payload {\"fail\": false}.")
-}
-
-// echo answers with what it was sent.
+// echo answers with what it was sent, and with the status that it was sent, if that is one of an error.
 func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {
@@ -395,7 +372,14 @@ func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 	if json.Valid(data) {
 		got = data
 	}
-	return reply(w, 200, map[string]any{
+	var wish struct {
+		Status int `json:"status"`
+	}
+	status := 200
+	if json.Unmarshal(got, &wish) == nil && wish.Status >= 400 && wish.Status < 600 {
+		status = wish.Status
+	}
+	return reply(w, status, map[string]any{
 		"echo": got, "execution": r.Header.Get("X-Execution-ID"), "attempt": r.Header.Get("X-Attempt-Number"), "key": r.Header.Get("X-Idempotency-Key"),
 	})
 }

@@ -31,9 +31,10 @@ func samples(base string) []job.Definition {
 			Target: job.Target{Kind: job.Simulate, WorkKind: "flaky", FailAttempts: 2, Duration: 300 * time.Millisecond, Timeout: 10 * time.Second},
 		},
 		{
-			Key: "demo-failing", Name: "Fails on purpose", Description: "Its target refuses it for its payload. Run one again with the payload {\"fail\": false}, and it succeeds.", Retry: quick,
-			Target:  job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/fail", Timeout: 10 * time.Second},
-			Payload: []byte(`{"fail": true}`),
+			Key: "demo-failing", Name: "Fails on purpose", Description: "Asks the echo for a 503. Run one again with another payload, and it succeeds.",
+			Retry: job.RetryPolicy{MaxRetries: 1, Backoff: job.Fixed, InitialDelay: 4 * time.Second, MaxDelay: 4 * time.Second}, Overlap: job.OverlapSkip, Runbook: "Run it again without the status in its payload.",
+			Target:  job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
+			Payload: []byte(`{"status": 503}`),
 		},
 	}
 	for i := range all {
