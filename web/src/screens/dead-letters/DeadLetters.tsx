@@ -1,11 +1,11 @@
 // Dead letters: what failed for good, why and since when, and running it again.
 
 import { useState } from "react";
-import { get, isProblem, newKey, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
+import { get, isProblem, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
 import { Button, CopyAs, count, Empty, failed, FilterBar, Head, LinkButton, Menu, quoted, relative, Segments, State, Table, Time, useFilter, useHotkeys, useNow, useSelection, withWord, wordOf, type Column, type FilterKey } from "../../ui";
-import { RerunDialog, retryNow, type Whole } from "../execution/actions";
+import { redriveNow, RerunDialog, type Whole } from "../execution/actions";
 import { instantOf } from "../executions/filter";
 import { Operations } from "../executions/operations";
 import { Act, type Chosen } from "./actions";
@@ -90,7 +90,7 @@ export default function DeadLetters() {
             head: <span className="sr">Actions</span>,
             cell: (d: DeadLetter) => (
               <span className="row tight dead-do">
-                <Button small onClick={() => void retryNow(d.execution_id, {}, newKey(), refresh).catch(failed)}>
+                <Button small onClick={() => redriveNow(d.execution_id, refresh, true)}>
                   Redrive
                 </Button>
                 <Menu

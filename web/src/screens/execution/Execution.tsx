@@ -5,7 +5,7 @@ import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, ty
 import { Link, navigate, withParams } from "../../router";
 import { useMay } from "../../session";
 import { Button, Confirm, CopyAs, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, State, Tabs, toast, useCommands, useHotkeys } from "../../ui";
-import { CancelDialog, cancelWaiting, payloadOf, RerunDialog, retryNow, type Whole } from "./actions";
+import { CancelDialog, cancelWaiting, payloadOf, redriveNow, RerunDialog, retryNow, type Whole } from "./actions";
 import { Compare } from "./compare";
 import { LogView } from "./log";
 import { Attempts, EventTable, Exchange, Facts } from "./parts";
@@ -49,7 +49,7 @@ function One({ id }: { id: string }) {
   const host = (w: string | null) => (w === null ? "–" : ((h) => (h ? `${h.host} (${w.slice(-6)})` : "…" + w.slice(-12)))(workers.data?.workers.find((x) => x.worker_id === w)));
   const beatAt = e && (e.status === "RUNNING" || e.status === "CANCELLING") ? workers.data?.workers.find((x) => x.worker_id === e.worker_id)?.last_beat_at : undefined;
 
-  const retry = () => void retryNow(id, {}, newKey(), refresh).catch(failed);
+  const retry = () => (dead ? redriveNow(id, refresh) : void retryNow(id, {}, newKey(), refresh).catch(failed));
   const cancel = () => (e && waiting.includes(e.status) ? cancelWaiting(e, refresh) : setOpen("cancel"));
   const canCancel = may && e !== undefined && !over && e.status !== "CANCELLING";
   const canRetry = may && over;

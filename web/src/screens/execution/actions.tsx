@@ -2,7 +2,7 @@
 
 import { useRef, useState, type FormEvent } from "react";
 import { flaw, isProblem, newKey, parse, post, stringify, useRefresh, type Execution, type Job, type Triggered } from "../../api";
-import { navigate } from "../../router";
+import { Link, navigate } from "../../router";
 import { asCurl, Button, copy, Dialog, ErrorBox, failed, JsonEditor, TextField, toast } from "../../ui";
 
 export type Whole = Execution & { payload_override?: unknown };
@@ -13,12 +13,26 @@ export function payloadOf(e: Whole, j: Job | undefined): unknown {
 }
 
 /** retryNow runs a finished execution again and goes to the new one. */
-export function retryNow(id: string, body: object, key: string, refresh: (...p: string[]) => Promise<void>): Promise<void> {
-  return post<Triggered>(`/executions/${id}/retry`, body, { key }).then((t) => {
+export function retryNow(id: string, body: object, key: string, refresh: (...p: string[]) => Promise<void>, path = `/executions/${id}/retry`): Promise<void> {
+  return post<Triggered>(path, body, { key }).then((t) => {
     void refresh("/executions/" + id, "/dead-letters");
     toast("Runs again, as a new execution");
     navigate("/executions/" + t.execution_id);
   });
+}
+
+/** redriveNow runs a dead letter again. stay says where it is, instead of going there. */
+export function redriveNow(id: string, refresh: (...p: string[]) => Promise<void>, stay = false) {
+  const path = `/dead-letters/${id}/redrive`;
+  if (!stay) return void retryNow(id, {}, newKey(), refresh, path).catch(failed);
+  post<Triggered>(path, {}).then((t) => {
+    void refresh("/dead-letters");
+    toast(
+      <>
+        Runs again as <Link to={"/executions/" + t.execution_id}>…{t.execution_id.slice(-12)}</Link>
+      </>,
+    );
+  }, failed);
 }
 
 /** RerunDialog runs it again with an edited payload, as a new execution that names this one. */
