@@ -24,13 +24,18 @@ async function freePort() {
   return port;
 }
 
-/** serve starts the binary on a port and in a folder of its own; stop ends it by its process id. */
-export async function serve(...flags) {
+/** serve starts the binary on a port and in a folder of its own, without sign-in; stop ends it by its process id. */
+export const serve = (...flags) => start((dir) => ["dev", "--data", join(dir, "data"), ...flags]);
+
+/** serve.signIn starts one that asks for a key; this one is of the role system. */
+serve.signIn = (key) => start((dir) => ["serve", "--database", "sqlite:" + join(dir, "carillon.db")], key);
+
+async function start(args, key) {
   assert.ok(existsSync(binary), `${binary} is missing: make build`);
   const dir = mkdtempSync(join(tmpdir(), "carillon-browser-"));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = spawn(binary, ["dev", "--listen", `127.0.0.1:${port}`, "--data", join(dir, "data"), ...flags], { stdio: ["ignore", "pipe", "pipe"], cwd: dir });
+  const child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
   let said = "";
   child.stdout.on("data", (d) => (said += d));
   child.stderr.on("data", (d) => (said += d));
@@ -38,14 +43,14 @@ export async function serve(...flags) {
   for (let i = 0; ; i++) {
     const ok = await fetch(url + "/readyz").then((r) => r.ok, () => false);
     if (ok) break;
-    assert.ok(i < 200 && child.exitCode === null, "the server did not start:\n" + said);
+    assert.ok(i < 600 && child.exitCode === null, "the server did not start:\n" + said);
     await new Promise((r) => setTimeout(r, 50));
   }
   return {
     url,
     log: () => said,
     api: async (method, path, body) => {
-      const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json" }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+      const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json", ...(key ? { Authorization: "Bearer " + key } : {}) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
       const text = await r.text();
       assert.ok(r.ok, `${method} ${path}: ${r.status} ${text}`);
       return text ? JSON.parse(text) : undefined;
@@ -75,7 +80,7 @@ const optional = /\/api\/v1\/(session|overview|series|failures|dead-letters:grou
  * visit opens a page that remembers whatever it should not have done: errors in the console, requests to other hosts,
  * violations of the content security policy.
  */
-export async function visit(browser, url, { width = 1440, height = 900, theme = "dark", reducedMotion = "reduce" } = {}) {
+export async function visit(browser, url, { width = 1440, height = 900, theme = "dark", reducedMotion = "reduce", prepare } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion, locale: "en-GB", timezoneId: "Europe/Berlin" });
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(url).origin });
   const page = await context.newPage();
@@ -96,6 +101,7 @@ export async function visit(browser, url, { width = 1440, height = 900, theme = 
     document.addEventListener("securitypolicyviolation", (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
   });
   page.faults = faults;
+  await prepare?.(page);
   await page.goto(url);
   await page.waitForSelector("#main");
   return page;
@@ -131,20 +137,22 @@ export async function picture(page, name) {
   await page.screenshot({ path: join(shots, name + ".png"), fullPage: true });
 }
 
+// With CARILLON_BROWSER=slice two looks stand for the four.
+const looks = [["dark", 1440], ["light", 390], ...(process.env.CARILLON_BROWSER === "slice" ? [] : [["light", 1440], ["dark", 390]])];
+
 /** everyLook opens a path at both widths and in both themes, checks each, and keeps pictures. */
-export async function everyLook(browser, url, name, ready) {
-  for (const theme of ["dark", "light"])
-    for (const width of [1440, 390]) {
-      const page = await visit(browser, url, { width, theme, height: width === 390 ? 844 : 900 });
-      await settle(page);
-      if (ready) await ready(page);
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      await picture(page, `${name}-${width}-${theme}`);
-      assert.ok(over <= 0, `${name} at ${width}: ${over} px wider than the screen`);
-      await accessible(page);
-      await sound(page);
-      await page.context().close();
-    }
+export async function everyLook(browser, url, name, ready, { prepare } = {}) {
+  for (const [theme, width] of looks) {
+    const page = await visit(browser, url, { width, theme, height: width === 390 ? 844 : 900, prepare });
+    await settle(page);
+    if (ready) await ready(page);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    await picture(page, `${name}-${width}-${theme}`);
+    assert.ok(over <= 0, `${name} at ${width}: ${over} px wider than the screen`);
+    await accessible(page);
+    await sound(page);
+    await page.context().close();
+  }
 }
 
 /** A corpus of what people have put into fields to get markup or code out of them. */

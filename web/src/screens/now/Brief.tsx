@@ -2,7 +2,7 @@
 
 import { useGet, useLive, useRefresh, type Executions, type QueueStatus } from "../../api";
 import { Link } from "../../router";
-import { count, Duration, Empty, Head, LinkButton, State, Time } from "../../ui";
+import { count, counted, Duration, Empty, Head, LinkButton, State, Time } from "../../ui";
 import { LoadPlot } from "./plots";
 
 export function Brief() {
@@ -24,7 +24,7 @@ export function Brief() {
       >
         {s && (
           <p className="dim">
-            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {count(s.dead_letters)} dead letters.
+            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {counted(s.dead_letters, "dead letter")}.
           </p>
         )}
       </Head>
