@@ -62,7 +62,7 @@ export default function DeadLetters() {
       head: "Job",
       lead: true,
       cell: (d) => (
-        <Link className="name wrap" to={"/executions/" + d.execution_id}>
+        <Link className="name wrap dead-name" to={"/executions/" + d.execution_id}>
           {d.job_name}
         </Link>
       ),

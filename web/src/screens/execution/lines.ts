@@ -46,22 +46,42 @@ export function useLines(id: string): Reading {
         if (!after) return become("ended");
       }
     };
-    const source = new EventSource(address(path, { follow: true }));
-    source.onopen = () => now.state === "reading" && become("live");
-    source.addEventListener("line", (e) => take(parse((e as MessageEvent<string>).data) as LoggedLine));
-    source.addEventListener("end", () => {
-      source.close();
-      become("ended");
-    });
-    source.onerror = () => {
-      if (source.readyState !== EventSource.CLOSED || over) return;
-      pages().catch((e: unknown) => !over && become("broken", isProblem(e) ? e : undefined));
+    let source: EventSource | undefined;
+    const open = () => {
+      if (source || over || now.state === "ended") return;
+      const after = now.lines[now.lines.length - 1]?.id;
+      const from = new EventSource(address(path, { follow: true, after }));
+      source = from;
+      from.onopen = () => now.state === "reading" && become("live");
+      from.addEventListener("line", (e) => take(parse((e as MessageEvent<string>).data) as LoggedLine));
+      from.addEventListener("end", () => {
+        from.close();
+        become("ended");
+      });
+      from.onerror = () => {
+        if (from.readyState !== EventSource.CLOSED || over || source !== from) return;
+        pages().catch((e: unknown) => !over && become("broken", isProblem(e) ? e : undefined));
+      };
     };
+    // A page that nobody looks at lets go of its stream; when it is looked at again it goes on behind the last line.
+    let hidden: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(hidden);
+      if (!document.hidden) return open();
+      hidden = setTimeout(() => {
+        source?.close();
+        source = undefined;
+      }, 5000);
+    };
+    document.addEventListener("visibilitychange", look);
+    open();
     draw((n) => n + 1);
     return () => {
       over = true;
       clearTimeout(timer);
-      source.close();
+      clearTimeout(hidden);
+      document.removeEventListener("visibilitychange", look);
+      source?.close();
     };
   }, [id]);
   return reading.current;

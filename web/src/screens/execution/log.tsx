@@ -58,6 +58,7 @@ export function LogView({ e }: { e: Execution }) {
     { keys: "/", label: "Search the log", run: () => input.current?.select() },
     { keys: "n", label: "Next hit in the log", run: () => step(1) },
     { keys: "N", label: "Hit before in the log", run: () => step(-1) },
+    { keys: "y", label: "Link the line that was found, and copy the link", run: () => hit && (setLink(hit.id), copy(location.href, "Link copied")) },
     { keys: "f", label: "Follow the log", run: () => setFollow(!follow) },
     { keys: "w", label: "Wrap the lines of the log", run: () => setWrap(!wrap) },
   ]);
@@ -71,11 +72,14 @@ export function LogView({ e }: { e: Execution }) {
     }
   };
   // A click links a line; with Shift, all from the one that is linked to this.
+  const setLink = (to: string) => {
+    navigate(withParams({}).replace(/#.*$/, "") + "#L" + to, { replace: true, keepScroll: true });
+    setFollow(false);
+  };
   const link = (m: MouseEvent, id: string) => {
     if (m.metaKey || m.ctrlKey) return;
     m.preventDefault();
-    navigate(withParams({}).replace(/#.*$/, "") + "#L" + (m.shiftKey && from ? from + "-" + id : id), { replace: true, keepScroll: true });
-    setFollow(false);
+    setLink(m.shiftKey && from ? from + "-" + id : id);
   };
   const range = useMemo(() => within(shown, from, to), [shown, from, to]);
   const attempts = [...new Set(lines.map((l) => l.attempt))];
@@ -222,8 +226,8 @@ function Line({ l, needle, hit, chosen, time, tip, onLink }: { l: LoggedLine; ne
   const parts = useMemo(() => pieces(cut ? l.text.slice(0, longLine) : l.text), [l.text, cut]);
   return (
     <div id={"L" + l.id} className={"execution-line " + l.stream} data-chosen={chosen ? "" : undefined} data-hit={hit ? "" : undefined}>
-      <a href={"#L" + l.id} className="execution-number" aria-label={`Line ${l.line}${l.stream === "stderr" ? ", stderr" : ""}: link`} tabIndex={-1} onClick={(m) => onLink(m, l.id)}>
-        {l.line}
+      <a href={"#L" + l.id} className="execution-number" aria-label={`Line ${l.line + 1}${l.stream === "stderr" ? ", stderr" : ""}: link`} tabIndex={hit || chosen ? 0 : -1} onClick={(m) => onLink(m, l.id)}>
+        {l.line + 1}
       </a>
       {time !== undefined && (
         <time dateTime={l.at} data-tip={tip}>

@@ -21,6 +21,8 @@ export function Worker({ id, host }: { id: string | null; host: Host }) {
 export function Attempts({ e, report, events, host }: { e: Execution; report: Report; events: Event[]; host: Host }) {
   if (report.attempts.length === 0) return <Empty title="No attempt yet">It has not been started.</Empty>;
   const refused = events.filter((x) => x.type === "result_refused");
+  const known = new Set(report.attempts.map((a) => tokenText(a.fencing_token)));
+  const others = refused.filter((x) => x.fencing_token === null || !known.has(tokenText(x.fencing_token)));
   return (
     <div className="tablebox">
       <table className="table cards" aria-label="Attempts">
@@ -62,10 +64,10 @@ export function Attempts({ e, report, events, host }: { e: Execution; report: Re
                 </td>
                 <td className="wide execution-error">
                   {a.error && (
-                    <>
+                    <div>
                       <code className="bad">{a.error.type}</code> {a.error.http_status ? <span className="dim">{a.error.http_status} </span> : null}
                       <bdi>{a.error.message}</bdi>
-                    </>
+                    </div>
                   )}
                   {stale.map((x) => (
                     <div key={x.at} className="warn small">
@@ -79,6 +81,20 @@ export function Attempts({ e, report, events, host }: { e: Execution; report: Re
           })}
         </tbody>
       </table>
+      {others.map((x) => (
+        <p key={x.at} className="pager warn">
+          <span>
+            ◇ A stale result was refused <Time at={x.at} />
+            {x.worker_id && <> of {host(x.worker_id)}</>}
+            {x.fencing_token !== null && (
+              <>
+                , token <code>{tokenText(x.fencing_token)}</code>
+              </>
+            )}
+            {x.detail && <>: {x.detail}</>}
+          </span>
+        </p>
+      ))}
     </div>
   );
 }

@@ -24,6 +24,7 @@ export function Timeline({ e, report, events, beat, host }: Props) {
   const plot = Math.max(60, width - label - 10);
   const { x, even } = scaleOf(story, plot);
   const height = rows.length * rowHeight + 22;
+  const others = [...new Set(story.rows.flatMap((r) => r.marks).filter((m) => ["released", "snoozed", "parked", "cancel_requested", "forced"].includes(m.kind)).map((m) => m.name))];
   const table = () => ({
     head: ["What", "Part", "From", "To", "Took", "Worker", "Token"],
     rows: story.rows.flatMap((r) => [
@@ -45,10 +46,11 @@ export function Timeline({ e, report, events, beat, host }: Props) {
             <Key kind="started" word="leased and started" />
             {beat !== undefined && <Key kind="beat" word="last heartbeat" />}
             {story.refused > 0 && <Key kind="refused" word="stale result, refused" />}
-            <span>
-              <svg width="18" height="10" aria-hidden="true">
-                <line x1="0" x2="18" y1="5" y2="5" className="execution-wait" />
-              </svg>{" "}
+            {others.length > 0 && <Key kind="released" word={others.join(", ")} />}
+            <span className="execution-key">
+              <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
+                <line x1="0" x2="18" y1="9" y2="9" className="execution-wait" />
+              </svg>
               waiting
             </span>
             {!even && <span>Not to scale: short parts are drawn longer, long ones shorter.</span>}
@@ -74,13 +76,16 @@ export function Timeline({ e, report, events, beat, host }: Props) {
                     <line x1={label} x2={label + plot} y1={15} y2={15} className="execution-rail" />
                     <g transform={`translate(${label} 0)`}>
                       {r.spans.map((s, k) => (
-                        <Bar key={k} s={s} x={x(s.from)} w={Math.max(2, x(s.to) - x(s.from))} room={plot} tip={tipOf(s, r, zone, host)} />
+                        <Bar key={k} s={s} x={x(s.from)} w={Math.max(2, x(s.to) - x(s.from))} tip={tipOf(s, r, zone, host)} />
                       ))}
                       {r.marks.map((m, k) => (
                         <g key={"m" + k} transform={`translate(${x(m.at)} 15)`} data-tip={`${m.name}${m.detail ? ": " + m.detail : ""}\n${exactTime(m.at, zone)}`}>
                           <circle r="8" fill="transparent" />
                           <Sign kind={m.kind} />
                         </g>
+                      ))}
+                      {r.spans.map((s, k) => (
+                        <Word key={"w" + k} s={s} x={x(s.from)} w={Math.max(2, x(s.to) - x(s.from))} room={plot} marks={r.marks.map((m) => x(m.at))} />
                       ))}
                     </g>
                   </g>
@@ -100,34 +105,47 @@ function tipOf(s: Span, r: Row, zone: Parameters<typeof exactTime>[1], host: (id
   return [s.name, exactTime(s.from, zone), "to " + exactTime(s.to, zone), a && "worker " + host(a.worker_id), a && "token " + tokenText(a.fencing_token), a?.error && a.error.type + ": " + a.error.message].filter(Boolean).join("\n");
 }
 
-function Bar({ s, x, w, room, tip }: { s: Span; x: number; w: number; room: number; tip: string }) {
-  if (s.kind !== "run") {
-    const fits = w > s.name.length * 6.2 + 16;
+function Bar({ s, x, w, tip }: { s: Span; x: number; w: number; tip: string }) {
+  if (s.kind !== "run")
     return (
       <g data-tip={tip}>
         <rect x={x} y={4} width={w} height={22} fill="transparent" />
         <line x1={x} x2={x + w} y1={15} y2={15} className={s.kind === "planned" ? "execution-wait planned" : s.kind === "delay" ? "execution-wait delay" : "execution-wait"} />
-        {fits && (
-          <text x={x + w / 2} y={10} textAnchor="middle" className="execution-note">
-            {s.name}
-          </text>
-        )}
       </g>
     );
-  }
   const tone = s.outcome === "RUNNING" ? "busy" : toneOf(s.outcome ?? "");
-  const word = `${wordOf(s.outcome ?? "")} ${duration(s.to - s.from)}`;
-  const long = word.length * 6.6 + 14;
-  const inside = w > long;
-  const right = x + w + 5 + long < room;
   return (
     <g data-tip={tip}>
       <rect x={x} y={6} width={w} height={18} rx={3} className={"execution-bar " + tone} />
       {tone === "bad" && <path d={`M${x + w - 1} 6v18`} className="execution-end" />}
-      <text x={inside ? x + 7 : right ? x + w + 6 : Math.max(0, x - 6)} y={19} textAnchor={inside || right ? "start" : "end"} className={inside ? "execution-word on " + tone : "execution-word"}>
+    </g>
+  );
+}
+
+/** Word names a span: in it, else beside it, clear of the marks. */
+function Word({ s, x, w, room, marks }: { s: Span; x: number; w: number; room: number; marks: number[] }) {
+  if (s.kind !== "run")
+    return w > s.name.length * 6.2 + 16 ? (
+      <text x={x + w / 2} y={10} textAnchor="middle" className="execution-note">
+        {s.name}
+      </text>
+    ) : null;
+  const tone = s.outcome === "RUNNING" ? "busy" : toneOf(s.outcome ?? "");
+  const word = `${wordOf(s.outcome ?? "")} ${duration(s.to - s.from)}`;
+  const long = word.length * 6.6 + 8;
+  const within = marks.filter((m) => m > x + 3 && m < x + long + 8);
+  if (w > long + 8 && within.length === 0)
+    return (
+      <text x={x + 7} y={19} className={"execution-word on " + tone}>
         {word}
       </text>
-    </g>
+    );
+  const right = x + w + 8 + long < room;
+  const edge = right ? Math.max(x + w, ...marks.filter((m) => m < x + w + long)) + 10 : Math.min(x, ...marks.filter((m) => m > x - long)) - 10;
+  return (
+    <text x={edge} y={19} textAnchor={right ? "start" : "end"} className="execution-word">
+      {word}
+    </text>
   );
 }
 

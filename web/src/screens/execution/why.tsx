@@ -3,7 +3,7 @@
 import type { ReactNode } from "react";
 import { type Execution, type Explanation, type Job } from "../../api";
 import { Link } from "../../router";
-import { CommandLine, count, Duration, Time, type Tone } from "../../ui";
+import { CommandLine, count, Time, type Tone } from "../../ui";
 
 const tones: Record<string, Tone> = {
   SUCCEEDED: "good", RUNNING: "busy", AWAITING_COMPLETION: "busy", READY: "busy", CANCELLING: "warn", RETRY_BACKOFF: "warn", SNOOZED: "calm", NOT_DUE: "calm", OVERLAP: "calm", JOB_PAUSED: "warn", CIRCUIT_OPEN: "warn",
@@ -39,7 +39,7 @@ export function Why({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefi
   const facts: [string, ReactNode][] = [];
   if (x.since) facts.push([ended.includes(e.status) ? "Ended" : "Since", <Time key="s" at={x.since} zone={j?.schedule.timezone} />]);
   if (d.until) facts.push(["Until", <Time key="u" at={d.until} zone={j?.schedule.timezone} />]);
-  if (x.estimated_start) facts.push(["Starts, by estimate", <Time key="e" at={x.estimated_start} zone={j?.schedule.timezone} />]);
+  if (x.estimated_start && x.estimated_start !== d.until) facts.push(["Starts, by estimate", <Time key="e" at={x.estimated_start} zone={j?.schedule.timezone} />]);
   if (d.ahead !== undefined) facts.push(["Ahead of it", `${count(d.ahead)}${d.ahead_is_minimum ? " or more" : ""}`]);
   if (d.slots !== undefined) facts.push(["Slots", `${count(d.busy_slots ?? 0)} of ${count(d.slots)} busy`]);
   if (d.workers !== undefined) facts.push(["Workers", `${count(d.matching_workers ?? 0)} of ${count(d.workers)} can run it`]);
@@ -50,10 +50,9 @@ export function Why({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefi
   if (d.exit_code !== undefined) facts.push(["Exit code", String(d.exit_code)]);
   if (d.reason) facts.push(["Reason", <bdi key="r">{d.reason}</bdi>]);
   if (e.lost_attempts > 0) facts.push(["Lost attempts", `${e.lost_attempts}; they used up no retry`]);
-  if (e.status === "SUCCEEDED" && e.duration_ms !== null) facts.push(["Took", <Duration key="d" ms={e.duration_ms} />]);
   return (
     <section className={"panel stack execution-why " + (tones[x.code] ?? "calm")} aria-label={title(e)}>
-      <div className="row top">
+      <div className="row">
         <h2 className="grow">{title(e)}</h2>
         <code className="dim">{x.code}</code>
       </div>
@@ -92,6 +91,19 @@ function Advice({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefined 
     case "NO_WORKERS":
     case "NO_MATCHING_WORKER": {
       const n = x.details.needs;
+      if (n?.target === "worker")
+        return (
+          <p className="dim">
+            Connect a worker whose program has a handler of kind <code>{n.kind}</code>
+            {n.queue !== "default" && (
+              <>
+                {" "}
+                and takes from the queue <code>{n.queue}</code>
+              </>
+            )}
+            : with the Go package <code>worker</code>, or in any language by the <a href="/docs">worker protocol</a>. It starts the moment one is there.
+          </p>
+        );
       const more = [n && n.queue !== "default" && " --queues " + n.queue, n && n.labels.length > 0 && " --labels " + n.labels.join(",")].filter(Boolean).join("");
       return (
         <div className="stack tight">

@@ -54,7 +54,7 @@ export default function Executions() {
       head: "Job",
       lead: true,
       cell: (e) => (
-        <Link className="name wrap" to={"/executions/" + e.execution_id}>
+        <Link className="name wrap executions-name" to={"/executions/" + e.execution_id}>
           {e.job_name}
         </Link>
       ),
@@ -146,7 +146,7 @@ function Pick({ value, word, what, run }: { value: string; word: string; what: s
 export function Status({ e }: { e: Execution }) {
   const p = e.status === "RUNNING" ? e.progress : null;
   return (
-    <span className="row tight nowrap">
+    <span className="executions-status">
       <State of={e.status} />
       {p && <progress className="executions-progress" max={100} value={p.percent} aria-label={`${p.percent} %`} data-tip={`${p.percent} % ${p.message}`} />}
     </span>
