@@ -59,7 +59,7 @@ test("one is run again, and leaves; one is run again edited", async () => {
 });
 
 test("many are run again by keys at a rate, with the progress of it", async () => {
-  const page = await visit(browser, server.url + "/dead-letters?q=HANDLER_ERROR");
+  const page = await visit(browser, server.url + "/dead-letters?q=simulated");
   await settle(page);
   for (const k of ["j", "x", "j", "x", "j", "x"]) await page.keyboard.press(k);
   await page.waitForSelector("text=3 selected");
@@ -74,7 +74,7 @@ test("many are run again by keys at a rate, with the progress of it", async () =
 });
 
 test("a slow redrive of all that match is stopped", async () => {
-  const page = await visit(browser, server.url + "/dead-letters?q=HANDLER_ERROR");
+  const page = await visit(browser, server.url + "/dead-letters?q=simulated");
   await settle(page);
   await page.click(".selbar button:has-text('Redrive all')");
   await page.waitForSelector("dialog >> text=What dies from now on");

@@ -2,11 +2,11 @@
 
 import assert from "node:assert/strict";
 
-const never = { max_retries: 0, backoff: "FIXED", initial_delay_ms: 1000, max_delay_ms: 1000 };
+const once = { max_retries: 1, backoff: "FIXED", initial_delay_ms: 1000, max_delay_ms: 1000 };
 
 /** run makes a job that runs at once, and gives its execution back. */
 export async function run(server, job) {
-  const j = await server.api("POST", "/jobs", { retry_policy: never, ...job });
+  const j = await server.api("POST", "/jobs", { retry_policy: once, ...job });
   return j.execution_id;
 }
 

@@ -113,11 +113,26 @@ export default function DeadLetters() {
   ];
   return (
     <>
-      <Head title="Dead letters" actions={<CopyAs link={location.pathname + location.search} cli={`carillon dlq list${flags ? " " + flags : ""}`} curl={{ method: "GET", path: "/dead-letters" }} />}>
+      <Head
+        title="Dead letters"
+        actions={
+          <>
+            {may && total > 0 && filter.text === "" && (
+              <>
+                <Button onClick={() => setOpen({ action: "redrive", which: { filter: {} }, sample: page.rows })}>Redrive all…</Button>
+                <Button kind="ghost" onClick={() => setOpen({ action: "discard", which: { filter: {} }, sample: page.rows })}>
+                  Discard all…
+                </Button>
+              </>
+            )}
+            <CopyAs link={location.pathname + location.search} cli={`carillon dlq list${flags ? " " + flags : ""}`} curl={{ method: "GET", path: "/dead-letters" }} />
+          </>
+        }
+      >
         <Summary total={total} about={about} grouped={own ? undefined : grouped.data} groups={groups} rows={page.rows} all={page.first && !page.next} />
       </Head>
       <FilterBar keys={keys} name="dead-letters" placeholder="reason:poison from:-24h timeout" />
-      <div className="row">
+      <div className="dead-reasons">
         <Segments label="Reason" value={filter.params["reason"] ?? ""} options={[["", "All"], ...reasons.map((r): [string, string] => [r, wordOf(r)])]} onChange={(v) => filter.set(withWord(filter.text, "reason", v.toLowerCase()), { push: true })} />
       </div>
       <Operations kinds={["redrive", "discard", "retry_executions"]} refresh="/dead-letters" />
@@ -125,7 +140,7 @@ export default function DeadLetters() {
         <section className="panel flush" aria-label="Grouped by error">
           <ul className="dead-groups">
             {groups.slice(0, 20).map((g) => (
-              <Group key={g.fingerprint} g={g} most={groups[0]?.count ?? 1} may={may} onAct={group} onShow={() => filter.set([withWord(withWord(filter.text, "job", g.jobs_total === 1 ? (g.jobs[0]?.job_id ?? "") : ""), "reason", ""), quoted(g.text ?? g.type)].join(" ").trim(), { push: true })} />
+              <Group key={g.fingerprint} g={g} most={groups[0]?.count ?? 1} may={may} onAct={group} onShow={() => filter.set([withWord(withWord(filter.text, "job", g.jobs_total === 1 ? (g.jobs[0]?.job_id ?? "") : ""), "reason", ""), g.text ? quoted(g.text) : ""].join(" ").trim(), { push: true })} />
             ))}
           </ul>
           {(own ? !(page.first && !page.next) : grouped.data?.partial) && <p className="pager">{own ? "Grouped over this page." : `Grouped over the latest ${count(grouped.data?.looked_at ?? 0)}.`}</p>}
@@ -151,9 +166,9 @@ export default function DeadLetters() {
           )
         }
       />
-      {may && total > 0 && (
+      {may && total > 0 && (chosen > 0 || filter.text !== "") && (
         <div className="selbar" role="region" aria-label="Selected dead letters">
-          <strong>{chosen > 0 ? `${count(chosen)} selected` : filter.text ? `${about} match` : `${about} in all`}</strong>
+          <strong>{chosen > 0 ? `${count(chosen)} selected` : `${about} match`}</strong>
           <Button small onClick={() => many("redrive")}>
             {chosen > 0 ? "Redrive" : "Redrive all…"}
           </Button>

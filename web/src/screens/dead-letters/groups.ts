@@ -16,6 +16,9 @@ export const shape = (message: string) =>
     .replace(/\b[0-9a-f]{12,}\b/gi, "<hex>")
     .replace(/\d+/g, "<n>");
 
+/** textOf is the longest piece of a shape that is the same each time, to search for; null where there is none worth it. */
+export const textOf = (message: string) => message.split(/<[a-z]+>/).map((p) => p.trim()).sort((a, b) => b.length - a.length).find((p) => p.length > 3) ?? null;
+
 export const lastError = (d: DeadLetter) => d.errors[d.errors.length - 1]?.error ?? { type: d.reason, message: "" };
 
 /** groupsOf groups the letters of a page, the most first. */
@@ -27,7 +30,7 @@ export function groupsOf(letters: DeadLetter[]): DeadGroup[] {
     const key = e.type + "\n" + message;
     let g = found.get(key);
     if (!g) {
-      g = { fingerprint: key, type: e.type, message, sample_message: e.message, count: 0, first_seen: d.dead_lettered_at, last_seen: d.dead_lettered_at, sample_execution_id: d.execution_id, sample_job_id: d.job_id, jobs: [], jobs_total: 0, reasons: {}, text: null, ids: [] };
+      g = { fingerprint: key, type: e.type, message, sample_message: e.message, count: 0, first_seen: d.dead_lettered_at, last_seen: d.dead_lettered_at, sample_execution_id: d.execution_id, sample_job_id: d.job_id, jobs: [], jobs_total: 0, reasons: {}, text: textOf(message), ids: [] };
       found.set(key, g);
     }
     g.count++;

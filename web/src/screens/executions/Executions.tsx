@@ -7,7 +7,7 @@ import { useMay } from "../../session";
 import { Button, CopyAs, count, Duration, duration, Empty, FilterBar, Head, LinkButton, Menu, State, Table, Time, toast, useCommands, useHotkeys, useNow, useSelection, withWord, type Column } from "../../ui";
 import { Bulk, type BulkAction } from "./Bulk";
 import { Facets } from "./Facets";
-import { executionKeys, flagsOf, useExecutionFilter } from "./filter";
+import { executionKeys, fitting, flagsOf, useExecutionFilter } from "./filter";
 import { Operations } from "./operations";
 import "./executions.css";
 
@@ -115,10 +115,10 @@ export default function Executions() {
       {may && (chosen > 0 || (filter.text !== "" && total > 0)) && (
         <div className="selbar" role="region" aria-label="Selected executions">
           <strong>{chosen > 0 ? `${count(chosen)} selected` : `${about} match`}</strong>
-          <Button small onClick={() => setBulk({ action: "retry", all: chosen === 0 })}>
+          <Button small disabled={chosen === 0 && !fitting(filter.params, "retry")} onClick={() => setBulk({ action: "retry", all: chosen === 0 })}>
             {chosen > 0 ? "Run again" : "Run all again…"}
           </Button>
-          <Button small className="danger" onClick={() => setBulk({ action: "cancel", all: chosen === 0 })}>
+          <Button small className="danger" disabled={chosen === 0 && !fitting(filter.params, "cancel")} onClick={() => setBulk({ action: "cancel", all: chosen === 0 })}>
             {chosen > 0 ? "Cancel" : "Cancel all…"}
           </Button>
           <span className="grow" />
@@ -129,7 +129,7 @@ export default function Executions() {
           )}
         </div>
       )}
-      {bulk && <Bulk action={bulk.action} {...(bulk.all ? { filter: filter.params } : { ids: [...selected.ids] })} onClose={() => setBulk(undefined)} onBegun={() => selected.set(new Set())} />}
+      {bulk && <Bulk action={bulk.action} {...(bulk.all ? { filter: fitting(filter.params, bulk.action) ?? filter.params } : { ids: [...selected.ids] })} onClose={() => setBulk(undefined)} onBegun={() => selected.set(new Set())} />}
     </>
   );
 }

@@ -55,6 +55,16 @@ export function useExecutionFilter() {
   return { ...f, params, raw: f.params };
 }
 
+const ended = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"];
+
+/** fitting is the filter with only the statuses that fit an action; undefined where none does. Without a status the server chooses. */
+export function fitting(params: ExecutionParams, action: "retry" | "cancel"): ExecutionParams | undefined {
+  const status = params["status"];
+  if (!status) return params;
+  const left = status.split(",").filter((s) => s && ended.includes(s) === (action === "retry"));
+  return left.length ? { ...params, status: left.join(",") } : undefined;
+}
+
 const shell = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
 
 /** flagsOf is the filter as flags of the command line. */
