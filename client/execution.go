@@ -43,6 +43,7 @@ type Execution struct {
 	Error            *Error            `json:"error"`
 	Progress         *Progress         `json:"progress"`
 	RetryOf          *string           `json:"retry_of"`
+	PayloadOverride  json.RawMessage   `json:"payload_override,omitempty" doc:"What it runs with in place of the job's payload. Only where one execution is read, and only where it has one."`
 }
 
 // Progress is how far an execution says it has come.
