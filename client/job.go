@@ -93,6 +93,7 @@ type JobRequest struct {
 // JobSchedule is a job's schedule as answered.
 type JobSchedule struct {
 	Type           string     `json:"type"`
+	Description    string     `json:"description,omitempty" doc:"CRON: the expression in one English sentence."`
 	ScheduledTime  *time.Time `json:"scheduled_time,omitempty"`
 	CronExpression *string    `json:"cron_expression,omitempty"`
 	Timezone       *string    `json:"timezone,omitempty"`

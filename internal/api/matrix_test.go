@@ -101,6 +101,9 @@ func (m *matrix) path(r api.Route) (path string, names bool) {
 		return strings.TrimSuffix(r.Path, "{$}"), false
 	}
 	thing, ok := m.things[before]
+	if !ok && !strings.HasPrefix(before, "/api/") { // a page
+		thing, ok = "things", true
+	}
 	if !ok {
 		m.Fatalf("%s %s: no thing of this kind is made by this test; make one", r.Method, r.Path)
 	}

@@ -356,7 +356,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
 }
 
-// echo answers with what it was sent.
+// echo answers with what it was sent, and with the status that it was sent, if that is one of an error.
 func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {
@@ -366,7 +366,14 @@ func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 	if json.Valid(data) {
 		got = data
 	}
-	return reply(w, 200, map[string]any{
+	var wish struct {
+		Status int `json:"status"`
+	}
+	status := 200
+	if json.Unmarshal(got, &wish) == nil && wish.Status >= 400 && wish.Status < 600 {
+		status = wish.Status
+	}
+	return reply(w, status, map[string]any{
 		"echo": got, "execution": r.Header.Get("X-Execution-ID"), "attempt": r.Header.Get("X-Attempt-Number"), "key": r.Header.Get("X-Idempotency-Key"),
 	})
 }

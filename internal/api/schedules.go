@@ -116,9 +116,15 @@ func wireSchedule(j job.Job, stats job.Stats) client.JobSchedule {
 	}
 	if s.Type == job.Cron {
 		out.Day = new(cmp.Or(s.Day, string(schedule.Vixie)))
+		if c, err := crons.Cron(s.Cron, s.Zone, schedule.Day(*out.Day)); err == nil {
+			out.Description = c.Describe()
+		}
 	}
 	return out
 }
+
+// crons are expressions that were accepted once, to be told in words.
+var crons = schedule.NewCache(time.LoadLocation)
 
 func wirePreview(p service.Preview) client.Preview {
 	out := client.Preview{Description: p.Description, Warnings: make([]client.Warning, len(p.Warnings)), Next: make([]client.PreviewMoment, len(p.Next))}

@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/dashboard"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -265,7 +266,7 @@ func (r *running) start(ctx context.Context) error {
 		return fmt.Errorf("make the signing secret: %w", err)
 	}
 	greet(r.Out, greeting{
-		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
+		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret,
 	})
 	return nil

@@ -33,6 +33,24 @@ func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base
 			Schedule: job.Schedule{Type: job.OneTime, At: now.Add(time.Minute)},
 			Target:   job.Target{Kind: job.Simulate, WorkKind: "sleep", Duration: time.Second, Timeout: 10 * time.Second},
 		},
+		{
+			Key: "demo-bell", Name: "Bell", Description: "Rings every ten seconds.", Retry: job.DefaultRetry,
+			Schedule: job.Schedule{Type: job.Interval, Every: 10 * time.Second},
+			Target:   job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
+			Payload:  []byte(`{"ring": "ding"}`),
+		},
+		{
+			Key: "demo-moody", Name: "Moody bell", Description: "Fails at its first attempt and succeeds at its second, every ten seconds.", Retry: quick,
+			Schedule: job.Schedule{Type: job.Interval, Every: 10 * time.Second},
+			Target:   job.Target{Kind: job.Simulate, WorkKind: "flaky", FailAttempts: 1, Duration: 400 * time.Millisecond, Timeout: 10 * time.Second},
+		},
+		{
+			Key: "demo-cracked", Name: "Cracked bell", Overlap: job.OverlapSkip, Retry: job.RetryPolicy{MaxRetries: 4, Backoff: job.Fixed, InitialDelay: 8 * time.Second, MaxDelay: 8 * time.Second},
+			Description: "Asks the echo for a 503 every half minute, so that it fails. Run it again with another payload, and it succeeds.",
+			Schedule:    job.Schedule{Type: job.Interval, Every: 30 * time.Second},
+			Target:      job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
+			Payload:     []byte(`{"status": 503, "ring": "clonk"}`), Runbook: "Run it again without the status in its payload.",
+		},
 	} {
 		d.Priority, d.Queue, d.Tags = job.DefaultPriority, job.DefaultQueue, []string{"demo"}
 		if d.Schedule.Type == 0 {

@@ -10,6 +10,7 @@ import (
 // greeting is what a person is told when a process has started.
 type greeting struct {
 	Dev, Demo, TLS  bool
+	Pages           bool // the dashboard is in the binary
 	Store, Address  string
 	Roles           []string
 	Slots, MaxSlots int
@@ -31,8 +32,12 @@ func greet(w io.Writer, g greeting) {
 	}
 	fmt.Fprintf(&b, "\nCarillon %s is running.\n\n", Version)
 	if slices.Contains(g.Roles, "api") {
-		line("API", "%s/api/v1", base)
-		line("Docs", "%s/docs", base)
+		if g.Pages {
+			line("Open", "%s", base)
+		} else {
+			line("Open", "%s says how to get the dashboard, without which this was built", base)
+		}
+		line("API", "%s/api/v1, described at %s/docs", base, base)
 	}
 	line("Health", "%s/readyz", base)
 	line("Store", "%s", g.Store)

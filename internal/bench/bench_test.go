@@ -55,14 +55,14 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 3*260 + 2*260 + 2*260 + 1 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
+			if want := 3*260 + 2*260 + 2*260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
-			if r.AtRate == nil || r.Callbacks == nil || r.Remote == nil || r.Logs == nil || r.SingleMS == nil || r.IdlePickupMS == nil {
+			if r.AtRate == nil || r.Callbacks == nil || r.Remote == nil || r.Logs == nil || r.SingleMS == nil || r.HTTPMS == nil || r.IdlePickupMS == nil {
 				t.Fatalf("something was not measured: %+v", r)
 			}
 			for what, x := range map[string]float64{
-				"insert": r.InsertPerS, "work": r.WorkPerS, "both": r.BothPerS, "limits": r.LimitsPerS, "single": r.SinglePerS, "single p99": r.SingleMS.P99,
+				"insert": r.InsertPerS, "work": r.WorkPerS, "both": r.BothPerS, "limits": r.LimitsPerS, "single": r.SinglePerS, "single p99": r.SingleMS.P99, "http": r.HTTPPerS, "http p99": r.HTTPMS.P99,
 				"idle p50": r.IdlePickupMS.P50, "idle p99": r.IdlePickupMS.P99, "reached": r.AtRate.ReachedPerS, "at rate p50": r.AtRate.P50, "remote": r.Remote.PerS, "logs": r.Logs.PerS, "memory": r.RSSMB,
 			} {
 				if x <= 0 {

@@ -25,6 +25,7 @@ var phases = []phase{
 	{names: []string{"remote"}, run: remote},
 	{names: []string{"logs"}, run: logs},
 	{names: []string{"single"}, run: single},
+	{names: []string{"http"}, run: overHTTP},
 	{names: []string{"idle"}, run: idle},
 	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},
 }
@@ -121,24 +122,32 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 }
 
 // single has many callers create one job at a time; then all is worked off, to be checked.
-func single(ctx context.Context, r *Rig, o Options, rep *Report) error {
-	end := watch(o, "single", o.Singles, r.Accepted)
+func single(ctx context.Context, r *Rig, o Options, rep *Report) (err error) {
+	rep.SinglePerS, rep.SingleMS, err = oneByOne(ctx, r, o, "single", func(ctx context.Context) error {
+		_, err := r.Create(ctx, everybody)
+		return err
+	})
+	return err
+}
+
+// oneByOne has the callers create one job at a time, measures them, and works off what they made.
+func oneByOne(ctx context.Context, r *Rig, o Options, name string, create func(ctx context.Context) error) (perS float64, ms *Quantiles, err error) {
+	end := watch(o, name, o.Singles, r.Accepted)
 	took := make([]time.Duration, o.Singles)
 	began := time.Now()
-	err := each(ctx, o.Callers, o.Singles, func(ctx context.Context, i int) error {
+	err = each(ctx, o.Callers, o.Singles, func(ctx context.Context, i int) error {
 		called := time.Now()
-		_, err := r.Create(ctx, everybody)
+		err := create(ctx)
 		took[i] = time.Since(called)
 		return err
 	})
 	end()
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	rep.SinglePerS = perSecond(o.Singles, began)
-	rep.SingleMS = quantiles(took)
+	perS, ms = perSecond(o.Singles, began), quantiles(took)
 	_, err = workOff(ctx, r, o, "work off")
-	return err
+	return perS, ms, err
 }
 
 // warmUp is how many samples of the idle pickup are not counted: connections open and statements are prepared.

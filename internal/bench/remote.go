@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -52,6 +53,35 @@ func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	got.Share = round(got.PerS/got.LocalPerS, 2)
 	rep.Remote = &got
 	return nil
+}
+
+// overHTTP has many callers create one job at a time over HTTP on loopback; then all is worked off, to be checked.
+func overHTTP(ctx context.Context, r *Rig, o Options, rep *Report) error {
+	address, stop, err := r.serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	c := client.New([]string{"http://" + address}, "none")
+	rep.HTTPPerS, rep.HTTPMS, err = oneByOne(ctx, r, o, "http", func(ctx context.Context) error {
+		made, err := c.CreateJob(ctx, client.JobRequest{
+			Name: r.def.Name, Execution: client.Target{Target: string(r.def.Target.Kind), WorkKind: r.def.Target.WorkKind, Payload: r.def.Payload},
+		})
+		if err != nil {
+			return err
+		}
+		id, err := job.ParseID(made.JobID)
+		if err != nil {
+			return err
+		}
+		e, err := job.ParseExecutionID(made.ExecutionID)
+		if err != nil {
+			return err
+		}
+		r.ledger.accept(everybody.Tenant, service.NewJob{Job: job.Job{ID: id}, Execution: e})
+		return nil
+	})
+	return err
 }
 
 // serve answers HTTP on loopback until stop is called.

@@ -26,6 +26,8 @@ type Report struct {
 	Logs         *Logged    `json:"logs,omitempty"`
 	SinglePerS   float64    `json:"single_per_s,omitempty"`
 	SingleMS     *Quantiles `json:"single_ms,omitempty"`
+	HTTPPerS     float64    `json:"http_per_s,omitempty"` // as single, over HTTP
+	HTTPMS       *Quantiles `json:"http_ms,omitempty"`
 	IdlePickupMS *Quantiles `json:"idle_pickup_ms,omitempty"`
 	AtRate       *AtRate    `json:"at_rate,omitempty"`
 	InsertCost   *Cost      `json:"insert_cost,omitempty"`
@@ -130,6 +132,9 @@ func (r Report) WriteTable(w io.Writer, colour bool) error {
 	}
 	if q := r.SingleMS; q != nil {
 		row("insert one by one", r.SinglePerS, latency(*q)+"   "+plural(c.Callers, "caller"))
+	}
+	if q := r.HTTPMS; q != nil {
+		row("the same over HTTP", r.HTTPPerS, latency(*q)+"   "+plural(c.Callers, "caller"))
 	}
 	if q := r.IdlePickupMS; q != nil {
 		row("pickup when idle", 0, latency(*q)+"   "+plural(c.Samples, "sample"))

@@ -107,7 +107,7 @@ func TestBenchFlags(t *testing.T) {
 		"--callers 0":                     `callers = "0" (flag)`,
 		"--samples 0":                     `samples = "0" (flag)`,
 		"--rate -5":                       `rate = "-5" (flag)`,
-		"--only insert,claim":             `only = "claim" (flag): want one or more of insert, work, both, limits, callbacks, remote, logs, single, idle, rate`,
+		"--only insert,claim":             `only = "claim" (flag): want one or more of insert, work, both, limits, callbacks, remote, logs, single, http, idle, rate`,
 		"--only rate --rate 0":            `rate = "0" (flag): want a rate of 1 or more`,
 		"-o yaml":                         `output = "yaml" (flag): want table or json`,
 		"--database mysql://u:secret@h/d": `database = "(not shown)" (flag): want sqlite:PATH or postgres://`,

@@ -69,7 +69,7 @@ test("keys: go, palette, help, zone, live", async () => {
   await page.keyboard.press("z");
   await page.waitForFunction(() => /tz=/.test(location.search));
   await page.keyboard.press(".");
-  await page.waitForSelector('.top .dot.off');
+  await page.waitForSelector('.topbar .dot.off');
   await sound(page);
   await page.context().close();
 });

@@ -75,7 +75,7 @@ const optional = /\/api\/v1\/(session|overview|series|failures|dead-letters:grou
  * visit opens a page that remembers whatever it should not have done: errors in the console, requests to other hosts,
  * violations of the content security policy.
  */
-export async function visit(browser, url, { width = 1440, height = 900, theme = "dark", reducedMotion = "reduce" } = {}) {
+export async function visit(browser, url, { width = 1440, height = 900, theme = "dark", reducedMotion = "reduce", prepare } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion, locale: "en-GB", timezoneId: "Europe/Berlin" });
   await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(url).origin });
   const page = await context.newPage();
@@ -96,6 +96,7 @@ export async function visit(browser, url, { width = 1440, height = 900, theme = 
     document.addEventListener("securitypolicyviolation", (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
   });
   page.faults = faults;
+  await prepare?.(page);
   await page.goto(url);
   await page.waitForSelector("#main");
   return page;
@@ -131,20 +132,22 @@ export async function picture(page, name) {
   await page.screenshot({ path: join(shots, name + ".png"), fullPage: true });
 }
 
+// With CARILLON_BROWSER=slice two looks stand for the four.
+const looks = [["dark", 1440], ["light", 390], ...(process.env.CARILLON_BROWSER === "slice" ? [] : [["light", 1440], ["dark", 390]])];
+
 /** everyLook opens a path at both widths and in both themes, checks each, and keeps pictures. */
-export async function everyLook(browser, url, name, ready) {
-  for (const theme of ["dark", "light"])
-    for (const width of [1440, 390]) {
-      const page = await visit(browser, url, { width, theme, height: width === 390 ? 844 : 900 });
-      await settle(page);
-      if (ready) await ready(page);
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      await picture(page, `${name}-${width}-${theme}`);
-      assert.ok(over <= 0, `${name} at ${width}: ${over} px wider than the screen`);
-      await accessible(page);
-      await sound(page);
-      await page.context().close();
-    }
+export async function everyLook(browser, url, name, ready, { prepare } = {}) {
+  for (const [theme, width] of looks) {
+    const page = await visit(browser, url, { width, theme, height: width === 390 ? 844 : 900, prepare });
+    await settle(page);
+    if (ready) await ready(page);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    await picture(page, `${name}-${width}-${theme}`);
+    assert.ok(over <= 0, `${name} at ${width}: ${over} px wider than the screen`);
+    await accessible(page);
+    await sound(page);
+    await page.context().close();
+  }
 }
 
 /** A corpus of what people have put into fields to get markup or code out of them. */

@@ -95,10 +95,16 @@ function disconnect() {
   become("off");
 }
 
+// A hidden page lets go of its stream: browsers allow a server six connections, and people open many tabs. When it is
+// looked at again it goes on behind what it saw last.
+let hidden: ReturnType<typeof setTimeout> | undefined;
 function adjust() {
-  if (listeners.size > 0) connect();
-  else disconnect();
+  clearTimeout(hidden);
+  if (listeners.size === 0) disconnect();
+  else if (!document.hidden) connect();
+  else hidden = setTimeout(disconnect, 5000);
 }
+document.addEventListener("visibilitychange", adjust);
 
 /** heard says that an answer came from the server: what is shown is not stale. */
 export function heard() {

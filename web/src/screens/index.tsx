@@ -21,7 +21,8 @@ const routes = screens
   .sort((a, b) => weight(b.path) - weight(a.path));
 
 function weight(path: string): number {
-  return path.split("/").filter(Boolean).reduce((n, p) => n * 4 + (p === "*" ? 1 : p.startsWith(":") ? 2 : 3), path.endsWith("*") ? 0 : 1);
+  if (path === "/*") return -1;
+  return path.split("/").filter(Boolean).reduce((n, p) => n * 4 + (p === "*" ? 1 : p.startsWith(":") ? 2 : 3), 0);
 }
 
 /** useScreen is the screen of the present path. */

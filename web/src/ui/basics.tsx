@@ -169,7 +169,8 @@ export function Tags({ of, to }: { of: string[]; to?: (tag: string) => string })
 /** Id is an id, shortened, whole on hover, copied on click. */
 export function Id({ of }: { of: string }) {
   return (
-    <button type="button" className="btn ghost small mono" data-tip={of + "\nClick to copy"} aria-label={"Copy " + of} onClick={() => void navigator.clipboard?.writeText(of)}>
+    <button type="button" className="btn ghost small mono" data-tip={of + "\nClick to copy"} onClick={() => void navigator.clipboard?.writeText(of)}>
+      <span className="sr">Copy </span>
       {of.length > 13 ? of.slice(0, 8) + "…" + of.slice(-4) : of}
     </button>
   );

@@ -23,14 +23,14 @@ type HeatmapProps = {
   actions?: ReactNode;
 };
 
-/** Heatmap draws how many there were of each kind at each time; the darker, the more, by logarithm. */
+/** Heatmap draws how many there were of each kind at each time; the stronger the colour, the more, by logarithm. */
 export function Heatmap({ title, summary, from, to, step, columns, rows, line, height = 190, onPick, actions }: HeatmapProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useThemeCount();
   const [zone] = useZone();
   const [under, setUnder] = useState<{ at: number; row: number; n: number } | null>(null);
-  const left = 52;
+  const left = 64;
   const bottom = 20;
   const n = Math.max(1, Math.round((to - from) / step));
   const cw = Math.max(0, (width - left) / n);
@@ -98,9 +98,9 @@ export function Heatmap({ title, summary, from, to, step, columns, rows, line, h
       summary={summary}
       actions={actions}
       table={() => ({ head: [`Time (${zoneName(zone)})`, ...rows], rows: columns.map((c) => [shortTime(c.at * 1000, zone, undefined, false), ...c.counts]) })}
-      legend={under ? <span>{`${shortTime(under.at * 1000, zone, undefined, false)} · ${rows[under.row]}: ${count(under.n)}`}</span> : <span>Darker is more. Point at a cell for its number.</span>}
+      legend={under ? <span>{`${shortTime(under.at * 1000, zone, undefined, false)} · ${rows[under.row]}: ${count(under.n)}`}</span> : <span>The stronger the colour, the more; point at a cell for its number.</span>}
     >
-      <div ref={box}>
+      <div ref={box} style={{ overflow: "hidden" }}>
         <canvas
           ref={canvas}
           role="img"

@@ -151,7 +151,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
         padding: [8, right ? 0 : 8, 0, 0],
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), zoneName(zone)),
-        scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1e-9, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1e-9, max) * 1.08] } },
+        scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] } },
         axes: [
           { stroke: dim, grid: { show: false }, ticks: { show: false }, size: 22, font: "11px system-ui, sans-serif", values: (_u, v) => v.map((t) => (tick ? tick(t) : clockTime(t * 1000, zone))) },
           axis(format),
@@ -204,7 +204,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         </>
       }
     >
-      <div ref={box} role="img" aria-label={`${title}. ${summary}`} style={{ minHeight: height }} />
+      <div ref={box} role="img" aria-label={`${title}. ${summary}`} style={{ minHeight: height, overflow: "hidden" }} />
     </PlotFrame>
   );
 }

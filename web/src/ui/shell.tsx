@@ -1,7 +1,7 @@
 // Shell: the frame around every screen: where one can go, how fresh what is shown is, and the switches for theme and zone.
 
 import { useEffect, useState, type ReactNode } from "react";
-import { useLiveState, useLiveSwitch } from "../api/live";
+import { useLive, useLiveState, useLiveSwitch } from "../api/live";
 import { post } from "../api/http";
 import { applyTheme, usePref, useZone, type Theme } from "../prefs";
 import { Link, navigate, usePath } from "../router";
@@ -29,6 +29,8 @@ export const nav: NavEntry[] = [
 
 const words = { off: "Live updates are off", connecting: "Connecting…", live: "Live", polling: "Reading every 5 s: the stream is not to be had", stale: "Nothing heard for more than 10 s" };
 
+const nothing = { match: () => false, refresh: () => Promise.resolve() };
+
 export function Shell({ children }: { children: ReactNode }) {
   const path = usePath();
   const [open, setOpen] = useState(false);
@@ -39,6 +41,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [on, setOn] = useLiveSwitch();
   const state = useLiveState();
   const session = useSession();
+  useLive(nothing); // the stream stays open from screen to screen
   useEffect(() => applyTheme(theme), [theme]);
   useEffect(() => setOpen(false), [path]);
   const nextTheme = () => setTheme(theme === "system" ? "dark" : theme === "dark" ? "light" : "system");
@@ -66,7 +69,7 @@ export function Shell({ children }: { children: ReactNode }) {
       <a className="skip" href="#main">
         Skip to content
       </a>
-      <div className="side">
+      <aside className="side" aria-label="Carillon">
         <Link to="/" className="brand">
           <Icon name="bell" />
           Carillon
@@ -88,9 +91,9 @@ export function Shell({ children }: { children: ReactNode }) {
           )}
           <a href="/docs">API reference</a>
         </div>
-      </div>
+      </aside>
       <div>
-        <div className="top" role="banner">
+        <div className="topbar" role="banner">
           <Button kind="ghost" className="burger" icon={open ? "close" : "menu"} aria-label="Screens" aria-expanded={open} onClick={() => setOpen(!open)} />
           <button type="button" className="find" onClick={() => setPalette(true)}>
             <span>Go to, or do</span>

@@ -3,8 +3,9 @@
 import { useState, type ReactNode } from "react";
 import { del, isProblem, post, useGet, useLive, useRefresh, type Job as JobType, type JobRuns, type Preview } from "../../api";
 import { Link, navigate } from "../../router";
+import { useZone } from "../../prefs";
 import { useMay } from "../../session";
-import { Button, Confirm, CopyAs, count, duration, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, percent, RunsStrip, State, Tabs, Tags, Time, toast, useCommands, useHotkeys, useNow } from "../../ui";
+import { Button, Confirm, CopyAs, count, duration, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, percent, RunsStrip, State, Tabs, Tags, Time, toast, shortTime, useCommands, useHotkeys, useNow, zoneName } from "../../ui";
 import { isLate, policyWords, scheduleWords, targetWords } from "../jobs/words";
 import { BackfillDialog, PauseDialog, RunDialog } from "./actions";
 import { YearPlot, DurationPlot } from "./plots";
@@ -252,11 +253,19 @@ const flags: Record<string, string> = {
   excluded: "left out by the calendar",
 };
 
+/** weekday is a local time as it was written, with the day of the week before it and without its offset. */
+function weekday(local: string): string {
+  const day = new Date(local.slice(0, 10) + "T00:00:00Z").toLocaleString("en", { weekday: "short", timeZone: "UTC" });
+  return `${day} ${local.slice(0, 10)} ${local.slice(11, 19)}`;
+}
+
 /** Next lists the next instants in the job's zone and the viewer's, with what clocks do on those days. */
 function Next({ j, path }: { j: JobType; path: string }) {
   const q = useGet<Preview>(path + "/next", { n: 10 });
   const p = q.data;
   const zone = j.schedule.timezone ?? "UTC";
+  const [chosen] = useZone();
+  const mine = zoneName(chosen === "job" ? "local" : chosen);
   return (
     <section className="panel stack" aria-label="Next instants">
       <h2>Next 10</h2>
@@ -272,16 +281,18 @@ function Next({ j, path }: { j: JobType; path: string }) {
         <table className="table compact job-next">
           <thead>
             <tr>
-              <th scope="col">In {zone}</th>
-              <th scope="col">For you</th>
-              <th scope="col">In</th>
+              <th scope="col">{zone}</th>
+              {mine !== zone && <th scope="col">{mine}</th>}
+              <th scope="col">
+                <span className="sr">From now</span>
+              </th>
             </tr>
           </thead>
           <tbody>
             {p.next.map((m) => (
               <tr key={m.utc}>
                 <td className="nowrap">
-                  {m.local.replace("T", " ").replace(/(Z|[+-]\d\d:\d\d)$/, " $1")}
+                  {weekday(m.local)}
                   {m.flag && (
                     <>
                       {" "}
@@ -289,9 +300,7 @@ function Next({ j, path }: { j: JobType; path: string }) {
                     </>
                   )}
                 </td>
-                <td>
-                  <Time at={m.utc} exact zone={zone} />
-                </td>
+                {mine !== zone && <td className="nowrap dim">{shortTime(Date.parse(m.utc), chosen === "job" ? "local" : chosen)}</td>}
                 <td>
                   <Time at={m.utc} zone={zone} />
                 </td>

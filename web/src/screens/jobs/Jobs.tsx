@@ -61,19 +61,19 @@ export default function Jobs() {
       id: "schedule",
       head: "Schedule",
       cell: (j) => (
-        <span className="jobs-words" data-tip={j.schedule.cron_expression} tabIndex={j.schedule.cron_expression ? 0 : undefined}>
+        <span className="jobs-words" data-tip={j.schedule.cron_expression && `${j.schedule.description ?? ""}\n${j.schedule.cron_expression}`} tabIndex={j.schedule.cron_expression ? 0 : undefined}>
           {scheduleWords(j.schedule)}
         </span>
       ),
     },
-    { id: "next", head: "Next", label: "next", cell: (j) => <Time at={j.schedule.next_run_at} zone={j.schedule.timezone} /> },
+    { id: "next", head: "Next", label: "next", cell: (j) => j.schedule.next_run_at && <Time at={j.schedule.next_run_at} zone={j.schedule.timezone} /> },
     ...(strips
       ? [{ id: "runs", head: "Last 30", cell: (j: Job) => <RunsStrip runs={byJob.get(j.job_id)?.runs ?? []} /> }]
-      : [{ id: "last", head: "Last", label: "last", cell: (j: Job) => (j.stats.last_status ? <State of={j.stats.last_status} /> : <span className="dim">–</span>) }]),
-    { id: "success", head: "Success", num: true, label: "success", cell: (j) => (j.stats.total_runs > 0 ? percent(j.stats.success_rate) : <span className="dim">–</span>) },
-    { id: "p95", head: "p95", num: true, label: "p95", cell: (j) => (j.stats.total_runs > 0 ? <Duration ms={j.stats.p95_duration_ms} /> : <span className="dim">–</span>) },
+      : [{ id: "last", head: "Last", label: "last", cell: (j: Job) => j.stats.last_status && <State of={j.stats.last_status} /> }]),
+    { id: "success", head: "Success", num: true, label: "success", cell: (j) => j.stats.total_runs > 0 && percent(j.stats.success_rate) },
+    { id: "p95", head: "p95", num: true, label: "p95", cell: (j) => j.stats.total_runs > 0 && <Duration ms={j.stats.p95_duration_ms} /> },
     { id: "owner", head: "Owner", wideOnly: true, cell: (j) => j.owner ?? "" },
-    { id: "tags", head: "Tags", cell: (j) => <Tags of={j.tags.slice(0, 4)} to={(t) => "/jobs?q=" + encodeURIComponent("tag:" + t)} /> },
+    { id: "tags", head: "Tags", cell: (j) => j.tags.length > 0 && <Tags of={j.tags.slice(0, 4)} to={(t) => "/jobs?q=" + encodeURIComponent("tag:" + t)} /> },
   ];
   return (
     <>

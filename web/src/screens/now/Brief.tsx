@@ -24,7 +24,7 @@ export function Brief() {
       >
         {s && (
           <p className="dim">
-            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {count(s.dead_letters)} dead letters.
+            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {count(s.dead_letters)} {s.dead_letters === 1 ? "dead letter" : "dead letters"}.
           </p>
         )}
       </Head>

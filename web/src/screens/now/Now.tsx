@@ -55,7 +55,7 @@ export default function Now() {
         <Tile to="/dead-letters" label="Dead letters" value={(o.dead_letters_is_estimate ? "≈ " : "") + count(o.dead_letters)} tone={o.dead_letters > 0 ? "warn" : undefined} note={o.dead_letters > 0 ? "failed for good" : "none"} />
         <Tile to={executions("status:succeeded")} label="Succeeded, last hour" value={o.last_hour.success_rate === null ? "–" : percent(o.last_hour.success_rate)} note={`${count(o.last_hour.succeeded)} executions`} />
       </div>
-      <div className="cols now-plots">
+      <div className="now-plots">
         <DelayPlot />
         <QueuePlot />
         <LoadPlot />
