@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { get, usePage } from "../../api";
+import { Link } from "../../router";
 import { Button, CopyAs, count, Empty, ErrorBox, FilterBar, Head, State, Table, Time, useFilter, type Column, type FilterKey } from "../../ui";
 import type { AuditEntry, Verification } from "./types";
 
@@ -39,7 +40,13 @@ export function Audit() {
       head: "To",
       cell: (e) => (
         <>
-          <span className="mono wrap">{e.object}</span>
+          {linkOf(e) ? (
+            <Link className="mono wrap" to={linkOf(e) ?? ""}>
+              {e.object}
+            </Link>
+          ) : (
+            <span className="mono wrap">{e.object}</span>
+          )}
           {e.count > 1 && <span className="dim"> and {count(e.count - 1)} more</span>}
         </>
       ),
@@ -58,10 +65,23 @@ export function Audit() {
   );
 }
 
+/** linkOf is where to look at what was changed, if it is to be looked at. */
+function linkOf(e: AuditEntry): string | undefined {
+  const id = encodeURIComponent(e.object);
+  if (e.action.startsWith("job.") && /^[0-9a-f-]{36}$/.test(e.object)) return "/jobs/" + id;
+  if (e.action.startsWith("execution.") && /^[0-9a-f-]{36}$/.test(e.object)) return "/executions/" + id;
+  if (e.action.startsWith("operation.")) return "/operations/" + id;
+  if (e.action.startsWith("tenant.")) return "/admin/tenants/" + id;
+  return undefined;
+}
+
+const cut = (s: string | undefined) => (s === undefined ? "–" : s.length > 40 ? s.slice(0, 39) + "…" : s);
+
 function Changes({ e }: { e: AuditEntry }) {
   const fields = [...new Set([...Object.keys(e.before ?? {}), ...Object.keys(e.after ?? {})])];
   if (fields.length === 0) return <span className="dim">–</span>;
-  const first = fields.slice(0, 3).join(", ") + (fields.length > 3 ? "…" : "");
+  const only = fields.length === 1 ? (fields[0] ?? "") : undefined;
+  const first = only !== undefined ? `${only}: ${e.before ? cut(e.before[only]) + " → " : ""}${cut(e.after?.[only])}` : fields.slice(0, 4).join(", ") + (fields.length > 4 ? "…" : "");
   return (
     <details className="admin-audit">
       <summary>{first}</summary>
@@ -120,7 +140,7 @@ function Verify() {
     }
   };
   return (
-    <section className={"panel stack tight admin-verified" + (result && !result.ok ? " bad" : "")} aria-label="Is the record whole?">
+    <section className={"panel stack tight" + (result ? " admin-verified" + (result.ok ? "" : " bad") : "")} aria-label="Is the record whole?">
       <div className="row">
         <span className="grow" role="status">
           {busy ? (

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { del, put, usePage, useRefresh, type Calendar } from "../../api";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
-import { Button, Check, Confirm, count, CopyAs, Empty, failed, Head, shortTime, Table, Tags, TextArea, TextField, Time, toast, wrongOf, type Column } from "../../ui";
+import { Button, Check, Confirm, count, Empty, failed, Head, shortTime, Table, Tags, TextArea, TextField, Time, toast, wrongOf, type Column } from "../../ui";
 import { Ask, sh } from "../../ui/ask";
 import { excluded } from "../forecast/calc";
 import { acts, lines, New, Only } from "./parts";
@@ -44,7 +44,6 @@ export function Calendars() {
             Change
           </Button>
         )}
-        <CopyAs yaml={bodyOf(c)} curl={{ method: "PUT", path: pathOf(c.name), body: bodyOf(c) }} />
         {may && (
           <Button small className="danger" onClick={() => setDrop(c)} aria-label={"Delete " + c.name}>
             Delete

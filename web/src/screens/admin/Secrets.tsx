@@ -23,7 +23,7 @@ export function Secrets() {
       head: "In jobs",
       wideOnly: true,
       cell: (s) => (
-        <Button kind="ghost" small className="mono" onClick={() => copy(`\${secret:${s.name}}`)} aria-label={`Copy how jobs name ${s.name}`}>{`\${secret:${s.name}}`}</Button>
+        <Button kind="ghost" small className="mono" onClick={() => copy(`\${secret:${s.name}}`)} tip="Click to copy">{`\${secret:${s.name}}`}</Button>
       ),
     },
     ...(may

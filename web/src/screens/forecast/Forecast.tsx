@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { serverNow, useGet, type Calendar, type Executions, type Forecast as Told, type Workers } from "../../api";
 import { useZone } from "../../prefs";
 import { Link, useParam } from "../../router";
-import { count, CopyAs, duration, Empty, ErrorBox, Head, LinkButton, Loading, Menu, Segments, shortTime, Time, zoneName } from "../../ui";
+import { count, CopyAs, duration, Empty, ErrorBox, Head, LinkButton, Loading, Menu, Segments, shortTime, zoneName } from "../../ui";
 import { Series } from "../../ui/plot";
 import { asCsv, excluded, loadOf, sumsOf, thinned, type Load } from "./calc";
 import { Clock } from "./Clock";
@@ -61,7 +61,6 @@ export default function Forecast() {
       ) : f ? (
         <Drawn f={f} load={load} now={now} hours={hours} words={words} capacity={capacity} calendars={calendars.data?.calendars ?? []} />
       ) : null}
-      {calendars.data && calendars.data.calendars.length > 0 && <Left calendars={calendars.data.calendars} now={now} hours={hours} />}
     </>
   );
 }
@@ -114,8 +113,11 @@ function Drawn({ f, load, now, hours, words, capacity, calendars }: { f: Told; l
           </div>
           <Herds f={f} average={s.total / (hours * 60)} />
         </div>
-        <div className="panel">
-          <Clock load={load} hours={hours} />
+        <div className="stack">
+          <div className="panel">
+            <Clock load={load} hours={hours} />
+          </div>
+          {calendars.length > 0 && <Left calendars={calendars} now={now} hours={hours} />}
         </div>
       </div>
       <Spread forecast={f} now={now} hours={hours} />
@@ -125,9 +127,12 @@ function Drawn({ f, load, now, hours, words, capacity, calendars }: { f: Told; l
 
 /** Herds are the minutes in which uncommonly many come together, the fullest first. */
 function Herds({ f, average }: { f: Told; average: number }) {
+  const [zone] = useZone();
   return (
     <section className="panel stack" aria-label="Herds">
-      <h2>Herds</h2>
+      <h2>
+        Herds <span className="dim small">({zoneName(zone)})</span>
+      </h2>
       {f.herds.length === 0 ? (
         <p className="dim">No minute is uncommonly full.</p>
       ) : (
@@ -137,11 +142,11 @@ function Herds({ f, average }: { f: Told; average: number }) {
               <div className="row">
                 <span className="forecast-rank">{count(h.count)}</span>
                 <span className="grow">
-                  <Time at={h.at} exact />
+                  {shortTime(Date.parse(h.at), zone, undefined, false)}
                 </span>
                 <span className="dim small">{count(Math.round(h.count / Math.max(average, 0.01)))} × the average</span>
               </div>
-              <div className="dim small wrap">
+              <div className="dim small forecast-jobs">
                 {h.jobs.map((j, i) => (
                   <span key={j.job_id}>
                     {i > 0 && ", "}

@@ -9,7 +9,7 @@ import { byHour, excluded, gridOf, type Load } from "./calc";
 
 type Props = { load: Load; now: number; hours: number; summary: string; capacity: number | undefined; calendars: Calendar[] };
 
-const left = 52;
+const left = 66;
 const axis = 20;
 const lane = 16;
 
@@ -27,6 +27,9 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
   const cw = (width - left) / g.columns;
   const rh = body / g.rows;
   const most = Math.max(1, ...g.cells.values());
+  // Where something fires in every minute, what is always there is the ground that the rest stands out from.
+  const least = g.cells.size < 2 ? 0 : Math.min(...g.cells.values());
+  const shade = (n: number) => 0.2 + 0.8 * (most === least ? 0.5 : Math.log1p(n - least) / Math.log1p(most - least));
   useEffect(() => {
     const el = canvas.current;
     const c = el?.getContext("2d");
@@ -44,7 +47,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
       const x = left + Math.floor(k / g.rows) * cw;
       const y = (k % g.rows) * rh;
       const full = capacity !== undefined && n > capacity;
-      c.globalAlpha = full ? 1 : 0.2 + 0.8 * (Math.log1p(n) / Math.log1p(most));
+      c.globalAlpha = full ? 1 : shade(n);
       c.fillStyle = full ? over : heat;
       c.fillRect(x, y, Math.max(cw - (cw > 5 ? 1 : 0), 0.8), Math.max(rh - 0.4, 1));
     }
@@ -68,7 +71,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
       const y = body + axis + i * lane;
       c.textAlign = "right";
       c.fillStyle = colour("--dim");
-      c.fillText(l.name.length > 7 ? l.name.slice(0, 6) + "…" : l.name, left - 6, y + lane / 2);
+      c.fillText(l.name.length > 9 ? l.name.slice(0, 8) + "…" : l.name, left - 6, y + lane / 2);
       c.fillStyle = colour("--calm-soft");
       c.fillRect(left, y + 3, width - left, lane - 6);
       for (const s of l.out) {

@@ -29,6 +29,8 @@ export function useQueues(): Queues {
   };
   row("default");
   for (const l of known) if (l.queue !== null) row(l.queue);
+  // What the server does not name has neither work nor workers of its own.
+  if (status.data) for (const r of rows.values()) Object.assign(r, { waiting: 0, running: 0 });
   for (const q of status.data?.queues ?? []) Object.assign(row(q.queue), { waiting: q.pending, running: q.in_progress, slots: q.slots, oldest: q.oldest_pending_seconds });
   const last = series.data?.columns[series.data.columns.length - 1];
   if (series.data) {

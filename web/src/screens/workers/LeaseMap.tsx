@@ -24,7 +24,9 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const q = useGet<Executions>("/executions", { start_date: since, limit: most, worker_id: only }, { every: 5000 });
   const list = q.data?.executions;
   const to = useMemo(() => serverNow(), [list, span]);
-  const from = to - span;
+  // Where nobody lived longer, the map begins with the first, so that little has room too.
+  const born = Math.min(...workers.map((w) => Date.parse(w.started_at)), ...(list ?? []).map((e) => Date.parse(e.started_at ?? e.scheduled_time)), to - 120_000);
+  const from = Math.max(to - span, born - 5000);
   const rows = useMemo(() => rowsOf(workers, list ?? [], from, to).slice(0, shown), [workers, list, from, to]);
   if (!list) return null;
   const held = rows.reduce((n, r) => n + r.spans.length, 0);

@@ -114,7 +114,7 @@ function All() {
       >
         {living.length > 0 && (
           <p className="dim" role="status">
-            {count(living.length)} {living.length === 1 ? "worker runs" : "workers run"} {count(running)} of {count(slots)} at once, {percent(slots ? Math.round((running / slots) * 1000) / 1000 : 0)} of what they could.
+            {count(living.length)} {living.length === 1 ? "worker runs" : "workers run"} {count(running)} of {count(slots)} at once ({percent(slots ? Math.round((running / slots) * 1000) / 1000 : 0)}).
             {skewed > 0 && ` ${count(skewed)} ${skewed === 1 ? "is" : "are"} of another version than the server.`}
           </p>
         )}
