@@ -1,6 +1,6 @@
 // What lies over the page: dialogs, confirmations, menus.
 
-import { useEffect, useId, useRef, useState, type FormEvent, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState, type FormEvent, type KeyboardEvent, type ReactNode } from "react";
 import { Button } from "./basics";
 import { ErrorBox } from "./feedback";
 import { Icon, type IconName } from "./icons";
@@ -108,9 +108,26 @@ export function Menu({ label, icon, items, kind, left, small }: { label: string;
   const [open, setOpen] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  // In the page, not in what scrolls around it: a menu of a table's last row is seen whole.
+  useLayoutEffect(() => {
+    const m = list.current;
+    const b = button.current?.getBoundingClientRect();
+    if (!open || !m || !b) return;
+    const below = b.bottom + 4 + m.offsetHeight <= innerHeight || b.top < m.offsetHeight + 4;
+    m.style.top = `${below ? b.bottom + 4 : b.top - 4 - m.offsetHeight}px`;
+    m.style.left = `${Math.max(8, Math.min(left ? b.left : b.right - m.offsetWidth, innerWidth - m.offsetWidth - 8))}px`;
+    const shut = () => setOpen(false);
+    addEventListener("scroll", shut, { capture: true, once: true });
+    addEventListener("resize", shut, { once: true });
+    return () => {
+      removeEventListener("scroll", shut, { capture: true });
+      removeEventListener("resize", shut);
+    };
+  }, [open, left]);
   useEffect(() => {
     if (!open) return;
-    box.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
+    box.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus({ preventScroll: true });
     const away = (e: Event) => {
       if (!box.current?.contains(e.target as Node)) setOpen(false);
     };
@@ -138,7 +155,7 @@ export function Menu({ label, icon, items, kind, left, small }: { label: string;
         {text}
       </button>
       {open && (
-        <div role="menu" aria-label={label} onKeyDown={move}>
+        <div ref={list} role="menu" aria-label={label} onKeyDown={move}>
           {items.map((m, i) =>
             m === "line" ? (
               <hr key={i} />

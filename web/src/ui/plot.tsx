@@ -123,11 +123,13 @@ type SeriesProps = {
   formatRight?: (n: number) => string;
   /** A click on an instant. */
   onPick?: (at: number) => void;
+  /** How an instant is written below; hours and minutes if nothing is said. */
+  tick?: (at: number) => string;
   actions?: ReactNode;
 };
 
 /** Series draws numbers over time. */
-export function Series({ title, summary, at, lines, height = 170, format = plainNumber, formatRight = format, onPick, actions }: SeriesProps) {
+export function Series({ title, summary, at, lines, height = 170, format = plainNumber, formatRight = format, onPick, tick, actions }: SeriesProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const theme = useThemeCount();
   const [zone] = useZone();
@@ -151,7 +153,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), zoneName(zone)),
         scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] } },
         axes: [
-          { stroke: dim, grid: { show: false }, ticks: { show: false }, size: 22, font: "11px system-ui, sans-serif", values: (_u, v) => v.map((t) => clockTime(t * 1000, zone)) },
+          { stroke: dim, grid: { show: false }, ticks: { show: false }, size: 22, font: "11px system-ui, sans-serif", values: (_u, v) => v.map((t) => (tick ? tick(t) : clockTime(t * 1000, zone))) },
           axis(format),
           ...(right ? [{ ...axis(formatRight), scale: "r", side: 1 as const, grid: { show: false } }] : []),
         ],

@@ -41,10 +41,11 @@ export function DelayPlot() {
 
 const hues = ["--fill-busy", "--fill-good", "--fill-warn", "--fill-bad", "--brand", "--fill-calm"];
 
-export function QueuePlot() {
-  const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300 }, { every: 60_000 });
-  const d = q.data;
-  if (isProblem(q.error, 404) || !d) return null;
+/** QueuePlot draws how much waited; of one queue alone, if it is named. */
+export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) {
+  const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300, scope }, { every: 60_000 });
+  if (isProblem(q.error, 404) || !q.data) return null;
+  const d = queue === undefined ? q.data : only(q.data, queue);
   const from = Math.floor(seconds(d.from) / d.step_seconds) * d.step_seconds;
   const n = Math.max(1, Math.ceil((seconds(d.to) - from) / d.step_seconds));
   const at = Array.from({ length: n }, (_, i) => from + i * d.step_seconds);
@@ -81,6 +82,12 @@ export function QueuePlot() {
       />
     </div>
   );
+}
+
+/** only is what a series tells of one queue. */
+function only(d: QueueSeries, queue: string): QueueSeries {
+  const columns = d.columns.flatMap((c) => c.queues.filter((x) => x.queue === queue).map((x) => ({ ...x, at: c.at, queues: [x] })));
+  return { ...d, queues: [queue], columns };
 }
 
 export function LoadPlot() {
