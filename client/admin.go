@@ -32,6 +32,8 @@ type TenantChange struct {
 	Name   *string      `json:"name,omitempty"`
 	Tier   *string      `json:"tier,omitempty" enum:"free,pro,enterprise"`
 	Quotas *QuotaChange `json:"quotas,omitempty" doc:"In place of what the tier gives: a number, -1 for no limit, or null for the tier's again. What is left out stays."`
+
+	CallbacksAllow *[]string `json:"callbacks_allow,omitempty" doc:"In place of those before: address ranges that this tenant's callbacks may reach though they are private, such as 10.1.0.0/16; up to 100. A metadata service must be named by its very address."`
 }
 
 // QuotaChange is what one tenant may have and do in place of what its tier gives.
@@ -89,6 +91,8 @@ type Tenant struct {
 	Overridden []string  `json:"overridden" doc:"The quotas that are not the tier's."`
 	Usage      *Usage    `json:"usage,omitempty" doc:"Where one tenant is read."`
 	CreatedAt  time.Time `json:"created_at"`
+
+	CallbacksAllow []string `json:"callbacks_allow" doc:"Address ranges that its callbacks may reach though they are private, beside those that every tenant's may."`
 }
 
 // Tenants is all tenants in order of their ids.

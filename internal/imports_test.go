@@ -75,6 +75,7 @@ var table = map[string]rule{
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
 	"internal/command/minder": {others: []string{"golang.org/x/sys"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
 
+	"internal/reach":   {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "it knows tenants and what travels; whoever dials judges"},
 	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 

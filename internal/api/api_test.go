@@ -37,13 +37,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // face is the API over a fresh store, with nobody who runs anything.
 type face struct {
-	*testing.T
+	testing.TB
 	store   engine.Store
 	http    http.Handler
 	counter *feed.Counter
 }
 
-func newFace(t *testing.T, change ...func(*api.Config, engine.Store)) face {
+func newFace(t testing.TB, change ...func(*api.Config, engine.Store)) face {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "c.db")})
 	if err != nil {
@@ -71,7 +71,7 @@ func onBoth(t *testing.T, test func(*testing.T, func(...func(*api.Config, engine
 	})
 }
 
-func faceOver(t *testing.T, raw engine.Store, change ...func(*api.Config, engine.Store)) face {
+func faceOver(t testing.TB, raw engine.Store, change ...func(*api.Config, engine.Store)) face {
 	t.Helper()
 	t.Cleanup(func() { raw.Close() })
 	hub := feed.NewHub()

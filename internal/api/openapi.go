@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -38,8 +39,11 @@ func (s *Server) document() object {
 		},
 		"paths": paths,
 		"components": object{
-			"schemas":         schemas.known,
-			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "An API key. Not needed where the server runs without sign-in."}},
+			"schemas": schemas.known,
+			"securitySchemes": object{
+				"key":    object{"type": "http", "scheme": "bearer", "description": "An API key or a token. Not needed where the server runs without sign-in."},
+				"cookie": object{"type": "apiKey", "in": "cookie", "name": secureCookie, "description": "Of a browser, from POST /api/v1/sign-in."},
+			},
 		},
 	}
 }
@@ -50,11 +54,11 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 		op["description"] = rt.detail
 	}
 	if rt.needs.Keyed() {
-		op["security"] = []object{{"key": []string{}}}
+		op["security"] = []object{{"key": []string{}}, {"cookie": []string{}}}
 	}
 	var params []object
 	for _, name := range pathParams(rt.path) {
-		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
+		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}, "example": examplesOf.Paths[rt.path]})
 	}
 	for _, p := range rt.params {
 		params = append(params, object{"name": p.name, "in": "query", "description": p.doc, "schema": object{"type": p.kind}})
@@ -80,7 +84,16 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	}
 	content := binary
 	if rt.answer != nil {
-		content = object{"application/json": object{"schema": schemas.of(rt.answer)}}
+		kind := "application/json"
+		if rt.stream {
+			kind = "text/event-stream"
+		}
+		content = object{kind: object{"schema": schemas.of(rt.answer)}}
+	}
+	if example, ok := examplesOf.Answers[operationID(rt)]; ok {
+		for kind, media := range content {
+			content = object{kind: with(media.(object), "example", example)}
+		}
 	}
 	op["responses"] = object{
 		code(rt.status): object{"description": http.StatusText(rt.status), "content": content},
@@ -88,6 +101,20 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	}
 	return op
 }
+
+// examplesOf are answers that a server gave; a test asks for each again, and writes them anew with -update.
+var examplesOf = func() (out struct {
+	Paths   map[string]string          `json:"paths"`   // what stands for {…} in a path
+	Answers map[string]json.RawMessage `json:"answers"` // by operation
+}) {
+	if err := json.Unmarshal(examplesFile, &out); err != nil {
+		panic("api: the examples cannot be read: " + err.Error())
+	}
+	return out
+}()
+
+//go:embed examples.json
+var examplesFile []byte
 
 // pathParams are the names in braces of a path.
 func pathParams(path string) []string {

@@ -25,6 +25,7 @@ type route struct {
 	body    reflect.Type
 	sample  string // a body that works
 	bytes   bool   // what goes in (PUT) or out (GET) is no JSON, but bytes
+	stream  bool   // the answer is a stream of events, whose data is JSON
 	status  int
 	answer  reflect.Type
 	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
@@ -275,7 +276,7 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.Tenant](), handle: s.getTenant,
 		},
 		{
-			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name, tier or quotas",
+			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name, tier, quotas or where its callbacks may go",
 			detail: "Every server goes by it within 5 s. What the tenant has, it keeps, and it runs; what it may not have any more, it cannot make.",
 			body:   of[client.TenantChange](), sample: `{"tier": "enterprise", "quotas": {"active_jobs": 250000, "max_retries": null}}`, status: 200, answer: of[client.Tenant](), handle: s.changeTenant,
 		},
@@ -340,7 +341,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.signInRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {

@@ -32,6 +32,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/ration"
+	"github.com/carillon-jobs/carillon/internal/reach"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -199,7 +200,7 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := handout.New(disp, r.log, r.vault.Step, sign.Step(secrets, tokens, clk)) // which is the last step
+	out := handout.New(disp, r.log, r.vault.Step, reach.New(store, clk).Step, sign.Step(secrets, tokens, clk)) // which is the last step
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	commands := door.Of(tenant.Default)
@@ -402,7 +403,8 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim}, clk)
 		}
 		auth := access.New(store, clk, tokens)
-		cfg.Authenticate = auth.Authenticate
+		auth.Stay(access.Lives{Idle: r.Config.SessionIdle, Whole: r.Config.Session})
+		cfg.Authenticate, cfg.SignIns = auth.Authenticate, auth
 		r.background("keys", func(ctx context.Context) { loop.Run(ctx, r.log, "keys", nil, auth.Tick) })
 		if r.tls == nil && !loopback(r.address) {
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())

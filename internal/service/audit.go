@@ -156,6 +156,9 @@ func describedTenant(t tenant.Tenant) fields {
 	if o := engine.EncodeOverrides(t.Overrides); o != "" {
 		f["quotas"] = o
 	}
+	if t.Reach != "" {
+		f["callbacks_allow"] = t.Reach
+	}
 	return f
 }
 

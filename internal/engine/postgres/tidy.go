@@ -126,6 +126,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidySecretsSQL, tidiedOps); err != nil {
 			return err
 		}
+		if _, err := c.Exec(ctx, tidyPastSQL, engine.PastLife.Seconds(), tidiedOps); err != nil {
+			return err
+		}
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			before int64
 		}{
 			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
-			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now},
+			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now}, {oldPastSQL, now - engine.PastLife.Microseconds()},
 			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()},
 		} {
 			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()
