@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // maker makes requests up. All that it chooses follows from its seed, but for the ids of what there is.
@@ -20,6 +21,7 @@ type maker struct {
 	*rand.Rand
 	table []api.Route
 	ids   func(r *rand.Rand, kind string) string // of something that there is, or was
+	wild  int                                    // one in so many values is wrong; 0: none
 }
 
 // made is a request that was made up.
@@ -52,6 +54,10 @@ func (m *maker) chance(n int) bool { return m.IntN(n) == 0 }
 // request makes one up: as it should be, nearly so, or nonsense.
 func (m *maker) request() made {
 	rt := m.table[m.IntN(len(m.table))]
+	for rt.Needs == tenant.Open && !m.chance(10) { // those do not much
+		rt = m.table[m.IntN(len(m.table))]
+	}
+	m.wild = oneOf(m.Rand, 0, 0, 80, 30, 8)
 	q := made{route: rt, method: rt.Method, headers: map[string]string{}}
 	q.target = m.path(rt) + m.query(rt)
 	switch {
@@ -72,6 +78,8 @@ func (m *maker) bodyOf(rt api.Route) string {
 	switch n := m.IntN(20); {
 	case n < 3:
 		body = rt.Sample
+	case n < 10:
+		body = m.graft(rt)
 	case n < 16:
 		body = m.encode(m.value("", rt.Body, 0), 0)
 	case n < 18:
@@ -81,10 +89,50 @@ func (m *maker) bodyOf(rt api.Route) string {
 	default:
 		return oneOf(m.Rand, "", "null", "[]", "{}", `""`, "0", "true", " ", "{", "[", `{"":""}`, "\xef\xbb\xbf{}", strings.Repeat("[", 100), strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100))
 	}
-	if m.chance(4) {
+	if m.wild > 0 && m.chance(4) {
 		body = m.bruise(body)
 	}
 	return body
+}
+
+// graft is the sample of a route with a few of its fields made up.
+func (m *maker) graft(rt api.Route) string {
+	var base map[string]any
+	if json.Unmarshal([]byte(rt.Sample), &base) != nil || rt.Body.Kind() != reflect.Struct {
+		return rt.Sample
+	}
+	out := asFields(base)
+	for _, f := range m.object(rt.Body, 0) {
+		if !m.chance(6) {
+			continue
+		}
+		i := slices.IndexFunc(out, func(x field) bool { return x.name == f.name })
+		if i < 0 {
+			out = append(out, f)
+			continue
+		}
+		inner, ok := out[i].value.(fields)
+		more, also := f.value.(fields)
+		if !ok || !also || len(more) == 0 {
+			out[i].value = f.value
+			continue
+		}
+		one := more[m.IntN(len(more))]
+		inner = slices.DeleteFunc(inner, func(x field) bool { return x.name == one.name })
+		out[i].value = append(inner, one)
+	}
+	return m.encode(out, 0)
+}
+
+func asFields(from map[string]any) (out fields) {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		value := from[name]
+		if inner, ok := value.(map[string]any); ok {
+			value = asFields(inner)
+		}
+		out = append(out, field{name, value})
+	}
+	return out
 }
 
 // path is a route's path, with something in place of what is in braces.
@@ -220,7 +268,7 @@ func (m *maker) dress(q *made) {
 
 // value makes up something of a wire type; which texts go where the field's name says.
 func (m *maker) value(name string, t reflect.Type, depth int) any {
-	if m.chance(25) {
+	if m.wild > 0 && m.chance(m.wild) {
 		return m.wrong(depth)
 	}
 	switch t {
@@ -238,7 +286,7 @@ func (m *maker) value(name string, t reflect.Type, depth int) any {
 	case reflect.Bool:
 		return m.chance(2)
 	case reflect.Int, reflect.Int64:
-		return oneOf[any](m.Rand, 0, 1, 2, 5, 10, 60, 100, 1000, -1, m.IntN(100), json.Number("9223372036854775807"), json.Number("-9223372036854775808"), json.Number("9223372036854775808"), 3.5, json.Number("1e400"))
+		return oneOf[any](m.Rand, 0, 1, 2, 5, 10, 60, 100, 1000, -1, m.IntN(100), json.Number("9223372036854775807"), json.Number("-9223372036854775808"), m.odd(json.Number("9223372036854775808")), m.odd(3.5), m.odd(json.Number("1e400")))
 	case reflect.Float64:
 		return oneOf[any](m.Rand, 0, 0.5, 1, -1, 100, json.Number("1e308"), json.Number("1e309"), json.Number("1e-400"))
 	case reflect.String:
@@ -305,6 +353,14 @@ func (m *maker) wrong(depth int) any {
 	return oneOf[any](m.Rand, nil, true, "", "x", 0, -1, 1.5, json.Number("1e999"), json.Number("123456789012345678901234567890"), []any{}, fields{}, []any{nil}, fields{{"a", 1}}, m.anything(depth+1))
 }
 
+// odd is something that does not fit, if that is wanted; else 3.
+func (m *maker) odd(v any) any {
+	if m.wild == 0 {
+		return 3
+	}
+	return v
+}
+
 // anything is any JSON.
 func (m *maker) anything(depth int) any {
 	if depth > 6 || m.chance(3) {
@@ -334,13 +390,13 @@ func (m *maker) anything(depth int) any {
 
 // textFor is a text for a field: mostly one that fits there.
 func (m *maker) textFor(name string) string {
-	if m.chance(10) {
+	if m.wild > 0 && m.chance(m.wild) {
 		return m.text()
 	}
 	one := func(some ...string) string { return oneOf(m.Rand, some...) }
 	switch name {
 	case "name", "job_name":
-		return one("hello", "a job", "n", strings.Repeat("n", 255), strings.Repeat("n", 256), "ü", "a\tb")
+		return one("hello", "job "+strconv.Itoa(m.IntN(1_000_000)), "n", strings.Repeat("n", 255), strings.Repeat("n", 256), "ü", "a\tb")
 	case "key", "queue", "kind", "label", "tag", "work_kind", "entrypoint", "handler":
 		return one("noop", "sleep", "random", "flaky", "k"+strconv.Itoa(m.IntN(300)), "default", "things", "", "A", "a b", strings.Repeat("k", 129))
 	case "target":

@@ -156,6 +156,9 @@ func say(fields []client.FieldProblem) string {
 
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return // the caller has gone
+	}
 	p, ours := problem(err)
 	p.RequestID = requestID(r)
 	switch {

@@ -95,10 +95,17 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 			content = object{kind: with(media.(object), "example", example)}
 		}
 	}
-	op["responses"] = object{
+	answers := object{
 		code(rt.status): object{"description": http.StatusText(rt.status), "content": content},
 		"default":       object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.of(of[client.Problem]())}}},
 	}
+	if rt.also != 0 {
+		if rt.other != nil {
+			content = object{"application/json": object{"schema": schemas.of(rt.other)}}
+		}
+		answers[code(rt.also)] = object{"description": http.StatusText(rt.also), "content": content}
+	}
+	op["responses"] = answers
 	return op
 }
 
@@ -229,5 +236,5 @@ func with(o object, key string, value any) object {
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
-	return reply(w, 200, s.document())
+	return replyRaw(w, 200, s.documented())
 }

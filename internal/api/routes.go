@@ -28,6 +28,8 @@ type route struct {
 	stream  bool   // the answer is a stream of events, whose data is JSON
 	status  int
 	answer  reflect.Type
+	also    int          // another status; 0: none
+	other   reflect.Type // its answer; nil: the same
 	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
 }
 
@@ -54,7 +56,7 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/jobs:bulk", needs: tenant.Write, group: "Jobs", summary: "Pause, resume, delete, trigger or tag many jobs",
 			detail: "Those named by ids, or all that a filter chooses; with dry_run it is 200 with their number and the first ten, and nothing is done. Else it is an operation in the background that can be watched and cancelled. Jobs it cannot be done to are passed over and counted.",
-			body:   of[client.BulkRequest](), sample: `{"filter": {"tag": "reporting"}, "action": "pause", "reason": "the warehouse is moved", "dry_run": true}`, status: 202, answer: of[client.BulkBegun](), handle: s.bulkJobs,
+			body:   of[client.BulkRequest](), sample: `{"filter": {"tag": "reporting"}, "action": "pause", "reason": "the warehouse is moved", "dry_run": true}`, status: 202, also: 200, answer: of[client.BulkBegun](), handle: s.bulkJobs,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
@@ -99,7 +101,7 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/jobs/{id}/backfill", needs: tenant.Write, group: "Jobs", summary: "Fire past instants of a job, in the background",
 			detail: "By its schedule as it is now; by default only what is missing. The answer names the operation; with dry_run it is 200 with the count only.",
-			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.backfillJob,
+			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, also: 200, answer: of[client.Begun](), handle: s.backfillJob,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs/{id}/next", needs: tenant.Read, group: "Jobs", summary: "The next instants of a job",
@@ -162,12 +164,12 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/dead-letters:redrive", needs: tenant.Write, group: "Dead letters", summary: "Run many dead letters again, in the background",
 			detail: "By ids or by a filter, at a rate. What dies after the request is not part of it. The answer names the operation; with dry_run it is 200 with the count only.",
-			body:   of[client.DeadLetterRequest](), sample: `{"filter": {"reason": "ATTEMPTS_EXHAUSTED"}, "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.redriveDeadLetters,
+			body:   of[client.DeadLetterRequest](), sample: `{"filter": {"reason": "ATTEMPTS_EXHAUSTED"}, "rate_per_s": 10}`, status: 202, also: 200, answer: of[client.Begun](), handle: s.redriveDeadLetters,
 		},
 		{
 			method: "POST", path: "/api/v1/dead-letters:discard", needs: tenant.Write, group: "Dead letters", summary: "Discard dead letters",
 			detail: "The executions stay in history. By ids it is done at once, with how many there were; by a filter in the background, with 202 and the operation.",
-			body:   of[client.DeadLetterRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`, status: 200, answer: of[client.Discarded](), handle: s.discardDeadLetters,
+			body:   of[client.DeadLetterRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`, status: 200, answer: of[client.Discarded](), also: 202, other: of[client.Begun](), handle: s.discardDeadLetters,
 		},
 		{
 			method: "GET", path: "/api/v1/operations", needs: tenant.Read, group: "Operations", summary: "List operations, the newest first",
@@ -226,7 +228,7 @@ func (s *Server) table() []route {
 		{
 			method: "PUT", path: "/api/v1/artifacts", needs: tenant.Write, group: "Artifacts", summary: "Keep a program for jobs of the target command",
 			detail: "The body is the artifact as it is: a program, or a tar, tar.gz or zip. Its id is the SHA-256 of its content; 201 where it is new to the tenant, 200 where not.",
-			bytes:  true, status: 201, answer: of[client.Artifact](), handle: s.putArtifact,
+			bytes:  true, status: 201, also: 200, answer: of[client.Artifact](), handle: s.putArtifact,
 		},
 		{
 			method: "GET", path: "/api/v1/artifacts/{id}", needs: tenant.Fetch, group: "Artifacts", summary: "Download an artifact",

@@ -66,6 +66,9 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
+	page       func() ([]byte, error) // for people
+	documented func() []byte          // for programs
+
 	failures  *failures
 	followers chan struct{} // one for each stream
 	exports   chan struct{} // one for each export
@@ -87,6 +90,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
 	}
+	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()
 	if cfg.HealthOnly {
 		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
@@ -251,9 +255,6 @@ func (s *Server) guard(rt route) http.Handler {
 			r = r.WithContext(engine.Confine(r.Context(), p.Tenant))
 		}
 		if err := rt.handle(w, r, p); err != nil {
-			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-				return // the caller has gone
-			}
 			s.fail(w, r, err)
 		}
 	})
