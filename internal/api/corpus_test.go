@@ -33,7 +33,7 @@ type corpus struct {
 	mu   sync.Mutex
 	pool map[string][]string // guarded by mu: ids of things, by the beginning of their paths
 
-	good map[string]int      // guarded by mu: how often each route did what it was asked for
+	good map[string]int // guarded by mu: how often each route did what it was asked for
 
 	codes [600]atomic.Int64
 }

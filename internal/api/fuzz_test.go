@@ -19,13 +19,15 @@ import (
 // filters, cursors, tokens of callbacks.
 func FuzzRoutes(f *testing.F) {
 	c := newCorpus(f)
+	paths := make([]string, len(c.table))
 	for i, r := range c.table {
+		paths[i], _ = c.path(r)
 		f.Add(uint8(i), strings.Join(r.Params, "=1&"), r.Sample, "1")
 	}
 	f.Add(uint8(0), "cursor=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA&limit=5", "", "x")
 	f.Fuzz(func(t *testing.T, route uint8, query, body, header string) {
-		r := c.table[int(route)%len(c.table)]
-		path, _ := c.path(r)
+		i := int(route) % len(c.table)
+		r, path := c.table[i], paths[i]
 		role := tenant.Admin
 		switch r.Needs {
 		case tenant.Work:

@@ -341,7 +341,9 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/{$}", needs: tenant.Open, summary: "To the documentation", handle: s.home},
 	}
 	if s.cfg.Demo {
-		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
+		rs = append(rs,
+			route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo},
+			route{method: "POST", path: "/demo/fail", needs: tenant.Open, summary: "A target that refuses, unless it is told not to", handle: s.refuseDemo})
 	}
 	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.signInRoutes())
 }
@@ -363,6 +365,21 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	http.Redirect(w, r, "/docs", http.StatusFound)
 	return nil
+}
+
+// refuseDemo fails on purpose.
+func (s *Server) refuseDemo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
+	if err != nil {
+		return refuse(413, "too_large", "The demonstration takes at most 64 KiB.")
+	}
+	var asked struct {
+		Fail *bool `json:"fail"`
+	}
+	if json.Unmarshal(data, &asked) == nil && asked.Fail != nil && !*asked.Fail {
+		return reply(w, 200, map[string]any{"succeeded": true})
+	}
+	return refuse(422, "on_purpose", "This target fails on purpose. Run it again with the payload {\"fail\": false}.")
 }
 
 // echo answers with what it was sent.

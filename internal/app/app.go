@@ -256,9 +256,9 @@ func (r *running) start(ctx context.Context) error {
 	if r.has("worker") {
 		r.work(exec, door, commands)
 	}
-	if r.Demo {
-		if err := addDemo(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), clk.Now()); err != nil {
-			return fmt.Errorf("add the sample jobs: %w", err)
+	if r.Dev {
+		if err := demonstrate(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), r.Demo); err != nil {
+			return fmt.Errorf("look after the sample jobs: %w", err)
 		}
 	}
 	secret, err := r.devSecret(ctx, svc)
