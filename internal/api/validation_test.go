@@ -159,6 +159,7 @@ func TestValidation(t *testing.T) {
 		{"POST", "/tenants", `{"name": "x", "tier": "gold"}`, 422, "tier", "free"},
 		{"PATCH", "/tenants/mine", `{"quotas": {"weight": 0}}`, 422, "quotas.weight", ""},
 		{"PATCH", "/tenants/mine", `{"quotas": {"max_retries": -2}}`, 422, "quotas.max_retries", "-1"},
+		{"PATCH", "/tenants/mine", `{"callbacks_allow": ["10.0.0.0/40"]}`, 422, "callbacks_allow[0]", "10.0.0.0/8"},
 		{"PATCH", "/tenants/nobody", `{}`, 404, "", "tenant"},
 		// the worker protocol
 		{"POST", "/workers", `{"targets": ["dance"]}`, 422, "targets[0]", "http"},

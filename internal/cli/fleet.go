@@ -253,11 +253,13 @@ func (s *session) workersCommand() *cobra.Command {
 
 func (s *session) forecastCommand() *cobra.Command {
 	var days, hours int
+	var spread bool
 	c := &cobra.Command{
 		Use: "forecast", Short: "How many executions schedules will make, and where too many come together", Args: cobra.NoArgs,
-		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl",
+		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl\n  carillon forecast --days 7 --spread",
 	}
 	s.flags(c)
+	c.Flags().BoolVar(&spread, "spread", false, "say how the herds could be spread: which jobs to give how much jitter")
 	c.Flags().IntVar(&days, "days", 0, "how far to look, up to 30 days, instead of --hours")
 	c.Flags().IntVar(&hours, "hours", 24, "how far to look, up to 720 hours")
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -267,6 +269,9 @@ func (s *session) forecastCommand() *cobra.Command {
 		f, err := c.Forecast(ctx, hours)
 		if err != nil {
 			return err
+		}
+		if spread {
+			return s.showSpread(spreads(f))
 		}
 		switch s.output {
 		case "table", "wide":

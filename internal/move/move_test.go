@@ -170,9 +170,16 @@ func TestEverythingMoves(t *testing.T) {
 	defer c.Close(context.Background())
 	addNumbered(t, path, c)
 	fillRows(t, path)
-	moved, err := Run(t.Context(), from, to, now, silent{})
+	rehearsed, err := Rehearse(t.Context(), from, to, now, silent{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	moved, err := Run(t.Context(), from, to, now, silent{}) // into what is empty still
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(moved, rehearsed) {
+		t.Errorf("rehearsed %+v\nmoved %+v", rehearsed, moved)
 	}
 	for _, m := range moved {
 		want := int64(3)
