@@ -164,8 +164,8 @@ func forget[K comparable](m map[K]time.Time, now time.Time) {
 // signIn says who asks, unless too many have failed to say so from there.
 func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, error) {
 	credential, now, who := r.Header.Get("Authorization"), time.Now(), debtor{from: network(from)}
-	if credential == "" {
-		credential = s.cookie(r)
+	if value := s.cookie(r); value != "" {
+		credential = value
 	}
 	if wait := s.failures.wait(who, from, credential, now); wait > 0 {
 		return tenant.Principal{}, &tooMany{wait}
@@ -180,13 +180,13 @@ func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, err
 	return p, err
 }
 
-// who says who asks: by the header or, where there is none, by the cookie.
+// who says who asks: by the header or, where that names no key or token, by the cookie.
 func (s *Server) who(r *http.Request) (tenant.Principal, error) {
-	header, named := r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID")
-	if value := s.cookie(r); header == "" && value != "" {
+	named := r.Header.Get("X-Tenant-ID")
+	if value := s.cookie(r); value != "" {
 		return s.cfg.SignIns.ByCookie(r.Context(), value, named)
 	}
-	return s.cfg.Authenticate(r.Context(), header, named)
+	return s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), named)
 }
 
 // refusesCredential reports whether an error says that a credential is not one.

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,8 +296,10 @@ func TestCorpus(t *testing.T) {
 	if good < int64(n)/10 {
 		t.Errorf("only %d of %d requests were good ones: nothing much is tested", good, n)
 	}
+	// What needs a token, a lease or a dead letter of its own comes about only by chance; TestExamples asks for it.
+	rare := []string{"POST /api/v1/executions/{id}/complete", "POST /api/v1/sign-in", "POST /api/v1/sign-out", "POST /api/v1/workers/{id}/logs", "POST /api/v1/dead-letters/{id}/redrive"}
 	for _, r := range c.table {
-		if name := r.Method + " " + r.Path; n >= 100_000 && c.good[name] == 0 && r.Needs != tenant.Callback && r.Needs != tenant.Enter {
+		if name := r.Method + " " + r.Path; n >= 100_000 && c.good[name] == 0 && !slices.Contains(rare, name) {
 			t.Errorf("none of the requests for %s was a good one", name)
 		}
 	}

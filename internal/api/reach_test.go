@@ -53,7 +53,9 @@ func TestWhereCallbacksMayGo(t *testing.T) {
 		}
 	}
 	e := want[client.AuditEntries](s.face, 200, "GET", "/api/v1/audit?action=tenant.update", "", s.admin...).Audit
-	if len(e) == 0 || !slices.ContainsFunc(e, func(x client.AuditEntry) bool { return x.After["callbacks_allow"] == "10.1.0.0/16,192.168.7.7/32,fd00::1/128" }) {
+	if len(e) == 0 || !slices.ContainsFunc(e, func(x client.AuditEntry) bool {
+		return x.After["callbacks_allow"] == "10.1.0.0/16,192.168.7.7/32,fd00::1/128"
+	}) {
 		t.Errorf("audit: %+v", e)
 	}
 	set(`{"callbacks_allow": []}`)

@@ -44,9 +44,11 @@ func (s *Server) signInRoutes() []route {
 	}
 }
 
-// cookie is what the request's browser was given when it signed in; "" if it is not signed in.
+// cookie is what the request's browser was given when it signed in; "" if it is not signed in, or the request has a key or a
+// token, which go before. What else the header holds may be a proxy's.
 func (s *Server) cookie(r *http.Request) string {
-	if s.cfg.SignIns == nil {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if s.cfg.SignIns == nil || strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}
 	if c, err := r.Cookie(secureCookie); err == nil {
@@ -188,7 +190,7 @@ func (s *Server) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.P
 	switch {
 	case s.cfg.SignIns == nil:
 		return noSignIn
-	case value == "" || r.Header.Get("Authorization") != "":
+	case value == "":
 		return &service.NotDone{What: "sign_out", Why: "The request came with a key, not with a cookie: only browsers sign out. A key is revoked instead."}
 	}
 	if err := s.endSignIn(r, p, value); err != nil {
@@ -210,7 +212,7 @@ func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	switch value := s.cookie(r); {
 	case s.cfg.Authenticate == nil:
 		out.Kind = "none"
-	case value != "" && r.Header.Get("Authorization") == "":
+	case value != "":
 		x, err := s.cfg.SignIns.SignedIn(r.Context(), value)
 		if err != nil {
 			return err

@@ -82,8 +82,8 @@ var Keys = []Key{
 	text("auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", some, func(c *Config) *string { return &c.JWT.TenantClaim }),
 	text("auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", some, func(c *Config) *string { return &c.JWT.RoleClaim }),
 
-	length("auth.session_idle_seconds", "how long a browser stays signed in without a request", 60, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.SessionIdle }),
-	length("auth.session_seconds", "how long a browser stays signed in at most", 60, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.Session }),
+	length("auth.session_idle_seconds", "how long a browser stays signed in without a request", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.SessionIdle }),
+	length("auth.session_seconds", "how long a browser stays signed in at most", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.Session }),
 
 	text("tls.cert", "certificate file for https", "a path", some, func(c *Config) *string { return &c.TLSCert }),
 	text("tls.key", "key file for https", "a path", some, func(c *Config) *string { return &c.TLSKey }),
