@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // LimitRequest sets a limit over all executions of a tenant, or over those of one of its queues. With neither, it is removed.
 type LimitRequest struct {
@@ -50,6 +53,26 @@ type QuotaChange struct {
 	NotificationRules   *bool  `json:"notification_rules,omitempty"`
 	RequestsPerSecond   *int   `json:"requests_per_second,omitempty"`
 	Weight              *int   `json:"weight,omitempty"`
+
+	// Reset names quotas that are to be the tier's again: active_jobs, executions_per_minute, …
+	Reset []string `json:"-"`
+}
+
+// MarshalJSON writes those that are to be the tier's again as null.
+func (q QuotaChange) MarshalJSON() ([]byte, error) {
+	type plain QuotaChange
+	b, err := json.Marshal(plain(q))
+	if err != nil || len(q.Reset) == 0 {
+		return b, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, err
+	}
+	for _, name := range q.Reset {
+		all[name] = json.RawMessage("null")
+	}
+	return json.Marshal(all)
 }
 
 // Quotas are what a tenant may have and do; -1 is no limit.

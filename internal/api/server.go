@@ -77,8 +77,8 @@ type Server struct {
 	documented func() []byte          // for programs
 
 	failures  *failures
-	followers chan struct{} // one for each stream
-	exports   chan struct{} // one for each export
+	followers *seats        // one for each stream
+	exports   *seats        // one for each export
 	stopping  chan struct{} // closed when streams are to end
 	stop      sync.Once
 }
@@ -95,7 +95,7 @@ func New(cfg Config) *Server {
 		cfg.Retry = job.DefaultRetry
 	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
 	}
 	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()

@@ -31,7 +31,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err := q.err(); err != nil {
 		return err
 	}
-	release, err := s.follow()
+	release, err := s.follow(p.Tenant)
 	if err != nil {
 		return err
 	}

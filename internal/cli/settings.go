@@ -247,7 +247,7 @@ func (s *session) tenantCommand() *cobra.Command {
 	var tier, name string
 	var sets, ranges []string
 	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme --allow-callback 10.1.0.0/16"}
-	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit (repeatable)")
+	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit, null the tier's again (repeatable)")
 	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "address ranges that its callbacks may reach though they are private, in place of those before; '' for none (repeatable)")
 	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
 	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
@@ -320,12 +320,15 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 		return nil, nil
 	}
 	body := map[string]json.RawMessage{}
+	var reset []string
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok || !json.Valid([]byte(value)) {
-			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000 or dead_letters=true", set)}
+			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000, dead_letters=true, or max_retries=null for the tier's again", set)}
 		}
-		body[name] = json.RawMessage(value)
+		if body[name] = json.RawMessage(value); value == "null" {
+			reset = append(reset, name)
+		}
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -337,6 +340,7 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 	if err := d.Decode(&out); err != nil {
 		return nil, usage{fmt.Errorf("--set: %w; carillon tenant quota TENANT lists the names", err)}
 	}
+	out.Reset = reset
 	return &out, nil
 }
 

@@ -257,10 +257,15 @@ func seal(ctx context.Context, tx pgx.Tx, past int64) (more bool, err error) {
 	return more, tx.SendBatch(ctx, q).Close()
 }
 
+// sealsSQL finds, with each seal, where the one before it ends: what lies between was put in later.
+const sealsSQL = `
+	SELECT number, sealed_at, prev, hash, marks, coalesce((SELECT p.last FROM audit_seals p WHERE p.tenant = s.tenant AND p.number = s.number - 1), 0) + 1, last
+	FROM audit_seals s WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3`
+
 // AuditSeals lists seals of a tenant from behind a number, with what is stored of their entries.
 func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
 	err = s.look(ctx, "list seals", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT number, sealed_at, prev, hash, marks, first, last FROM audit_seals WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3", string(t), after, limit)
+		rows, _ := c.Query(ctx, sealsSQL, string(t), after, limit)
 		var spans [][2]int64
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Sealed, err error) {
 			var prev, hash, marks []byte
@@ -285,6 +290,14 @@ func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit 
 		return nil
 	})
 	return out, err
+}
+
+// StrayEntry is the first entry behind a place that would be in a seal by now.
+func (s *Store) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
+	err = s.look(ctx, "look for changes in no seal", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT coalesce((SELECT seq FROM audit WHERE tenant = $1 AND seq > $2 AND seq <= (SELECT upto FROM audit_sealed) ORDER BY seq LIMIT 1), 0)", string(t), after).Scan(&seq)
+	})
+	return seq, err
 }
 
 // Unsealed is how many entries of a tenant are not sealed yet.
