@@ -17,8 +17,8 @@ export const queries = new QueryClient({
   },
 });
 
-/** useGet reads one path of the API. undefined as path reads nothing. */
-export function useGet<T>(path: string | undefined, params?: Params, o: { every?: number } = {}): UseQueryResult<T, Error> {
+/** useGet reads one path of the API, again after every ms; fresh asks although it was read just now. undefined as path reads nothing. */
+export function useGet<T>(path: string | undefined, params?: Params, o: { every?: number; fresh?: boolean } = {}): UseQueryResult<T, Error> {
   return useQuery<T, Error>({
     queryKey: [path, params ?? {}],
     queryFn: ({ signal }) => get<T>(path ?? "", params, signal),
@@ -26,6 +26,7 @@ export function useGet<T>(path: string | undefined, params?: Params, o: { every?
     // Another page or filter of the same list keeps what is shown until it is there; another thing never does.
     placeholderData: (before, q) => (q?.queryKey[0] === path ? before : undefined),
     refetchInterval: o.every ?? false,
+    refetchOnMount: o.fresh ? "always" : true,
   });
 }
 
