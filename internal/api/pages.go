@@ -107,6 +107,8 @@ func navigates(r *http.Request) bool {
 // filterWord is a word of the language of filters: key:value, or text, either may be quoted.
 var filterWord = regexp.MustCompile(`(?i)(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)`)
 
+var bareKey = regexp.MustCompile(`(?i)^[a-z_]+:$`)
+
 var unquote = regexp.MustCompile(`\\(.)`)
 
 // filterKeys are the words of filters that the API calls otherwise.
@@ -139,6 +141,7 @@ func readFilter(from url.Values, params []param) url.Values {
 			name = other
 		}
 		switch {
+		case key == "" && bareKey.MatchString(value): // of which the value is still to come
 		case key == "":
 			text = append(text, value)
 		case known(name):

@@ -34,7 +34,7 @@ func TestScreensArePagesAndData(t *testing.T) {
 		t.Errorf("a short link leads to %s", got.ExecutionID)
 	}
 	for q, n := range map[string]int{
-		"": 2, "tag:t": 1, "tag:u": 0, `name:"a job" tag:t`: 1, "type:cron": 0, "TYPE:immediate job": 1, `"a job"`: 1, "other": 0, "https://x": 0, `name:"a \"job\""`: 0,
+		"": 2, "tag:t": 1, "tag:t status:": 1, "tag:u": 0, `name:"a job" tag:t`: 1, "type:cron": 0, "TYPE:immediate job": 1, `"a job"`: 1, "other": 0, "https://x": 0, `name:"a \"job\""`: 0,
 	} {
 		if got := want[client.Jobs](f, 200, "GET", "/jobs?tz=utc&limit=10&q="+url.QueryEscape(q), "", "Accept", "application/json"); len(got.Jobs) != n {
 			t.Errorf("%s: %d jobs, want %d", q, len(got.Jobs), n)

@@ -46,7 +46,7 @@ test("switched off, nothing moves", async () => {
   await page.context().close();
 });
 
-test("a server that is gone makes a banner, what was read stays, and coming back takes it away", async () => {
+test("a server that is gone makes a banner, and what was read stays", async () => {
   const page = await visit(browser, server.url + "/jobs");
   page.expects = /./;
   await settle(page);

@@ -3,6 +3,7 @@
 import { useGet, useLive, useRefresh, type Executions, type QueueStatus } from "../../api";
 import { Link } from "../../router";
 import { count, counted, Duration, Empty, Head, LinkButton, State, Time } from "../../ui";
+import { helloCommand } from "../jobs/words";
 import { LoadPlot } from "./plots";
 
 export function Brief() {
@@ -31,7 +32,7 @@ export function Brief() {
       <LoadPlot />
       <section className="panel stack" aria-label="Latest executions" {...live.region}>
         <h2>Latest executions</h2>
-        {rows.length === 0 && latest.data && <Empty title="Nothing has rung yet" command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>} />}
+        {rows.length === 0 && latest.data && <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>} />}
         <ul className="now-failures">
           {rows.map((e) => (
             <li key={e.execution_id} className="row">

@@ -3,6 +3,7 @@
 import { useGet, useLive, useRefresh, isProblem, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
 import { count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
+import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
 import { Brief } from "./Brief";
 import "./now.css";
@@ -42,8 +43,8 @@ export default function Now() {
       {overview.isError && <ErrorBox error={overview.error} what="These numbers could not be read anew" />}
       {fresh && (
         <div className="panel">
-          <Empty title="Nothing has rung yet" command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
-            A job says what to call and when. This one calls the echo of <code>carillon dev --demo</code> every ten seconds.
+          <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+            A job says what to run and when. This one pretends to work, every ten seconds.
           </Empty>
         </div>
       )}
