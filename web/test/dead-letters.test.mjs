@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { everyLook, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
+import { launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
 import { fails, run, until } from "./seed.mjs";
 
-let server, empty, browser;
+let server, browser;
 before(async () => {
-  [server, empty, browser] = await Promise.all([serve(), serve(), launch()]);
+  [server, browser] = await Promise.all([serve(), launch()]);
   const made = [];
   for (let i = 0; i < 12; i++) made.push(await run(server, { name: "report-" + (i % 3), execution: fails }));
   for (const [i, name] of nasty.entries()) made.push(await run(server, { name, execution: { target: "http", callback_url: `${server.url}/nothing-here/${i}?${encodeURIComponent(name)}`, payload: { name } } }));
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  await Promise.all([server?.stop(), empty?.stop()]);
+  await server?.stop();
 });
 
 const rows = (page) => page.locator("table[aria-label='Dead letters'] tbody tr");
@@ -104,6 +104,3 @@ test("a group is discarded only when its number was typed", async () => {
   await unharmed(page);
   await page.context().close();
 });
-
-test("dead letters, in every look", () => everyLook(browser, server.url + "/dead-letters", "dead-letters"));
-test("none, in every look", () => everyLook(browser, empty.url + "/dead-letters", "dead-letters-none"));

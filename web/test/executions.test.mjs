@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { everyLook, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
+import { launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
 import { fails, run, sleep, until } from "./seed.mjs";
 
-let server, empty, browser;
+let server, browser;
 before(async () => {
-  [server, empty, browser] = await Promise.all([serve(), serve(), launch()]);
+  [server, browser] = await Promise.all([serve(), launch()]);
   const made = [];
   for (let i = 0; i < 60; i++) made.push(await run(server, { name: "report-" + (i % 4), tags: ["nightly"], execution: i % 5 === 0 ? fails : sleep(5) }));
   for (const name of nasty) made.push(await run(server, { name, execution: fails }));
@@ -15,7 +15,7 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  await Promise.all([server?.stop(), empty?.stop()]);
+  await server?.stop();
 });
 
 const rows = (page) => page.locator("table[aria-label=Executions] tbody tr");
@@ -160,11 +160,3 @@ test("all that the filter chooses is exported", async () => {
   await sound(page);
   await page.context().close();
 });
-
-test("a lot of executions, in every look", () => everyLook(browser, server.url + "/executions", "executions"));
-test("chosen ones, in every look", () => everyLook(browser, server.url + "/executions?q=status:failed", "executions-failed", async (page) => {
-  await page.keyboard.press("j");
-  await page.keyboard.press("x");
-  await page.setViewportSize({ ...page.viewportSize(), height: 5000 }); // so that neither bar covers a row
-}));
-test("no executions, in every look", () => everyLook(browser, empty.url + "/executions", "executions-none"));
