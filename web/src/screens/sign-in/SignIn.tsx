@@ -1,7 +1,7 @@
 // Sign-in: a key for a session. Where to go afterwards is what the server answers, never what the address says.
 
 import { useEffect, useState, type FormEvent } from "react";
-import { post } from "../../api";
+import { isProblem, post } from "../../api";
 import { useParam } from "../../router";
 import type { Session } from "../../session";
 import { Button, CommandLine, ErrorBox, Icon, TextField, wrongOf } from "../../ui";
@@ -35,13 +35,22 @@ export default function SignIn() {
           <Icon name="bell" />
           <h1>Carillon</h1>
         </div>
+        <p className="dim wrap">Sign in to {location.host}</p>
+        {isProblem(error, 409) && (
+          <p>
+            This server has no sign-in: <a href="/">go on</a>.
+          </p>
+        )}
         <TextField label="API key" type="password" value={key} onChange={setKey} autoFocus autoComplete="current-password" mono wrong={wrongOf(error, "credential")} hint="Or a token of your identity provider. It becomes a session of this browser and is not kept in the page." />
-        {error !== undefined && <ErrorBox error={error} what="You are not signed in" />}
+        {error !== undefined && !isProblem(error, 409) && <ErrorBox error={error} what="You are not signed in" />}
         <Button type="submit" kind="primary" disabled={busy || key.trim() === ""}>
           {busy ? "Signing in…" : "Sign in"}
         </Button>
-        <p className="dim small">No key yet? The first start of the server prints one; whoever has it makes more:</p>
-        <CommandLine>carillon key create me --role operator</CommandLine>
+        <details className="signin-help">
+          <summary>No key yet?</summary>
+          <p className="dim small">The first start of a server prints one. Whoever has it, or is an admin, makes more, under Admin, Keys, or so:</p>
+          <CommandLine>carillon key create me --role operator</CommandLine>
+        </details>
       </form>
     </main>
   );

@@ -43,6 +43,8 @@ function Beat({ w }: { w: Worker }) {
 function All() {
   const [which, setWhich] = useParam("show", "living");
   const page = usePage<Worker>("/workers", "workers", { limit: 200 });
+  const [cursor] = useParam("cursor");
+  useGet("/workers", { limit: 200, cursor }, { every: 5000 }); // the same page again: beats are no events
   const refresh = useRefresh();
   const live = useLive({ match: (c) => c.type.startsWith("worker.") || c.type === "execution.started" || c.type === "execution.finished", refresh: () => refresh("/workers") });
   const may = useMay("operator");
