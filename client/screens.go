@@ -234,7 +234,7 @@ type JobRevision struct {
 	Action   *string          `json:"action"`
 	Current  bool             `json:"current"`
 	Status   string           `json:"status"`
-	Changes  []RevisionChange `json:"changes" doc:"Against the revision before; null: that is not kept."`
+	Changes  []RevisionChange `json:"changes" null:"true" doc:"Against the revision before; null: that is not kept."`
 	Spec     json.RawMessage  `json:"spec" doc:"As a request to create it has it; credentials are hidden."`
 }
 

@@ -170,6 +170,10 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		headers = []string{"Cookie", signInWith(x.face, x.keys[mine][tenant.Viewer])}
 	case "PUT /api/v1/artifacts":
 		body = "#!/bin/sh\necho hello\n"
+	case "GET /api/v1/jobs:runs":
+		target += "?ids=" + x.things["/api/v1/jobs/"]
+	case "POST /api/v1/jobs/{id}/revisions/{revision}/restore":
+		target = strings.Replace(target, "{revision}", "1", 1)
 	case "GET /api/v1/forecast":
 		target += "?hours=1"
 	case "GET /api/v1/admin/queue/status":

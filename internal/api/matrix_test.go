@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
 // matrix is two tenants with a key of each role, and one thing of every kind that belongs to the first.
@@ -54,6 +56,7 @@ func newMatrix(t testing.TB) *matrix {
 		}
 		m.tokens = c.Tokens
 		c.MaxArtifact = 1 << 20
+		c.Metrics, c.Log = telemetry.NewMetrics("test"), telemetry.NewLog(io.Discard, "text", "info")
 		c.Failures = 1 << 30
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,

@@ -203,6 +203,9 @@ func (s *schemas) named(t reflect.Type) object {
 			continue
 		}
 		p := s.of(f.Type)
+		if f.Tag.Get("null") == "true" {
+			p = nullable(p)
+		}
 		if doc := f.Tag.Get("doc"); doc != "" {
 			p = with(p, "description", doc)
 		}

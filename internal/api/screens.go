@@ -36,7 +36,7 @@ func (s *Server) screenRoutes() []route {
 		{
 			method: "POST", path: "/api/v1/executions:bulk", needs: tenant.Write, group: "Executions", summary: "Cancel or retry many executions, by ids or by a filter",
 			detail: "dry_run answers 200 with how many there are, and the first of them; else 202 with an operation that does it in the background. What is scheduled after the request is not part of it.",
-			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, answer: of[client.ExecutionBulkBegun](), handle: s.bulkExecutions,
+			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, also: 200, answer: of[client.ExecutionBulkBegun](), handle: s.bulkExecutions,
 		},
 		{
 			method: "GET", path: "/api/v1/overview", needs: tenant.Read, group: "Overview", summary: "How the tenant does, in one sentence and in numbers",

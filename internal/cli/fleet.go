@@ -259,7 +259,6 @@ func (s *session) forecastCommand() *cobra.Command {
 		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl\n  carillon forecast --days 7 --spread",
 	}
 	s.flags(c)
-	c.Flags().BoolVar(&spread, "spread", false, "say how the herds could be spread: which jobs to give how much jitter")
 	c.Flags().IntVar(&days, "days", 0, "how far to look, up to 30 days, instead of --hours")
 	c.Flags().IntVar(&hours, "hours", 24, "how far to look, up to 720 hours")
 	c.Flags().BoolVar(&spread, "spread", false, "with how to take herds apart: which jobs get which minute")
@@ -274,9 +273,6 @@ func (s *session) forecastCommand() *cobra.Command {
 		f, err := forecast(ctx, hours)
 		if err != nil {
 			return err
-		}
-		if spread {
-			return s.showSpread(spreads(f))
 		}
 		switch s.output {
 		case "table", "wide":
