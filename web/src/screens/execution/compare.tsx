@@ -9,7 +9,7 @@ import type { Host } from "./parts";
 
 type Line = { what: string; a: string; b: string; note?: string };
 
-const ratio = (a: number, b: number) => (b > 0 && a > 0 && (a / b >= 1.5 || b / a >= 1.5) ? (a > b ? `${(a / b).toFixed(1)} × as long` : `${(b / a).toFixed(1)} × as short`) : "");
+const ratio = (a: number, b: number) => (b > 0 && a > 0 && (a / b >= 1.5 || b / a >= 1.5) ? (a > b ? `${(a / b).toFixed(1)} × longer` : `${(b / a).toFixed(1)} × shorter`) : "");
 
 export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; report: Report; host: Host }) {
   const [other] = useParam("with");
@@ -18,6 +18,8 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   const id = other || last?.execution_id;
   const that = useGet<Whole>(id ? "/executions/" + encodeURIComponent(id) : undefined);
   const thatReport = useGet<Report>(id ? `/executions/${encodeURIComponent(id)}/report` : undefined);
+  const elsewhere = that.data !== undefined && that.data.job_id !== e.job_id;
+  const thatJob = useGet<Job>(elsewhere ? "/jobs/" + that.data?.job_id : undefined);
   const [zone] = useZone();
   if (search.isError) return <ErrorBox error={search.error} />;
   if (!other && search.data && !last) return <Empty title="Nothing to compare with">No other execution of this job has succeeded.</Empty>;
@@ -32,7 +34,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   const lines: Line[] = [
     { what: "Error", a: error(e), b: error(o) },
     { what: "HTTP status", a: String(e.callback_response?.http_status ?? "–"), b: String(o.callback_response?.http_status ?? "–") },
-    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, j)) },
+    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)) },
     { what: "Took", a: n(e.duration_ms), b: n(o.duration_ms), note: ratio(e.duration_ms ?? 0, o.duration_ms ?? 0) },
     { what: "Delay", a: n(e.trigger_delay_ms), b: n(o.trigger_delay_ms) },
     { what: "Waited for its first start", a: n(report.queue_wait_ms), b: n(r.queue_wait_ms), note: ratio(report.queue_wait_ms, r.queue_wait_ms) },
