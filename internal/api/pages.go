@@ -20,24 +20,24 @@ func (s *Server) pageRoutes() []route {
 		{method: "GET", path: "/x/{id}", needs: tenant.Open, summary: "A short link to an execution or a job", handle: s.short},
 	}
 	for _, screen := range dashboard.Screens {
-		rs = append(rs, route{method: "GET", path: screen.Path, needs: tenant.Open, summary: "A screen of the dashboard", handle: s.page(screen)})
+		rs = append(rs, route{method: "GET", path: screen.Path, needs: tenant.Open, summary: "A screen of the dashboard", handle: s.screen(screen)})
 	}
 	return rs
 }
 
-// page answers with the page of a screen or, asked for JSON, with what the API says at the screen's place.
-func (s *Server) page(screen dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
+// screen answers with the page of a screen or, asked for JSON, with what the API says at the screen's place.
+func (s *Server) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
 	return func(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 		if !wantsJSON(r) {
 			dashboard.Built().Page(w, r, http.StatusOK)
 			return nil
 		}
-		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == screen.API })
+		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == at.API })
 		if i < 0 {
 			return refuse(406, "not_acceptable", "This page has no data of its own; /docs lists what the API tells.")
 		}
 		w.Header().Set("Vary", "Accept")
-		s.instead(w, r, strings.ReplaceAll(screen.API, "{id}", url.PathEscape(r.PathValue("id"))), readFilter(r.URL.Query(), s.routes[i].params))
+		s.instead(w, r, strings.ReplaceAll(at.API, "{id}", url.PathEscape(r.PathValue("id"))), readFilter(r.URL.Query(), s.routes[i].params))
 		return nil
 	}
 }
@@ -107,6 +107,8 @@ func navigates(r *http.Request) bool {
 // filterWord is a word of the language of filters: key:value, or text, either may be quoted.
 var filterWord = regexp.MustCompile(`(?i)(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)`)
 
+var bareKey = regexp.MustCompile(`(?i)^[a-z_]+:$`)
+
 var unquote = regexp.MustCompile(`\\(.)`)
 
 // filterKeys are the words of filters that the API calls otherwise.
@@ -139,6 +141,7 @@ func readFilter(from url.Values, params []param) url.Values {
 			name = other
 		}
 		switch {
+		case key == "" && bareKey.MatchString(value): // of which the value is still to come
 		case key == "":
 			text = append(text, value)
 		case known(name):

@@ -24,8 +24,9 @@ func TestScreensArePagesAndData(t *testing.T) {
 			want[client.Problem](f, 406, "GET", at, "", "Accept", "application/json")
 		}
 	}
-	for _, at := range []string{"/jobs/" + j.JobID, "/jobs/" + j.JobID + "/edit?tab=versions&tz=utc", "/x/" + j.JobID} {
-		if got := want[client.Job](f, 200, "GET", at, "", "Accept", "application/json"); got.JobID != j.JobID {
+	later := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "later", "schedule": {"type": "INTERVAL", "every": "1h"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	for _, at := range []string{"/jobs/" + later.JobID, "/jobs/" + later.JobID + "/edit?tab=versions&tz=utc", "/x/" + later.JobID} {
+		if got := want[client.Job](f, 200, "GET", at, "", "Accept", "application/json"); got.JobID != later.JobID {
 			t.Errorf("%s: %s", at, got.JobID)
 		}
 	}
@@ -33,7 +34,7 @@ func TestScreensArePagesAndData(t *testing.T) {
 		t.Errorf("a short link leads to %s", got.ExecutionID)
 	}
 	for q, n := range map[string]int{
-		"": 1, "tag:t": 1, "tag:u": 0, `name:"a job" tag:t`: 1, "type:cron": 0, "TYPE:immediate job": 1, `"a job"`: 1, "other": 0, "https://x": 0, `name:"a \"job\""`: 0,
+		"": 2, "tag:t": 1, "tag:t status:": 1, "tag:u": 0, `name:"a job" tag:t`: 1, "type:cron": 0, "TYPE:immediate job": 1, `"a job"`: 1, "other": 0, "https://x": 0, `name:"a \"job\""`: 0,
 	} {
 		if got := want[client.Jobs](f, 200, "GET", "/jobs?tz=utc&limit=10&q="+url.QueryEscape(q), "", "Accept", "application/json"); len(got.Jobs) != n {
 			t.Errorf("%s: %d jobs, want %d", q, len(got.Jobs), n)

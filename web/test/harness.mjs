@@ -24,13 +24,18 @@ async function freePort() {
   return port;
 }
 
-/** serve starts the binary on a port and in a folder of its own; stop ends it by its process id. */
-export async function serve(...flags) {
+/** serve starts the binary on a port and in a folder of its own, without sign-in; stop ends it by its process id. */
+export const serve = (...flags) => start((dir) => ["dev", "--data", join(dir, "data"), ...flags]);
+
+/** serve.signIn starts one that asks for a key; this one is of the role system. */
+serve.signIn = (key) => start((dir) => ["serve", "--database", "sqlite:" + join(dir, "carillon.db")], key);
+
+async function start(args, key) {
   assert.ok(existsSync(binary), `${binary} is missing: make build`);
   const dir = mkdtempSync(join(tmpdir(), "carillon-browser-"));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = spawn(binary, ["dev", "--listen", `127.0.0.1:${port}`, "--data", join(dir, "data"), ...flags], { stdio: ["ignore", "pipe", "pipe"], cwd: dir });
+  const child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
   let said = "";
   child.stdout.on("data", (d) => (said += d));
   child.stderr.on("data", (d) => (said += d));
@@ -38,14 +43,14 @@ export async function serve(...flags) {
   for (let i = 0; ; i++) {
     const ok = await fetch(url + "/readyz").then((r) => r.ok, () => false);
     if (ok) break;
-    assert.ok(i < 200 && child.exitCode === null, "the server did not start:\n" + said);
+    assert.ok(i < 600 && child.exitCode === null, "the server did not start:\n" + said);
     await new Promise((r) => setTimeout(r, 50));
   }
   return {
     url,
     log: () => said,
     api: async (method, path, body) => {
-      const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json" }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+      const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json", ...(key ? { Authorization: "Bearer " + key } : {}) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
       const text = await r.text();
       assert.ok(r.ok, `${method} ${path}: ${r.status} ${text}`);
       return text ? JSON.parse(text) : undefined;

@@ -49,8 +49,10 @@ function collect(changes: Change[], everything = false) {
 function connect() {
   if (source) return;
   clearTimeout(retry);
-  become("connecting");
-  since = Date.now();
+  if (state === "off") {
+    become("connecting");
+    since = Date.now();
+  }
   const s = new EventSource("/api/v1/events/stream" + (last ? "?last_event_id=" + encodeURIComponent(last) : ""));
   source = s;
   const up = (e: MessageEvent) => {

@@ -1,6 +1,6 @@
 // How screens read: TanStack Query over the API, one page of a list at a time, the place in the list in the address.
 
-import { keepPreviousData, QueryClient, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { QueryClient, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { useParam, navigate, withParams } from "../router";
 import { get, isProblem, type Params } from "./http";
 import type { Pagination } from "./types";
@@ -17,14 +17,16 @@ export const queries = new QueryClient({
   },
 });
 
-/** useGet reads one path of the API. undefined as path reads nothing. */
-export function useGet<T>(path: string | undefined, params?: Params, o: { every?: number } = {}): UseQueryResult<T, Error> {
+/** useGet reads one path of the API, again after every ms; fresh asks although it was read just now. undefined as path reads nothing. */
+export function useGet<T>(path: string | undefined, params?: Params, o: { every?: number; fresh?: boolean } = {}): UseQueryResult<T, Error> {
   return useQuery<T, Error>({
     queryKey: [path, params ?? {}],
     queryFn: ({ signal }) => get<T>(path ?? "", params, signal),
     enabled: path !== undefined,
-    placeholderData: keepPreviousData,
+    // Another page or filter of the same list keeps what is shown until it is there; another thing never does.
+    placeholderData: (before, q) => (q?.queryKey[0] === path ? before : undefined),
     refetchInterval: o.every ?? false,
+    refetchOnMount: o.fresh ? "always" : true,
   });
 }
 

@@ -139,6 +139,8 @@ export function Duration({ ms }: { ms: number | null | undefined }) {
 const whole = new Intl.NumberFormat("en");
 /** count is a whole number with its thousands parted. */
 export const count = (n: number) => whole.format(n);
+/** counted is a number with the word for what is counted: 1 job, 2 jobs. */
+export const counted = (n: number, one: string, many = one + "s") => count(n) + " " + (n === 1 ? one : many);
 /** percent is a share of 0 to 1; 100 % only where it is all, 0 % only where it is none. */
 export function percent(share: number): string {
   const p = share * 100;

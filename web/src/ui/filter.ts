@@ -15,11 +15,11 @@ export type Word = { key?: string; value: string; from: number; to: number };
 /** words takes a filter apart, with where each word stands. */
 export function words(text: string): Word[] {
   const out: Word[] = [];
-  const pattern = /(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)|([a-z_]+):(?=\s|$)/gi;
+  const pattern = /([a-z_]+):(?=\s|$)|(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)/gi;
   for (const m of text.matchAll(pattern)) {
-    const raw = m[2] ?? "";
+    const raw = m[3] ?? "";
     const value = raw.startsWith('"') ? raw.slice(1, raw.length > 1 && raw.endsWith('"') ? -1 : undefined).replace(/\\(.)/g, "$1") : raw;
-    const key = (m[1] ?? m[3])?.toLowerCase();
+    const key = (m[1] ?? m[2])?.toLowerCase();
     out.push({ ...(key ? { key } : {}), value, from: m.index, to: m.index + m[0].length });
   }
   return out;

@@ -24,7 +24,7 @@ type HeatmapProps = {
 };
 
 /** Heatmap draws how many there were of each kind at each time; the stronger the colour, the more, by logarithm. */
-export function Heatmap({ title, summary, from, to, step, columns, rows, line, height = 190, onPick, actions }: HeatmapProps) {
+export function Heatmap({ title, summary, from: begin, to, step, columns, rows, line, height = 190, onPick, actions }: HeatmapProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useThemeCount();
@@ -32,7 +32,8 @@ export function Heatmap({ title, summary, from, to, step, columns, rows, line, h
   const [under, setUnder] = useState<{ at: number; row: number; n: number } | null>(null);
   const left = 64;
   const bottom = 20;
-  const n = Math.max(1, Math.round((to - from) / step));
+  const from = Math.floor(begin / step) * step; // where the first column begins
+  const n = Math.max(1, Math.ceil((to - from) / step));
   const cw = Math.max(0, (width - left) / n);
   const rh = (height - bottom) / rows.length;
   const most = Math.max(1, ...columns.flatMap((c) => c.counts));
@@ -67,7 +68,7 @@ export function Heatmap({ title, summary, from, to, step, columns, rows, line, h
     g.textAlign = "center";
     const ticks = Math.max(2, Math.floor((width - left) / 90));
     for (let i = 0; i <= ticks; i++) {
-      const t = from + ((to - from) * i) / ticks;
+      const t = from + (n * step * i) / ticks;
       g.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
       g.fillText(clockTime(t * 1000, zone), left + ((width - left) * i) / ticks, height - 8);
     }
@@ -127,8 +128,13 @@ export function Calendar({ title, summary, days, from, to, table, onPick, action
   const first = Date.parse(from);
   const start = first - ((new Date(first).getUTCDay() + 6) % 7) * 86_400_000; // a Monday
   const weeks = Math.ceil((Date.parse(to) - start) / (7 * 86_400_000));
-  const size = 11;
+  const [box, width] = useWidth<HTMLDivElement>();
   const gap = 2;
+  const size = width ? Math.max(7, Math.min(13, Math.floor((width - 28) / weeks) - gap)) : 11;
+  // The latest days are the ones to see where not all fit.
+  useEffect(() => {
+    if (box.current) box.current.scrollLeft = box.current.scrollWidth;
+  }, [width]);
   const cells: ReactNode[] = [];
   const months: ReactNode[] = [];
   let month = -1;
@@ -152,18 +158,18 @@ export function Calendar({ title, summary, days, from, to, table, onPick, action
     cells.push(
       <g key={date} data-tip={d?.tip ?? date + ": none"} onClick={() => d && onPick?.(date)} style={{ cursor: d && onPick ? "pointer" : "default" }}>
         <rect x={x} y={y} width={size} height={size} rx={2} fill={fill} fillOpacity={alpha} />
-        {d?.tone === "bad" && <path d={`M${x + 3} ${y + 3}l5 5m0-5l-5 5`} stroke="var(--panel)" strokeWidth={1.4} />}
-        {d?.tone === "warn" && <path d={`M${x + 2.5} ${y + 5.5}h6`} stroke="var(--panel)" strokeWidth={1.6} />}
+        {d?.tone === "bad" && <path d={`M${x + size * 0.27} ${y + size * 0.27}l${size * 0.46} ${size * 0.46}m0 ${-size * 0.46}l${-size * 0.46} ${size * 0.46}`} stroke="var(--panel)" strokeWidth={1.4} />}
+        {d?.tone === "warn" && <path d={`M${x + size * 0.22} ${y + size / 2}h${size * 0.56}`} stroke="var(--panel)" strokeWidth={1.6} />}
       </g>,
     );
   }
   return (
     <PlotFrame title={title} summary={summary} table={table} actions={actions}>
-      <div className="scroll" tabIndex={0} role="region" aria-label={title}>
+      <div ref={box} className="scroll" tabIndex={0} role="region" aria-label={title}>
         <svg width={28 + weeks * (size + gap)} height={16 + 7 * (size + gap)} role="img" aria-label={`${title}. ${summary}`}>
           {months}
           {["Mon", "Wed", "Fri", "Sun"].map((w, i) => (
-            <text key={w} x={0} y={16 + i * 2 * (size + gap) + 9} fontSize={9} fill="var(--dim)">
+            <text key={w} x={0} y={16 + i * 2 * (size + gap) + size - 2} fontSize={9} fill="var(--dim)">
               {w}
             </text>
           ))}

@@ -27,12 +27,12 @@ function coloured(text: string): ReactNode[] {
 
 const most = 200_000; // characters that are coloured; more would make typing slow
 
-/** JsonView shows a value, or text that may be JSON. */
-export function JsonView({ value, text }: { value?: unknown; text?: string }) {
+/** JsonView shows a value, or text that is JSON in the main; whole does not scroll, plain is not coloured. */
+export function JsonView({ value, text, whole, plain }: { value?: unknown; text?: string; whole?: boolean; plain?: boolean }) {
   const shown = text ?? stringify(value, 2);
   return (
-    <div className="json" tabIndex={0} role="group" aria-label="JSON">
-      <pre>{shown.length > most ? shown : coloured(shown)}</pre>
+    <div className={whole ? "json whole" : "json"} tabIndex={0} role="group" aria-label={plain ? "Text" : "JSON"}>
+      <pre>{plain || shown.length > most ? shown : coloured(shown)}</pre>
       <span className="sr">
         <Button onClick={() => copy(shown)}>Copy</Button>
       </span>

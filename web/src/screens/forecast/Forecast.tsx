@@ -35,7 +35,7 @@ export default function Forecast() {
         actions={
           <>
             <Segments label="How far ahead" value={String(hours)} options={spans} onChange={(v) => setChosen(v, { push: true })} />
-            {f && (
+            {f && !q.isPlaceholderData && (
               <Menu
                 label="Export"
                 items={[
@@ -48,7 +48,7 @@ export default function Forecast() {
           </>
         }
       />
-      {q.isPending ? (
+      {q.isPending || q.isPlaceholderData ? (
         <Loading lines={8} />
       ) : q.isError && !f ? (
         <ErrorBox error={q.error} retry={() => void q.refetch()} />

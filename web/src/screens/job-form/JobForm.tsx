@@ -15,9 +15,10 @@ export default function JobForm({ params }: ScreenProps) {
   const [clone] = useParam("clone");
   const [sample] = useParam("sample");
   const of = id ?? (clone || undefined);
-  const query = useGet<Job>(of ? "/jobs/" + encodeURIComponent(of) : undefined);
+  const query = useGet<Job>(of ? "/jobs/" + encodeURIComponent(of) : undefined, undefined, { fresh: true });
   const title = id ? "Edit job" : clone ? "Clone job" : "New job";
-  if (of && !query.data)
+  // A change begins with the job as it is now, not as it was when someone last looked.
+  if (of && (!query.data || !query.isFetchedAfterMount))
     return (
       <>
         <Head title={title} crumb={<Link to="/jobs">Jobs</Link>} />

@@ -22,8 +22,8 @@ export const blank: Form = {
   priority: "", queue: "", labels: "", maxConcurrent: "", concurrencyKey: "", rateCount: "", ratePer: "", uniqueKey: "", expires: "", redrive: "",
 };
 
-/** The sample that empty screens offer. */
-export const hello: Form = { ...blank, name: "hello", type: "INTERVAL", every: "10s", url: location.origin + "/demo/echo", payload: stringify({ hello: "world" }, 2) };
+/** The sample that empty screens offer: it needs nothing but the server. */
+export const hello: Form = { ...blank, name: "hello", type: "INTERVAL", every: "10s", target: "simulate", payload: stringify({ hello: "world" }, 2) };
 
 const text = (v: unknown) => (v === null || v === undefined ? "" : String(v));
 const pairs = (o: Record<string, string> | undefined): [string, string][] => Object.entries(o ?? {});

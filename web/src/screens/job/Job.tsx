@@ -282,7 +282,7 @@ function Next({ j, path }: { j: JobType; path: string }) {
           <thead>
             <tr>
               <th scope="col">{zone}</th>
-              {mine !== zone && <th scope="col">{mine}</th>}
+              {mine !== zone && <th scope="col" className="job-mine">{mine}</th>}
               <th scope="col">
                 <span className="sr">From now</span>
               </th>
@@ -300,7 +300,7 @@ function Next({ j, path }: { j: JobType; path: string }) {
                     </>
                   )}
                 </td>
-                {mine !== zone && <td className="nowrap dim">{shortTime(Date.parse(m.utc), chosen === "job" ? "local" : chosen)}</td>}
+                {mine !== zone && <td className="nowrap dim job-mine">{shortTime(Date.parse(m.utc), chosen === "job" ? "local" : chosen)}</td>}
                 <td>
                   <Time at={m.utc} zone={zone} />
                 </td>

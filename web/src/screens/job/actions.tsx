@@ -63,6 +63,7 @@ export function RunDialog({ j, path, onClose }: Props) {
         <div className="stack tight">
           {t.target === "http" && (
             <JsonView
+              plain
               text={[
                 `${t.method ?? "POST"} ${t.callback_url ?? ""}`,
                 ...Object.entries(t.headers).map(([k, v]) => `${k}: ${v}`),

@@ -31,14 +31,14 @@ export function Definition({ j }: { j: Job }) {
         <span className="dim small">
           {as === "yaml" ? (
             <>
-              For <code>carillon apply -f</code>; credentials are hidden.
+              For <code>carillon apply -f</code>; credentials are hidden.{j.key ? "" : " A file finds jobs by their key, and this one has none: give it one, and it becomes another job."}
             </>
           ) : (
             "For POST /jobs; credentials are hidden."
           )}
         </span>
       </div>
-      <JsonView text={text} />
+      <JsonView text={text} whole />
     </>
   );
 }

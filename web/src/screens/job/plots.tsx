@@ -2,7 +2,7 @@
 
 import { isProblem, useGet, type CalendarDay, type Executions, type Job, type JobCalendar } from "../../api";
 import { navigate } from "../../router";
-import { count, duration } from "../../ui";
+import { count, counted, duration } from "../../ui";
 import { Calendar, type Day } from "../../ui/heat";
 import { Series } from "../../ui/plot";
 
@@ -19,7 +19,7 @@ export function YearPlot({ j, path }: { j: Job; path: string }) {
   const c = q.data;
   if (isProblem(q.error, 404) || !c) return null;
   const t = c.total;
-  const summary = ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${count(c.days.length)} days.`;
+  const summary = ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`;
   return (
     <div className="panel">
       <Calendar

@@ -6,7 +6,7 @@ import { Link } from "../../router";
 import { useMay } from "../../session";
 import { Button, count, Duration, Empty, FilterBar, Head, LinkButton, percent, RunsStrip, State, Table, Tags, Time, useFilter, useHotkeys, useNow, useSelection, type Column, type FilterKey } from "../../ui";
 import { Bulk, type BulkAction } from "./Bulk";
-import { isLate, scheduleWords } from "./words";
+import { helloCommand, isLate, scheduleWords } from "./words";
 import "./jobs.css";
 
 const upper = (v: string) => v.toUpperCase();
@@ -102,7 +102,7 @@ export default function Jobs() {
           ) : (
             <Empty
               title="No jobs yet"
-              command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`}
+              command={helloCommand()}
               action={
                 <LinkButton to="/jobs/new?sample=hello" kind="primary">
                   Create the hello job

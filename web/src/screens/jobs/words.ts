@@ -64,3 +64,6 @@ export function policyWords(j: Job): string[] {
 
 /** isLate reports whether a job's instant has come more than five seconds ago and has not fired. */
 export const isLate = (j: Job, now: number) => j.status === "ACTIVE" && j.schedule.next_run_at !== null && Date.parse(j.schedule.next_run_at) < now - 5000;
+
+/** helloCommand is the line that makes the first job. */
+export const helloCommand = () => "carillon job create hello --every 10s --simulate noop" + (location.host === "127.0.0.1:8080" || location.host === "localhost:8080" ? "" : " --server " + location.origin);

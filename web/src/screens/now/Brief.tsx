@@ -2,7 +2,8 @@
 
 import { useGet, useLive, useRefresh, type Executions, type QueueStatus } from "../../api";
 import { Link } from "../../router";
-import { count, Duration, Empty, Head, LinkButton, State, Time } from "../../ui";
+import { count, counted, Duration, Empty, Head, LinkButton, State, Time } from "../../ui";
+import { helloCommand } from "../jobs/words";
 import { LoadPlot } from "./plots";
 
 export function Brief() {
@@ -24,14 +25,14 @@ export function Brief() {
       >
         {s && (
           <p className="dim">
-            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {count(s.dead_letters)} {s.dead_letters === 1 ? "dead letter" : "dead letters"}.
+            {count(s.in_progress)} running, {count(s.pending)} queued, {count(s.completed_24h)} succeeded and {count(s.failed_24h)} failed in 24 h, {counted(s.dead_letters, "dead letter")}.
           </p>
         )}
       </Head>
       <LoadPlot />
       <section className="panel stack" aria-label="Latest executions" {...live.region}>
         <h2>Latest executions</h2>
-        {rows.length === 0 && latest.data && <Empty title="Nothing has rung yet" command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>} />}
+        {rows.length === 0 && latest.data && <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>} />}
         <ul className="now-failures">
           {rows.map((e) => (
             <li key={e.execution_id} className="row">

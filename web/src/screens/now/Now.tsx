@@ -2,7 +2,8 @@
 
 import { useGet, useLive, useRefresh, isProblem, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
-import { count, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
+import { count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
+import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
 import { Brief } from "./Brief";
 import "./now.css";
@@ -42,18 +43,18 @@ export default function Now() {
       {overview.isError && <ErrorBox error={overview.error} what="These numbers could not be read anew" />}
       {fresh && (
         <div className="panel">
-          <Empty title="Nothing has rung yet" command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
-            A job says what to call and when. This one calls the echo of <code>carillon dev --demo</code> every ten seconds.
+          <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+            A job says what to run and when. This one pretends to work, every ten seconds.
           </Empty>
         </div>
       )}
       <div className="now-tiles" {...live.region}>
         <Tile to="/jobs?q=status%3Aactive" label="Late" value={some(o.late_jobs, o.late_jobs_is_minimum)} tone={o.late_jobs > 0 ? "warn" : undefined} note={o.late_jobs > 0 ? "due more than 5 s ago" : "every schedule on time"} />
-        <Tile to={executions("status:failed,timed_out")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${count(o.last_hour.failed + o.last_hour.timed_out)} executions failed in the last hour`} />
-        <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={`${count(o.workers)} ${o.workers === 1 ? "worker" : "workers"}`} />
+        <Tile to={executions("status:failed,timed_out")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${counted(o.last_hour.failed + o.last_hour.timed_out, "execution")} failed in the last hour`} />
+        <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={counted(o.workers, "worker")} />
         <Tile to={executions("status:pending")} label="Queued" value={some(o.queued, o.queued_is_minimum)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
         <Tile to="/dead-letters" label="Dead letters" value={(o.dead_letters_is_estimate ? "≈ " : "") + count(o.dead_letters)} tone={o.dead_letters > 0 ? "warn" : undefined} note={o.dead_letters > 0 ? "failed for good" : "none"} />
-        <Tile to={executions("status:succeeded")} label="Succeeded, last hour" value={o.last_hour.success_rate === null ? "–" : percent(o.last_hour.success_rate)} note={`${count(o.last_hour.succeeded)} executions`} />
+        <Tile to={executions("status:succeeded")} label="Succeeded, last hour" value={o.last_hour.success_rate === null ? "–" : percent(o.last_hour.success_rate)} note={counted(o.last_hour.succeeded, "execution")} />
       </div>
       <div className="now-plots">
         <DelayPlot />

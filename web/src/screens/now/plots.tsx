@@ -46,8 +46,8 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
   const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300, scope }, { every: 60_000 });
   if (isProblem(q.error, 404) || !q.data) return null;
   const d = queue === undefined ? q.data : only(q.data, queue);
-  const from = seconds(d.from);
-  const n = Math.max(1, Math.round((seconds(d.to) - from) / d.step_seconds));
+  const from = Math.floor(seconds(d.from) / d.step_seconds) * d.step_seconds;
+  const n = Math.max(1, Math.ceil((seconds(d.to) - from) / d.step_seconds));
   const at = Array.from({ length: n }, (_, i) => from + i * d.step_seconds);
   const by = new Map(d.columns.map((c) => [Math.round((seconds(c.at) - from) / d.step_seconds), c]));
   // The five fullest by name, the others together; each drawn on top of those before it.
@@ -73,7 +73,10 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
         title="Queue depth, 24 h"
         summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)} waited, the oldest for ${duration(oldest * 1000)}.`}
         at={at}
-        lines={[...areas.reverse(), { label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--bad", right: true }]}
+        lines={[
+          ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
+          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--bad", right: true }] : []),
+        ]}
         formatRight={(s) => duration(s * 1000)}
         onPick={(t) => navigate("/executions?q=" + encodeURIComponent(`from:${iso(t)} to:${iso(t + d.step_seconds)}`))}
       />
