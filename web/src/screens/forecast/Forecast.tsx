@@ -54,7 +54,7 @@ export default function Forecast() {
         <ErrorBox error={q.error} retry={() => void q.refetch()} />
       ) : f && f.minutes.length === 0 ? (
         <div className="panel">
-          <Empty title={`No schedule fires within the next ${words}`} command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+          <Empty title={`No schedule fires within the next ${words}`} command="carillon job create hello --every 10s --simulate noop" action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
             Give a job a schedule, and what it will do is drawn here before it does it.
           </Empty>
         </div>
