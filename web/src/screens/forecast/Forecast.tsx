@@ -6,6 +6,7 @@ import { useZone } from "../../prefs";
 import { Link, useParam } from "../../router";
 import { count, CopyAs, duration, Empty, ErrorBox, Head, LinkButton, Loading, Menu, Segments, shortTime, zoneName } from "../../ui";
 import { Series } from "../../ui/plot";
+import { helloCommand } from "../jobs/words";
 import { asCsv, excluded, loadOf, sumsOf, thinned, type Load } from "./calc";
 import { Clock } from "./Clock";
 import { LoadMap } from "./LoadMap";
@@ -54,7 +55,7 @@ export default function Forecast() {
         <ErrorBox error={q.error} retry={() => void q.refetch()} />
       ) : f && f.minutes.length === 0 ? (
         <div className="panel">
-          <Empty title={`No schedule fires within the next ${words}`} command="carillon job create hello --every 10s --simulate noop" action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+          <Empty title={`No schedule fires within the next ${words}`} command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
             Give a job a schedule, and what it will do is drawn here before it does it.
           </Empty>
         </div>
