@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { accessible, everyLook, launch, picture, serve, settle, sound, visit } from "./harness.mjs";
-import { seedAdmin, seedLoad } from "./seed.mjs";
+import { seedAdmin, seedLoad } from "./busy.mjs";
 
 let server, browser;
 before(async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { accessible, everyLook, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
-import { seedLoad } from "./seed.mjs";
+import { seedLoad } from "./busy.mjs";
 
 let server, browser, jobs;
 before(async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { accessible, launch, serve, sound, visit } from "./harness.mjs";
-import { seedAdmin, seedLoad } from "./seed.mjs";
+import { seedAdmin, seedLoad } from "./busy.mjs";
 
 let server, browser;
 before(async () => {
@@ -118,7 +118,7 @@ test("a tenant is made, and its quotas are changed", async () => {
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/admin\/tenants\/browser-ltd/);
   await page.click(".head button:has-text('Change')");
-  await page.getByLabel("Active jobs").fill("12");
+  await page.getByRole("textbox", { name: "Active jobs" }).fill("12");
   await page.click("dialog button:has-text('Save')");
   await page.waitForSelector("text=0 of 12");
   await page.waitForSelector("text=(not the tier's)");

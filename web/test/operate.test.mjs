@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { accessible, everyLook, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
-import { seedLoad } from "./seed.mjs";
+import { seedLoad } from "./busy.mjs";
 
 const binary = process.env.CARILLON_BINARY ?? join(dirname(fileURLToPath(import.meta.url)), "../../bin/carillon");
 let server, browser;

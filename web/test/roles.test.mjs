@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { accessible, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
-import { seedAdmin, seedLoad } from "./seed.mjs";
+import { seedAdmin, seedLoad } from "./busy.mjs";
 
 let server, browser;
 before(async () => {
@@ -20,7 +20,9 @@ test("the record is filtered, unfolded and verified", async () => {
   const page = await visit(browser, server.url + "/admin/audit?q=" + encodeURIComponent("action:secret."));
   await page.waitForSelector("tr:has-text('smtp-password')");
   assert.equal(await page.locator("tbody tr:has-text('job.')").count(), 0);
+  await page.goto(server.url + "/admin/audit?q=" + encodeURIComponent("action:job.create"));
   await page.locator("summary").first().click();
+  await page.waitForSelector(".admin-diff:visible");
   await page.click("button:has-text('Verify')");
   await page.waitForSelector("text=are as they were sealed");
   await accessible(page);

@@ -6,6 +6,7 @@ import { useZone } from "../../prefs";
 import { Link, useParam } from "../../router";
 import { count, CopyAs, duration, Empty, ErrorBox, Head, LinkButton, Loading, Menu, Segments, shortTime, zoneName } from "../../ui";
 import { Series } from "../../ui/plot";
+import { helloCommand } from "../jobs/words";
 import { asCsv, excluded, loadOf, sumsOf, thinned, type Load } from "./calc";
 import { Clock } from "./Clock";
 import { LoadMap } from "./LoadMap";
@@ -35,7 +36,7 @@ export default function Forecast() {
         actions={
           <>
             <Segments label="How far ahead" value={String(hours)} options={spans} onChange={(v) => setChosen(v, { push: true })} />
-            {f && (
+            {f && !q.isPlaceholderData && (
               <Menu
                 label="Export"
                 items={[
@@ -48,13 +49,13 @@ export default function Forecast() {
           </>
         }
       />
-      {q.isPending ? (
+      {q.isPending || q.isPlaceholderData ? (
         <Loading lines={8} />
       ) : q.isError && !f ? (
         <ErrorBox error={q.error} retry={() => void q.refetch()} />
       ) : f && f.minutes.length === 0 ? (
         <div className="panel">
-          <Empty title={`No schedule fires within the next ${words}`} command={`carillon job create hello --every 10s --http ${location.origin}/demo/echo`} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+          <Empty title={`No schedule fires within the next ${words}`} command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
             Give a job a schedule, and what it will do is drawn here before it does it.
           </Empty>
         </div>
