@@ -73,9 +73,6 @@ export function launch() {
   });
 }
 
-// Calls of the API that a screen can do without: a server that does not have them answers 404, which browsers note.
-const optional = /\/api\/v1\/(session|overview|series|failures|dead-letters:groups|jobs:runs|jobs\/[^/]+\/(calendar|revisions)|metrics|archive|badges)/;
-
 /**
  * visit opens a page that remembers whatever it should not have done: errors in the console, requests to other hosts,
  * violations of the content security policy.
@@ -87,7 +84,6 @@ export async function visit(browser, url, { width = 1440, height = 900, theme = 
   const faults = [];
   page.on("console", (m) => {
     if (m.type() !== "error" && m.type() !== "warning") return;
-    if (/status of 404/.test(m.text()) && optional.test(m.location().url)) return;
     if (page.expects?.test(m.text())) return;
     faults.push(`console ${m.type()}: ${m.text()} (${m.location().url})`);
   });
