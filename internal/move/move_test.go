@@ -69,7 +69,7 @@ func sample(table, column, kind string, n int) any {
 		return now.AddDate(0, 0, -40*n).UnixMicro()
 	}
 	switch {
-	case slices.Contains([]string{"tags", "labels", "queues", "targets", "kinds"}, column):
+	case slices.Contains([]string{"tags", "labels", "queues", "targets", "kinds"}, column) && kind != "BLOB":
 		return `["a b", "ü\"<", "c"]`
 	case strings.HasSuffix(column, "_at") || column == "at" || column == "since" || strings.HasSuffix(column, "_until"):
 		return now.Add(time.Duration(n) * 1234567 * time.Microsecond).UnixMicro()
