@@ -141,6 +141,10 @@ func (m *maker) path(rt api.Route) string {
 	if before, rest, ok := strings.Cut(path, "{"); ok {
 		_, after, _ := strings.Cut(rest, "}")
 		path = before + m.id(before) + after
+		if before, rest, ok := strings.Cut(path, "{"); ok {
+			_, after, _ := strings.Cut(rest, "}")
+			path = before + oneOf(m.Rand, "1", "1", "1", "2", m.id("")) + after
+		}
 	}
 	if m.chance(40) {
 		path = oneOf(m.Rand, path+"/", "/"+path, path+"/..", path+"/../..", strings.ToUpper(path), path+"%00", path+"%2e%2e", path+"x", "/api/v1"+path, path+":cancel", strings.ReplaceAll(path, "/", "//"),
