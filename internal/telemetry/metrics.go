@@ -24,6 +24,7 @@ var (
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler
+	scrapes  chan struct{} // those that are being answered
 
 	triggerDelay, queueWait, duration, endToEnd *histogram
 
@@ -91,7 +92,8 @@ func NewProcessMetrics(version string) *Metrics {
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.requests = m.vec("http_requests_total", "Requests that were answered, by route and status.", "route", "code")
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	m.scrapes = make(chan struct{}, 4)
 	return m
 }
 
@@ -118,8 +120,16 @@ func (m *Metrics) gauge(name, help string, f func() int) {
 // Show adds the picture of the installation.
 func (m *Metrics) Show(g *Gauges) { m.registry.MustRegister(g) }
 
-// ServeHTTP answers a scrape.
-func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+// ServeHTTP answers a scrape, when fewer than four others are being answered.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case m.scrapes <- struct{}{}:
+		defer func() { <-m.scrapes }()
+		m.handler.ServeHTTP(w, r)
+	case <-r.Context().Done():
+		http.Error(w, "other scrapes took too long", http.StatusServiceUnavailable)
+	}
+}
 
 // Registry is where the numbers are.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }

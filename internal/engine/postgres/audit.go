@@ -99,9 +99,13 @@ func changing(ctx context.Context, c *pgxpool.Conn, f func(context.Context, writ
 func record(ctx context.Context, c writer, e *audit.Entry) error {
 	row := auditTable.arrays()
 	row.entry(e)
-	_, err := c.Exec(ctx, auditTable.insert, row.args()...)
+	_, err := c.Exec(ctx, recordSQL, row.args()...)
 	return err
 }
+
+// recordSQL draws a transaction id before the entry draws its number, which horizon counts on: by itself an insert does so
+// the other way round. Where other rows are written first they have drawn one.
+var recordSQL = auditTable.insert + " WHERE pg_current_xact_id() IS NOT NULL"
 
 // Record writes an entry about something that is not in the store.
 func (s *Store) Record(ctx context.Context, e audit.Entry) error {
@@ -173,9 +177,9 @@ func (s *Store) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine
 }
 
 // horizon is up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are
-// inserted, which is not the one in which they are committed. So a number is noted; later, when whoever had a smaller one
-// has a transaction id for certain, the next transaction id is noted; when all before that have ended, nothing can appear
-// any more at or before the number.
+// inserted, which is not the one in which they are committed. So a number is noted; after that, since whoever drew a smaller
+// one had a transaction id before, the next transaction id; when all before that have ended, nothing can appear any more at
+// or before the number.
 type horizon struct {
 	mu   sync.Mutex
 	seq  int64 // guarded by mu: the number; 0: none is noted
