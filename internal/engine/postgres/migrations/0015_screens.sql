@@ -1,3 +1,4 @@
+-- works with: 0013
 -- Sums over what happened, counted by servers: package engine's stored forms.
 -- The tenant '' stands for all together.
 

@@ -1,3 +1,4 @@
+-- works with: 0013
 -- What people's browsers are signed in as: a hash of the cookie, and the credential it was made with.
 CREATE TABLE sign_ins (
 	created_at timestamptz NOT NULL,

@@ -1,3 +1,4 @@
+-- works with: 0013
 -- What secrets were before they were changed or deleted, sealed as it was: what was handed out before may still be told.
 CREATE TABLE past_secrets (
 	dropped_at timestamptz NOT NULL,
