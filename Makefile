@@ -17,16 +17,25 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-short, bench, bench-…, sim and faults-all.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-browser, test-short, bench, bench-…, sim and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
 	@bin/carillon dev --demo $(ARGS)
 
 .PHONY: build
-build: need-go ## Build bin/carillon
+build: need-go ## Build bin/carillon, with the dashboard if Node.js is here
+	@scripts/dashboard --if-possible
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-X $(MODULE)/internal/app.Version=$(VERSION)' -o bin/carillon ./cmd/carillon
+
+.PHONY: dashboard
+dashboard: ## Build the pages of the dashboard, which bin/carillon takes along (needs Node.js)
+	@scripts/dashboard
+
+.PHONY: test-browser
+test-browser: need-go ## Test the dashboard in a real browser (installs Chromium if it is missing)
+	@scripts/browser $(ARGS)
 
 .PHONY: test
 test: ## Run all checks and tests, with the race detector and PostgreSQL
@@ -102,6 +111,23 @@ docs: need-go docs-config ## Write docs/reference/cli.md, and man pages into dis
 	@mkdir -p docs/reference
 	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
 
+.PHONY: chart
+chart: need-go ## Write the settings into the chart's schema, and alerts and dashboard into the chart
+	go test ./deploy -run TestTheChart -update
+
+.PHONY: test-deploy
+test-deploy: need-go ## Check the chart, the compose files and the Dockerfile with the libraries that read them; minutes the first time
+	go test -count=1 ./deploy $(ARGS)
+	cd test/deploy && go test -count=1 ./... $(ARGS)
+
+.PHONY: release
+release: ## Build archives for all systems, checksums and an SBOM into dist/release
+	@scripts/release
+
+.PHONY: test-release
+test-release: ## Build one target twice, in two folders with two caches, and compare; minutes
+	@scripts/release --check linux/amd64
+
 .PHONY: postgres
 postgres: ## Start this clone's private PostgreSQL server and print its URL
 	@scripts/postgres start
@@ -112,7 +138,8 @@ postgres-stop: ## Stop the private PostgreSQL server and delete its data
 
 .PHONY: clean
 clean: postgres-stop ## Delete what was built, and the private PostgreSQL server; carillon-data stays
-	rm -rf bin dist coverage coverage.out coverage.html
+	rm -rf bin dist web/node_modules web/shots coverage coverage.out coverage.html
+	find internal/dashboard/dist -mindepth 1 ! -name .gitkeep -delete
 
 .PHONY: need-go
 need-go:

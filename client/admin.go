@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // LimitRequest sets a limit over all executions of a tenant, or over those of one of its queues. With neither, it is removed.
 type LimitRequest struct {
@@ -32,6 +35,8 @@ type TenantChange struct {
 	Name   *string      `json:"name,omitempty"`
 	Tier   *string      `json:"tier,omitempty" enum:"free,pro,enterprise"`
 	Quotas *QuotaChange `json:"quotas,omitempty" doc:"In place of what the tier gives: a number, -1 for no limit, or null for the tier's again. What is left out stays."`
+
+	CallbacksAllow *[]string `json:"callbacks_allow,omitempty" doc:"In place of those before: address ranges that this tenant's callbacks may reach though they are private, such as 10.1.0.0/16; up to 100. A metadata service must be named by its very address."`
 }
 
 // QuotaChange is what one tenant may have and do in place of what its tier gives.
@@ -48,6 +53,26 @@ type QuotaChange struct {
 	NotificationRules   *bool  `json:"notification_rules,omitempty"`
 	RequestsPerSecond   *int   `json:"requests_per_second,omitempty"`
 	Weight              *int   `json:"weight,omitempty"`
+
+	// Reset names quotas that are to be the tier's again: active_jobs, executions_per_minute, …
+	Reset []string `json:"-"`
+}
+
+// MarshalJSON writes those that are to be the tier's again as null.
+func (q QuotaChange) MarshalJSON() ([]byte, error) {
+	type plain QuotaChange
+	b, err := json.Marshal(plain(q))
+	if err != nil || len(q.Reset) == 0 {
+		return b, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, err
+	}
+	for _, name := range q.Reset {
+		all[name] = json.RawMessage("null")
+	}
+	return json.Marshal(all)
 }
 
 // Quotas are what a tenant may have and do; -1 is no limit.
@@ -89,6 +114,8 @@ type Tenant struct {
 	Overridden []string  `json:"overridden" doc:"The quotas that are not the tier's."`
 	Usage      *Usage    `json:"usage,omitempty" doc:"Where one tenant is read."`
 	CreatedAt  time.Time `json:"created_at"`
+
+	CallbacksAllow []string `json:"callbacks_allow" doc:"Address ranges that its callbacks may reach though they are private, beside those that every tenant's may."`
 }
 
 // Tenants is all tenants in order of their ids.

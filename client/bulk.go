@@ -35,6 +35,47 @@ type BulkBegun struct {
 	Sample          []BulkSample `json:"sample,omitempty" doc:"Of a dry run: the first ten."`
 }
 
+// ExecutionSelection chooses executions, as the parameters of the list do.
+type ExecutionSelection struct {
+	Status    string `json:"status,omitempty" doc:"One or more, parted by commas. Omitted: to cancel, all that have not ended; to retry, FAILED and TIMED_OUT."`
+	JobID     string `json:"job_id,omitempty" doc:"Its id, or its key as key:…"`
+	JobName   string `json:"job_name,omitempty"`
+	Tag       string `json:"tag,omitempty" doc:"Of jobs that have this tag."`
+	WorkerID  string `json:"worker_id,omitempty"`
+	Trigger   string `json:"trigger,omitempty" doc:"One or more, parted by commas."`
+	StartDate string `json:"start_date,omitempty" doc:"Scheduled at or after this date or time."`
+	EndDate   string `json:"end_date,omitempty" doc:"Scheduled before this date or time."`
+	Q         string `json:"q,omitempty" doc:"Text in the job's name or in the error, or an id."`
+}
+
+// ExecutionBulkRequest cancels or retries many executions, named by ids or by a filter.
+type ExecutionBulkRequest struct {
+	Action          string              `json:"action" enum:"cancel,retry"`
+	IDs             []string            `json:"ids,omitempty" doc:"Execution ids, 1000 at the most."`
+	Filter          *ExecutionSelection `json:"filter,omitempty" doc:"Instead of ids. What is scheduled after the request is not included."`
+	Reason          string              `json:"reason,omitempty" doc:"Of a cancel."`
+	PayloadOverride json.RawMessage     `json:"payload_override,omitempty" doc:"Of a retry: in place of each one's payload."`
+	RatePerS        *float64            `json:"rate_per_s,omitempty" doc:"How many a second, from 0.001 to 10000; as fast as it goes when omitted."`
+	DryRun          bool                `json:"dry_run,omitempty" doc:"Only count them, and show the first."`
+}
+
+// ExecutionBulkBegun names an operation over executions that has begun, and over how many it goes; without an id it was a dry run.
+type ExecutionBulkBegun struct {
+	OperationID     string            `json:"operation_id,omitempty"`
+	Count           int64             `json:"count"`
+	CountIsEstimate bool              `json:"count_is_estimate,omitempty"`
+	Sample          []ExecutionSample `json:"sample,omitempty" doc:"Of a dry run: the first ten."`
+}
+
+// ExecutionSample is one of the executions that a selection comes to.
+type ExecutionSample struct {
+	ExecutionID   string    `json:"execution_id"`
+	JobID         string    `json:"job_id"`
+	JobName       string    `json:"job_name"`
+	Status        string    `json:"status"`
+	ScheduledTime time.Time `json:"scheduled_time"`
+}
+
 // BulkSample is one of the jobs that a selection comes to.
 type BulkSample struct {
 	JobID  string `json:"job_id"`

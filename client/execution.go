@@ -43,6 +43,7 @@ type Execution struct {
 	Error            *Error            `json:"error"`
 	Progress         *Progress         `json:"progress"`
 	RetryOf          *string           `json:"retry_of"`
+	PayloadOverride  json.RawMessage   `json:"payload_override,omitempty" doc:"What it runs with in place of the job's payload. Only where one execution is read, and only where it has one."`
 }
 
 // Progress is how far an execution says it has come.
@@ -104,6 +105,8 @@ type DeadLetterFilter struct {
 	Q         string `json:"q,omitempty" doc:"Text in the last error."`
 	StartDate string `json:"start_date,omitempty" doc:"Died at or after this date or time."`
 	EndDate   string `json:"end_date,omitempty" doc:"Died before this date or time."`
+
+	Fingerprint string `json:"fingerprint,omitempty" doc:"Of a group of dead letters: those that died of the same. Not for lists."`
 }
 
 // DeadLetterRequest names dead letters, by ids or by a filter, to redrive or discard.
@@ -128,7 +131,7 @@ type Begun struct {
 // Operation is work over many things, done in the background.
 type Operation struct {
 	OperationID string     `json:"operation_id"`
-	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag"`
+	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag,cancel_executions,retry_executions"`
 	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
 	Total       int64      `json:"total" doc:"As counted when it began; of a replan, as found so far."`
 	Done        int64      `json:"done"`

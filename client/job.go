@@ -75,6 +75,7 @@ type JobRequest struct {
 	Tags        []string     `json:"tags,omitempty"`
 	Owner       *string      `json:"owner,omitempty"`
 	Runbook     *string      `json:"runbook,omitempty"`
+	Paused      *bool        `json:"paused,omitempty" doc:"Of a new job that is not IMMEDIATE: true makes it paused, so that it fires nothing before it is resumed. A job that exists is paused by POST /jobs/{id}/pause."`
 
 	Overlap      *string  `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"What becomes of a scheduled fire while an earlier one has not finished: it runs beside it (allow, when omitted), is SKIPPED (skip), waits for its end (queue, one at a time), or has it cancelled (replace)."`
 	CatchUp      *string  `json:"catch_up,omitempty" enum:"none,latest,all" doc:"What becomes of instants that passed while nobody fired, or the job was paused: latest when omitted."`
@@ -93,6 +94,7 @@ type JobRequest struct {
 // JobSchedule is a job's schedule as answered.
 type JobSchedule struct {
 	Type           string     `json:"type"`
+	Description    string     `json:"description,omitempty" doc:"CRON: the expression in one English sentence."`
 	ScheduledTime  *time.Time `json:"scheduled_time,omitempty"`
 	CronExpression *string    `json:"cron_expression,omitempty"`
 	Timezone       *string    `json:"timezone,omitempty"`

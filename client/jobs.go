@@ -146,6 +146,14 @@ func (c *Client) Forecast(ctx context.Context, hours int) (Forecast, error) {
 	return get[Forecast](ctx, c, q.on("/forecast"))
 }
 
+// ForecastSpread is a forecast with how its herds can be taken apart.
+func (c *Client) ForecastSpread(ctx context.Context, hours int) (Forecast, error) {
+	q := params{}
+	q.number("hours", hours)
+	q.text("spread", "true")
+	return get[Forecast](ctx, c, q.on("/forecast"))
+}
+
 // Calendar reads a calendar.
 func (c *Client) Calendar(ctx context.Context, name string) (Calendar, error) {
 	return get[Calendar](ctx, c, "/calendars/"+seg(name))

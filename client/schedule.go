@@ -69,6 +69,26 @@ type Forecast struct {
 	Minutes   []ForecastMinute `json:"minutes" doc:"Those with any."`
 	Herds     []Herd           `json:"herds" doc:"The minutes in which uncommonly many come together, the fullest first."`
 	Truncated bool             `json:"truncated" doc:"There were too many to count them all."`
+	Spread    *Spread          `json:"spread,omitempty" doc:"How herds can be taken apart, where that was asked for and they can."`
+}
+
+// Spread is how herds can be taken apart: by moving jobs within their hour.
+type Spread struct {
+	PeakBefore int64            `json:"peak_before" doc:"In the fullest minute."`
+	PeakAfter  int64            `json:"peak_after"`
+	JobsTotal  int              `json:"jobs_total" doc:"That are to be moved."`
+	Jobs       []SpreadJob      `json:"jobs" doc:"The first 200, those that bring the most to herds first."`
+	Minutes    []ForecastMinute `json:"minutes" doc:"Those with any, after all are moved."`
+}
+
+// SpreadJob is a job that is to be moved: a change of one field of it.
+type SpreadJob struct {
+	JobID  string `json:"job_id"`
+	Name   string `json:"name"`
+	Field  string `json:"field"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+	Moved  int64  `json:"moved" doc:"How many of its instants lie in herds."`
 }
 
 // ForecastMinute is how many instants there are in a minute.

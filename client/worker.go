@@ -23,6 +23,7 @@ type Attempt struct {
 	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution are of one trace."`
 
 	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
+	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: address ranges that this callback may reach though they are private."`
 }
 
 // The ways an attempt ends.

@@ -57,6 +57,10 @@ var table = map[string]rule{
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
 
+	"internal/telemetry": {
+		ours:   []string{core, "client", "internal/engine", "internal/clock"},
+		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}, why: "it sees what goes through the store, and knows none of the roles",
+	},
 	"internal/ration":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
 	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/ration", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
@@ -69,20 +73,24 @@ var table = map[string]rule{
 	"enqueue":           {ours: []string{core, "client", "internal/api", "internal/engine", "internal/engine/postgres", "internal/service"}, others: []string{"github.com/jackc/pgx/v5"}, why: "public: the service over the caller's own transaction"},
 	"client":            {why: "public: what travels, and nothing of how the server works"},
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
+	"worker/tracing":    {ours: []string{"client", "worker"}, others: []string{"go.opentelemetry.io/otel"}, why: "public: for workers whose programs trace; others do not link it"},
 	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint", "internal/command"}, why: "it runs attempts as any worker does"},
 
 	"internal/artifact":       {ours: []string{core}, why: "it knows tenants and files, not jobs or requests"},
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
 	"internal/command/minder": {others: []string{"golang.org/x/sys"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
 
+	"internal/reach":   {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "it knows tenants and what travels; whoever dials judges"},
 	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
 	"internal/secret": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
 	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
+	"internal/dashboard": {why: "a leaf: it serves files"},
+
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration", "internal/telemetry", "internal/dashboard"},
 		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, why: "it judges histories by the rules alone, whoever recorded them"},
@@ -92,6 +100,8 @@ var table = map[string]rule{
 		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign"},
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
+	"scripts/pack": {why: "a leaf: it packs what others built"},
+
 	"internal/app":         {ours: []string{"internal/...", "client", "worker"}, why: "app wires everything but the command line"},
 	"internal/app/apptest": {ours: []string{"internal/app", "internal/config"}, why: "for tests only: a server in their own process"},
 	"internal/cli":         {ours: []string{"internal/app", "internal/bench", "internal/config", "internal/core/schedule", "internal/engine", "internal/move", "internal/declare", "internal/importer", "internal/yamljson", "client"}, others: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys"}, why: "the command line is a client of the product; cron expressions it reads without one"},

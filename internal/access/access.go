@@ -1,10 +1,10 @@
-// Package access turns a credential, an API key or a JWT, into the principal it stands for.
+// Package access turns a credential, an API key, a JWT or a browser's cookie, into the principal it stands for.
 //
 // A key is looked up by the SHA-256 of its text, so the store never holds one
 // that could be used, and a lookup takes no longer for a near miss than for a
 // wild guess. Answers are kept for a few seconds to spare the store; a key that
-// is revoked is refused after that at the latest. The package decides who asks,
-// never what they may do: tenant.Role does.
+// is revoked is refused after that at the latest, and with it whoever signed in
+// with it. The package decides who asks, never what they may do: tenant.Role does.
 package access
 
 import (
@@ -43,15 +43,19 @@ const (
 
 // Authenticator knows the API keys of an installation.
 type Authenticator struct {
-	store  engine.Keys
+	store  Store
 	clock  clock.Clock
 	tokens *Tokens // nil: JWTs are not accepted
+	lives  Lives
 
 	mu    sync.Mutex
 	cache map[[32]byte]known   // guarded by mu
 	used  map[string]time.Time // guarded by mu: since the store was last told
 
 	tenants map[tenant.ID]time.Time // guarded by mu: those of tokens, and until when they are known to exist
+
+	signIns map[[32]byte]knownSignIn // guarded by mu
+	seen    map[[32]byte]time.Time   // guarded by mu: sign-ins that were used since the store was last told
 }
 
 type known struct {
@@ -60,28 +64,29 @@ type known struct {
 }
 
 // New makes an authenticator over the keys of a store, and over an issuer's tokens, if not nil.
-func New(store engine.Keys, clk clock.Clock, tokens *Tokens) *Authenticator {
-	return &Authenticator{store: store, clock: clk, tokens: tokens, cache: map[[32]byte]known{}, used: map[string]time.Time{}, tenants: map[tenant.ID]time.Time{}}
+func New(store Store, clk clock.Clock, tokens *Tokens) *Authenticator {
+	return &Authenticator{
+		store: store, clock: clk, tokens: tokens, lives: UsualLives, cache: map[[32]byte]known{}, used: map[string]time.Time{}, tenants: map[tenant.ID]time.Time{},
+		signIns: map[[32]byte]knownSignIn{}, seen: map[[32]byte]time.Time{},
+	}
 }
 
 // Authenticate says who asks. header is the Authorization header, named the tenant asked for ("" for the credential's own).
 func (a *Authenticator) Authenticate(ctx context.Context, header, named string) (tenant.Principal, error) {
 	scheme, secret, _ := strings.Cut(header, " ")
 	secret = strings.TrimSpace(secret)
-	if header == "" || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > 8192 {
+	if header == "" || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > maxToken {
 		return tenant.Principal{}, ErrNoCredential
 	}
-	if a.tokens != nil && looksLike(secret) {
-		return a.byToken(ctx, secret, named)
-	}
-	if !plausible(secret) {
-		return tenant.Principal{}, ErrUnknownKey
-	}
-	key, err := a.find(ctx, sha256.Sum256([]byte(secret)))
+	p, _, err := a.credential(ctx, secret)
 	if err != nil {
 		return tenant.Principal{}, err
 	}
-	p := tenant.Principal{Tenant: key.Tenant, Role: key.Role, Name: key.Name, Key: key.ID}
+	return a.within(ctx, p, named)
+}
+
+// within is the principal as it acts in the tenant that is asked for: its own or, of the role system, any that exists.
+func (a *Authenticator) within(ctx context.Context, p tenant.Principal, named string) (tenant.Principal, error) {
 	if named == "" || tenant.ID(named) == p.Tenant {
 		return p, nil
 	}
@@ -99,23 +104,20 @@ func (a *Authenticator) Authenticate(ctx context.Context, header, named string) 
 	return p, nil
 }
 
-// byToken says who asks with a JWT. Its tenant must exist, and is the only one it is for.
-func (a *Authenticator) byToken(ctx context.Context, text, named string) (tenant.Principal, error) {
-	p, err := a.tokens.principal(ctx, text)
+// byToken says who asks with a JWT, and until when it counts. Its tenant must exist.
+func (a *Authenticator) byToken(ctx context.Context, text string) (tenant.Principal, time.Time, error) {
+	p, until, err := a.tokens.principal(ctx, text)
 	if err != nil {
-		return tenant.Principal{}, err
-	}
-	if named != "" && tenant.ID(named) != p.Tenant {
-		return tenant.Principal{}, ErrTenant
+		return tenant.Principal{}, until, err
 	}
 	ok, err := a.exists(ctx, p.Tenant)
 	if err != nil {
-		return tenant.Principal{}, err
+		return tenant.Principal{}, until, err
 	}
 	if !ok {
-		return tenant.Principal{}, fmt.Errorf("%w: there is no tenant %q", ErrToken, p.Tenant)
+		return tenant.Principal{}, until, fmt.Errorf("%w: there is no tenant %q", ErrToken, p.Tenant)
 	}
-	return p, nil
+	return p, until, nil
 }
 
 // exists reports whether there is a tenant; that there is one is remembered.
@@ -172,16 +174,27 @@ func (a *Authenticator) find(ctx context.Context, hash [32]byte) (engine.Key, er
 
 const tellUse = time.Minute
 
-// Tick tells the store which keys were used.
+// Tick tells the store which keys and sign-ins were used.
 func (a *Authenticator) Tick(ctx context.Context) (time.Duration, error) {
 	a.mu.Lock()
-	used := a.used
-	a.used = map[string]time.Time{}
-	a.mu.Unlock()
-	if len(used) == 0 {
-		return tellUse, nil
+	used, seen := a.used, a.seen
+	a.used, a.seen = map[string]time.Time{}, map[[32]byte]time.Time{}
+	for hash, at := range seen { // what is remembered may be older than what is told now
+		if hit, ok := a.signIns[hash]; ok && at.After(hit.signIn.UsedAt) {
+			hit.signIn.UsedAt = at
+			a.signIns[hash] = hit
+		}
 	}
-	return tellUse, a.store.UseKeys(ctx, used) // what is not told now is told when it is used again
+	a.mu.Unlock()
+	// What is not told now is told when it is used again.
+	var errs [2]error
+	if len(used) > 0 {
+		errs[0] = a.store.UseKeys(ctx, used)
+	}
+	if len(seen) > 0 {
+		errs[1] = a.store.UseSignIns(ctx, seen)
+	}
+	return tellUse, errors.Join(errs[:]...)
 }
 
 // NewKey makes the text of a key up: its id, by which it is recognised, what makes it secret, and a sum of both, by
@@ -239,6 +252,38 @@ func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.T
 	}
 	return secret, nil
 }
+
+// BootstrapWorker sees to it that there is a key of role worker, for all tenants, with the text that an operator
+// chose. One that was revoked or has expired stays as it is.
+func BootstrapWorker(ctx context.Context, store engine.Keys, chosen string, now time.Time) error {
+	if len(chosen) < MinKey {
+		return fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
+	}
+	if !plausible(chosen) {
+		return errors.New("the bootstrap key for workers looks like a key of Carillon, and is mistyped")
+	}
+	hash := sha256.Sum256([]byte(chosen))
+	switch k, err := store.Key(ctx, hash); {
+	case err == nil && k.Role != tenant.Worker:
+		return fmt.Errorf("the bootstrap key for workers is the text of the key %s, which has the role %s; choose another", k.ID, k.Role)
+	case err == nil || !errors.Is(err, engine.ErrNotFound):
+		return err
+	}
+	id := lower(hash[:5]) // the same at every start, so that the key is stored once
+	if rest, ours := strings.CutPrefix(chosen, prefix); ours {
+		if in, _, ok := strings.Cut(rest, "_"); ok && len(in) == len(id) {
+			id = in
+		}
+	}
+	_, err := store.AddKey(ctx, tenant.Default, engine.Key{ID: id, Role: tenant.Worker, Name: "bootstrap worker", Hash: hash, CreatedAt: now}, mostKeys, engine.Idempotency{})
+	if err != nil {
+		return fmt.Errorf("store the bootstrap key for workers: %w", err)
+	}
+	return nil
+}
+
+// mostKeys is no bound: an operator's own key is stored however many there are.
+const mostKeys = 1 << 30
 
 func random(n int) string {
 	b := make([]byte, n)

@@ -59,18 +59,17 @@ func looksLike(text string) bool {
 	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
 }
 
-// principal says whom a token stands for.
-func (t *Tokens) principal(ctx context.Context, text string) (tenant.Principal, error) {
-	var p tenant.Principal
+// principal says whom a token stands for, and until when.
+func (t *Tokens) principal(ctx context.Context, text string) (p tenant.Principal, until time.Time, err error) {
 	if len(text) > maxToken {
-		return p, fmt.Errorf("%w: it has %d bytes", ErrToken, len(text))
+		return p, until, fmt.Errorf("%w: it has %d bytes", ErrToken, len(text))
 	}
 	claims := jwt.MapClaims{}
 	if _, err := t.parser.ParseWithClaims(text, claims, func(tok *jwt.Token) (any, error) { return t.key(ctx, tok) }); err != nil {
 		if errors.Is(err, ErrKeys) {
-			return p, err
+			return p, until, err
 		}
-		return p, fmt.Errorf("%w: %w", ErrToken, err)
+		return p, until, fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	of := func(claim string) string {
 		s, _ := claims[claim].(string)
@@ -78,13 +77,17 @@ func (t *Tokens) principal(ctx context.Context, text string) (tenant.Principal, 
 	}
 	p = tenant.Principal{Tenant: tenant.ID(of(t.cfg.TenantClaim)), Role: tenant.Role(of(t.cfg.RoleClaim)), Name: of("sub")}
 	if p.Tenant == "" {
-		return tenant.Principal{}, fmt.Errorf("%w: it has no text in the claim %s", ErrToken, t.cfg.TenantClaim)
+		return tenant.Principal{}, until, fmt.Errorf("%w: it has no text in the claim %s", ErrToken, t.cfg.TenantClaim)
 	}
 	// The role system is of keys alone: whoever runs the issuer does not run the installation.
 	if !slices.Contains([]tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker}, p.Role) {
-		return tenant.Principal{}, fmt.Errorf("%w: its claim %s is none of viewer, operator, admin, worker", ErrToken, t.cfg.RoleClaim)
+		return tenant.Principal{}, until, fmt.Errorf("%w: its claim %s is none of viewer, operator, admin, worker", ErrToken, t.cfg.RoleClaim)
 	}
-	return p, nil
+	exp, err := claims.GetExpirationTime()
+	if err != nil || exp == nil {
+		return tenant.Principal{}, until, fmt.Errorf("%w: it does not say when it expires", ErrToken)
+	}
+	return p, exp.Time, nil
 }
 
 // key finds what a token is checked with.

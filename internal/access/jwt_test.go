@@ -26,7 +26,7 @@ import (
 )
 
 // tenants is a store that knows one tenant and no keys.
-type keyStore = engine.Keys
+type keyStore = access.Store
 
 type tenants struct{ keyStore }
 

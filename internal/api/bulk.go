@@ -23,27 +23,11 @@ func (q *query) jobs() engine.JobFilter {
 
 // jobSelection reads which jobs a body names.
 func jobSelection(req client.BulkRequest) (sel service.JobSelection, v job.Invalids) {
-	switch {
-	case req.Filter != nil && len(req.IDs) > 0:
-		v.Add("filter", "", "ids or a filter, not both")
-	case req.Filter != nil:
-		f := req.Filter
-		q := &query{values: url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "name": {f.Name}, "q": {f.Q}}}
-		sel.Filter = q.jobs()
-		for _, p := range q.problems {
-			v = append(v, job.Invalid{Field: "filter." + p.Field, Value: p.Value, Want: p.Want})
-		}
-	case len(req.IDs) == 0 || len(req.IDs) > maxIDs:
-		v.Add("ids", fmt.Sprintf("%d ids", len(req.IDs)), fmt.Sprintf("1 to %d job ids, or a filter; {} is all jobs", maxIDs))
-	default:
-		sel.IDs = make([]job.ID, len(req.IDs))
-		for i, text := range req.IDs {
-			var err error
-			if sel.IDs[i], err = job.ParseID(text); err != nil {
-				v.Add(fmt.Sprintf("ids[%d]", i), text, "a job's id")
-			}
-		}
+	var values url.Values
+	if f := req.Filter; f != nil {
+		values = url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "name": {f.Name}, "q": {f.Q}}
 	}
+	sel.IDs, v = idsOrFilter(req.IDs, values, "job", job.ParseID, func(q *query) { sel.Filter = q.jobs() })
 	return sel, v
 }
 

@@ -68,15 +68,21 @@ type failures struct {
 	seed   maphash.Seed
 
 	mu    sync.RWMutex
-	until map[netip.Prefix]time.Time // guarded by mu: when an address has paid for its failures
-	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their addresses, by a hash
+	until map[debtor]time.Time // guarded by mu: when who failed has paid for it
+	good  map[uint64]time.Time // guarded by mu: credentials that worked lately, with their addresses, by a hash
 }
 
 func newFailures(atOnce int) *failures {
 	if atOnce == 0 {
 		atOnce = failuresAtOnce
 	}
-	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}}
+	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[debtor]time.Time{}, good: map[uint64]time.Time{}}
+}
+
+// debtor is who pays for a failure: the caller and, where someone tries to sign in, the key that they try to.
+type debtor struct {
+	from netip.Prefix
+	key  string
 }
 
 // network is what counts as one caller: of IPv6 a whole network, since whoever has one address there has them all.
@@ -95,10 +101,10 @@ func (f *failures) hash(a netip.Addr, credential string) uint64 {
 
 // wait is how long a caller has to wait before it may try a credential; 0: it may now. One that worked from there lately
 // is not made to wait for what others behind the same address do.
-func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Duration {
+func (f *failures) wait(who debtor, a netip.Addr, credential string, now time.Time) time.Duration {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	until, known := f.until[network(a)]
+	until, known := f.until[who]
 	if !known {
 		return 0
 	}
@@ -109,19 +115,18 @@ func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Dur
 	return over
 }
 
-// failed charges a caller.
-func (f *failures) failed(a netip.Addr, now time.Time) {
+// failed charges who failed.
+func (f *failures) failed(who debtor, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := network(a)
-	until := f.until[n]
+	until := f.until[who]
 	if until.Before(now) {
 		until = now
 	}
-	if _, known := f.until[n]; !known && len(f.until) >= maxAddresses {
+	if _, known := f.until[who]; !known && len(f.until) >= maxAddresses {
 		forget(f.until, now)
 	}
-	f.until[n] = until.Add(failureEvery)
+	f.until[who] = until.Add(failureEvery)
 }
 
 // worked notes a credential that was accepted.
@@ -158,25 +163,42 @@ func forget[K comparable](m map[K]time.Time, now time.Time) {
 
 // signIn says who asks, unless too many have failed to say so from there.
 func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, error) {
-	credential, now := r.Header.Get("Authorization"), time.Now()
-	if wait := s.failures.wait(from, credential, now); wait > 0 {
+	credential, now, who := r.Header.Get("Authorization"), time.Now(), debtor{from: network(from)}
+	if value := s.cookie(r); value != "" {
+		credential = value
+	}
+	if wait := s.failures.wait(who, from, credential, now); wait > 0 {
 		return tenant.Principal{}, &tooMany{wait}
 	}
-	p, err := s.cfg.Authenticate(r.Context(), credential, r.Header.Get("X-Tenant-ID"))
+	p, err := s.who(r)
 	switch {
 	case err == nil:
 		s.failures.worked(from, credential, now)
-	case errors.Is(err, access.ErrUnknownKey) || errors.Is(err, access.ErrToken):
-		s.failures.failed(from, now)
+	case refusesCredential(err):
+		s.failures.failed(who, now)
 	}
 	return p, err
+}
+
+// who says who asks: by the header or, where that names no key or token, by the cookie.
+func (s *Server) who(r *http.Request) (tenant.Principal, error) {
+	named := r.Header.Get("X-Tenant-ID")
+	if value := s.cookie(r); value != "" {
+		return s.cfg.SignIns.ByCookie(r.Context(), value, named)
+	}
+	return s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), named)
+}
+
+// refusesCredential reports whether an error says that a credential is not one.
+func refusesCredential(err error) bool {
+	return errors.Is(err, access.ErrUnknownKey) || errors.Is(err, access.ErrToken) || errors.Is(err, access.ErrSignedOut)
 }
 
 // tooMany says that too many sign-ins have failed.
 type tooMany struct{ wait time.Duration }
 
 func (t *tooMany) Error() string {
-	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
+	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address, or for this key. Try again in %s.", t.wait.Round(time.Second))
 }
 
 // ration takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -63,28 +62,19 @@ const (
 
 // selection reads which dead letters a body names.
 func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Invalids) {
-	switch {
-	case req.Filter != nil && len(req.IDs) > 0:
-		v.Add("filter", "", "ids or a filter, not both")
-		return sel, v
-	case req.Filter != nil:
-		f := req.Filter
-		q := &query{values: url.Values{"job_id": {f.JobID}, "reason": {f.Reason}, "q": {f.Q}, "start_date": {f.StartDate}, "end_date": {f.EndDate}}}
+	var values url.Values
+	if f := req.Filter; f != nil {
+		values = url.Values{"job_id": {f.JobID}, "reason": {f.Reason}, "q": {f.Q}, "start_date": {f.StartDate}, "end_date": {f.EndDate}, "fingerprint": {f.Fingerprint}}
+	}
+	sel.IDs, v = idsOrFilter(req.IDs, values, "dead letter", job.ParseExecutionID, func(q *query) {
 		sel.Filter = q.deadLetters()
-		for _, p := range q.problems {
-			v = append(v, job.Invalid{Field: "filter." + p.Field, Value: p.Value, Want: p.Want})
-		}
-	case len(req.IDs) == 0 || len(req.IDs) > maxIDs:
-		v.Add("ids", fmt.Sprintf("%d ids", len(req.IDs)), fmt.Sprintf("1 to %d execution ids, or a filter", maxIDs))
-	default:
-		sel.IDs = make([]job.ExecutionID, len(req.IDs))
-		for i, text := range req.IDs {
+		if text := q.values.Get("fingerprint"); text != "" {
 			var err error
-			if sel.IDs[i], err = job.ParseExecutionID(text); err != nil {
-				v.Add(fmt.Sprintf("ids[%d]", i), text, "an execution's id")
+			if sel.Print, err = job.ParseFingerprint(text); err != nil || sel.Print == (job.Fingerprint{}) {
+				q.wrong("fingerprint", text, "the fingerprint of a group of dead letters")
 			}
 		}
-	}
+	})
 	rate(req.RatePerS, &v)
 	return sel, v
 }

@@ -32,6 +32,22 @@ type entry struct {
 type field struct{ Name, Type, Doc string }
 
 func (s *Server) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	page, err := s.page()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	w.Write(bytes.ReplaceAll(page, []byte(anyBase), []byte(template.HTMLEscapeString(base(r)))))
+	return nil
+}
+
+// anyBase stands in the page for the address that it is asked at.
+const anyBase = "http://address.invalid"
+
+// renderDocs makes the page, once: nobody needs a credential to ask for it.
+func (s *Server) renderDocs() ([]byte, error) {
 	type section struct {
 		Name    string
 		Entries []entry
@@ -56,16 +72,9 @@ func (s *Server) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 	}
 	var page bytes.Buffer
 	err := docsPage.Execute(&page, map[string]any{
-		"Version": s.cfg.Version, "Base": base(r), "SignIn": s.cfg.Authenticate != nil, "Sections": sections, "Problem": fields(of[client.Problem](), ""),
+		"Version": s.cfg.Version, "Base": anyBase, "SignIn": s.cfg.Authenticate != nil, "Sections": sections, "Problem": fields(of[client.Problem](), ""),
 	})
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	w.Write(page.Bytes())
-	return nil
+	return page.Bytes(), err
 }
 
 // base is the address that the page was asked at, for examples that work as they are.

@@ -42,6 +42,7 @@ var table = []struct {
 }{
 	{access.ErrNoCredential, 401, "unauthorized", "A credential is needed: send Authorization: Bearer <API key or token>."},
 	{access.ErrUnknownKey, 401, "unauthorized", "The API key is unknown, expired or revoked."},
+	{access.ErrSignedOut, 401, "unauthorized", "You are not signed in, or no longer: sign in again."},
 	{access.ErrToken, 401, "unauthorized", "The token is not accepted: it has expired, is of another issuer or audience, names no tenant or role, or its signature is wrong."},
 	{access.ErrKeys, 503, "unavailable", "Whoever issues the tokens cannot be asked for its keys just now. Try again, or use an API key."},
 	{access.ErrTenant, 403, "forbidden", "X-Tenant-ID names another tenant than the credential's."},
@@ -155,8 +156,14 @@ func say(fields []client.FieldProblem) string {
 
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return // the caller has gone
+	}
 	p, ours := problem(err)
 	p.RequestID = requestID(r)
+	if p.Quota != nil {
+		s.cfg.Metrics.Limited(p.Quota.Name)
+	}
 	switch {
 	case ours && r.Context().Err() == nil:
 		s.log.Error("a request failed", "request_id", p.RequestID, "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)

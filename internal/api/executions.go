@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -55,7 +56,9 @@ func (s *Server) getExecution(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireExecution(e))
+	out := wireExecution(e)
+	out.PayloadOverride = json.RawMessage(e.Payload)
+	return reply(w, 200, out)
 }
 
 func wireAttempts(past []job.PastAttempt) []client.PastAttempt {

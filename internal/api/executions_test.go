@@ -98,6 +98,12 @@ func TestRetryOverHTTP(t *testing.T) {
 	if len(list.Executions) != 2 || list.Executions[0].RetryOf == nil || *list.Executions[0].RetryOf != j.ExecutionID || list.Executions[0].Trigger != "retry" {
 		t.Errorf("got %+v", list.Executions)
 	}
+	if one := want[client.Execution](f, 200, "GET", "/api/v1/executions/"+list.Executions[0].ExecutionID, ""); string(one.PayloadOverride) != `{"a":1}` && string(one.PayloadOverride) != `{"a": 1}` {
+		t.Errorf("it runs with %s", one.PayloadOverride)
+	}
+	if list.Executions[0].PayloadOverride != nil {
+		t.Error("a list carries payloads")
+	}
 	if dead := want[client.DeadLetters](f, 200, "GET", "/api/v1/dead-letters", ""); len(dead.DeadLetters) != 0 {
 		t.Error("it is still a dead letter")
 	}

@@ -60,12 +60,11 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 	if err != nil {
 		return err
 	}
-	select {
-	case s.exports <- struct{}{}:
-		defer func() { <-s.exports }()
-	default:
-		return refuse(http.StatusTooManyRequests, "too_many_exports", fmt.Sprintf("This server writes %d exports already; come again, or turn to another.", maxExports))
+	release, err := s.exports.take(p.Tenant, "too_many_exports", "exports")
+	if err != nil {
+		return err
 	}
+	defer release()
 	out := &export{w: w, rc: http.NewResponseController(w)}
 	_ = out.rc.SetReadDeadline(time.Time{}) // what the server allows a request is not for a stream
 	buf := bufio.NewWriterSize(out, 64<<10)

@@ -48,14 +48,14 @@ func (s *Server) historyRoutes() []route {
 		{
 			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Follow what changes: executions, jobs and workers",
 			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, and reset where not all of that can be told: read anew then what you show. The id of an event goes into Last-Event-ID to go on behind it.",
-			params: streamParams, status: 200, answer: of[client.Changes](), handle: s.streamEvents,
+			params: streamParams, stream: true, status: 200, answer: of[client.Changes](), handle: s.streamEvents,
 		},
 	}
 }
 
-// executions reads which executions are meant.
-func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
-	f := engine.ExecutionFilter{
+// executions reads which executions are meant, but for the job that is named by its key.
+func (q *query) executions() (f engine.ExecutionFilter, of engine.Ref) {
+	f = engine.ExecutionFilter{
 		Statuses: choices(q, "status", job.Statuses()), Triggers: choices(q, "trigger", job.Triggers()),
 		JobName: q.text("job_name"), Tag: q.text("tag"), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date"),
 	}
@@ -65,22 +65,23 @@ func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engi
 			q.wrong("worker_id", text, "the id of a worker")
 		}
 	}
-	var ref engine.Ref
-	text := q.text("job_id")
-	if text != "" {
+	if text := q.text("job_id"); text != "" {
 		var err error
-		if ref, err = parseRef(text); err != nil {
+		if of, err = parseRef(text); err != nil {
 			q.wrong("job_id", text, "a job's id, or its key as key:…")
 		}
 	}
-	if err := q.err(); err != nil || text == "" {
+	f.Job = of.ID
+	return f, of
+}
+
+// executions reads which executions are meant.
+func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
+	f, of := q.executions()
+	if err := q.err(); err != nil || of.Key == "" {
 		return f, err
 	}
-	f.Job = ref.ID
-	if ref.Key == "" {
-		return f, nil
-	}
-	j, err := s.service.Job(r.Context(), p, ref)
+	j, err := s.service.Job(r.Context(), p, of)
 	f.Job = j.ID
 	return f, err
 }

@@ -163,7 +163,11 @@ func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 func wireTenant(t tenant.Tenant) client.Tenant {
-	return client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt}
+	out := client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt, CallbacksAllow: []string{}}
+	if t.Reach != "" {
+		out.CallbacksAllow = strings.Split(t.Reach, ",")
+	}
+	return out
 }
 
 // tier reads a tier in any case; what is none stays as it is, for the service to refuse.
@@ -240,6 +244,9 @@ func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.P
 	}
 	if given := objectOf(objectOf(data)["quotas"]); given != nil {
 		change.Quotas = func(was tenant.Overrides) tenant.Overrides { return changed(was, *req.Quotas, given) }
+	}
+	if _, given := objectOf(data)["callbacks_allow"]; given { // null is none, as [] is
+		change.Reach = new(deref(req.CallbacksAllow, nil))
 	}
 	t, err := s.service.UpdateTenant(r.Context(), p, id, change)
 	if err != nil {

@@ -136,7 +136,7 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err := s.service.HasExecution(ctx, p, id); err != nil {
 		return err
 	}
-	release, err := s.follow()
+	release, err := s.follow(p.Tenant)
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,9 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	}
 }
 
-// follow makes room for a stream, or turns it away where there are too many.
-func (s *Server) follow() (release func(), err error) {
-	select {
-	case s.followers <- struct{}{}:
-		return func() { <-s.followers }, nil
-	default:
-		return nil, refuse(http.StatusTooManyRequests, "too_many_followers", fmt.Sprintf("This server has %d streams already; come again, or turn to another.", maxFollowers))
-	}
+// follow makes room for a stream, or turns it away where there are too many, here or of the tenant.
+func (s *Server) follow(of tenant.ID) (release func(), err error) {
+	return s.followers.take(of, "too_many_followers", "streams")
 }
 
 // catchUp sends what is new of a log, and its end, if it has come.

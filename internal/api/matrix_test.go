@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
 // matrix is two tenants with a key of each role, and one thing of every kind that belongs to the first.
@@ -27,8 +30,10 @@ type matrix struct {
 	table  []api.Route
 	system string
 	keys   map[tenant.ID]map[tenant.Role]string
-	things map[string]string // by the beginning of a path: what stands for {…} in it
+	jars   map[tenant.ID]map[tenant.Role]string // the cookies of browsers that signed in with them
+	things map[string]string                    // by the beginning of a path: what stands for {…} in it
 	worker client.Session
+	tokens *sign.Tokens
 }
 
 const (
@@ -36,8 +41,8 @@ const (
 	other tenant.ID = "other"
 )
 
-func newMatrix(t *testing.T) *matrix {
-	m := &matrix{keys: map[tenant.ID]map[tenant.Role]string{}}
+func newMatrix(t testing.TB) *matrix {
+	m := &matrix{keys: map[tenant.ID]map[tenant.Role]string{}, jars: map[tenant.ID]map[tenant.Role]string{}}
 	ring, err := seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
 		t.Fatal(err)
@@ -49,15 +54,18 @@ func newMatrix(t *testing.T) *matrix {
 		if c.Tokens, err = sign.LoadTokens(t.Context(), store, ring); err != nil {
 			t.Fatal(err)
 		}
+		m.tokens = c.Tokens
 		c.MaxArtifact = 1 << 20
+		c.Metrics, c.Log = telemetry.NewMetrics("test"), telemetry.NewLog(io.Discard, "text", "info")
 		c.Failures = 1 << 30
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
 			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),
 		})
-		c.Authenticate = access.New(store, clock.System{}, nil).Authenticate
+		c.SignIns = access.New(store, clock.System{}, nil)
+		c.Authenticate = c.SignIns.Authenticate
 	})
-	m.table = m.http.(*api.Server).Table()
+	m.table = slices.DeleteFunc(m.http.(*api.Server).Table(), func(r api.Route) bool { return strings.HasPrefix(r.Path, "/assets/") }) // those may not have been built
 	m.system = "Bearer " + m.system
 	for _, of := range []tenant.ID{mine, other} {
 		want[client.Tenant](m.face, 201, "POST", "/api/v1/tenants", fmt.Sprintf(`{"name": %q, "tier": "pro"}`, of), "Authorization", m.system)
@@ -66,6 +74,10 @@ func newMatrix(t *testing.T) *matrix {
 		for _, role := range []tenant.Role{tenant.Viewer, tenant.Operator, tenant.Admin, tenant.Worker} {
 			k := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", fmt.Sprintf(`{"tenant_id": %q, "name": "k", "role": %q}`, of, role), "Authorization", m.system)
 			m.keys[of][role] = "Bearer " + *k.Key
+		}
+		m.jars[of] = map[tenant.Role]string{}
+		for role, key := range m.keys[of] {
+			m.jars[of][role] = signInWith(m.face, key)
 		}
 	}
 	m.fill()
@@ -101,11 +113,19 @@ func (m *matrix) path(r api.Route) (path string, names bool) {
 		return strings.TrimSuffix(r.Path, "{$}"), false
 	}
 	thing, ok := m.things[before]
+	if !ok && !strings.HasPrefix(before, "/api/") { // a page
+		thing, ok = "things", true
+	}
 	if !ok {
 		m.Fatalf("%s %s: no thing of this kind is made by this test; make one", r.Method, r.Path)
 	}
 	_, after, _ := strings.Cut(rest, "}")
 	return before + thing + after, true
+}
+
+// credentials are the ways to be someone: a key, and the cookie of a browser that signed in with it.
+func (m *matrix) credentials(of tenant.ID, role tenant.Role) [][]string {
+	return [][]string{{"Authorization", m.keys[of][role]}, {"Cookie", m.jars[of][role]}}
 }
 
 // refused sends a request and checks that it is refused with a problem that says so.
@@ -131,10 +151,11 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 				t.Errorf("%s %s is open, and answers %d", r.Method, r.Path, w.Code)
 			}
 			continue
-		case tenant.Callback:
+		case tenant.Callback, tenant.Enter:
 			m.refused(401, "", r.Method, path, r.Sample)
-			for _, key := range m.keys[mine] {
+			for role, key := range m.keys[mine] {
 				m.refused(401, "", r.Method, path, r.Sample, "Authorization", key)
+				m.refused(401, "", r.Method, path, r.Sample, "Cookie", m.jars[mine][role])
 			}
 			continue
 		}
@@ -143,15 +164,30 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		for _, wrong := range []string{"Bearer", "Bearer nonsense", "Basic " + strings.TrimPrefix(m.system, "Bearer "), m.system + "x", "Bearer " + m.worker.Session} {
 			m.refused(401, "", r.Method, path, r.Sample, "Authorization", wrong)
 		}
+		cookie := m.jars[mine][tenant.System]
+		for _, wrong := range []string{"carillon=nonsense", "carillon=cas_" + strings.Repeat("a", 52), cookie + "x", cookie[:len(cookie)-1], "carillon=" + strings.TrimPrefix(m.system, "Bearer "), "session=" + cookie} {
+			m.refused(401, "", r.Method, path, r.Sample, "Cookie", wrong)
+		}
+		m.refused(401, "", r.Method, path, r.Sample, "Cookie", cookie, "Authorization", "Bearer nonsense") // which goes before
+		m.refused(401, "", r.Method, path, r.Sample, "Authorization", "Bearer "+strings.TrimPrefix(cookie, "carillon="))
+		if r.Method != "GET" {
+			m.refused(403, "cross_origin", r.Method, path, r.Sample, "Cookie", cookie, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+		}
 		for _, role := range tenant.Roles() {
-			if !role.Allows(r.Needs) {
-				m.refused(403, "forbidden", r.Method, path, r.Sample, "Authorization", m.keys[mine][role])
+			for _, by := range m.credentials(mine, role) {
+				if !role.Allows(r.Needs) {
+					m.refused(403, "forbidden", r.Method, path, r.Sample, by...)
+				}
 			}
-			if role != tenant.System {
-				m.refused(403, "", r.Method, path, r.Sample, "Authorization", m.keys[other][role], "X-Tenant-ID", string(mine))
+			for _, by := range m.credentials(other, role) {
+				if role != tenant.System {
+					m.refused(403, "", r.Method, path, r.Sample, append(by, "X-Tenant-ID", string(mine))...)
+				}
 			}
 		}
-		m.refused(404, "", r.Method, path, r.Sample, "Authorization", m.system, "X-Tenant-ID", "nobody")
+		for _, by := range m.credentials(mine, tenant.System) {
+			m.refused(404, "", r.Method, path, r.Sample, append(by, "X-Tenant-ID", "nobody")...)
+		}
 		if !names || r.Needs == tenant.Run {
 			continue
 		}
@@ -159,16 +195,18 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			if !role.Allows(r.Needs) {
 				continue
 			}
-			by := []string{"Authorization", m.keys[other][role], "X-Worker-Session", m.worker.Session}
-			if r.Method == "PUT" { // under a name of its own tenant's
-				if w := m.ask(r.Method, path, r.Sample, by...); w.Code != 200 && w.Code != 422 {
-					t.Errorf("%s %s of another tenant: %d, %s", r.Method, path, w.Code, w.Body)
+			for _, by := range m.credentials(other, role) {
+				by = append(by, "X-Worker-Session", m.worker.Session)
+				if r.Method == "PUT" { // under a name of its own tenant's
+					if w := m.ask(r.Method, path, r.Sample, by...); w.Code != 200 && w.Code != 422 {
+						t.Errorf("%s %s of another tenant: %d, %s", r.Method, path, w.Code, w.Body)
+					}
+					m.ask("DELETE", path, "", by...)
+					continue
 				}
-				m.ask("DELETE", path, "", by...)
-				continue
+				m.refused(404, "not_found", r.Method, path, r.Sample, by...)
+				m.refused(404, "not_found", r.Method, path, `{"nonsense": 1}`, by...) // before the body is judged
 			}
-			m.refused(404, "not_found", r.Method, path, r.Sample, by...)
-			m.refused(404, "not_found", r.Method, path, `{"nonsense": 1}`, by...) // before the body is judged
 		}
 	}
 	for path, now := range m.seen() {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -38,8 +39,11 @@ func (s *Server) document() object {
 		},
 		"paths": paths,
 		"components": object{
-			"schemas":         schemas.known,
-			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "An API key. Not needed where the server runs without sign-in."}},
+			"schemas": schemas.known,
+			"securitySchemes": object{
+				"key":    object{"type": "http", "scheme": "bearer", "description": "An API key or a token. Not needed where the server runs without sign-in."},
+				"cookie": object{"type": "apiKey", "in": "cookie", "name": secureCookie, "description": "Of a browser, from POST /api/v1/sign-in."},
+			},
 		},
 	}
 }
@@ -50,11 +54,11 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 		op["description"] = rt.detail
 	}
 	if rt.needs.Keyed() {
-		op["security"] = []object{{"key": []string{}}}
+		op["security"] = []object{{"key": []string{}}, {"cookie": []string{}}}
 	}
 	var params []object
 	for _, name := range pathParams(rt.path) {
-		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}})
+		params = append(params, object{"name": name, "in": "path", "required": true, "schema": object{"type": "string"}, "example": examplesOf.Paths[rt.path]})
 	}
 	for _, p := range rt.params {
 		params = append(params, object{"name": p.name, "in": "query", "description": p.doc, "schema": object{"type": p.kind}})
@@ -80,14 +84,44 @@ func (s *Server) operation(rt route, schemas *schemas) object {
 	}
 	content := binary
 	if rt.answer != nil {
-		content = object{"application/json": object{"schema": schemas.of(rt.answer)}}
+		kind := "application/json"
+		if rt.stream {
+			kind = "text/event-stream"
+		}
+		content = object{kind: object{"schema": schemas.of(rt.answer)}}
 	}
-	op["responses"] = object{
+	if example, ok := examplesOf.Answers[operationID(rt)]; ok {
+		for kind, media := range content {
+			content = object{kind: with(media.(object), "example", example)}
+		}
+	}
+	answers := object{
 		code(rt.status): object{"description": http.StatusText(rt.status), "content": content},
 		"default":       object{"description": "A problem", "content": object{"application/problem+json": object{"schema": schemas.of(of[client.Problem]())}}},
 	}
+	if rt.also != 0 {
+		if rt.other != nil {
+			content = object{"application/json": object{"schema": schemas.of(rt.other)}}
+		}
+		answers[code(rt.also)] = object{"description": http.StatusText(rt.also), "content": content}
+	}
+	op["responses"] = answers
 	return op
 }
+
+// examplesOf are answers that a server gave; a test asks for each again, and writes them anew with -update.
+var examplesOf = func() (out struct {
+	Paths   map[string]string          `json:"paths"`   // what stands for {…} in a path
+	Answers map[string]json.RawMessage `json:"answers"` // by operation
+}) {
+	if err := json.Unmarshal(examplesFile, &out); err != nil {
+		panic("api: the examples cannot be read: " + err.Error())
+	}
+	return out
+}()
+
+//go:embed examples.json
+var examplesFile []byte
 
 // pathParams are the names in braces of a path.
 func pathParams(path string) []string {
@@ -109,6 +143,8 @@ func operationID(rt route) string {
 		switch part {
 		case "{id}":
 			part = "byID"
+		case "{revision}":
+			part = "byNumber"
 		case "{queue}", "{name}":
 			part = "byName"
 		}
@@ -161,13 +197,15 @@ func (s *schemas) named(t reflect.Type) object {
 	s.known[name] = object{} // so that a type that holds itself ends
 	properties := object{}
 	required := []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if tag == "-" {
+		if tag == "-" || f.Anonymous { // whose own fields are visible here, too
 			continue
 		}
 		p := s.of(f.Type)
+		if f.Tag.Get("null") == "true" {
+			p = nullable(p)
+		}
 		if doc := f.Tag.Get("doc"); doc != "" {
 			p = with(p, "description", doc)
 		}
@@ -202,5 +240,5 @@ func with(o object, key string, value any) object {
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
-	return reply(w, 200, s.document())
+	return replyRaw(w, 200, s.documented())
 }

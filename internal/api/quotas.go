@@ -62,8 +62,7 @@ func overridden(o tenant.Overrides) []string {
 
 // changed is what is set in place of a tier's quota after a change; given are the members that the request has.
 func changed(was tenant.Overrides, to client.QuotaChange, given members) tenant.Overrides {
-	next := tenant.Overrides(to)
-	out, from := reflect.ValueOf(&was).Elem(), reflect.ValueOf(next)
+	out, from := reflect.ValueOf(&was).Elem(), reflect.ValueOf(to)
 	for i := range out.NumField() {
 		name, _, _ := strings.Cut(out.Type().Field(i).Tag.Get("json"), ",")
 		if _, ok := given[name]; ok {

@@ -25,9 +25,15 @@ type route struct {
 	body    reflect.Type
 	sample  string // a body that works
 	bytes   bool   // what goes in (PUT) or out (GET) is no JSON, but bytes
+	stream  bool   // the answer is a stream of events, whose data is JSON
 	status  int
 	answer  reflect.Type
-	handle  func(http.ResponseWriter, *http.Request, tenant.Principal) error
+	also    int          // another status; 0: none
+	other   reflect.Type // its answer; nil: the same
+
+	everywhere bool // also served by processes without the API
+
+	handle func(http.ResponseWriter, *http.Request, tenant.Principal) error
 }
 
 // param is a parameter behind the ?.
@@ -53,7 +59,7 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/jobs:bulk", needs: tenant.Write, group: "Jobs", summary: "Pause, resume, delete, trigger or tag many jobs",
 			detail: "Those named by ids, or all that a filter chooses; with dry_run it is 200 with their number and the first ten, and nothing is done. Else it is an operation in the background that can be watched and cancelled. Jobs it cannot be done to are passed over and counted.",
-			body:   of[client.BulkRequest](), sample: `{"filter": {"tag": "reporting"}, "action": "pause", "reason": "the warehouse is moved", "dry_run": true}`, status: 202, answer: of[client.BulkBegun](), handle: s.bulkJobs,
+			body:   of[client.BulkRequest](), sample: `{"filter": {"tag": "reporting"}, "action": "pause", "reason": "the warehouse is moved", "dry_run": true}`, status: 202, also: 200, answer: of[client.BulkBegun](), handle: s.bulkJobs,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
@@ -98,7 +104,7 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/jobs/{id}/backfill", needs: tenant.Write, group: "Jobs", summary: "Fire past instants of a job, in the background",
 			detail: "By its schedule as it is now; by default only what is missing. The answer names the operation; with dry_run it is 200 with the count only.",
-			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.backfillJob,
+			body:   of[client.BackfillRequest](), sample: `{"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "rate_per_s": 10}`, status: 202, also: 200, answer: of[client.Begun](), handle: s.backfillJob,
 		},
 		{
 			method: "GET", path: "/api/v1/jobs/{id}/next", needs: tenant.Read, group: "Jobs", summary: "The next instants of a job",
@@ -161,12 +167,12 @@ func (s *Server) table() []route {
 		{
 			method: "POST", path: "/api/v1/dead-letters:redrive", needs: tenant.Write, group: "Dead letters", summary: "Run many dead letters again, in the background",
 			detail: "By ids or by a filter, at a rate. What dies after the request is not part of it. The answer names the operation; with dry_run it is 200 with the count only.",
-			body:   of[client.DeadLetterRequest](), sample: `{"filter": {"reason": "ATTEMPTS_EXHAUSTED"}, "rate_per_s": 10}`, status: 202, answer: of[client.Begun](), handle: s.redriveDeadLetters,
+			body:   of[client.DeadLetterRequest](), sample: `{"filter": {"reason": "ATTEMPTS_EXHAUSTED"}, "rate_per_s": 10}`, status: 202, also: 200, answer: of[client.Begun](), handle: s.redriveDeadLetters,
 		},
 		{
 			method: "POST", path: "/api/v1/dead-letters:discard", needs: tenant.Write, group: "Dead letters", summary: "Discard dead letters",
 			detail: "The executions stay in history. By ids it is done at once, with how many there were; by a filter in the background, with 202 and the operation.",
-			body:   of[client.DeadLetterRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`, status: 200, answer: of[client.Discarded](), handle: s.discardDeadLetters,
+			body:   of[client.DeadLetterRequest](), sample: `{"ids": ["0190a6c8-7b3e-7cc0-8a1b-0123456789ab"]}`, status: 200, answer: of[client.Discarded](), also: 202, other: of[client.Begun](), handle: s.discardDeadLetters,
 		},
 		{
 			method: "GET", path: "/api/v1/operations", needs: tenant.Read, group: "Operations", summary: "List operations, the newest first",
@@ -225,7 +231,7 @@ func (s *Server) table() []route {
 		{
 			method: "PUT", path: "/api/v1/artifacts", needs: tenant.Write, group: "Artifacts", summary: "Keep a program for jobs of the target command",
 			detail: "The body is the artifact as it is: a program, or a tar, tar.gz or zip. Its id is the SHA-256 of its content; 201 where it is new to the tenant, 200 where not.",
-			bytes:  true, status: 201, answer: of[client.Artifact](), handle: s.putArtifact,
+			bytes:  true, status: 201, also: 200, answer: of[client.Artifact](), handle: s.putArtifact,
 		},
 		{
 			method: "GET", path: "/api/v1/artifacts/{id}", needs: tenant.Fetch, group: "Artifacts", summary: "Download an artifact",
@@ -275,7 +281,7 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.Tenant](), handle: s.getTenant,
 		},
 		{
-			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name, tier or quotas",
+			method: "PATCH", path: "/api/v1/tenants/{id}", needs: tenant.Run, group: "Limits and tenants", summary: "Change a tenant's name, tier, quotas or where its callbacks may go",
 			detail: "Every server goes by it within 5 s. What the tenant has, it keeps, and it runs; what it may not have any more, it cannot make.",
 			body:   of[client.TenantChange](), sample: `{"tier": "enterprise", "quotas": {"active_jobs": 250000, "max_retries": null}}`, status: 200, answer: of[client.Tenant](), handle: s.changeTenant,
 		},
@@ -335,12 +341,11 @@ func (s *Server) table() []route {
 		{method: "GET", path: "/openapi.json", needs: tenant.Open, summary: "The OpenAPI document", handle: s.openAPI},
 		{method: "GET", path: "/docs", needs: tenant.Open, summary: "The API for people", handle: s.docs},
 		{method: "GET", path: "/docs/style.css", needs: tenant.Open, summary: "How the page looks", handle: s.docsStyle},
-		{method: "GET", path: "/{$}", needs: tenant.Open, summary: "To the documentation", handle: s.home},
 	}
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes(), s.screenRoutes(), s.signInRoutes(), s.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
@@ -357,12 +362,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
 }
 
-func (s *Server) home(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	http.Redirect(w, r, "/docs", http.StatusFound)
-	return nil
-}
-
-// echo answers with what it was sent.
+// echo answers with what it was sent, and with the status that it was sent, if that is one of an error.
 func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	if err != nil {
@@ -372,7 +372,14 @@ func (s *Server) echo(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 	if json.Valid(data) {
 		got = data
 	}
-	return reply(w, 200, map[string]any{
+	var wish struct {
+		Status int `json:"status"`
+	}
+	status := 200
+	if json.Unmarshal(got, &wish) == nil && wish.Status >= 400 && wish.Status < 600 {
+		status = wish.Status
+	}
+	return reply(w, status, map[string]any{
 		"echo": got, "execution": r.Header.Get("X-Execution-ID"), "attempt": r.Header.Get("X-Attempt-Number"), "key": r.Header.Get("X-Idempotency-Key"),
 	})
 }

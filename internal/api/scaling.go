@@ -27,10 +27,11 @@ func (s *Server) scaling(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	}
 	out := client.Scaling{Queues: make([]client.QueueScaling, len(loads))}
 	for i, l := range loads {
-		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Running: l.Running, Slots: l.Slots, DesiredWorkers: desired(l.Waiting)}
+		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Running: l.Running, Slots: l.Slots, DesiredWorkers: DesiredWorkers(l.Waiting)}
 	}
-	out.Waiting, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Running, all.Slots, desired(all.Waiting)
+	out.Waiting, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Running, all.Slots, DesiredWorkers(all.Waiting)
 	return reply(w, 200, out)
 }
 
-func desired(waiting int) int { return min((waiting+perWorker-1)/perWorker, maxDesired) }
+// DesiredWorkers is how many workers so many executions that wait ask for.
+func DesiredWorkers(waiting int) int { return min((waiting+perWorker-1)/perWorker, maxDesired) }

@@ -116,9 +116,15 @@ func wireSchedule(j job.Job, stats job.Stats) client.JobSchedule {
 	}
 	if s.Type == job.Cron {
 		out.Day = new(cmp.Or(s.Day, string(schedule.Vixie)))
+		if c, err := crons.Cron(s.Cron, s.Zone, schedule.Day(*out.Day)); err == nil {
+			out.Description = c.Describe()
+		}
 	}
 	return out
 }
+
+// crons are expressions that were accepted once, to be told in words.
+var crons = schedule.NewCache(time.LoadLocation)
 
 func wirePreview(p service.Preview) client.Preview {
 	out := client.Preview{Description: p.Description, Warnings: make([]client.Warning, len(p.Warnings)), Next: make([]client.PreviewMoment, len(p.Next))}
@@ -262,18 +268,25 @@ func (s *Server) listOccurrences(w http.ResponseWriter, r *http.Request, p tenan
 	return reply(w, 200, out)
 }
 
-var forecastParams = []param{{"hours", "integer", "How far to look, 1 to 720 (30 days); 24 when omitted."}}
+var forecastParams = []param{
+	{"hours", "integer", "How far to look, 1 to 720 (30 days); 24 when omitted."},
+	{"spread", "boolean", "With how herds can be taken apart."},
+}
 
 func (s *Server) forecast(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, forecastParams)
 	if err != nil {
 		return err
 	}
-	hours := q.number("hours", 24, 1, 720)
+	hours, spread := q.number("hours", 24, 1, 720), q.flag("spread")
 	if err := q.err(); err != nil {
 		return err
 	}
-	f, err := s.service.Forecast(r.Context(), p, time.Duration(hours)*time.Hour)
+	count := s.service.Forecast
+	if spread {
+		count = s.service.Spread
+	}
+	f, err := count(r.Context(), p, time.Duration(hours)*time.Hour)
 	if err != nil {
 		return err
 	}
@@ -285,6 +298,15 @@ func (s *Server) forecast(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		out.Herds[i] = client.Herd{At: h.At, Count: h.Count, Jobs: make([]client.HerdJob, len(h.Jobs))}
 		for k, j := range h.Jobs {
 			out.Herds[i].Jobs[k] = client.HerdJob{JobID: j.ID.String(), Name: j.Name, Count: j.Count}
+		}
+	}
+	if x := f.Spread; x != nil {
+		out.Spread = &client.Spread{PeakBefore: x.PeakBefore, PeakAfter: x.PeakAfter, JobsTotal: x.Total, Jobs: make([]client.SpreadJob, len(x.Jobs)), Minutes: make([]client.ForecastMinute, len(x.Minutes))}
+		for i, j := range x.Jobs {
+			out.Spread.Jobs[i] = client.SpreadJob{JobID: j.ID.String(), Name: j.Name, Field: "schedule.cron_expression", Before: j.Before, After: j.After, Moved: j.Moved}
+		}
+		for i, m := range x.Minutes {
+			out.Spread.Minutes[i] = client.ForecastMinute{At: m.At, Count: m.Count}
 		}
 	}
 	return reply(w, 200, out)

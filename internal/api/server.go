@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"slices"
@@ -18,8 +19,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dashboard"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/feed"
@@ -27,6 +30,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
 // Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
@@ -43,10 +47,16 @@ type Config struct {
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
+	SignIns      *access.Authenticator       // signs browsers in; nil: none are
 	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
 	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
 	Ready        func(context.Context) error // nil when all that the server needs is there
-	HealthOnly   bool                        // serve nothing but the health routes
+	HealthOnly   bool                        // serve nothing but health, and how the process is watched
+	MetricsOnly  bool                        // serve nothing but health and metrics, to whoever asks
+	Metrics      *telemetry.Metrics          // what this process counts; nil: nothing
+	Tracer       *telemetry.Tracer           // nil: there is none
+	Log          *telemetry.Log              // whose level can be set; nil: none
+	Profiles     bool                        // serve profiles of the process
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
@@ -63,9 +73,12 @@ type Server struct {
 	mux     *http.ServeMux
 	routes  []route
 
+	page       func() ([]byte, error) // for people
+	documented func() []byte          // for programs
+
 	failures  *failures
-	followers chan struct{} // one for each stream
-	exports   chan struct{} // one for each export
+	followers *seats        // one for each stream
+	exports   *seats        // one for each export
 	stopping  chan struct{} // closed when streams are to end
 	stop      sync.Once
 }
@@ -82,12 +95,11 @@ func New(cfg Config) *Server {
 		cfg.Retry = job.DefaultRetry
 	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: make(chan struct{}, maxFollowers), exports: make(chan struct{}, maxExports), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
 	}
+	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()
-	if cfg.HealthOnly {
-		s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return rt.group != "Health" })
-	}
+	s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !s.kept(rt) })
 	for _, rt := range s.routes {
 		s.mux.Handle(rt.method+" "+rt.path, s.guard(rt))
 	}
@@ -98,6 +110,8 @@ func New(cfg Config) *Server {
 const (
 	deadline     = 30 * time.Second
 	waitDeadline = maxWait + 10*time.Second
+
+	profileDeadline = 100 * time.Second // less than an answer may take to be written
 )
 
 // ServeHTTP answers one request.
@@ -116,10 +130,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		limit = artifactDeadline
 	} else if strings.HasSuffix(r.URL.Path, ":export") {
 		limit = exportDeadline
+	} else if strings.HasPrefix(r.URL.Path, profilesPath) {
+		limit = profileDeadline
 	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), idKey{}, id), limit)
 	defer cancel()
 	r = r.WithContext(ctx)
+	out, route := &answering{ResponseWriter: w}, noRoute
+	w = out
+	defer func(began time.Time) { s.answered(r, route, out.status(), time.Since(began)) }(time.Now())
 	h := w.Header()
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -142,15 +161,48 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
 		return
 	}
-	if path.Clean(r.URL.Path) != r.URL.Path {
+	if s.cfg.Authenticate == nil && !sameOrigin(r) {
+		s.fail(w, r, refuse(403, "cross_origin", "Without sign-in a page of another site is not answered at all."))
+		return
+	}
+	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
 		s.fail(w, r, nowhere)
 		return
 	}
-	if _, pattern := s.mux.Handler(r); pattern == "" {
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" {
 		s.lost(w, r)
 		return
 	}
+	route = pattern
+	if quiet(r) {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	traced, done := s.cfg.Tracer.Request(r, route)
+	if done != nil {
+		defer func() { done(out.status()) }()
+	}
+	r = traced
 	s.mux.ServeHTTP(w, r)
+}
+
+// noRoute stands for requests that no route takes.
+const noRoute = "none"
+
+// quiet reports whether a request comes again and again from whoever watches or works, and is told of only by its number.
+func quiet(r *http.Request) bool {
+	p := r.URL.Path
+	return p == "/metrics" || p == "/healthz" || p == "/readyz" || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
+}
+
+// answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.
+func (s *Server) answered(r *http.Request, route string, code int, took time.Duration) {
+	s.cfg.Metrics.Answered(route, code)
+	if code >= 400 || quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", telemetry.TraceID(r.Context()))
 }
 
 var crossOrigin = http.NewCrossOriginProtection()
@@ -182,6 +234,16 @@ func localName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// sameOrigin reports whether a request does not say that a page of another site made it.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(u.Host, r.Host)
+}
+
 // lost answers what no route takes.
 func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
@@ -197,6 +259,10 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(405, "method_not_allowed", fmt.Sprintf("%s does not go with this path; it takes %s.", r.Method, strings.Join(allowed, ", "))))
 		return
 	}
+	if navigates(r) && !s.cfg.HealthOnly {
+		dashboard.Built().Page(w, r, http.StatusNotFound)
+		return
+	}
 	s.fail(w, r, nowhere)
 }
 
@@ -209,6 +275,9 @@ func (s *Server) guard(rt route) http.Handler {
 		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
 			if p, err = s.signIn(r, from); err != nil {
+				if errors.Is(err, access.ErrSignedOut) {
+					s.unsetCookies(w, r)
+				}
 				s.fail(w, r, err)
 				return
 			}
@@ -231,9 +300,6 @@ func (s *Server) guard(rt route) http.Handler {
 			r = r.WithContext(engine.Confine(r.Context(), p.Tenant))
 		}
 		if err := rt.handle(w, r, p); err != nil {
-			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-				return // the caller has gone
-			}
 			s.fail(w, r, err)
 		}
 	})

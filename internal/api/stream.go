@@ -31,7 +31,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err := q.err(); err != nil {
 		return err
 	}
-	release, err := s.follow()
+	release, err := s.follow(p.Tenant)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *Server) stillAllowed(r *http.Request, p tenant.Principal) bool {
 	if s.cfg.Authenticate == nil {
 		return true
 	}
-	now, err := s.cfg.Authenticate(r.Context(), r.Header.Get("Authorization"), r.Header.Get("X-Tenant-ID"))
+	now, err := s.who(r)
 	if err != nil {
 		answer, ours := problem(err)
 		return ours && answer.Status >= 500

@@ -29,7 +29,7 @@ func definition(r client.JobRequest, base job.RetryPolicy) (job.Definition, erro
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
 		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy, base),
-		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags,
+		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags, Asleep: deref(r.Paused, false),
 	}
 	if r.Key != nil && *r.Key == "" {
 		v.Add("key", "", "a key, or null for none")
@@ -103,9 +103,7 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 			InitialDelayMS: j.Retry.InitialDelay.Milliseconds(), MaxDelayMS: j.Retry.MaxDelay.Milliseconds(),
 		},
 		Priority: j.Priority, Tags: j.Tags, Owner: optional(j.Owner), Runbook: optional(j.Runbook),
-		Stats: client.Stats{
-			TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
-		},
+		Stats:   wireStats(stats),
 		Overlap: string(cmp.Or(j.Overlap, job.OverlapAllow)), CatchUp: string(cmp.Or(j.CatchUp, job.CatchUpLatest)),
 		CatchUpLimit: cmp.Or(j.CatchUpLimit, job.DefaultCatchUpLimit), Labels: j.Labels, Queue: j.Queue,
 		MaxConcurrent: atOnce(j.MaxConcurrent), ConcurrencyKey: optional(j.ConcurrencyKey), RateLimit: wireRate(j.Rate), UniqueKey: optional(j.UniqueKey),
@@ -119,8 +117,15 @@ func wireJob(j job.Job, stats job.Stats) client.Job {
 	if len(j.Target.ExpectStatus) > 0 || j.Target.ExpectBody != "" {
 		out.Execution.Expect = &client.Expect{Status: j.Target.ExpectStatus, BodyContains: optional(j.Target.ExpectBody)}
 	}
+	return out
+}
+
+func wireStats(stats job.Stats) client.Stats {
+	out := client.Stats{
+		TotalRuns: stats.Total, SuccessRate: stats.SuccessRate(), AvgDurationMS: stats.AvgDuration.Milliseconds(), P95DurationMS: stats.P95Duration.Milliseconds(),
+	}
 	if stats.LastStatus != 0 {
-		out.Stats.LastStatus = new(stats.LastStatus.String())
+		out.LastStatus = new(stats.LastStatus.String())
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dashboard"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -32,11 +33,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/ration"
+	"github.com/carillon-jobs/carillon/internal/reach"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
@@ -50,6 +53,7 @@ type Options struct {
 	Demo   bool // add sample jobs and their target
 	Out    io.Writer
 	Logger *slog.Logger
+	Log    *telemetry.Log                  // whose level can be set while it runs; nil: none
 	Wrap   func(engine.Store) engine.Store // nil: none; tests put a store that misbehaves around the real one
 }
 
@@ -97,6 +101,11 @@ type running struct {
 	tls      *tls.Config // nil: plain HTTP
 	ring     *seal.Ring  // what is encrypted at rest is so under its keys; nil: there are none
 	vault    *secret.Vault
+	metrics  *telemetry.Metrics
+	tracer   *telemetry.Tracer // nil: there is none
+	scrapes  net.Addr          // where they are answered by themselves; nil: nowhere
+
+	scheduling atomic.Pointer[func() engine.Holding] // the partitions whose schedules it fires
 }
 
 // stop undoes one step of starting.
@@ -157,6 +166,9 @@ func (r *running) start(ctx context.Context) error {
 		return nil
 	})
 
+	if err := r.watched(ctx, telemetry.NewMetrics(Version)); err != nil {
+		return err
+	}
 	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
 	if err != nil {
 		return err
@@ -183,14 +195,18 @@ func (r *running) start(ctx context.Context) error {
 		loop.Run(ctx, r.log, "clock", nil, func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) })
 	})
 
+	shared, _ := store.(engine.Feeds)
+	owners := store // what several servers share is not asked through those who watch
+	kept := telemetry.Over(store, clk, r.metrics, r.tracer)
+	store = kept
 	counter := feed.NewCounter(store, clk)
 	hub := feed.NewHub()
 	seen := feed.Over(store, counter, hub)
-	shared, _ := store.(engine.Feeds)
 	r.background("feed", func(ctx context.Context) { hub.Share(ctx, shared, r.log) })
 	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
-	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(store)})
+	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners)})
 	r.disp.Store(disp)
+	r.background("depths", func(ctx context.Context) { sample(ctx, disp, store, clk, r.log) })
 	secrets := sign.NewSecrets(store, r.ring, clk)
 	tokens, err := sign.LoadTokens(ctx, store, r.ring)
 	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrUnknownKey) {
@@ -199,12 +215,12 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := handout.New(disp, r.log, r.vault.Step, sign.Step(secrets, tokens, clk)) // which is the last step
+	out := handout.New(disp, r.log, kept.Step, r.vault.Step, reach.New(store, clk).Step, sign.Step(secrets, tokens, clk)) // which is the last step
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	commands := door.Of(tenant.Default)
 	nudge := func() { door.Nudge(); commands.Nudge() }
-	hint := r.hints(store, disp)
+	hint := r.hints(owners, disp)
 	schedules := schedule.NewCache(time.LoadLocation)
 	replan := make(chan struct{}, 1)
 	artifacts := r.artifacts()
@@ -214,10 +230,16 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, several := owners.(engine.Owners)
+	r.gauges(store, several, disp, clk, exec)
 	rations := ration.New(store, clk)
 	r.background("rations", func(ctx context.Context) { loop.Run(ctx, r.log, "rations", nil, rations.Tick) })
+	var begun func(context.Context, tenant.ID, ...[16]byte)
+	if r.tracer != nil {
+		begun = kept.Begun
+	}
 	svc := service.New(seen, clk, service.Config{
-		LookAhead: c.LookAhead, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
+		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
@@ -226,9 +248,12 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	if r.has("scheduler") {
-		owned := r.schedules(store, replan)
+		owned := r.schedules(owners, replan)
+		if owned != nil {
+			r.scheduling.Store(&owned)
+		}
 		s := scheduler.New(seen, clk, scheduler.Config{
-			LookAhead: c.LookAhead, Lanes: scheduler.Lanes(store), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
+			LookAhead: c.LookAhead, Lanes: scheduler.Lanes(owners), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
 		})
 		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
 		reaper := &upkeep.Reaper{Store: seen, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
@@ -239,9 +264,10 @@ func (r *running) start(ctx context.Context) error {
 		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
 		tidier := &upkeep.Tidier{Store: store}
 		sealer := &upkeep.Sealer{Store: store}
+		forgetter := &upkeep.Forgetter{Store: store, Clock: clk}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}
@@ -253,11 +279,11 @@ func (r *running) start(ctx context.Context) error {
 		r.background("dispatcher", disp.Run)
 	}
 	if r.has("worker") {
-		r.work(exec, door, commands)
+		r.work(r.traced(exec), door, commands)
 	}
-	if r.Demo {
-		if err := addDemo(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), clk.Now()); err != nil {
-			return fmt.Errorf("add the sample jobs: %w", err)
+	if r.Dev {
+		if err := demonstrate(ctx, svc, tenant.Local(), "http://"+hostPort(r.address), r.Demo); err != nil {
+			return fmt.Errorf("look after the sample jobs: %w", err)
 		}
 	}
 	secret, err := r.devSecret(ctx, svc)
@@ -265,7 +291,7 @@ func (r *running) start(ctx context.Context) error {
 		return fmt.Errorf("make the signing secret: %w", err)
 	}
 	greet(r.Out, greeting{
-		Dev: r.Dev, Demo: r.Demo, Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Roles: c.Roles,
+		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Metrics: r.scrapes, Roles: c.Roles,
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret,
 	})
 	return nil
@@ -348,6 +374,18 @@ func operate(ctx context.Context, runner *service.Runner, log *slog.Logger) {
 	}
 }
 
+// sample keeps once a minute how much waits and runs, until ctx ends.
+func sample(ctx context.Context, disp *dispatch.Dispatcher, store engine.Tallies, clk clock.Clock, log *slog.Logger) {
+	loop.Run(ctx, log, "depths", nil, func(ctx context.Context) (time.Duration, error) {
+		now := clk.Now()
+		ds, err := disp.Depths(ctx)
+		if err == nil {
+			_, err = store.KeepDepths(ctx, now, ds)
+		}
+		return now.Truncate(time.Minute).Add(time.Minute).Sub(now), err
+	})
+}
+
 // count writes down what this server counts until ctx ends, and then what is left.
 func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
 	loop.Run(ctx, log, "counter", nil, c.Tick)
@@ -385,6 +423,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof,
 		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
@@ -397,19 +436,25 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
 			return "", err
 		}
+		if chosen := r.Config.BootstrapWorker; chosen != "" {
+			if err := access.BootstrapWorker(ctx, store, chosen, clk.Now()); err != nil {
+				return "", err
+			}
+		}
 		var tokens *access.Tokens
 		if j := r.Config.JWT; j.On() {
 			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim}, clk)
 		}
 		auth := access.New(store, clk, tokens)
-		cfg.Authenticate = auth.Authenticate
+		auth.Stay(access.Lives{Idle: r.Config.SessionIdle, Whole: r.Config.Session})
+		cfg.Authenticate, cfg.SignIns = auth.Authenticate, auth
 		r.background("keys", func(ctx context.Context) { loop.Run(ctx, r.log, "keys", nil, auth.Tick) })
 		if r.tls == nil && !loopback(r.address) {
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
 	r.answer(ln, cfg)
-	return key, nil
+	return key, r.scraped(cfg.Ready)
 }
 
 // answer begins to answer HTTP on the listener.

@@ -11,10 +11,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// addDemo adds the sample jobs, and runs those again that an earlier start has added.
-func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base string, now time.Time) error {
+// demoEvery is how often each of the sample jobs rings.
+const demoEvery = 10 * time.Second
+
+// demoOff is why the sample jobs are paused in a server without the demonstration: their target is not there.
+const demoOff = "The demonstration is off: start with --demo."
+
+// samples are the sample jobs; base is the address of this server.
+func samples(base string) []job.Definition {
 	quick := job.RetryPolicy{MaxRetries: 3, Backoff: job.Fixed, InitialDelay: 2 * time.Second, MaxDelay: 2 * time.Second}
-	for _, d := range []job.Definition{
+	all := []job.Definition{
 		{
 			Key: "demo-hello", Name: "Hello", Description: "Calls the echo of this server.", Retry: job.DefaultRetry,
 			Target:  job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
@@ -25,42 +31,63 @@ func addDemo(ctx context.Context, svc *service.Service, p tenant.Principal, base
 			Target: job.Target{Kind: job.Simulate, WorkKind: "flaky", FailAttempts: 2, Duration: 300 * time.Millisecond, Timeout: 10 * time.Second},
 		},
 		{
-			Key: "demo-failing", Name: "Fails on purpose", Description: "Calls a path that is not there: the answer is kept, and it is not tried again.", Retry: quick,
-			Target: job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/nothing-here", Timeout: 10 * time.Second},
+			Key: "demo-failing", Name: "Fails on purpose", Description: "Asks the echo for a 503. Run one again with another payload, and it succeeds.",
+			Retry: job.RetryPolicy{MaxRetries: 1, Backoff: job.Fixed, InitialDelay: 4 * time.Second, MaxDelay: 4 * time.Second}, Overlap: job.OverlapSkip, Runbook: "Run it again without the status in its payload.",
+			Target:  job.Target{Kind: job.HTTP, Method: "POST", URL: base + "/demo/echo", Timeout: 10 * time.Second},
+			Payload: []byte(`{"status": 503}`),
 		},
-		{
-			Key: "demo-later", Name: "In a minute", Description: "Fires once, at its scheduled time.", Retry: job.DefaultRetry,
-			Schedule: job.Schedule{Type: job.OneTime, At: now.Add(time.Minute)},
-			Target:   job.Target{Kind: job.Simulate, WorkKind: "sleep", Duration: time.Second, Timeout: 10 * time.Second},
-		},
-	} {
+	}
+	for i := range all {
+		d := &all[i]
 		d.Priority, d.Queue, d.Tags = job.DefaultPriority, job.DefaultQueue, []string{"demo"}
-		if d.Schedule.Type == 0 {
-			d.Schedule.Type = job.Immediate
+		d.Schedule = job.Schedule{Type: job.Interval, Every: demoEvery}
+		d.CatchUp = job.CatchUpNone
+	}
+	return all
+}
+
+// demonstrate has the sample jobs ring, each at once and then again and again, or has those rest that an earlier start with
+// the demonstration has left.
+func demonstrate(ctx context.Context, svc *service.Service, p tenant.Principal, base string, on bool) error {
+	for _, d := range samples(base) {
+		there, err := svc.Job(ctx, p, engine.Ref{Key: d.Key})
+		found := err == nil
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return err
 		}
-		if err := addSample(ctx, svc, p, d); err != nil {
+		switch {
+		case on:
+			err = ring(ctx, svc, p, d, there.Job, found)
+		case found && there.State == job.Active && there.Schedule.Type == job.Interval:
+			_, err = svc.PauseJob(ctx, p, engine.Ref{ID: there.ID}, demoOff, time.Time{})
+		default:
+			err = nil
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// addSample adds a sample job, or runs it again. One that calls where this server no longer listens is made anew.
-func addSample(ctx context.Context, svc *service.Service, p tenant.Principal, d job.Definition) error {
-	there, err := svc.Job(ctx, p, engine.Ref{Key: d.Key})
-	switch {
-	case err == nil && there.Target.URL == d.Target.URL:
-		if d.Schedule.Type == job.Immediate {
-			_, _, err = svc.Trigger(ctx, p, engine.Ref{ID: there.ID}, nil, service.Once[job.Execution]{})
+// ring adds a sample job and runs it. One that calls where this server no longer listens, or that is not as it is now, is
+// made anew; one that a person has paused stays so.
+func ring(ctx context.Context, svc *service.Service, p tenant.Principal, d job.Definition, there job.Job, found bool) error {
+	if found && there.Target.URL == d.Target.URL && there.Schedule.Type == d.Schedule.Type {
+		if there.State != job.Paused || there.PauseNote != demoOff {
+			return nil
 		}
+		_, err := svc.ResumeJob(ctx, p, engine.Ref{ID: there.ID})
 		return err
-	case err == nil:
+	}
+	if found {
 		if _, err := svc.DeleteJob(ctx, p, engine.Ref{ID: there.ID}); err != nil {
 			return err
 		}
-	case !errors.Is(err, engine.ErrNotFound):
+	}
+	if _, _, err := svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{}); err != nil {
 		return err
 	}
-	_, _, err = svc.CreateJob(ctx, p, d, service.Once[[]service.NewJob]{})
+	_, _, err := svc.Trigger(ctx, p, engine.Ref{Key: d.Key}, nil, service.Once[job.Execution]{}) // an interval begins after itself
 	return err
 }

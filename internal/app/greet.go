@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 )
@@ -10,7 +11,9 @@ import (
 // greeting is what a person is told when a process has started.
 type greeting struct {
 	Dev, Demo, TLS  bool
+	Pages           bool // the dashboard is in the binary
 	Store, Address  string
+	Metrics         net.Addr // where scrapes are answered by themselves; nil: nowhere
 	Roles           []string
 	Slots, MaxSlots int
 	Targets         []string
@@ -31,10 +34,17 @@ func greet(w io.Writer, g greeting) {
 	}
 	fmt.Fprintf(&b, "\nCarillon %s is running.\n\n", Version)
 	if slices.Contains(g.Roles, "api") {
-		line("API", "%s/api/v1", base)
-		line("Docs", "%s/docs", base)
+		if g.Pages {
+			line("Open", "%s", base)
+		} else {
+			line("Open", "%s says how to get the dashboard, without which this was built", base)
+		}
+		line("API", "%s/api/v1, described at %s/docs", base, base)
 	}
 	line("Health", "%s/readyz", base)
+	if g.Metrics != nil {
+		line("Metrics", "%s://%s/metrics", scheme, hostPort(g.Metrics))
+	}
 	line("Store", "%s", g.Store)
 	line("Roles", "%s", strings.Join(g.Roles, ", "))
 	if slices.Contains(g.Roles, "worker") {

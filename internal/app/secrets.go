@@ -67,7 +67,7 @@ func readKeyFile(file string) (string, error) {
 	if err != nil {
 		return "", mistake("a file that can be read: " + err.Error())
 	}
-	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 && !lent(info) {
 		return "", mistake(fmt.Sprintf("a file that only its owner may read: it has mode %04o; run chmod 600", mode))
 	}
 	data, err := os.ReadFile(file)
@@ -75,6 +75,12 @@ func readKeyFile(file string) (string, error) {
 		return "", mistake("a file that can be read: " + err.Error())
 	}
 	return string(data), nil
+}
+
+// lent reports whether a file is the superuser's, who lets this process's user read it and nobody write it: as systemd does with
+// credentials (by an access list, which shows as the group's bits) and Kubernetes with the files of a Secret.
+func lent(info fs.FileInfo) bool {
+	return info.Mode().Perm()&^0o640 == 0 && os.Getuid() > 0 && ownedByRoot(info)
 }
 
 // ownKeyFile is the key file beside an embedded store, made where there is none.

@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -33,20 +34,23 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	o.Config.Roles = []string{"worker"}
 	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1)}
 	defer r.stop()
+	if err := r.watched(ctx, telemetry.NewProcessMetrics(Version)); err != nil {
+		return err
+	}
 	ln, err := net.Listen("tcp", o.Config.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", o.Config.Listen, err)
 	}
 	r.address = ln.Addr()
 	var pool atomic.Pointer[worker.Pool]
+	ready := func(context.Context) error {
+		if p := pool.Load(); r.draining.Load() || p == nil || !p.Registered() {
+			return errors.New("the worker is not registered with a server, or is stopping")
+		}
+		return nil
+	}
 	r.answer(ln, api.Config{
-		Version: Version, Logger: r.log, HealthOnly: true,
-		Ready: func(context.Context) error {
-			if p := pool.Load(); r.draining.Load() || p == nil || !p.Registered() {
-				return errors.New("the worker is not registered with a server, or is stopping")
-			}
-			return nil
-		},
+		Version: Version, Logger: r.log, HealthOnly: true, Metrics: r.metrics, Ready: ready,
 		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
 			return p, errors.New("a worker answers health checks only")
 		},
@@ -56,7 +60,11 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	if err != nil {
 		return err
 	}
-	p := r.pool(server, exec, worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity})
+	r.metrics.BreakersOpen(exec.OpenBreakers)
+	if err := r.scraped(ready); err != nil {
+		return err
+	}
+	p := r.pool(server, r.traced(exec), worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity})
 	pool.Store(p)
 	r.run(p)
 	r.greetWorker(o.Out, o, hostPort(r.address))
@@ -77,6 +85,10 @@ func (r *running) greetWorker(w io.Writer, o WorkerOptions, health string) {
 	if len(o.Labels) > 0 {
 		labels = "the labels " + strings.Join(o.Labels, ", ")
 	}
-	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n\nCtrl-C stops it after what runs has ended.\n\n",
-		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(r.targets(), ", "), queues, labels, health)
+	metrics := ""
+	if r.scrapes != nil {
+		metrics = fmt.Sprintf("  Metrics   http://%s/metrics\n", hostPort(r.scrapes))
+	}
+	fmt.Fprintf(w, "\nCarillon %s works for %s.\n\n  Slots     %d, for the targets %s\n  Serves    %s, with %s\n  Health    http://%s/readyz\n%s\nCtrl-C stops it after what runs has ended.\n\n",
+		Version, strings.Join(o.Servers, ", "), o.Capacity, strings.Join(r.targets(), ", "), queues, labels, health, metrics)
 }

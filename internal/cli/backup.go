@@ -134,6 +134,7 @@ func backupRestore() *cobra.Command {
 	}
 	load := overEmbedded(c)
 	yes := c.Flags().Bool("yes", false, "replace the store that is there")
+	dry := c.Flags().Bool("dry-run", false, "only check the backup, and say what would be replaced")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -141,6 +142,17 @@ func backupRestore() *cobra.Command {
 		}
 		ctx, cancel := interruptible(c)
 		defer cancel()
+		if *dry {
+			s, path, there, err := app.Restoration(ctx, cfg, args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "%s is sound (%d bytes, schema %04d) and would become %s. Nothing was changed.\n", args[0], s.Bytes, s.Version, path)
+			if there {
+				fmt.Fprintln(c.ErrOrStderr(), "What is there would be kept under another name; --yes is needed for that.")
+			}
+			return nil
+		}
 		s, kept, err := app.Restore(ctx, cfg, args[0], *yes)
 		if errors.Is(err, engine.ErrConflict) && !*yes {
 			return usage{fmt.Errorf("%w; --yes replaces it, and keeps it under another name", err)}

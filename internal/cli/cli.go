@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -52,7 +51,7 @@ func root(s *session) *cobra.Command {
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
 		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
-		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Who may, and what with:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -125,6 +124,9 @@ func dev() *cobra.Command {
 		if !onLoopback(cfg.Listen) {
 			return config.Mistakes{{Key: "listen", Value: cfg.Listen, Want: "a loopback address such as 127.0.0.1:8080, since dev asks for no sign-in; for others there is 'carillon serve'", From: "as set"}}
 		}
+		if at := cfg.Metrics.Listen; at != "" && !onLoopback(at) {
+			return config.Mistakes{{Key: "metrics.listen", Value: at, Want: "a loopback address such as 127.0.0.1:9090, since dev asks for no sign-in", From: "as set"}}
+		}
 		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
 		return start(c, cfg, app.Options{Dev: true, Demo: demo})
 	}
@@ -144,6 +146,7 @@ func serve() *cobra.Command {
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
+	s.add(c, "metrics-listen", "metrics.listen", "")
 	allowCallback(c)
 	allowCommands(c, s)
 	s.add(c, "allow-async-commit", "store.allow_async_commit", "")
@@ -167,20 +170,9 @@ func start(c *cobra.Command, cfg config.Config, o app.Options) error {
 	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
-	o.Config, o.Out, o.Logger = cfg, c.OutOrStdout(), logger(cfg, c.ErrOrStderr())
+	log := app.NewLog(cfg, c.ErrOrStderr())
+	o.Config, o.Out, o.Logger, o.Log = cfg, c.OutOrStdout(), log.Logger, log
 	return app.Run(ctx, o)
-}
-
-func logger(cfg config.Config, w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
-		level = slog.LevelInfo // the settings were checked
-	}
-	o := &slog.HandlerOptions{Level: level}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
 }
 
 // onLoopback reports whether an address to listen on is only for this machine.

@@ -72,6 +72,7 @@ var exitCodes = []struct {
 var variables = [][2]string{
 	{"CARILLON_SERVER", "addresses of servers, parted by commas"},
 	{"CARILLON_TOKEN", "API key"},
+	{"CARILLON_TOKEN_FILE", "file with the API key, where CARILLON_TOKEN is not set"},
 	{"CARILLON_TENANT", "tenant to act in, for the role system"},
 	{"CARILLON_CONTEXT", "context to use"},
 	{"NO_COLOR", "set to anything: no colours"},

@@ -223,12 +223,20 @@ func executionIDs(args []string) error {
 
 func (s *session) executionCancel() *cobra.Command {
 	var w write
+	var b byFilter
 	var reason string
-	c := &cobra.Command{Use: "cancel ID...", Short: "Cancel executions: one that waits ends at once, one that runs is asked to stop", Args: cobra.MinimumNArgs(1)}
+	c := &cobra.Command{
+		Use: "cancel ID...", Short: "Cancel executions: one that waits ends at once, one that runs is asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
+		Example: "  carillon execution cancel 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon execution cancel --filter tag=reports --filter status=PENDING,RETRYING --dry-run",
+	}
 	c.Flags().StringVar(&reason, "reason", "", "why; it is kept with the execution")
 	w.flags(c)
+	b.flags(c, true)
 	completeArgs(c, s.executionNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		if b.used() {
+			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "cancel", Reason: reason})
+		}
 		if err := executionIDs(args); err != nil {
 			return err
 		}
@@ -262,22 +270,31 @@ func (s *session) executionCancel() *cobra.Command {
 func (s *session) executionRetry() *cobra.Command {
 	var w write
 	var wt waiting
+	var b byFilter
 	var payload string
-	c := &cobra.Command{Use: "retry ID", Short: "Run a finished execution again, as a new one", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "retry ID", Short: "Run a finished execution again, as a new one", Args: b.args(cobra.ExactArgs(1)),
+		Example: "  carillon execution retry 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --wait\n  carillon execution retry --filter job=key:nightly --filter from=2026-01-31 --rate 10 --dry-run",
+	}
 	c.Flags().StringVar(&payload, "payload", "", "JSON in place of its payload: the text itself, @file, or - for standard input")
 	w.flags(c)
 	wt.flags(c)
+	b.flags(c, false)
 	completeArgs(c, s.executionNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := executionIDs(args); err != nil {
-			return err
-		}
 		var r client.TriggerRequest
 		var err error
 		if payload != "" {
 			if r.PayloadOverride, err = s.payload(payload, "--payload"); err != nil {
 				return err
 			}
+		}
+		if b.used() {
+			b.wait = wt.wait
+			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "retry", PayloadOverride: r.PayloadOverride})
+		}
+		if err := executionIDs(args); err != nil {
+			return err
 		}
 		e, err := c.Execution(ctx, args[0])
 		if err != nil {

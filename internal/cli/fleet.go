@@ -253,18 +253,24 @@ func (s *session) workersCommand() *cobra.Command {
 
 func (s *session) forecastCommand() *cobra.Command {
 	var days, hours int
+	var spread bool
 	c := &cobra.Command{
 		Use: "forecast", Short: "How many executions schedules will make, and where too many come together", Args: cobra.NoArgs,
-		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl",
+		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl\n  carillon forecast --days 7 --spread",
 	}
 	s.flags(c)
 	c.Flags().IntVar(&days, "days", 0, "how far to look, up to 30 days, instead of --hours")
 	c.Flags().IntVar(&hours, "hours", 24, "how far to look, up to 720 hours")
+	c.Flags().BoolVar(&spread, "spread", false, "with how to take herds apart: which jobs get which minute")
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if days != 0 {
 			hours = 24 * days
 		}
-		f, err := c.Forecast(ctx, hours)
+		forecast := c.Forecast
+		if spread {
+			forecast = c.ForecastSpread
+		}
+		f, err := forecast(ctx, hours)
 		if err != nil {
 			return err
 		}
@@ -325,5 +331,17 @@ func (s *session) showForecast(f client.Forecast, hours int) error {
 		}
 		rows = append(rows, []string{h.At.UTC().Format("Mon 2006-01-02 15:04"), fmt.Sprint(h.Count), strings.Join(names, ", ")})
 	}
-	return align(s.out, rows, s.paint)
+	if err := align(s.out, rows, s.paint); err != nil || f.Spread == nil {
+		return err
+	}
+	fmt.Fprintln(s.out)
+	rows = [][]string{{"SPREAD", "FROM", "TO", "ID"}}
+	for _, j := range f.Spread.Jobs {
+		rows = append(rows, []string{cut(line(j.Name), 30), line(j.Before), line(j.After), j.JobID})
+	}
+	if err := align(s.out, rows, s.paint); err != nil {
+		return err
+	}
+	s.say("With these and %d more moved the fullest minute has %d executions in place of %d.", f.Spread.JobsTotal-len(f.Spread.Jobs), f.Spread.PeakAfter, f.Spread.PeakBefore)
+	return nil
 }

@@ -18,7 +18,19 @@ func (s *session) importCommand() *cobra.Command {
 		Use: "import", Short: "Make a file for 'carillon apply' of what other schedulers run", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.importCrontab(), s.importCronJob())
+	c.AddCommand(s.importCrontab(), s.importCronJob(),
+		s.importTasks("dkron", "Make jobs of jobs of Dkron", "what GET /v1/jobs of Dkron answers", "  curl -s http://dkron:8080/v1/jobs | carillon import dkron - > jobs.yaml",
+			func(zone, tag string, data []byte) (importer.Imported, error) {
+				return importer.Dkron{Timezone: zone, Tag: tag}.Read(data)
+			}),
+		s.importTasks("sidekiq", "Make jobs of a schedule of sidekiq-cron or sidekiq-scheduler", "the YAML file of sidekiq-cron or sidekiq-scheduler", "  carillon import sidekiq config/schedule.yml --timezone Europe/Berlin > jobs.yaml",
+			func(zone, tag string, data []byte) (importer.Imported, error) {
+				return importer.Sidekiq{Timezone: zone, Tag: tag}.Read(data)
+			}),
+		s.importTasks("celery", "Make jobs of a schedule of Celery beat", "what django-celery-beat dumps, or beat_schedule as JSON or YAML", "  python manage.py dumpdata django_celery_beat | carillon import celery - > jobs.yaml",
+			func(zone, tag string, data []byte) (importer.Imported, error) {
+				return importer.Celery{Timezone: zone, Tag: tag}.Read(data)
+			}))
 	return c
 }
 
@@ -101,6 +113,30 @@ func (s *session) importCrontab() *cobra.Command {
 		}
 		x.Tag = i.tag
 		return s.imported(i, x.Read(data))
+	}
+	return c
+}
+
+// importTasks makes a command of an importer.
+func (s *session) importTasks(name, short, of, example string, read func(zone, tag string, data []byte) (importer.Imported, error)) *cobra.Command {
+	var i importing
+	var zone string
+	c := &cobra.Command{
+		Use: name + " FILE", Short: short, Args: cobra.ExactArgs(1), Example: example,
+		Long: "Make jobs of " + of + ", as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
+	}
+	i.flags(c)
+	c.Flags().StringVar(&zone, "timezone", "", "zone in which times are meant that name none, such as Europe/Berlin")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		data, err := s.readInput(args[0])
+		if err != nil {
+			return err
+		}
+		got, err := read(zone, i.tag, data)
+		if err != nil {
+			return usage{fmt.Errorf("%s: %w", args[0], err)}
+		}
+		return s.imported(i, got)
 	}
 	return c
 }

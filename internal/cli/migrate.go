@@ -131,18 +131,23 @@ func migratePlan() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		steps, err := app.Steps(c.Context(), cfg)
-		if err != nil {
-			return err
-		}
-		steps = slices.DeleteFunc(steps, func(s engine.Step) bool { return !s.At.IsZero() })
-		if len(steps) == 0 && form != "json" {
-			fmt.Fprintln(c.ErrOrStderr(), "The schema is up to date.")
-			return nil
-		}
-		return showSteps(c, steps, form, *sql)
+		return missingSteps(c, cfg, form, *sql)
 	}
 	return c
+}
+
+// missingSteps shows the steps that are missing.
+func missingSteps(c *cobra.Command, cfg config.Config, form string, sql bool) error {
+	steps, err := app.Steps(c.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	steps = slices.DeleteFunc(steps, func(s engine.Step) bool { return !s.At.IsZero() })
+	if len(steps) == 0 && form != "json" {
+		fmt.Fprintln(c.ErrOrStderr(), "The schema is up to date.")
+		return nil
+	}
+	return showSteps(c, steps, form, sql)
 }
 
 func migrateStatus() *cobra.Command {
@@ -176,10 +181,14 @@ func migrateUp() *cobra.Command {
 		Example: "  carillon migrate up --database postgres://carillon@db.internal/carillon",
 	}
 	load := overDatabase(c)
+	dry := c.Flags().Bool("dry-run", false, "only list them, as 'carillon migrate plan' does")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
 			return err
+		}
+		if *dry {
+			return missingSteps(c, cfg, "table", false)
 		}
 		did, err := app.MigrateUp(c.Context(), cfg)
 		for _, s := range did {

@@ -21,6 +21,7 @@ func moveCommand() *cobra.Command {
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
 	to := c.Flags().String("to", "", "where to move: postgres://USER@HOST:PORT/NAME")
+	dry := c.Flags().Bool("dry-run", false, "rehearse it: everything is copied and compared, and taken back; where the target has no schema yet, only counted")
 	keep := c.Flags().Bool("keep-source", false, "leave the old file its name; a server that is started on it fires everything again")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
@@ -40,7 +41,14 @@ func moveCommand() *cobra.Command {
 		if w := c.ErrOrStderr(); drawable(w) {
 			tell = &bench.Bar{Out: w, Colour: coloured(w)}
 		}
-		moved, retired, err := app.Move(ctx, cfg, *to, *keep, tell)
+		var moved []move.Moved
+		var retired string
+		rehearsed := false
+		if *dry {
+			moved, rehearsed, err = app.RehearseMove(ctx, cfg, *to, tell)
+		} else {
+			moved, retired, err = app.Move(ctx, cfg, *to, *keep, tell)
+		}
 		if err != nil {
 			return err
 		}
@@ -61,6 +69,14 @@ func moveCommand() *cobra.Command {
 			if err := w.Flush(); err != nil {
 				return err
 			}
+		}
+		switch {
+		case rehearsed:
+			fmt.Fprintln(c.ErrOrStderr(), "Everything could be moved, and both sides were alike. It was a rehearsal: nothing was changed.")
+			return nil
+		case *dry:
+			fmt.Fprintln(c.ErrOrStderr(), "So much would be moved. The target can be reached and has no schema yet; 'carillon migrate up' makes one, and then the whole move can be rehearsed. Nothing was changed.")
+			return nil
 		}
 		fmt.Fprintln(c.ErrOrStderr(), "Everything is moved. Start 'carillon serve --database postgres://…' with the same keys of secrets (--secrets-key-file) and the same folder of artifacts (--artifacts-folder).")
 		if retired != "" {

@@ -18,8 +18,8 @@ import (
 func (s *session) openCommand() *cobra.Command {
 	var print bool
 	c := &cobra.Command{
-		Use: "open [SCREEN]", Short: "Open the server's pages in a browser", Args: cobra.MaximumNArgs(1), ValidArgs: []string{"docs"},
-		Example: "  carillon open docs\n  carillon open --print",
+		Use: "open [SCREEN]", Short: "Open the dashboard, or one of its screens, in a browser", Args: cobra.MaximumNArgs(1), ValidArgs: []string{"jobs", "executions", "dead-letters", "queues", "workers", "forecast", "admin", "docs"},
+		Example: "  carillon open\n  carillon open dead-letters\n  carillon open --print",
 	}
 	s.flags(c)
 	c.Flags().BoolVar(&print, "print", false, "only print the address")

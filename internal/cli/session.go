@@ -53,7 +53,7 @@ func (s *session) noun(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command
 func (s *session) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringSliceVar(&s.servers, "server", nil, "address of a server, or several (CARILLON_SERVER; default that of the context, else "+localServer+")")
-	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN; default that of the context)")
+	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names; default that of the context)")
 	f.StringVar(&s.tenant, "tenant", "", "tenant to act in, for the role system (CARILLON_TENANT)")
 	f.StringVar(&s.context, "context", "", "context to use instead of the current one (CARILLON_CONTEXT)")
 	f.StringVarP(&s.output, "output", "o", "table", strings.Join(outputs, ", "))
@@ -73,9 +73,13 @@ type place struct {
 
 // where finds out whom to ask. A stored key goes only to the servers that it was stored for.
 func (s *session) where() (place, error) {
-	p := place{servers: s.servers, token: cmp.Or(s.token, os.Getenv("CARILLON_TOKEN")), tenant: cmp.Or(s.tenant, os.Getenv("CARILLON_TENANT")), from: "--server"}
+	key, err := token()
+	if err != nil {
+		return place{}, err
+	}
+	p := place{servers: s.servers, token: cmp.Or(s.token, key), tenant: cmp.Or(s.tenant, os.Getenv("CARILLON_TENANT")), from: "--server"}
 	if len(p.servers) == 0 && s.context == "" {
-		p.servers, p.from = strings.FieldsFunc(os.Getenv("CARILLON_SERVER"), func(c rune) bool { return c == ',' || c == ' ' }), "CARILLON_SERVER"
+		p.servers, p.from = parted(os.Getenv("CARILLON_SERVER")), "CARILLON_SERVER"
 	}
 	if len(p.servers) == 0 {
 		k, err := loadContexts()

@@ -245,9 +245,10 @@ func (s *session) tenantCommand() *cobra.Command {
 		return listedAll(s, v, "There are no tenants.", c.Tenants(ctx))
 	})
 	var tier, name string
-	var sets []string
-	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1"}
-	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit (repeatable)")
+	var sets, ranges []string
+	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme --allow-callback 10.1.0.0/16"}
+	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit, null the tier's again (repeatable)")
+	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "address ranges that its callbacks may reach though they are private, in place of those before; '' for none (repeatable)")
 	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
 	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
 	complete(quota, "tier", fixed("free", "pro", "enterprise"))
@@ -255,7 +256,8 @@ func (s *session) tenantCommand() *cobra.Command {
 	wq.flags(quota)
 	quota.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		t, err := c.Tenant(ctx, args[0])
-		if err != nil || tier == "" && name == "" && len(sets) == 0 {
+		reach := quota.Flags().Changed("allow-callback")
+		if err != nil || tier == "" && name == "" && len(sets) == 0 && !reach {
 			if err == nil {
 				err = tell(t)
 			}
@@ -270,6 +272,9 @@ func (s *session) tenantCommand() *cobra.Command {
 		}
 		if change.Quotas, err = quotaChange(sets); err != nil {
 			return err
+		}
+		if reach {
+			change.CallbacksAllow = new(slices.DeleteFunc(append([]string{}, ranges...), func(r string) bool { return r == "" }))
 		}
 		if wq.dryRun {
 			return s.would("change the tenant "+t.TenantID+", whose tier is "+t.Tier, change)
@@ -303,6 +308,9 @@ func quotaFields(t client.Tenant) (out []field) {
 		}
 		out = append(out, field{name, text})
 	}
+	if len(t.CallbacksAllow) > 0 {
+		out = append(out, field{"callbacks_allow", strings.Join(t.CallbacksAllow, ", ")})
+	}
 	return out
 }
 
@@ -312,12 +320,15 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 		return nil, nil
 	}
 	body := map[string]json.RawMessage{}
+	var reset []string
 	for _, set := range sets {
 		name, value, ok := strings.Cut(set, "=")
 		if !ok || !json.Valid([]byte(value)) {
-			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000 or dead_letters=true", set)}
+			return nil, usage{fmt.Errorf("--set %s: want NAME=VALUE, such as active_jobs=50000, dead_letters=true, or max_retries=null for the tier's again", set)}
 		}
-		body[name] = json.RawMessage(value)
+		if body[name] = json.RawMessage(value); value == "null" {
+			reset = append(reset, name)
+		}
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -329,6 +340,7 @@ func quotaChange(sets []string) (*client.QuotaChange, error) {
 	if err := d.Decode(&out); err != nil {
 		return nil, usage{fmt.Errorf("--set: %w; carillon tenant quota TENANT lists the names", err)}
 	}
+	out.Reset = reset
 	return &out, nil
 }
 

@@ -24,11 +24,12 @@ func workerCommand() *cobra.Command {
 	}
 	s := newSettings(c)
 	s.add(c, "listen", "listen", " for health checks (default 127.0.0.1:0, a free port)")
-	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn")
-	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN)")
-	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu")
-	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (default all)")
-	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once")
+	s.add(c, "metrics-listen", "metrics.listen", "")
+	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn (or CARILLON_SERVER)")
+	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names)")
+	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu (or CARILLON_LABELS)")
+	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (or CARILLON_QUEUES; default all)")
+	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once (or CARILLON_CAPACITY)")
 	allowCallback(c)
 	allowCommands(c, s)
 	s.rest(c, "data", "database", "roles")
@@ -37,8 +38,8 @@ func workerCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if o.Token == "" {
-			o.Token = os.Getenv("CARILLON_TOKEN")
+		if err := fromEnvironment(c, &o); err != nil {
+			return err
 		}
 		if err := checkWorker(o); err != nil {
 			return err
@@ -46,17 +47,54 @@ func workerCommand() *cobra.Command {
 		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer cancel()
 		context.AfterFunc(ctx, cancel)
-		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: logger(cfg, c.ErrOrStderr())}
+		log := app.NewLog(cfg, c.ErrOrStderr())
+		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log}
 		return app.RunWorker(ctx, o)
 	}
 	return c
+}
+
+// fromEnvironment fills what a worker's flags do not say.
+func fromEnvironment(c *cobra.Command, o *app.WorkerOptions) (err error) {
+	for flag, to := range map[string]*[]string{"server": &o.Servers, "labels": &o.Labels, "queues": &o.Queues} {
+		if !c.Flags().Changed(flag) {
+			*to = parted(os.Getenv("CARILLON_" + strings.ToUpper(flag)))
+		}
+	}
+	if text := os.Getenv("CARILLON_CAPACITY"); text != "" && !c.Flags().Changed("capacity") {
+		if o.Capacity, err = strconv.Atoi(text); err != nil {
+			return config.Mistakes{{Key: "capacity", Value: text, Want: "a whole number from 1 to 10000", From: "environment CARILLON_CAPACITY"}}
+		}
+	}
+	if o.Token == "" {
+		o.Token, err = token()
+	}
+	return err
+}
+
+// parted parts a text at commas and spaces.
+func parted(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
+}
+
+// token is the API key that the environment holds, or names the file of; "": neither.
+func token() (string, error) {
+	key, path := os.Getenv("CARILLON_TOKEN"), os.Getenv("CARILLON_TOKEN_FILE")
+	if key != "" || path == "" {
+		return key, nil
+	}
+	key, err := config.SecretFile(path)
+	if err != nil {
+		return "", config.Mistakes{{Key: "token", Value: path, Want: "the path of a file with an API key: " + err.Error(), From: "environment CARILLON_TOKEN_FILE"}}
+	}
+	return key, nil
 }
 
 // checkWorker says everything that is wrong with a worker's flags.
 func checkWorker(o app.WorkerOptions) error {
 	var wrong config.Mistakes
 	if len(o.Servers) == 0 {
-		wrong = append(wrong, config.Mistake{Key: "server", Want: "the address of a server: --server https://carillon.example", From: "not set"})
+		wrong = append(wrong, config.Mistake{Key: "server", Want: "the address of a server: --server https://carillon.example, or CARILLON_SERVER", From: "not set"})
 	}
 	for _, s := range o.Servers {
 		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
@@ -64,7 +102,7 @@ func checkWorker(o app.WorkerOptions) error {
 		}
 	}
 	if o.Token == "" {
-		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token or CARILLON_TOKEN", From: "not set"})
+		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token, CARILLON_TOKEN or CARILLON_TOKEN_FILE", From: "not set"})
 	}
 	if o.Capacity < 1 || o.Capacity > 10_000 {
 		wrong = append(wrong, config.Mistake{Key: "capacity", Value: strconv.Itoa(o.Capacity), Want: "a whole number from 1 to 10000", From: "flag"})

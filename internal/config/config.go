@@ -12,6 +12,8 @@ package config
 import (
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,7 +24,10 @@ type Config struct {
 	Database         string
 	Roles            []string
 	BootstrapKey     string
+	BootstrapWorker  string
 	JWT              JWT
+	SessionIdle      time.Duration // how long a browser stays signed in without a request
+	Session          time.Duration // and in any case
 	TLSCert          string
 	TLSKey           string
 	AllowAsyncCommit bool
@@ -43,6 +48,41 @@ type Config struct {
 	Partitions       int
 	Retry            Retry
 	History          History
+	Metrics          Metrics
+	Tracing          Tracing
+	Pprof            bool
+}
+
+// Metrics is the [metrics] table.
+type Metrics struct {
+	Listen string // empty: nowhere but where the API is
+}
+
+// Tracing is the [tracing] table.
+type Tracing struct {
+	Endpoint string // empty: there is none
+	Protocol string
+	Sample   string // a number from 0 to 1
+	Headers  string // NAME=VALUE, parted by commas
+}
+
+// Share is which share of traces is sent.
+func (t Tracing) Share() float64 {
+	f, _ := strconv.ParseFloat(t.Sample, 64) // it was checked
+	return f
+}
+
+// Pairs are the headers by their names.
+func (t Tracing) Pairs() map[string]string {
+	if t.Headers == "" {
+		return nil
+	}
+	out := map[string]string{}
+	for pair := range strings.SplitSeq(t.Headers, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		out[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return out
 }
 
 // JWT is the [auth.jwt] table: whose tokens are accepted, if any.
@@ -120,7 +160,8 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
-		JWT:       JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		JWT:         JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},
@@ -128,5 +169,6 @@ func Default() Config {
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},
+		Tracing: Tracing{Protocol: "http", Sample: "1"},
 	}
 }

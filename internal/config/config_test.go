@@ -36,8 +36,8 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	good := map[string]string{
 		"listen": ":8080", "data": "./x", "database": "postgres://h/x", "roles": "api", "bootstrap_key": strings.Repeat("k", 32),
 		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
-		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k",
-		"store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
+		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k", "auth.session_idle_seconds": "600", "auth.session_seconds": "8h",
+		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
 		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "workers.poison_after": "5", "scheduler.look_ahead_seconds": "5", "scheduler.ownership_ttl_seconds": "5",
 		"secrets.key_file": "keys", "secrets.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
@@ -45,6 +45,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
 		"artifacts.folder": "./a", "artifacts.max_mb": "10", "artifacts.tenant_mb": "10", "store.migrate": "false", "scheduler.partitions": "64",
 		"retry.max_retries": "0", "retry.backoff": "FIXED", "retry.initial_delay_ms": "5s", "retry.max_delay_ms": "5000",
+		"metrics.listen": ":9090", "debug.pprof": "true", "tracing.endpoint": "https://otel.example.com:4318", "tracing.protocol": "grpc", "tracing.sample": "0.25", "tracing.headers": "x-key=1, y=2=3",
 		"history.hot_days": "1", "history.warm_days": "1", "history.retention_days": "2",
 	}
 	one := maps.Clone(good) // these two go without each other

@@ -54,6 +54,14 @@ func (k Key) Flag() string {
 // Variable is the environment variable of a key.
 func (k Key) Variable() string { return Variable(k.Name) }
 
+// FileVariable is the environment variable that names a file with the value of a secret; "": there is none.
+func (k Key) FileVariable() string {
+	if !k.Secret || k.Name == "secrets.key" { // whose file is a setting of its own
+		return ""
+	}
+	return k.Variable() + "_FILE"
+}
+
 // Variable is the environment variable of a key.
 func Variable(key string) string {
 	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
@@ -74,6 +82,7 @@ var Keys = []Key{
 		func(c *Config, v string) bool { return roles(v, &c.Roles) },
 		func(c *Config) []string { return c.Roles }),
 	envOnly(text("bootstrap_key", "the first API key, instead of one made up", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapKey })),
+	envOnly(text("bootstrap_worker_key", "an API key of role worker for all tenants, made at the start where there is none of this text; one that was revoked stays so", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapWorker })),
 
 	text("auth.jwt.issuer", "whose tokens are accepted beside API keys: their claim iss", "the issuer's name, usually a URL", some, func(c *Config) *string { return &c.JWT.Issuer }),
 	text("auth.jwt.audience", "what their claim aud must hold", "a name, such as the address of this installation", some, func(c *Config) *string { return &c.JWT.Audience }),
@@ -81,6 +90,9 @@ var Keys = []Key{
 	secret(text("auth.jwt.secret", "instead of jwks_url: the secret of HS256", "32 characters or more", long, func(c *Config) *string { return &c.JWT.Secret })),
 	text("auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", some, func(c *Config) *string { return &c.JWT.TenantClaim }),
 	text("auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", some, func(c *Config) *string { return &c.JWT.RoleClaim }),
+
+	length("auth.session_idle_seconds", "how long a browser stays signed in without a request", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.SessionIdle }),
+	length("auth.session_seconds", "how long a browser stays signed in at most", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.Session }),
 
 	text("tls.cert", "certificate file for https", "a path", some, func(c *Config) *string { return &c.TLSCert }),
 	text("tls.key", "key file for https", "a path", some, func(c *Config) *string { return &c.TLSKey }),
@@ -119,6 +131,14 @@ var Keys = []Key{
 
 	oneOf("log.level", "least level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
 	oneOf("log.format", "form of the log", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
+
+	text("metrics.listen", "a second address, at which /metrics needs no credential; empty: none", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
+	truth("debug.pprof", "serve profiles of the process at /debug/pprof/, to the role system", func(c *Config) *bool { return &c.Pprof }),
+
+	text("tracing.endpoint", "where traces are sent to, by OTLP; empty: there are none", "the URL of a collector, such as http://localhost:4318", webAddress, func(c *Config) *string { return &c.Tracing.Endpoint }),
+	oneOf("tracing.protocol", "how the collector is spoken to", []string{"http", "grpc"}, func(c *Config) *string { return &c.Tracing.Protocol }),
+	fraction("tracing.sample", "which share of traces is sent, of those that no caller has begun", func(c *Config) *string { return &c.Tracing.Sample }),
+	secret(text("tracing.headers", "what goes with each batch, such as a key", "NAME=VALUE, parted by commas", pairs, func(c *Config) *string { return &c.Tracing.Headers })),
 
 	count("workers.default_count", "slots of the pool in this process to begin with", 1, 10_000, func(c *Config) *int { return &c.Workers.DefaultCount }),
 	count("workers.max_count", "slots of the pool in this process at the most; at least workers.default_count", 1, 10_000, func(c *Config) *int { return &c.Workers.MaxCount }),
@@ -182,6 +202,15 @@ func truth(name, doc string, at func(*Config) *bool) Key {
 	}
 }
 
+func fraction(name, doc string, at func(*Config) *string) Key {
+	k := text(name, doc, "a number from 0 to 1", func(v string) bool {
+		f, err := strconv.ParseFloat(v, 64)
+		return err == nil && f >= 0 && f <= 1
+	}, at)
+	k.Kind = Number
+	return k
+}
+
 func count(name, doc string, least, most int, at func(*Config) *int) Key {
 	want := fmt.Sprintf("a whole number from %d to %d", least, most)
 	if least == most {
@@ -222,3 +251,12 @@ func shown(ps []netip.Prefix) []string {
 
 func some(v string) bool { return v != "" }
 func long(v string) bool { return len(v) >= 32 }
+
+func pairs(v string) bool {
+	for pair := range strings.SplitSeq(v, ",") {
+		if name, _, ok := strings.Cut(pair, "="); !ok || strings.TrimSpace(name) == "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,6 +58,14 @@ func Explain(base Config, flags map[string]string, env []string, path string) (C
 		if given := vars[k.Variable()]; given != "" {
 			v, s.From = given, "environment "+k.Variable()
 		}
+		if path := vars[k.FileVariable()]; path != "" {
+			given, mistake := k.inFile(path, vars[k.Variable()] != "")
+			if mistake != nil {
+				wrong = append(wrong, *mistake)
+			} else {
+				v, s.From = given, "file "+path+", which "+k.FileVariable()+" names"
+			}
+		}
 		if given, ok := flags[k.Name]; ok {
 			v, s.From = given, "flag --"+k.Flag()
 		}
@@ -84,6 +95,44 @@ func Explain(base Config, flags map[string]string, env []string, path string) (C
 		return strings.Compare(a.Key, b.Key)
 	})
 	return c, all, wrong
+}
+
+// largestSecret is how long a file with a secret may be.
+const largestSecret = 64 << 10
+
+// inFile is the value of a key that a variable names the file of; also: the value is in the environment, too.
+func (k Key) inFile(path string, also bool) (string, *Mistake) {
+	from := "environment " + k.FileVariable()
+	if also {
+		return "", &Mistake{k.Name, path, "either " + k.Variable() + " or " + k.FileVariable() + ", not both", from}
+	}
+	text, err := SecretFile(path)
+	if err != nil {
+		return "", &Mistake{k.Name, path, "the path of a file with the value: " + err.Error(), from}
+	}
+	return text, nil
+}
+
+// SecretFile reads the file of a secret: one line, without its end.
+func SecretFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestSecret+1))
+	text := strings.TrimRight(string(data), "\r\n")
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > largestSecret:
+		return "", fmt.Errorf("it has more than %d bytes", largestSecret)
+	case text == "":
+		return "", errors.New("it is empty")
+	case strings.ContainsAny(text, "\r\n\x00"):
+		return "", errors.New("it has more than one line")
+	}
+	return text, nil
 }
 
 // quoted is a value that is wrong, as it may be told: of a secret nobody knows which part of it is one.
@@ -134,6 +183,7 @@ func contradictions(c Config) (wrong Mistakes) {
 	j := c.JWT
 	say((j.On() || j.Audience != "" || j.KeysURL != "" || j.Secret != "") && (!j.On() || j.Audience == "" || (j.KeysURL == "") == (j.Secret == "")),
 		"auth.jwt.issuer", j.Issuer, "auth.jwt.issuer and auth.jwt.audience, and one of auth.jwt.jwks_url and auth.jwt.secret; or none of them")
+	say(c.BootstrapWorker != "" && c.BootstrapWorker == c.BootstrapKey, "bootstrap_worker_key", hidden, "another key than bootstrap_key: one is for workers, the other may do everything")
 	say((c.TLSCert == "") != (c.TLSKey == ""), "tls.key", c.TLSKey, "tls.cert and tls.key together, or neither")
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))

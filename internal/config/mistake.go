@@ -63,7 +63,7 @@ func near(key string) string {
 func Strangers(env []string) (out []string) {
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, "CARILLON_") || slices.ContainsFunc(Keys, func(k Key) bool { return k.Variable() == name }) {
+		if !strings.HasPrefix(name, "CARILLON_") || slices.ContainsFunc(Keys, func(k Key) bool { return k.Variable() == name || k.FileVariable() == name }) {
 			continue
 		}
 		for _, k := range Keys {

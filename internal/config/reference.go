@@ -20,6 +20,7 @@ its default. The file is TOML: the part of a key before its last dot is the tabl
 
 Durations are a number of the unit in the key's name, or text as Go writes it ("1m30s"). Lists are lists in the file, and parted by
 commas elsewhere. A variable that is empty counts as not set. Of secrets there are no flags: other users of a machine can read the arguments of a process.
+A secret may be in a file of one line instead, which the variable with ` + "`_FILE`" + ` behind its name names: ` + "`CARILLON_DATABASE_FILE=/run/secrets/database`" + `.
 `)
 	for _, name := range tables() {
 		title := "[" + name + "]"

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -89,6 +90,39 @@ type Load struct {
 	Running int
 	Slots   int       // of workers that live and take more, and serve the queue
 	Oldest  time.Time // when what has waited the longest was due; zero: nothing waits
+	Bands   [Bands]Depth
+}
+
+// Depth is what waits and runs in a band of priorities.
+type Depth struct{ Waiting, Running int }
+
+// The bands of priorities: 1 to 3, 4 to 7, 8 to 10.
+const (
+	High = iota
+	Normal
+	Low
+	Bands
+)
+
+func band(priority int) int {
+	switch {
+	case priority <= 3:
+		return High
+	case priority <= 7:
+		return Normal
+	}
+	return Low
+}
+
+// wait adds so many that wait at a priority.
+func (l *Load) wait(priority, n int) {
+	l.Waiting += n
+	l.Bands[band(priority)].Waiting += n
+}
+
+func (l *Load) run(priority int) {
+	l.Running++
+	l.Bands[band(priority)].Running++
 }
 
 // MaxWaiting is how far what waits in a queue is counted.
@@ -104,9 +138,10 @@ func (l *Load) waited(due time.Time) {
 // loads remembers the last count, so that asking often costs little.
 type loads struct {
 	mu    sync.Mutex
-	until time.Time // guarded by mu: so long it is given again
-	of    []Load    // guarded by mu
-	all   Load      // guarded by mu
+	until time.Time          // guarded by mu: so long it is given again
+	of    []Load             // guarded by mu
+	all   Load               // guarded by mu
+	each  map[tenant.ID]Load // guarded by mu: of those that have something to do
 }
 
 // loadLife is how long a count is given again, at the least; one that took long is given again for ten times as long.
@@ -120,19 +155,11 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 	if d.loads.of != nil && now.Before(d.loads.until) {
 		return d.loads.of, d.loads.all, nil
 	}
-	t := tally{d: d, queues: map[string]*Load{}, tenants: map[tenant.ID]bool{tenant.Default: true}}
-	t.of("")
-	if err := t.waiting(ctx); err != nil {
-		return nil, Load{}, err
-	}
-	running, err := d.store.Running(ctx, nil)
+	t, err := d.tally(ctx)
 	if err != nil {
 		return nil, Load{}, err
 	}
-	for _, r := range running {
-		t.of(r.Class).Running++
-		t.tenants[r.Tenant] = true
-	}
+	t.tenants[tenant.Default] = true
 	workers := map[job.WorkerID]job.Worker{}
 	for id := range t.tenants {
 		ws, err := d.store.Workers(ctx, id)
@@ -157,19 +184,115 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			}
 		}
 		all.Waiting, all.Running = all.Waiting+l.Waiting, all.Running+l.Running
+		for i, b := range l.Bands {
+			all.Bands[i].Waiting, all.Bands[i].Running = all.Bands[i].Waiting+b.Waiting, all.Bands[i].Running+b.Running
+		}
 		all.waited(l.Oldest)
 		of = append(of, *l)
 	}
+	each := map[tenant.ID]Load{}
+	for k, l := range t.each {
+		x := each[k.tenant]
+		x.Waiting, x.Running = x.Waiting+l.Waiting, x.Running+l.Running
+		x.waited(l.Oldest)
+		each[k.tenant] = x
+	}
 	then := d.clock.Now()
+	d.loads.each = each
 	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, 10*then.Sub(now)))
 	return of, all, nil
+}
+
+// LoadOf says how much there is to do of a tenant's, as it was counted last.
+func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
+	if _, _, err := d.Loads(ctx); err != nil {
+		return Load{}, err
+	}
+	d.loads.mu.Lock()
+	defer d.loads.mu.Unlock()
+	return d.loads.each[of], nil
+}
+
+// mostQueues is how many queues of a tenant are told apart.
+const mostQueues = 20
+
+// Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue.
+func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) {
+	t, err := d.tally(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := d.clock.Now()
+	by := map[tenant.ID][]*Load{}
+	for _, l := range t.queues {
+		by[""] = append(by[""], l)
+	}
+	for k, l := range t.each {
+		by[k.tenant] = append(by[k.tenant], l)
+	}
+	var out []engine.TenantDepths
+	for of, ls := range by {
+		ls = slices.DeleteFunc(ls, func(l *Load) bool { return l.Waiting+l.Running == 0 })
+		slices.SortFunc(ls, func(a, b *Load) int {
+			return cmp.Or(cmp.Compare(b.Waiting+b.Running, a.Waiting+a.Running), cmp.Compare(a.Queue, b.Queue))
+		})
+		x := engine.TenantDepths{Tenant: of}
+		for i, l := range ls {
+			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting), Running: int64(l.Running)}
+			if !l.Oldest.IsZero() {
+				q.Oldest = max(time.Microsecond, now.Sub(l.Oldest))
+			}
+			if i < mostQueues {
+				x.Queues = append(x.Queues, q)
+				continue
+			}
+			rest := &x.Queues[mostQueues-1]
+			rest.Queue, rest.Waiting, rest.Running, rest.Oldest = engine.OtherQueues, rest.Waiting+q.Waiting, rest.Running+q.Running, max(rest.Oldest, q.Oldest)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// tally counts what there is to do in each queue.
+func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
+	t := &tally{d: d, queues: map[string]*Load{}, each: map[queueOf]*Load{}, tenants: map[tenant.ID]bool{}}
+	t.of("")
+	if err := t.waiting(ctx); err != nil {
+		return nil, err
+	}
+	running, err := d.store.Running(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range running {
+		t.of(r.Class).run(r.Priority)
+		t.its(r.Tenant, r.Class).run(r.Priority)
+		t.tenants[r.Tenant] = true
+	}
+	return t, nil
 }
 
 // tally counts what there is to do in each queue.
 type tally struct {
 	d       *Dispatcher
 	queues  map[string]*Load
+	each    map[queueOf]*Load  // of each tenant
 	tenants map[tenant.ID]bool // that have something to do
+}
+
+// queueOf is a queue of a tenant.
+type queueOf struct {
+	tenant tenant.ID
+	queue  string
+}
+
+func (t *tally) its(of tenant.ID, c job.Class) *Load {
+	k := queueOf{of, c.Needs().Queue}
+	if t.each[k] == nil {
+		t.each[k] = &Load{Queue: k.queue}
+	}
+	return t.each[k]
 }
 
 func (t *tally) of(c job.Class) *Load {
@@ -192,7 +315,8 @@ func (t *tally) waiting(ctx context.Context) error {
 		var heads []engine.LaneCursor
 		for i, n := range ns {
 			if n > 0 {
-				t.of(some[i].Class).Waiting += n
+				t.of(some[i].Class).wait(some[i].Priority, n)
+				t.its(some[i].Tenant, some[i].Class).wait(some[i].Priority, n)
 				t.tenants[some[i].Tenant] = true
 				heads = append(heads, engine.LaneCursor{Lane: some[i]})
 			}
@@ -237,7 +361,9 @@ func (t *tally) waiting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q.Waiting += max(0, ns[0]-countEach) // it may have become less
+		more := max(0, ns[0]-countEach) // it may have become less
+		q.wait(l.Priority, more)
+		t.its(l.Tenant, l.Class).wait(l.Priority, more)
 	}
 	return nil
 }
@@ -250,6 +376,7 @@ func (t *tally) oldest(ctx context.Context, heads []engine.LaneCursor) error {
 	rs, err := t.d.store.Ready(ctx, heads, 1)
 	for _, r := range rs {
 		t.of(r.Class).waited(r.DueAt)
+		t.its(r.Tenant, r.Class).waited(r.DueAt)
 	}
 	return err
 }

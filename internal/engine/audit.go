@@ -23,8 +23,11 @@ type Audit interface {
 	// sealed before which none can be written any more; of two at once one waits for the other.
 	SealAudit(ctx context.Context) (more bool, err error)
 	// AuditSeals lists up to limit seals of a tenant from behind a number, the first one first, and with each the entries
-	// that are stored from its first to its last.
+	// that are stored from behind the last one of the seal before it to its own last.
 	AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) ([]Sealed, error)
+	// StrayEntry is the first entry of a tenant behind a place that would be in a seal by now, and of which the caller has seen
+	// the last; 0: there is none.
+	StrayEntry(ctx context.Context, t tenant.ID, after int64) (int64, error)
 	// Unsealed is how many entries of a tenant are not sealed yet.
 	Unsealed(ctx context.Context, t tenant.ID) (int64, error)
 }

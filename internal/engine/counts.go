@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
 // Counts are how the installation does, for who runs it.
@@ -43,9 +45,26 @@ func (m *Minute) Add(o Minute) {
 
 // Census is what there is.
 type Census struct {
-	Workers     int // that live, and take more
-	Draining    int
-	Slots       int // of those that take more
-	DeadLetters Total
-	Overdue     Total // jobs
+	Workers       int // that live, and take more
+	Draining      int
+	Dead          int // sessions that have ended within the hour
+	Slots         int // of those that take more
+	Busy          int // of these slots, as of the last beats
+	DrainingSlots int
+	DeadLetters   Total
+	OldestDead    time.Time // when the dead letter died that has been one for the longest; zero: there is none
+	Overdue       Total     // jobs
+	Unscheduled   int       // partitions whose schedules no server fires; 0 where one process has the store for itself
+	HistoryBytes  int64     // that finished executions, their attempts and their logs take up, or, where that cannot be told apart, all
 }
+
+// Reaped is what became of the sessions that had expired and of what they held.
+type Reaped struct {
+	Ready     []job.Ready // back in the queue
+	Sessions  int         // that have ended
+	Poisoned  int         // executions that ended as FAILED
+	Cancelled int         // executions that ended as CANCELLED: they were asked to, or their job is gone
+}
+
+// Lost is how many leases ended without a result.
+func (r Reaped) Lost() int { return len(r.Ready) + r.Poisoned + r.Cancelled }

@@ -50,8 +50,12 @@ type Store interface {
 	Notices
 	Secrets
 	Keys
+	SignIns
 	SigningSecrets
 	Counts
+	Traces
+	Tallies
+	Forgetting
 	Upkeep
 	Schema
 
@@ -317,7 +321,7 @@ type Leases interface {
 	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
-	Reap(ctx context.Context, limit, poison int) ([]job.Ready, error)
+	Reap(ctx context.Context, limit, poison int) (Reaped, error)
 	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
 	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
 	// parked for longer than it may be.
@@ -472,7 +476,7 @@ type Limits interface {
 	CreateTenant(ctx context.Context, t tenant.Tenant) error
 	// Tenants lists all tenants in order of their ids.
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-	// UpdateTenant changes a tenant's name, tier and overrides; ErrNotFound if there is none. Its active jobs are counted anew.
+	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted anew.
 	UpdateTenant(ctx context.Context, t tenant.Tenant) error
 	// SetLimit keeps a limit, in place of any before; one that is zero is removed.
 	SetLimit(ctx context.Context, l job.Limit) error

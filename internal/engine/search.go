@@ -22,6 +22,7 @@ type ExecutionFilter struct {
 	Text     string       // in any case, anywhere in the job's name or, of what has finished, in its error's type or message
 	From     time.Time    // scheduled at or after
 	Until    time.Time    // scheduled before
+	Kept     time.Time    // of what has finished: at or after
 }
 
 // picky reports whether it passes over executions that its tenant, job and instants choose.

@@ -31,7 +31,11 @@ type Secrets interface {
 	LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error)
 	// DeleteSecret forgets one that a person named; ErrNotFound if there is none.
 	DeleteSecret(ctx context.Context, t tenant.ID, name string) error
-	// SecretsOf says whose the executions are that have not finished, and which managed secrets their jobs have.
+	// PastSecrets lists up to limit values that secrets which a person named had before they were changed or deleted, the
+	// latest first. They are kept for PastLife.
+	PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]Secret, error)
+	// SecretsOf says whose the executions are that have not finished, and which managed secrets their jobs have, also such
+	// as they have had before.
 	SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]SecretUse, error)
 
 	// SecretKeys lists one secret of each key that any is sealed under.
@@ -42,6 +46,9 @@ type Secrets interface {
 	// ResealSecret replaces what a secret is sealed as, unless it is no longer as it was; its version stays.
 	ResealSecret(ctx context.Context, s Secret, was []byte) error
 }
+
+// PastLife is for how long it is known what a secret was before: no attempt that was given it lasts longer.
+const PastLife = 8 * 24 * time.Hour
 
 // Secret is a sealed value.
 type Secret struct {

@@ -68,6 +68,7 @@ type Config struct {
 type Executor struct {
 	targets   map[string]target
 	transport *http.Transport
+	reaches   *reaches
 	breaker   *breaker // nil: none
 	agent     string
 	commands  *command.Runner
@@ -79,7 +80,7 @@ type target func(context.Context, client.Attempt) client.Outcome
 
 // New makes an executor of all targets.
 func New(cfg Config) *Executor {
-	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
+	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), reaches: newReaches(cfg), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
 	if cfg.Version == "" {
 		e.agent = "Carillon"
 	}
@@ -114,7 +115,10 @@ func (e *Executor) Execute(ctx context.Context, a client.Attempt) (o client.Outc
 }
 
 // Close ends the idle connections; attempts that still run are not disturbed.
-func (e *Executor) Close() { e.transport.CloseIdleConnections() }
+func (e *Executor) Close() {
+	e.transport.CloseIdleConnections()
+	e.reaches.close()
+}
 
 // ended is the outcome of an attempt whose context ended first.
 func ended(ctx context.Context, a client.Attempt) client.Outcome {

@@ -58,12 +58,16 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 
 // follow makes the call, and those that redirects send it on to.
 func (e *Executor) follow(ctx context.Context, c *call) client.Outcome {
+	transport := e.transport
+	if allow := c.attempt.CallbackAllow; len(allow) > 0 {
+		transport = e.reaches.of(allow)
+	}
 	for hops := 0; ; hops++ {
 		req, err := c.request(ctx, e.agent)
 		if err != nil {
 			return failed(typeInternal, false, err.Error())
 		}
-		resp, err := e.transport.RoundTrip(req)
+		resp, err := transport.RoundTrip(req)
 		if err == nil {
 			err = failpoint.Hit("worker.duringEffect")
 		}

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,12 +21,19 @@ const (
 
 // Counter counts what starts and what ends, minute by minute.
 type Counter struct {
-	store engine.Counts
+	store keeper
 	clock clock.Clock // the store's
 	id    engine.ServerID
 
 	mu      sync.Mutex
 	minutes map[time.Time]*counted // guarded by mu
+	tallies tallies                // guarded by mu
+}
+
+// keeper is the part of a store that keeps counts.
+type keeper interface {
+	engine.Counts
+	engine.Tallies
 }
 
 type counted struct {
@@ -34,8 +42,8 @@ type counted struct {
 }
 
 // NewCounter makes a counter that keeps what it counts in the store, under a name of its own.
-func NewCounter(store engine.Counts, clk clock.Clock) *Counter {
-	return &Counter{store: store, clock: clk, id: engine.ServerID(uuid.New()), minutes: map[time.Time]*counted{}}
+func NewCounter(store keeper, clk clock.Clock) *Counter {
+	return &Counter{store: store, clock: clk, id: engine.ServerID(uuid.New()), minutes: map[time.Time]*counted{}, tallies: newTallies()}
 }
 
 // minute is the one that it is now; mu is held.
@@ -57,6 +65,7 @@ func (c *Counter) started(as []job.Attempt) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.tallies.started(as, c.clock.Now())
 	m := c.minute()
 	m.Started += int64(len(as))
 	for i := range as {
@@ -75,33 +84,71 @@ func (c *Counter) started(as []job.Attempt) {
 	}
 }
 
-// finished counts what ended, or is tried again.
-func (c *Counter) finished(fs []job.Finish, vs []job.Verdict) {
-	var completed, failed, again int64
+// finished counts what ended, or is tried again. of says whose executions are, as far as that is known.
+func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.ExecutionID]owner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
 	for i, v := range vs {
 		if !v.Accepted || i >= len(fs) {
 			continue
 		}
-		switch s := fs[i].Then.Status; {
+		e := end{id: fs[i].Outcome.Execution, at: now, status: fs[i].Then.Status, why: fs[i].Outcome.Error}
+		switch s := e.status; {
 		case s == job.Succeeded:
-			completed++
+			c.minute().Completed++
 		case s == job.Failed || s == job.TimedOut:
-			failed++
+			c.minute().Failed++
 		case fs[i].Then.Move == job.Again:
-			again++
+			c.minute().Again++
+			e.status = job.Retrying
+		case s != job.Cancelled:
+			continue
+		}
+		if o, ok := of[e.id]; ok {
+			e.in(c.tallies.minute("", now))
+			c.tallies.of(o, &e)
+		} else {
+			c.tallies.ended(e)
 		}
 	}
-	if completed+failed+again == 0 {
+}
+
+// ended counts executions that ended without a result.
+func (c *Counter) ended(ids []job.ExecutionID, status job.Status, why *job.Error) {
+	if len(ids) == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.minute()
-	m.Completed, m.Failed, m.Again = m.Completed+completed, m.Failed+failed, m.Again+again
+	now := c.clock.Now()
+	for _, id := range ids {
+		if status == job.Failed || status == job.TimedOut {
+			c.minute().Failed++
+		}
+		c.tallies.ended(end{id: id, at: now, status: status, why: why})
+	}
+}
+
+// fired counts what firings did not run.
+func (c *Counter) fired(fs []engine.Firing, rs []job.Ready) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tallies.passedOver(fs, rs, c.clock.Now())
 }
 
 // Tick writes down what has changed.
 func (c *Counter) Tick(ctx context.Context) (time.Duration, error) {
+	err := c.write(ctx)
+	more, err2 := c.tally(ctx)
+	if more && err2 == nil {
+		return soon, err
+	}
+	return keepEvery, errors.Join(err, err2)
+}
+
+// write writes down the minutes of the installation.
+func (c *Counter) write(ctx context.Context) error {
 	now := c.clock.Now()
 	var ms []engine.Minute
 	c.mu.Lock()
@@ -123,7 +170,7 @@ func (c *Counter) Tick(ctx context.Context) (time.Duration, error) {
 	}
 	c.mu.Unlock()
 	if len(ms) == 0 {
-		return keepEvery, nil
+		return nil
 	}
 	err := c.store.KeepMinutes(ctx, c.id, ms)
 	if err != nil {
@@ -135,5 +182,5 @@ func (c *Counter) Tick(ctx context.Context) (time.Duration, error) {
 		}
 		c.mu.Unlock()
 	}
-	return keepEvery, err
+	return err
 }

@@ -21,6 +21,11 @@ type ledger struct {
 	kept map[time.Time]engine.Minute
 	away bool
 	as   []job.Attempt
+
+	deaf    bool
+	tallies []engine.Tally
+	numbers []int64
+	owned   map[job.ExecutionID]engine.Owned
 }
 
 func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Attempt, error) {
@@ -43,6 +48,30 @@ func (l *ledger) KeepMinutes(_ context.Context, _ engine.ServerID, ms []engine.M
 		l.kept[m.At] = m
 	}
 	return nil
+}
+
+func (l *ledger) KeepTally(_ context.Context, _ engine.ServerID, number int64, t engine.Tally) error {
+	if l.away {
+		return errors.New("away")
+	}
+	l.tallies = append(l.tallies, t)
+	l.numbers = append(l.numbers, number)
+	if l.deaf { // it is kept, and the answer lost
+		return errors.New("deaf")
+	}
+	return nil
+}
+
+func (l *ledger) Whose(_ context.Context, ids []job.ExecutionID) (out []engine.Owned, err error) {
+	if l.away {
+		return nil, errors.New("away")
+	}
+	for _, id := range ids {
+		if o, ok := l.owned[id]; ok {
+			out = append(out, o)
+		}
+	}
+	return out, nil
 }
 
 func TestCounterKeepsMinutes(t *testing.T) {

@@ -17,17 +17,11 @@ type Store struct {
 	hub     *Hub
 
 	mu   sync.Mutex
-	held map[job.ExecutionID]owner // guarded by mu: whose what was leased is, while someone watches
-}
-
-// owner is whose an execution is.
-type owner struct {
-	tenant tenant.ID
-	job    job.ID
+	held map[job.ExecutionID]owner // guarded by mu: whose what was leased here is
 }
 
 // heldMost bounds what is remembered of leases; of others the store is asked.
-const heldMost = 100_000
+const heldMost = 200_000
 
 // Over watches a store.
 func Over(store engine.Store, c *Counter, h *Hub) *Store {
@@ -128,8 +122,12 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 // Fire stores the executions of jobs.
 func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
 	rs, err := s.Store.Fire(ctx, fs, f)
-	if err != nil || !s.hub.Heard() {
+	if err != nil {
 		return rs, err
+	}
+	s.counter.fired(fs, rs)
+	if !s.hub.Heard() {
+		return rs, nil
 	}
 	of := map[job.ExecutionID]job.ID{}
 	for _, x := range fs {
@@ -150,6 +148,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 		return as, err
 	}
 	s.counter.started(as)
+	s.remember(as)
 	if !s.hub.Heard() {
 		return as, nil
 	}
@@ -164,60 +163,74 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 			At: a.LeasedAt, Type: "execution.started", Execution: a.Execution.String(), Job: a.Job.String(), Worker: by[a.Execution].String(), Status: job.Running.String(),
 		})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.held) > heldMost {
-		clear(s.held)
-	}
-	for _, a := range as {
-		s.held[a.Execution] = owner{a.Tenant, a.Job}
-	}
 	return as, nil
 }
 
-// owners finds out whose executions are.
-func (s *Store) owners(ctx context.Context, ls []job.Lease) map[job.ExecutionID]owner {
-	out := make(map[job.ExecutionID]owner, len(ls))
-	var unknown []job.Lease
+// remember notes whose what was leased is.
+func (s *Store) remember(as []job.Attempt) {
 	s.mu.Lock()
-	for _, l := range ls {
+	defer s.mu.Unlock()
+	if len(s.held)+len(as) > heldMost {
+		clear(s.held)
+	}
+	for i := range as {
+		a := &as[i]
+		s.held[a.Execution] = ownerOf(a.Execution, a.Tenant, a.Job, a.Trigger, a.ScheduledAt)
+	}
+}
+
+// owners are whose executions are, as far as that is remembered.
+func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown []job.Lease) {
+	of = make(map[job.ExecutionID]owner, len(fs))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range fs {
+		l := fs[i].Outcome.Lease
 		if o, ok := s.held[l.Execution]; ok {
-			out[l.Execution] = o
-			delete(s.held, l.Execution)
+			of[l.Execution] = o
 		} else {
 			unknown = append(unknown, l)
 		}
 	}
-	s.mu.Unlock()
-	if len(unknown) > 0 {
+	return of, unknown
+}
+
+// forget drops what is remembered of leases that are over.
+func (s *Store) forget(vs []job.Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range vs {
+		delete(s.held, v.Execution)
+	}
+}
+
+// Finish applies transitions.
+func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+	of, unknown := s.owners(fs)
+	told := map[job.ExecutionID]owner{}
+	if s.hub.Heard() && len(unknown) > 0 {
 		hs, err := s.Store.Held(ctx, unknown)
 		if err != nil {
 			s.hub.Lose("")
 		}
 		for _, h := range hs {
-			out[h.ID] = owner{h.Tenant, h.Job}
+			told[h.ID] = owner{tenant: h.Tenant, job: h.Job}
 		}
-	}
-	return out
-}
-
-// Finish applies transitions.
-func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
-	var of map[job.ExecutionID]owner
-	if s.hub.Heard() {
-		ls := make([]job.Lease, len(fs))
-		for i := range fs {
-			ls[i] = fs[i].Outcome.Lease
-		}
-		of = s.owners(ctx, ls)
 	}
 	vs, err := s.Store.Finish(ctx, fs)
 	if err != nil {
 		return vs, err
 	}
-	s.counter.finished(fs, vs)
+	s.counter.finished(fs, vs, of)
+	s.forget(vs)
+	if !s.hub.Heard() {
+		return vs, nil
+	}
 	for i, v := range vs {
 		o, ok := of[v.Execution]
+		if !ok {
+			o, ok = told[v.Execution]
+		}
 		if !ok || !v.Accepted {
 			continue
 		}
@@ -236,6 +249,9 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 // Cancel ends what waits and asks what runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	st, err := s.Store.Cancel(ctx, t, id, reason)
+	if err == nil && st == job.Cancelled {
+		s.counter.ended([]job.ExecutionID{id}, st, nil)
+	}
 	if err == nil && s.hub.Heard() {
 		what := "cancelling"
 		if st.Final() {
@@ -270,18 +286,18 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 }
 
 // Reap returns the executions of dead sessions to the queue.
-func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	rs, err := s.Store.Reap(ctx, limit, poison)
-	s.released(rs)
-	if err == nil && len(rs) > 0 {
+func (s *Store) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
+	got, err := s.Store.Reap(engine.TellingEnds(ctx, s.counter.ended), limit, poison)
+	s.released(got.Ready)
+	if err == nil && got.Lost() > 0 {
 		s.hub.Lose("") // sessions have ended, and perhaps executions
 	}
-	return rs, err
+	return got, err
 }
 
 // Expire ends what did not start in time.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
-	n, err := s.Store.Expire(ctx, limit)
+	n, err := s.Store.Expire(engine.TellingEnds(ctx, s.counter.ended), limit)
 	if n > 0 {
 		s.hub.Lose("")
 	}

@@ -1,5 +1,5 @@
 // Package importer makes declared jobs of what other schedulers run: crontabs,
-// and CronJobs of Kubernetes.
+// CronJobs of Kubernetes, jobs of Dkron, schedules of Sidekiq and Celery beat.
 //
 // What comes out is as near to the original as Carillon can be, and each place
 // where it is not the same is told as a Difference, with the line it comes from:

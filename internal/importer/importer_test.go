@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/declare"
 )
@@ -67,6 +68,37 @@ func TestCronJobs(t *testing.T) {
 	}
 }
 
+func TestTasks(t *testing.T) {
+	for name, read := range map[string]func([]byte) (Imported, error){
+		"dkron.json": Dkron{Tag: "dkron"}.Read, "sidekiq-cron.yml": Sidekiq{Timezone: "Europe/Berlin"}.Read, "sidekiq-scheduler.yml": Sidekiq{Tag: "rails"}.Read,
+		"celery-dump.json": Celery{Tag: "celery"}.Read, "celery-beat.yaml": Celery{Timezone: "UTC"}.Read,
+	} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, got)
+		if _, err := read([]byte("a: [")); err == nil {
+			t.Errorf("%s: what is no YAML is taken", name)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90": 90 * time.Second, "45s": 45 * time.Second, "1h30m": 90 * time.Minute, "2d": 48 * time.Hour, "1w": 168 * time.Hour, "0.5": 500 * time.Millisecond, "10 m": 10 * time.Minute,
+		"": 0, "0": 0, "-5": 0, "1y": 0, "5 minutes": 0, "1e400": 0, "h": 0, "9999999999d": 0,
+	} {
+		if got, err := span(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
 func TestPercent(t *testing.T) {
 	for text, want := range map[string][3]string{
 		"a b":          {"a b", "", "false"},
@@ -86,8 +118,18 @@ func FuzzImports(f *testing.F) {
 	f.Add("* * * * * x")
 	f.Add("@daily a%b")
 	f.Add("kind: CronJob\nspec: {schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {containers: [{command: [a]}]}}}}}")
+	for _, name := range []string{"dkron.json", "sidekiq-cron.yml", "sidekiq-scheduler.yml", "celery-dump.json", "celery-beat.yaml"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data))
+	}
+	only := func(i Imported, _ error) Imported { return i }
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, got := range []Imported{Crontab{}.Read([]byte(text)), Crontab{System: true}.Read([]byte(text)), func() Imported { i, _ := CronJobs{}.Read([]byte(text)); return i }()} {
+		for _, got := range []Imported{
+			only(Dkron{}.Read([]byte(text))), only(Sidekiq{}.Read([]byte(text))), only(Celery{}.Read([]byte(text))),
+			Crontab{}.Read([]byte(text)), Crontab{System: true}.Read([]byte(text)), func() Imported { i, _ := CronJobs{}.Read([]byte(text)); return i }()} {
 			var b strings.Builder
 			if err := declare.Write(&b, got.Declared); err != nil {
 				t.Fatal(err)

@@ -42,6 +42,21 @@ func Run(ctx context.Context, from engine.RowSource, to engine.RowSink, now time
 	return moved, nil
 }
 
+// Rehearse does all that Run does, and takes it back.
+func Rehearse(ctx context.Context, from engine.RowSource, to engine.RowSink, now time.Time, tell Progress) (moved []Moved, err error) {
+	rehearsed := errors.New("it was a rehearsal")
+	err = to.Fill(ctx, func(t engine.RowTarget) error {
+		if moved, err = fill(ctx, from, t, now, tell); err != nil {
+			return err
+		}
+		return rehearsed
+	})
+	if !errors.Is(err, rehearsed) {
+		return nil, err
+	}
+	return moved, nil
+}
+
 func fill(ctx context.Context, from engine.RowSource, to engine.RowTarget, now time.Time, tell Progress) ([]Moved, error) {
 	source, err := from.RowTables(ctx)
 	if err != nil {

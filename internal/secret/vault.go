@@ -21,6 +21,7 @@ const (
 	maxViews    = 1000             // tenants
 	maxOpen     = 256 << 20        // bytes of values, about
 	maxManaged  = 10_000
+	maxPast     = 5000 // values before others, of a tenant
 	managedTime = 5 * time.Second
 )
 
@@ -156,6 +157,17 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 		s.size += len(plain)
 		if err == nil {
 			values = append(values, string(plain))
+		}
+	}
+	// What was handed out before a change may be told yet, by whoever has it: also of what another server handed out.
+	past, err := v.store.PastSecrets(ctx, t, maxPast)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range past {
+		if plain, err := v.ring.Open(place(x), x.Sealed); err == nil {
+			values = append(values, string(plain))
+			s.size += len(plain)
 		}
 	}
 	s.index = newIndex(values...)

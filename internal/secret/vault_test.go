@@ -163,6 +163,21 @@ func TestGuardsElsewhere(t *testing.T) {
 	if g, err := there.Guards(t.Context(), []job.ExecutionID{e.ID}, false); err != nil || g != nil {
 		t.Errorf("what was not handed out here and is reported here: %v, %v", g, err)
 	}
+	// Changed and deleted, it is still what the attempt was given, to every server.
+	b.put(here, "a", "another-value")
+	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a"); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(time.Minute)
+	for name, v := range map[string]*Vault{"here": here, "there": there, "a third": b.vault('k')} {
+		g, err := v.Guards(t.Context(), []job.ExecutionID{e.ID}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Clean(e.ID, "named-value, another-value"); got != Hidden+", "+Hidden {
+			t.Errorf("%s, after a change: %q", name, got)
+		}
+	}
 	here.Ended([]job.ExecutionID{e.ID})
 	if g, _ := here.Guards(t.Context(), []job.ExecutionID{e.ID}, false); g == nil {
 		t.Error("its last lines come in vain")

@@ -36,6 +36,25 @@ type Sample struct {
 
 const sampled = 10
 
+// asker is who asked for an operation, for the entries of what it does.
+type asker struct {
+	Role    tenant.Role `json:"by_role,omitempty"`
+	Key     string      `json:"by_key,omitempty"`
+	From    string      `json:"by_origin,omitempty"`
+	Request string      `json:"by_request,omitempty"`
+}
+
+func askedBy(p tenant.Principal) asker { return asker{p.Role, p.Key, p.From, p.Asked} }
+
+// principal is who asked, as what is done for them is done. Of operations from before that was kept only the name is known.
+func (a asker) principal(o job.Operation) tenant.Principal {
+	p := tenant.Principal{Tenant: o.Tenant, Role: a.Role, Name: o.By, Key: a.Key, From: a.From, Asked: a.Request}
+	if p.Role == "" {
+		p.Role = tenant.System
+	}
+	return p
+}
+
 // bulk is an operation over jobs as it is kept: the selection, what is done, and how far it has come.
 type bulk struct {
 	IDs     []string         `json:"ids,omitempty"`
@@ -48,6 +67,7 @@ type bulk struct {
 	Until   time.Time        `json:"until,omitzero"`
 	Tags    []string         `json:"tags,omitempty"`
 	Payload json.RawMessage  `json:"payload,omitempty"`
+	asker
 
 	Newest string `json:"newest,omitempty"` // of those that a filter chose when it began; what is newer is left out
 	Cursor string `json:"cursor,omitempty"` // of the page that is being done
@@ -151,7 +171,7 @@ func (s *Service) BeginJobs(ctx context.Context, p tenant.Principal, sel JobSele
 	f := sel.Filter
 	x := bulk{
 		State: f.State, Type: f.ScheduleType, Tag: f.Tag, Name: f.Name, Text: f.Text,
-		Reason: a.Reason, Until: a.Until.UTC().Truncate(time.Microsecond), Tags: a.Tags, Payload: a.Payload,
+		Reason: a.Reason, Until: a.Until.UTC().Truncate(time.Microsecond), Tags: a.Tags, Payload: a.Payload, asker: askedBy(p),
 	}
 	for _, id := range sel.IDs {
 		x.IDs = append(x.IDs, id.String())
@@ -203,7 +223,7 @@ func (x *run) doneTo(these []job.ExecutionID) (err error) {
 
 // doToJobs does an action to a few jobs, and answers with how many it could be done to.
 func (r *Runner) doToJobs(ctx context.Context, x *run, ids []job.ExecutionID) (done int, err error) {
-	p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By}
+	p := x.bulk.principal(x.op)
 	for _, id := range ids {
 		err := r.doToJob(ctx, p, x, job.ID(id))
 		var refused *NotDone

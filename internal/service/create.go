@@ -188,6 +188,9 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 			return nil, nil, err
 		}
 		if round == 0 {
+			if s.cfg.Begun != nil {
+				s.cfg.Begun(ctx, p.Tenant, d.ids()...)
+			}
 			if err := s.takeExecutions(q, p.Tenant, len(ready)); err != nil {
 				return nil, nil, err
 			}
@@ -250,6 +253,9 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 	for i := range defs {
 		d.jobs = append(d.jobs, job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: defs[i], State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1})
 		j := &d.jobs[i]
+		if j.Asleep {
+			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
+		}
 		j.Schedule = stored(j.Schedule)
 		g, err := group(j, j.Payload)
 		if err != nil {
@@ -269,13 +275,22 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		if j.UniqueKey != "" {
 			ahead = 0 // who else holds the key is judged when it is due
 		}
-		if !j.Schedule.Type.OneOff() || at.After(d.at.Add(ahead)) {
+		if !j.Schedule.Type.OneOff() || j.State == job.Paused || at.After(d.at.Add(ahead)) {
 			j.NextRunAt = at
 		} else {
 			d.executions[i] = j.FireLate(job.ExecutionID(j.ID), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), d.at)
 		}
 	}
 	return d, nil
+}
+
+// ids are those of the jobs, which their first executions share.
+func (d *draft) ids() [][16]byte {
+	out := make([][16]byte, len(d.jobs))
+	for i := range d.jobs {
+		out[i] = d.jobs[i].ID
+	}
+	return out
 }
 
 // soon reports whether a job fires before the scheduler would look again by itself.
@@ -392,6 +407,9 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	defer leave()
 	if err := failpoint.Hit("api.beforeTx"); err != nil {
 		return t, nil, err
+	}
+	if s.cfg.Begun != nil {
+		s.cfg.Begun(ctx, p.Tenant, e.ID)
 	}
 	told := detail{After: fields{"execution_id": e.ID.String()}}
 	if override != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -23,7 +24,7 @@ func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.Exec
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Execution{}, err
 	}
-	e, err := s.store.Execution(ctx, p.Tenant, id)
+	e, err := s.execution(ctx, p, id)
 	if err != nil || e.Status.Final() || e.Error != nil || e.Tries+e.Lost == 0 {
 		return e, err
 	}
@@ -42,8 +43,31 @@ func (s *Service) HasExecution(ctx context.Context, p tenant.Principal, id job.E
 	if err := allow(p, tenant.Read); err != nil {
 		return err
 	}
-	_, err := s.store.Execution(ctx, p.Tenant, id)
+	_, err := s.execution(ctx, p, id)
 	return err
+}
+
+// since is when the history begins that the tenant may see; zero: with the first execution.
+func (s *Service) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
+	q, err := s.Quota(ctx, p)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at, _ := q.KeptSince(s.now())
+	return at, nil
+}
+
+// execution finds one that is not over, or not for longer than its tenant may see.
+func (s *Service) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
+	e, err := s.store.Execution(ctx, p.Tenant, id)
+	if err != nil || !e.Status.Final() {
+		return e, err
+	}
+	since, err := s.since(ctx, p)
+	if err != nil || e.FinishedAt.Before(since) {
+		return job.Execution{}, cmp.Or(err, engine.ErrNotFound)
+	}
+	return e, nil
 }
 
 // Events tells all that happened to an execution, the first thing first.
@@ -73,7 +97,7 @@ func (s *Service) story(ctx context.Context, p tenant.Principal, id job.Executio
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Execution{}, nil, err
 	}
-	e, err := s.store.Execution(ctx, p.Tenant, id)
+	e, err := s.execution(ctx, p, id)
 	if err != nil {
 		return e, nil, err
 	}
@@ -91,6 +115,9 @@ func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref en
 		return engine.ExecutionPage{}, err
 	}
 	f.Tenant, f.Job, page.Bounded = p.Tenant, j.ID, true
+	if f.Kept, err = s.since(ctx, p); err != nil {
+		return engine.ExecutionPage{}, err
+	}
 	return s.store.FindExecutions(ctx, f, page)
 }
 
@@ -132,7 +159,7 @@ func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.Executio
 	if err := allow(p, tenant.Write); err != nil {
 		return e, nil, err
 	}
-	old, err := s.store.Execution(ctx, p.Tenant, id)
+	old, err := s.execution(ctx, p, id)
 	if err != nil {
 		return e, nil, err
 	}
@@ -177,6 +204,9 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 		return e, nil, err
 	}
 	defer leave()
+	if s.cfg.Begun != nil {
+		s.cfg.Begun(ctx, p.Tenant, e.ID)
+	}
 	action, told := "execution.retry", fields{"execution_id": e.ID.String()}
 	if dead {
 		action = "dead_letter.redrive"
@@ -231,6 +261,13 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 		return engine.DeadLetterPage{}, err
 	}
 	f.Tenant = p.Tenant
+	since, err := s.since(ctx, p)
+	if err != nil {
+		return engine.DeadLetterPage{}, err
+	}
+	if f.From.Before(since) {
+		f.From = since
+	}
 	return s.store.DeadLetters(ctx, f, page)
 }
 

@@ -17,6 +17,7 @@ type Forecast struct {
 	Minutes   []Minute // those with any, in order
 	Herds     []Herd   // the fullest, those with the most first
 	Truncated bool     // there were too many jobs, or too many instants, to count them all
+	Spread    *Spread  // how herds can be taken apart, if that was asked for and they can
 }
 
 // Minute is how many instants there are in a minute.
@@ -56,6 +57,7 @@ type counted struct {
 	at      time.Time      // then, or when its pause ends; zero: it is not paused
 	caught  int64          // instants that are caught up when its pause ends
 	allowed budget
+	plans   job.Schedule // as it is written
 }
 
 // each calls f with each instant of the job after one and before another, and how many fires there are at it, until it says no.
@@ -79,16 +81,29 @@ func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool
 
 // Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
 // runs and pauses let through. What an overlap policy will skip nobody knows yet.
-func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (out Forecast, err error) {
+func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
+	out, _, err := s.forecast(ctx, p, ahead)
+	return out, err
+}
+
+// load is what a forecast has counted.
+type load struct {
+	from, now, until time.Time
+	counts           []int64 // of each minute from from on
+	average          int64
+	jobs             []counted
+}
+
+func (s *Service) forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (out Forecast, l load, err error) {
 	if err := allow(p, tenant.Read); err != nil {
-		return out, err
+		return out, l, err
 	}
 	ps := s.plans(p.Tenant)
 	from := ps.at.Truncate(time.Minute)
 	until := ps.at.Add(ahead)
 	jobs, err := s.countable(ctx, ps, &out)
 	if err != nil {
-		return out, err
+		return out, l, err
 	}
 	counts := make([]int64, int(until.Sub(from)/time.Minute)+1)
 	total := int64(0)
@@ -104,17 +119,24 @@ func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.D
 			break
 		}
 		if ctx.Err() != nil {
-			return out, ctx.Err()
+			return out, l, ctx.Err()
 		}
 	}
-	for i, n := range counts {
-		if n > 0 {
-			out.Minutes = append(out.Minutes, Minute{from.Add(time.Duration(i) * time.Minute), n})
-		}
-	}
-	out.Herds = herds(out.Minutes, total/int64(len(counts)))
+	l = load{from, ps.at, until, counts, total / int64(len(counts)), jobs}
+	out.Minutes = l.minutes()
+	out.Herds = herds(out.Minutes, l.average)
 	gather(out.Herds, jobs, ps.at, until)
-	return out, nil
+	return out, l, nil
+}
+
+// minutes are those with any.
+func (l *load) minutes() (out []Minute) {
+	for i, n := range l.counts {
+		if n > 0 {
+			out = append(out, Minute{l.from.Add(time.Duration(i) * time.Minute), n})
+		}
+	}
+	return out
 }
 
 // countable reads the jobs that are to fire.
@@ -150,7 +172,7 @@ func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job, out *Foreca
 	if j.State == job.Paused && j.PausedTill.IsZero() {
 		return c, false, nil
 	}
-	c = counted{id: j.ID, name: j.Name, at: j.PausedTill}
+	c = counted{id: j.ID, name: j.Name, at: j.PausedTill, plans: j.Schedule}
 	if j.Schedule.Type.OneOff() {
 		if at := j.Schedule.At; at.After(c.at) {
 			c.at = at

@@ -18,6 +18,10 @@ func (s *Service) SearchExecutions(ctx context.Context, p tenant.Principal, f en
 		return engine.ExecutionPage{}, err
 	}
 	f.Tenant, page.Bounded = p.Tenant, true
+	var err error
+	if f.Kept, err = s.since(ctx, p); err != nil {
+		return engine.ExecutionPage{}, err
+	}
 	if id, err := job.ParseID(f.Text); err == nil {
 		return s.executionsOf(ctx, f, id, page)
 	}

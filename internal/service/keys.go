@@ -115,7 +115,13 @@ func (s *Service) RotateKey(ctx context.Context, p tenant.Principal, id string, 
 	if err != nil || replay != nil {
 		return k, replay, err
 	}
-	return k, nil, s.store.ExpireKey(ctx, old.Tenant, id, k.CreatedAt.Add(overlap))
+	until := k.CreatedAt.Add(overlap)
+	told := detail{Before: fields{"name": old.Name}, After: fields{"name": old.Name, "expires_at": until.UTC().Format(time.RFC3339), "replaced_by": k.ID}}
+	in := p
+	if old.Tenant != "" {
+		in = of(p, old.Tenant)
+	}
+	return k, nil, s.store.ExpireKey(s.audited(ctx, in, "api_key.expire", id, told), old.Tenant, id, until)
 }
 
 // KeyOf finds one of the tenant's API keys.

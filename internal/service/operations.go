@@ -16,6 +16,16 @@ import (
 type Selection struct {
 	IDs    []job.ExecutionID
 	Filter engine.DeadLetterFilter
+	Print  job.Fingerprint // of what the filter chooses, what died of this; zero: of anything
+}
+
+// chooses reports whether what died of an error is chosen.
+func (s *Selection) chooses(why *job.Error) bool {
+	if s.Print == (job.Fingerprint{}) {
+		return true
+	}
+	print, _ := why.Fingerprint()
+	return print == s.Print
 }
 
 // spec is a selection as an operation keeps it.
@@ -24,6 +34,7 @@ type spec struct {
 	Job    string         `json:"job,omitempty"`
 	Reason job.DeadReason `json:"reason,omitempty"`
 	Text   string         `json:"text,omitempty"`
+	Print  string         `json:"fingerprint,omitempty"`
 	From   *time.Time     `json:"from,omitempty"`
 	Until  *time.Time     `json:"until,omitempty"`
 }
@@ -32,6 +43,9 @@ func (s Selection) encode() ([]byte, error) {
 	x := spec{Reason: s.Filter.Reason, Text: s.Filter.Text}
 	for _, id := range s.IDs {
 		x.IDs = append(x.IDs, id.String())
+	}
+	if s.Print != (job.Fingerprint{}) {
+		x.Print = s.Print.String()
 	}
 	if !s.Filter.Job.IsZero() {
 		x.Job = s.Filter.Job.String()
@@ -66,6 +80,12 @@ func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
 		s.Filter.Job = id
 	}
 	s.Filter.Reason, s.Filter.Text = x.Reason, x.Text
+	if x.Print != "" {
+		var err error
+		if s.Print, err = job.ParseFingerprint(x.Print); err != nil {
+			return s, err
+		}
+	}
 	if x.From != nil {
 		s.Filter.From = x.From.UTC()
 	}
@@ -103,6 +123,11 @@ func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selecti
 }
 
 func (s *Service) count(ctx context.Context, sel Selection) (int64, error) {
+	if len(sel.IDs) == 0 && sel.Print != (job.Fingerprint{}) {
+		ds, err := s.store.DeadErrors(ctx, sel.Filter, deadLooked)
+		ds = slices.DeleteFunc(ds, func(d engine.DeadError) bool { return !sel.chooses(d.Error) })
+		return int64(len(ds)), err
+	}
 	if len(sel.IDs) == 0 {
 		page, err := s.store.DeadLetters(ctx, sel.Filter, engine.Page{Limit: 1})
 		return page.Total.Count, err

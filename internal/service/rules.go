@@ -97,6 +97,9 @@ func (s *Service) TestRule(ctx context.Context, p tenant.Principal, name string,
 	if err != nil {
 		return NewJob{}, err
 	}
+	if err := s.store.Record(ctx, s.entry(p, "notification_rule.test", name, detail{})); err != nil { // before it is sent, so that none is sent without
+		return NewJob{}, err
+	}
 	return s.notify(ctx, r, "", payload(r, s.now()))
 }
 

@@ -54,7 +54,8 @@ type run struct {
 	follow following // of a change of a calendar: who is to follow it
 	behind job.ID    // where the next piece of it begins
 
-	bulk bulk // of the same for many jobs: what, and to which
+	bulk bulk           // of the same for many jobs: what, and to which
+	over overExecutions // and for many executions
 
 	bucket  bucket
 	savedAt time.Time
@@ -130,6 +131,8 @@ func (x *run) decode() (err error) {
 		}
 	case job.OpReplan:
 		x.follow, err = decodeFollowing(x.op.Spec)
+	case job.OpCancelExecutions, job.OpRetryExecutions:
+		x.over, err = decodeOver(x.op.Spec)
 	default:
 		if !x.op.Kind.OverJobs() {
 			return fmt.Errorf("the kind %q is not known", x.op.Kind)
@@ -205,6 +208,9 @@ func (x *run) mark(these []job.ExecutionID) error {
 	if x.op.Kind.OverJobs() {
 		return x.doneTo(these)
 	}
+	if x.op.Kind.OverExecutions() {
+		return x.doneOver(these)
+	}
 	return nil
 }
 
@@ -233,6 +239,9 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 	if x.op.Kind.OverJobs() {
 		return r.listJobs(ctx, x)
 	}
+	if x.op.Kind.OverExecutions() {
+		return r.listOver(ctx, x)
+	}
 	if len(x.sel.IDs) > 0 {
 		at := min(int(x.op.Done+x.op.Passed), len(x.sel.IDs)) // also after another server did the first part
 		end := min(at+piece, len(x.sel.IDs))
@@ -244,7 +253,9 @@ func (r *Runner) list(ctx context.Context, x *run) error {
 		return fmt.Errorf("list dead letters: %w", err)
 	}
 	for _, d := range page.DeadLetters {
-		x.next = append(x.next, d.ID)
+		if x.sel.chooses(d.Error) {
+			x.next = append(x.next, d.ID)
+		}
 	}
 	x.cursor, x.last = page.Next, page.Next == ""
 	return nil
@@ -268,6 +279,9 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 	}
 	if x.op.Kind.OverJobs() {
 		return r.doToJobs(ctx, x, ids)
+	}
+	if x.op.Kind.OverExecutions() {
+		return r.doOver(ctx, x, ids)
 	}
 	var all []job.Execution
 	var ready []job.Ready
@@ -373,6 +387,10 @@ func whyPassed(o job.Operation) string {
 		return fmt.Sprintf("%d passed over: no longer there.", o.Passed)
 	case o.Kind == job.OpTrigger:
 		return fmt.Sprintf("%d passed over: deleted, or with a unique key that another execution holds.", o.Passed)
+	case o.Kind == job.OpCancelExecutions:
+		return fmt.Sprintf("%d passed over: they had ended, or are no longer kept.", o.Passed)
+	case o.Kind == job.OpRetryExecutions:
+		return fmt.Sprintf("%d passed over: not ended, no longer kept, of a deleted job, or with a unique key that another execution holds.", o.Passed)
 	case o.Kind == job.OpTag || o.Kind == job.OpUntag:
 		return fmt.Sprintf("%d passed over: deleted, or with more tags than a job may have.", o.Passed)
 	}

@@ -48,9 +48,11 @@ type Store interface {
 	engine.Calendars
 	engine.Notices
 	engine.Keys
+	engine.SignIns
 	engine.Secrets
 	engine.SigningSecrets
 	engine.Counts
+	engine.Tallies
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
@@ -74,6 +76,9 @@ type Config struct {
 	Artifacts artifact.Store    // nil: none are kept
 	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
 	Unmetered bool              // no quota holds
+
+	// Begun is told, before they are stored, of the jobs and executions that a request begins; nil: nobody is.
+	Begun func(ctx context.Context, t tenant.ID, ids ...[16]byte)
 }
 
 // Service answers users.

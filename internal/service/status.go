@@ -17,8 +17,8 @@ type QueueStatus struct {
 	Now     time.Time
 }
 
-// overdueAfter is how long after its instant a job that has not fired is overdue.
-const overdueAfter = 5 * time.Second
+// OverdueAfter is how long after its instant a job that has not fired is overdue.
+const OverdueAfter = 5 * time.Second
 
 // QueueStatus says how the whole installation does, with the minutes of a time.
 func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
@@ -27,7 +27,7 @@ func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time
 	}
 	out := QueueStatus{Now: s.clock.Now().UTC()}
 	var err error
-	if out.Census, err = s.store.Census(ctx, out.Now.Add(-overdueAfter)); err != nil {
+	if out.Census, err = s.store.Census(ctx, out.Now.Add(-OverdueAfter)); err != nil {
 		return out, err
 	}
 	ms, err := s.store.Minutes(ctx, out.Now.Add(-24*time.Hour))

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
@@ -112,9 +113,10 @@ type TenantChange struct {
 	Name   *string
 	Tier   *tenant.Tier
 	Quotas func(tenant.Overrides) tenant.Overrides // from those that were
+	Reach  *[]string                               // address ranges
 }
 
-// UpdateTenant changes a tenant's name, its tier or what it has in place of its tier's quota. Every server goes by it
+// UpdateTenant changes a tenant's name, its tier, what it has in place of its tier's quota, or where its callbacks may go. Every server goes by it
 // within 5 s. What the tenant has it keeps, also where it might not make it any more.
 func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
 	t, err := s.Tenant(ctx, p, id)
@@ -130,6 +132,11 @@ func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenan
 	}
 	if c.Quotas != nil {
 		t.Overrides = c.Quotas(t.Overrides)
+	}
+	if c.Reach != nil {
+		if t.Reach, err = checkReach(*c.Reach); err != nil {
+			return t, err
+		}
 	}
 	if err := checkTenant(t); err != nil {
 		return t, err
@@ -156,6 +163,34 @@ func checkTenant(t tenant.Tenant) error {
 		v.Add("quotas", "(some)", "nothing: the tenant default has no limits")
 	}
 	return v.Err()
+}
+
+// maxReach is how many address ranges a tenant's callbacks may reach though they are not public.
+const maxReach = 100
+
+// checkReach reads address ranges as they are stored.
+func checkReach(ranges []string) (string, error) {
+	var v job.Invalids
+	if n := len(ranges); n > maxReach {
+		v.Add("callbacks_allow", fmt.Sprintf("%d ranges", n), fmt.Sprintf("at most %d", maxReach))
+		return "", v
+	}
+	var out []string
+	for i, text := range ranges {
+		p, err := netip.ParsePrefix(text)
+		if a, bad := netip.ParseAddr(text); bad == nil && a.Zone() == "" { // one address
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			v.Add(fmt.Sprintf("callbacks_allow[%d]", i), text, "an address range such as 10.0.0.0/8, or one address")
+			continue
+		}
+		if s := p.Masked().String(); !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ","), v.Err()
 }
 
 // slug makes an id of a name: lower-case letters, digits and single dashes.

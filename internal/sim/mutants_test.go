@@ -160,14 +160,15 @@ type dropping struct {
 	dropped []job.ExecutionID // guarded by mu
 }
 
-func (s *dropping) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	rs, err := s.Store.Reap(ctx, limit, poison)
+func (s *dropping) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
+	got, err := s.Store.Reap(ctx, limit, poison)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range rs {
+	for _, r := range got.Ready {
 		s.dropped = append(s.dropped, r.ID)
 	}
-	return nil, err
+	got.Ready = nil
+	return got, err
 }
 
 func (s *dropping) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {

@@ -361,8 +361,8 @@ func (r *recorder) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) 
 	})
 }
 
-func (r *recorder) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Reap(ctx, limit, poison) }, func(ctx context.Context, _ []job.Ready) {
+func (r *recorder) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Reaped, error) { return r.Store.Reap(ctx, limit, poison) }, func(ctx context.Context, _ engine.Reaped) {
 		now := time.Now()
 		r.lookAt(ctx, "lost", func(s *seen) bool {
 			x := r.sessions[s.worker]

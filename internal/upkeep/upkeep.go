@@ -34,13 +34,15 @@ const reapBatch = 100 // leases of dead sessions; each names up to a thousand ex
 
 // Tick reaps once.
 func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
-	ready, err := r.Store.Reap(ctx, reapBatch, r.Poison)
+	got, err := r.Store.Reap(ctx, reapBatch, r.Poison)
 	if err != nil {
 		return 0, fmt.Errorf("reap: %w", err)
 	}
-	if len(ready) > 0 {
-		r.Log.Warn("executions of workers that stopped answering are queued again", "executions", len(ready))
-		r.Hint(ready)
+	if got.Sessions > 0 || got.Lost() > 0 {
+		r.Log.Warn("workers stopped answering; their executions are queued again", "workers", got.Sessions, "executions", len(got.Ready), "poisoned", got.Poisoned, "cancelled", got.Cancelled)
+	}
+	if got.Lost() > 0 {
+		r.Hint(got.Ready)
 		return 0, nil // there may be more
 	}
 	return time.Second, nil

@@ -18,7 +18,9 @@ type fakeLeases struct {
 	grace time.Duration
 }
 
-func (f *fakeLeases) Reap(context.Context, int, int) ([]job.Ready, error) { return f.ready, f.err }
+func (f *fakeLeases) Reap(context.Context, int, int) (engine.Reaped, error) {
+	return engine.Reaped{Ready: f.ready}, f.err
+}
 
 func (f *fakeLeases) Force(_ context.Context, grace time.Duration, limit int) (int, error) {
 	f.grace = grace

@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -43,7 +45,10 @@ func encodings(s string) map[string]string {
 func TestCanary(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
 		named, literal := `named-canary/+"\<&> `+rand.Text(), "Bearer literal-canary?~"+rand.Text()
-		p := harness.Start(t, harness.Settings("CARILLON_SECRETS_KEY="+firstKey, "CARILLON_LOG_LEVEL=debug"), "serve", "--database", where)
+		var traces harness.Output
+		collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&traces, r.Body) }))
+		defer collector.Close()
+		p := harness.Start(t, harness.Settings("CARILLON_SECRETS_KEY="+firstKey, "CARILLON_LOG_LEVEL=debug", "CARILLON_TRACING_ENDPOINT="+collector.URL), "serve", "--database", where)
 		s := harness.NewSink(t)
 		repeat := fmt.Sprint(encodings(named), encodings(literal))
 		s.Answer(func(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +98,7 @@ func TestCanary(t *testing.T) {
 		} {
 			ask(200, "GET", "/api/v1/"+path, "")
 		}
+		counted := ask(200, "GET", "/metrics", "")
 		ask(422, "POST", "/api/v1/jobs", `{"name": "x", "execution": {"target": "worker", "kind": "k", "payload": "${secret:none}"}}`)
 		if code := p.End(syscall.SIGTERM); code != 0 {
 			t.Errorf("it ended with %d", code)
@@ -100,7 +106,7 @@ func TestCanary(t *testing.T) {
 		kept := dump(t, where)
 		for _, canary := range []string{named, literal} {
 			for how, form := range encodings(canary) {
-				for place, text := range map[string]string{"an answer": told.String(), "the log": p.Out.String(), "the database": kept} {
+				for place, text := range map[string]string{"an answer": told.String(), "the log": p.Out.String(), "the database": kept, "the metrics": counted, "the traces": traces.String()} {
 					if strings.Contains(text, form) || strings.Contains(text, hex.EncodeToString([]byte(form))) {
 						t.Errorf("%s holds %q (%s)", place, form, how)
 					}
@@ -109,6 +115,9 @@ func TestCanary(t *testing.T) {
 		}
 		if !strings.Contains(kept, "canary") {
 			t.Error("the dump holds nothing at all")
+		}
+		if !strings.Contains(counted, `carillon_executions_total{status="FAILED"} 2`) || !strings.Contains(traces.String(), j.ExecutionID) {
+			t.Error("the metrics or the traces hold nothing at all")
 		}
 	})
 }

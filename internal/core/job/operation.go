@@ -35,6 +35,9 @@ const (
 	OpTrigger OperationKind = "trigger"
 	OpTag     OperationKind = "tag"
 	OpUntag   OperationKind = "untag"
+
+	OpCancelExecutions OperationKind = "cancel_executions"
+	OpRetryExecutions  OperationKind = "retry_executions"
 )
 
 // JobActions are the kinds that do the same to each job of a selection.
@@ -47,6 +50,11 @@ func (k OperationKind) Dead() bool { return k == OpRedrive || k == OpDiscard }
 
 // OverJobs reports whether it does the same to each job of a selection.
 func (k OperationKind) OverJobs() bool { return slices.Contains(JobActions(), k) }
+
+// OverExecutions reports whether it does the same to each execution of a selection.
+func (k OperationKind) OverExecutions() bool {
+	return k == OpCancelExecutions || k == OpRetryExecutions
+}
 
 // OperationState is where an operation stands.
 type OperationState string

@@ -105,3 +105,11 @@ func put[T any](to *T, v *T) {
 		*to = *v
 	}
 }
+
+// KeptSince is the beginning of the first day whose history is kept; false if all of it is.
+func (q Quota) KeptSince(now time.Time) (time.Time, bool) {
+	if q.HistoryDays < 0 {
+		return time.Time{}, false
+	}
+	return now.UTC().AddDate(0, 0, -q.HistoryDays).Truncate(24 * time.Hour), true
+}

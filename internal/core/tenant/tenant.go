@@ -47,6 +47,7 @@ type Tenant struct {
 	Name      string
 	Tier      Tier
 	Overrides Overrides // of its tier's quota
+	Reach     string    // address ranges that its callbacks may reach though they are not public, parted by commas
 	CreatedAt time.Time
 }
 
@@ -77,21 +78,25 @@ const (
 
 	// Callback is of whoever has the token of the execution that the request is about; whoever answers it checks that.
 	Callback Permission = "callback-token"
+	// Enter is of whoever has a credential to sign in with, in the body; whoever answers it checks that.
+	Enter Permission = "sign-in"
+	// Known is of every credential.
+	Known Permission = "any-credential"
 )
 
 var grants = map[Role]map[Permission]bool{
-	Viewer:   {Read: true, Fetch: true},
-	Operator: {Read: true, Fetch: true, Write: true},
-	Admin:    {Read: true, Fetch: true, Write: true, Manage: true},
-	Worker:   {Work: true, Fetch: true},
-	System:   {Read: true, Fetch: true, Write: true, Manage: true, Work: true, Run: true},
+	Viewer:   {Known: true, Read: true, Fetch: true},
+	Operator: {Known: true, Read: true, Fetch: true, Write: true},
+	Admin:    {Known: true, Read: true, Fetch: true, Write: true, Manage: true},
+	Worker:   {Known: true, Work: true, Fetch: true},
+	System:   {Known: true, Read: true, Fetch: true, Write: true, Manage: true, Work: true, Run: true},
 }
 
 // Allows reports whether the role carries the permission.
-func (r Role) Allows(p Permission) bool { return p == Open || p == Callback || grants[r][p] }
+func (r Role) Allows(p Permission) bool { return !p.Keyed() || grants[r][p] }
 
-// Keyed reports whether a request with the permission needs an API key.
-func (p Permission) Keyed() bool { return p != Open && p != Callback }
+// Keyed reports whether a request with the permission needs a credential in its header.
+func (p Permission) Keyed() bool { return p != Open && p != Callback && p != Enter }
 
 // Gives reports whether the role may give the other one to a key: none that carries what it does not carry itself, but
 // for Worker, which admins give.

@@ -215,8 +215,8 @@ func (f *Faulty) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, b
 	return disturb(ctx, f, "Disown", func() ([]job.Ready, error) { return f.Store.Disown(ctx, w, keep, before) })
 }
 
-func (f *Faulty) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	return disturb(ctx, f, "Reap", func() ([]job.Ready, error) { return f.Store.Reap(ctx, limit, poison) })
+func (f *Faulty) Reap(ctx context.Context, limit, poison int) (engine.Reaped, error) {
+	return disturb(ctx, f, "Reap", func() (engine.Reaped, error) { return f.Store.Reap(ctx, limit, poison) })
 }
 
 func (f *Faulty) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error) {

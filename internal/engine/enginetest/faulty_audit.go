@@ -28,3 +28,7 @@ func (f *Faulty) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit
 func (f *Faulty) Unsealed(ctx context.Context, t tenant.ID) (int64, error) {
 	return disturb(ctx, f, "Unsealed", func() (int64, error) { return f.Store.Unsealed(ctx, t) })
 }
+
+func (f *Faulty) StrayEntry(ctx context.Context, t tenant.ID, after int64) (int64, error) {
+	return disturb(ctx, f, "StrayEntry", func() (int64, error) { return f.Store.StrayEntry(ctx, t, after) })
+}

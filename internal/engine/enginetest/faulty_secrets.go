@@ -36,6 +36,10 @@ func (f *Faulty) SecretStamp(ctx context.Context, t tenant.ID) (string, error) {
 	return disturb(ctx, f, "SecretStamp", func() (string, error) { return f.Store.SecretStamp(ctx, t) })
 }
 
+func (f *Faulty) PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]engine.Secret, error) {
+	return disturb(ctx, f, "PastSecrets", func() ([]engine.Secret, error) { return f.Store.PastSecrets(ctx, t, limit) })
+}
+
 func (f *Faulty) LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error) {
 	return disturb(ctx, f, "LackSecrets", func() ([]string, error) { return f.Store.LackSecrets(ctx, t, names) })
 }

@@ -99,13 +99,13 @@ func handBack(t *testing.T, h Harness) {
 		dead, as := f.take(a.ID, b.ID)
 		_, kept := f.take(c.ID)
 		f.report(succeed(as[1]))
-		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)).Ready; len(rs) != 0 {
 			t.Errorf("reaped the living: %+v", rs)
 		}
 		f.expire(dead)
-		rs := must(f.Reap(f.ctx, 100, 3))
-		if len(rs) != 1 || rs[0].ID != a.ID {
-			t.Fatalf("got %+v", rs)
+		got := must(f.Reap(f.ctx, 100, 3))
+		if len(got.Ready) != 1 || got.Ready[0].ID != a.ID || got.Sessions != 1 || got.Lost() != 1 {
+			t.Fatalf("got %+v", got)
 		}
 		if got := f.execution(a.ID); got.Status != job.Pending || got.Attempt != 1 || got.Lost != 1 || got.Tries != 0 {
 			t.Errorf("got %+v", got)
@@ -131,7 +131,7 @@ func handBack(t *testing.T, h Harness) {
 				t.Errorf("refused: %+v", vs)
 			}
 		}
-		if rs := must(f.Reap(f.ctx, 100, 3)); len(rs) != 0 {
+		if rs := must(f.Reap(f.ctx, 100, 3)).Ready; len(rs) != 0 {
 			t.Errorf("reaped again: %+v", rs)
 		}
 	})
@@ -142,9 +142,9 @@ func handBack(t *testing.T, h Harness) {
 			w, as := f.take(e.ID)
 			last = as[0]
 			f.expire(w)
-			rs := must(f.Reap(f.ctx, 100, 3))
-			if (len(rs) == 1) != (n < 3) {
-				t.Fatalf("after %d losses %d are queued again", n, len(rs))
+			got := must(f.Reap(f.ctx, 100, 3))
+			if (len(got.Ready) == 1) != (n < 3) || (got.Poisoned == 1) != (n == 3) || got.Sessions != 1 || got.Cancelled != 0 {
+				t.Fatalf("after %d losses: %+v", n, got)
 			}
 		}
 		got := f.execution(e.ID)
@@ -159,6 +159,17 @@ func handBack(t *testing.T, h Harness) {
 				t.Error("a late result was accepted")
 			}
 		}
+	})
+	t.Run("what was asked to stop ends with its worker", func(t *testing.T) {
+		_, e := f.add("asked to stop")
+		_, other := f.add("not asked")
+		w, _ := f.take(e.ID, other.ID)
+		must(f.Cancel(f.ctx, tenant.Default, e.ID, ""))
+		f.expire(w)
+		if got := must(f.Reap(f.ctx, 100, 3)); len(got.Ready) != 1 || got.Ready[0].ID != other.ID || got.Sessions != 1 || got.Cancelled != 1 || got.Poisoned != 0 || got.Lost() != 2 {
+			t.Errorf("got %+v", got)
+		}
+		f.report(succeed(f.took(other.ID)))
 	})
 	t.Run("tidying loses nothing", func(t *testing.T) {
 		_, e := f.add("kept")

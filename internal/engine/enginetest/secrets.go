@@ -32,6 +32,7 @@ func secrets(t *testing.T, h Harness) {
 	t.Run("managed", func(t *testing.T) { managedSecrets(t, h) })
 	t.Run("many at once", func(t *testing.T) { manyManaged(t, h) })
 	t.Run("keys", func(t *testing.T) { secretKeys(t, h) })
+	t.Run("past", func(t *testing.T) { pastSecrets(t, h) })
 }
 
 func namedSecrets(t *testing.T, h Harness) {

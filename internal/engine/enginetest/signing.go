@@ -36,7 +36,7 @@ func park(t *testing.T, h Harness) {
 			},
 			"reap": func(w job.WorkerID, _ job.Attempt) []job.Ready {
 				f.expire(w)
-				return must(f.Reap(f.ctx, 10, 3))
+				return must(f.Reap(f.ctx, 10, 3)).Ready
 			},
 		} {
 			_, e := f.add("parked: " + name)

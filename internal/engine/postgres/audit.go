@@ -99,9 +99,13 @@ func changing(ctx context.Context, c *pgxpool.Conn, f func(context.Context, writ
 func record(ctx context.Context, c writer, e *audit.Entry) error {
 	row := auditTable.arrays()
 	row.entry(e)
-	_, err := c.Exec(ctx, auditTable.insert, row.args()...)
+	_, err := c.Exec(ctx, recordSQL, row.args()...)
 	return err
 }
+
+// recordSQL draws a transaction id before the entry draws its number, which horizon counts on: by itself an insert does so
+// the other way round. Where other rows are written first they have drawn one.
+var recordSQL = auditTable.insert + " WHERE pg_current_xact_id() IS NOT NULL"
 
 // Record writes an entry about something that is not in the store.
 func (s *Store) Record(ctx context.Context, e audit.Entry) error {
@@ -173,9 +177,9 @@ func (s *Store) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine
 }
 
 // horizon is up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are
-// inserted, which is not the one in which they are committed. So a number is noted; later, when whoever had a smaller one
-// has a transaction id for certain, the next transaction id is noted; when all before that have ended, nothing can appear
-// any more at or before the number.
+// inserted, which is not the one in which they are committed. So a number is noted; after that, since whoever drew a smaller
+// one had a transaction id before, the next transaction id; when all before that have ended, nothing can appear any more at
+// or before the number.
 type horizon struct {
 	mu   sync.Mutex
 	seq  int64 // guarded by mu: the number; 0: none is noted
@@ -257,10 +261,15 @@ func seal(ctx context.Context, tx pgx.Tx, past int64) (more bool, err error) {
 	return more, tx.SendBatch(ctx, q).Close()
 }
 
+// sealsSQL finds, with each seal, where the one before it ends: what lies between was put in later.
+const sealsSQL = `
+	SELECT number, sealed_at, prev, hash, marks, coalesce((SELECT p.last FROM audit_seals p WHERE p.tenant = s.tenant AND p.number = s.number - 1), 0) + 1, last
+	FROM audit_seals s WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3`
+
 // AuditSeals lists seals of a tenant from behind a number, with what is stored of their entries.
 func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
 	err = s.look(ctx, "list seals", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT number, sealed_at, prev, hash, marks, first, last FROM audit_seals WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3", string(t), after, limit)
+		rows, _ := c.Query(ctx, sealsSQL, string(t), after, limit)
 		var spans [][2]int64
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Sealed, err error) {
 			var prev, hash, marks []byte
@@ -285,6 +294,14 @@ func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit 
 		return nil
 	})
 	return out, err
+}
+
+// StrayEntry is the first entry behind a place that would be in a seal by now.
+func (s *Store) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
+	err = s.look(ctx, "look for changes in no seal", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT coalesce((SELECT seq FROM audit WHERE tenant = $1 AND seq > $2 AND seq <= (SELECT upto FROM audit_sealed) ORDER BY seq LIMIT 1), 0)", string(t), after).Scan(&seq)
+	})
+	return seq, err
 }
 
 // Unsealed is how many entries of a tenant are not sealed yet.

@@ -27,9 +27,17 @@ const (
 
 	// Dead letters past what is counted are taken from statistics.
 	censusSQL = `
-		SELECT w.live, w.draining, w.slots, d.n, CASE WHEN d.n > $2 THEN (SELECT greatest(reltuples, d.n)::int8 FROM pg_class WHERE oid = 'dead_letters'::regclass) ELSE d.n END, o.n
+		SELECT w.live, w.draining, w.slots, w.dead, w.busy, w.draining_slots,
+			(SELECT min(x.at) FROM tenants t CROSS JOIN LATERAL (SELECT at FROM dead_letters WHERE tenant = t.id ORDER BY at LIMIT 1) x),
+			(SELECT count(*) FROM partitions p WHERE p.duty = 2 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.owner AND ` + serves + `)),
+			(SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0) FROM pg_inherits i WHERE i.inhparent = 'executions'::regclass)::int8
+				+ pg_total_relation_size('attempts') + pg_total_relation_size('events') + pg_total_relation_size('logs'),
+			d.n, CASE WHEN d.n > $2 THEN (SELECT greatest(reltuples, d.n)::int8 FROM pg_class WHERE oid = 'dead_letters'::regclass) ELSE d.n END, o.n
 		FROM (SELECT count(*) FILTER (WHERE NOT draining AND NOT drain) AS live, count(*) FILTER (WHERE draining OR drain) AS draining,
-				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain), 0)::int8 AS slots
+				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain), 0)::int8 AS slots,
+				coalesce(sum(least(running, capacity)) FILTER (WHERE NOT draining AND NOT drain), 0)::int8 AS busy,
+				coalesce(sum(capacity) FILTER (WHERE draining OR drain), 0)::int8 AS draining_slots,
+				(SELECT count(*) FROM sessions WHERE expires_at > now() - interval '1 hour' AND (deposed OR expires_at <= now())) AS dead
 			FROM sessions WHERE NOT deposed AND expires_at > now()) w,
 			(SELECT count(*) AS n FROM (SELECT 1 FROM dead_letters LIMIT $2 + 1) d) d,
 			(SELECT count(*) AS n FROM (
@@ -84,7 +92,8 @@ func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, e
 	var out engine.Census
 	err := s.look(ctx, "count what there is", func(ctx context.Context, c *pgxpool.Conn) error {
 		var counted int64
-		err := c.QueryRow(ctx, censusSQL, overdue, engine.TotalExact).Scan(&out.Workers, &out.Draining, &out.Slots, &counted, &out.DeadLetters.Count, &out.Overdue.Count)
+		err := c.QueryRow(ctx, censusSQL, overdue, engine.TotalExact).Scan(&out.Workers, &out.Draining, &out.Slots, &out.Dead, &out.Busy, &out.DrainingSlots,
+			at(&out.OldestDead), &out.Unscheduled, &out.HistoryBytes, &counted, &out.DeadLetters.Count, &out.Overdue.Count)
 		out.DeadLetters.Estimate, out.Overdue.Estimate = counted > engine.TotalExact, out.Overdue.Count > engine.TotalExact
 		return err
 	})

@@ -38,7 +38,7 @@ const retries = 3
 // write runs f on a connection of the hot path, and again where the database chose it to give way.
 func (s *Store) write(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.hot, f)
-	err := run(ctx, pool, false, doing, f)
+	err := s.run(ctx, pool, false, doing, f)
 	if isCode(err, diskFull) {
 		s.full.Store(true)
 	}
@@ -48,21 +48,31 @@ func (s *Store) write(ctx context.Context, doing string, f func(context.Context,
 // ask runs f, which only reads, on a connection of the hot path.
 func (s *Store) ask(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.hot, f)
-	return run(ctx, pool, true, doing, f)
+	return s.run(ctx, pool, true, doing, f)
 }
 
 // look runs f, which only reads, on a connection for reading.
 func (s *Store) look(ctx context.Context, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	pool, f := s.within(ctx, s.read, f)
-	return run(ctx, pool, true, doing, f)
+	return s.run(ctx, pool, true, doing, f)
 }
 
 // run runs f, and again what may be: all where the database chose it to give
 // way, and what only reads once where the connection was dead. Whatever ended
 // that one has most likely ended its neighbours, so that all are made anew.
-func run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
+func (s *Store) run(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	ctx, done := s.pulse.guard(ctx)
+	defer done()
+	err := attempt(ctx, pool, reads, doing, f)
+	if err == nil {
+		s.pulse.answered()
+	}
+	return explain(ctx, doing, err)
+}
+
+func attempt(ctx context.Context, pool *pgxpool.Pool, reads bool, doing string, f func(context.Context, *pgxpool.Conn) error) error {
 	for try := 0; ; try++ {
 		err := pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error { return f(ctx, c) })
 		if reads && ctx.Err() == nil && dropped(err) {

@@ -149,7 +149,7 @@ func (s *Store) RevokeKey(ctx context.Context, t tenant.ID, id string, at time.T
 
 // ExpireKey lets one of a tenant's keys expire at an instant, or sooner.
 func (s *Store) ExpireKey(ctx context.Context, t tenant.ID, id string, at time.Time) error {
-	return s.write(ctx, "let a key expire", func(ctx context.Context, c *pgxpool.Conn) error {
+	return s.change(ctx, "let a key expire", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, "UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE tenant = $1 AND id = $2", string(t), id, at)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound

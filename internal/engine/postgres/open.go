@@ -49,6 +49,7 @@ type Store struct {
 	logged  atomic.Pointer[[16]byte]
 	decided horizon
 	watch   watch
+	pulse   pulse
 	dues    atomic.Int64 // how many jobs the last look found due
 	memo    engine.Memo  // of what is due
 }
@@ -90,6 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	s := &Store{admin: cc.Copy(), name: newName(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}
 	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
 		durable["synchronous_commit"] = "on" // whatever a role or database is set to
@@ -218,6 +220,7 @@ func room(ctx context.Context, c *pgxpool.Conn) error {
 
 // Close ends all connections, after what they are doing.
 func (s *Store) Close() error {
+	s.pulse.close()
 	s.hot.Close()
 	s.read.Close()
 	if w := s.wall.Load(); w != nil && w.hot != nil {

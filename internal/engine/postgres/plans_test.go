@@ -110,7 +110,7 @@ func TestPlans(t *testing.T) {
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
-		"count jobs": countJobsSQL, "add to count": addCountSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL,
+		"count jobs": countJobsSQL, "add to count": addCountSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.

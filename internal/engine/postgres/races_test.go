@@ -16,8 +16,11 @@ import (
 func untilOneWaits(t *testing.T, c *pgx.Conn) {
 	t.Helper()
 	for range 1_000 {
-		if one[bool](t, c, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity, pg_sleep(0.01) WHERE datname = current_database() AND wait_event_type = 'Lock')") {
+		if one[bool](t, c, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") {
 			return
+		}
+		if _, err := c.Exec(t.Context(), "SELECT pg_sleep(0.01)"); err != nil {
+			t.Fatal(err)
 		}
 	}
 	t.Error("nothing waits for the test's lock")

@@ -56,7 +56,8 @@ const (
 		), done AS (
 			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
 		)
-		SELECT ` + readyColumns + ` FROM back v`
+		SELECT ` + readyColumns + ` FROM back v
+		UNION ALL SELECT id, tenant, part, '', CASE status WHEN 11 THEN -1 ELSE -2 END::int2, due_at, 0::int8, NULL, NULL, NULL, NULL FROM gone` // by their priorities: poison, cancelled
 )
 
 // reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
@@ -64,38 +65,55 @@ const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions.
-func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
-	var out []job.Ready
-	err := s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
+func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
+	var poisoned []job.ExecutionID
+	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
-			out = nil
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				leases, endings, err := dead(ctx, tx, limit)
+				out, poisoned = engine.Reaped{}, nil
+				leases, endings, err := dead(ctx, tx, limit, &out.Sessions)
 				if err != nil || len(leases.cells) == 0 {
 					return err
 				}
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 					return err
 				}
-				poisoned := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-				out, err = collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(poisoned, nil), poisoned.Message, jobDeleted))
+				all, err := collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
+				for _, r := range all {
+					switch r.Priority {
+					case -1:
+						poisoned = append(poisoned, r.ID)
+					case -2:
+						out.Cancelled++
+					default:
+						out.Ready = append(out.Ready, r)
+					}
+				}
+				out.Poisoned = len(poisoned)
 				return err
 			})
 		})
 	})
-	return out, err
+	if err != nil {
+		return engine.Reaped{}, err
+	}
+	engine.TellEnds(ctx, poisoned, job.Failed, why)
+	return out, nil
 }
 
 // dead ends sessions that have expired, and finds the leases of the ended and what to say of each.
-func dead(ctx context.Context, tx pgx.Tx, limit int) (leases, endings *array, err error) {
+func dead(ctx context.Context, tx pgx.Tx, limit int, ended *int) (leases, endings *array, err error) {
 	b := &pgx.Batch{}
 	b.Queue(deposeSQL, limit)
 	b.Queue(deadSQL, limit)
 	r := tx.SendBatch(ctx, b)
 	defer r.Close()
-	if _, err := r.Exec(); err != nil {
+	done, err := r.Exec()
+	if err != nil {
 		return nil, nil, err
 	}
+	*ended = int(done.RowsAffected())
 	leases, endings = bigints(0), byteas(0)
 	var lease int64
 	var w job.WorkerID

@@ -98,10 +98,7 @@ func collectReady(rows pgx.Rows, err error) ([]job.Ready, error) {
 	known := texter{}
 	for rows.Next() {
 		r := reader{values: rows.RawValues()}
-		out = append(out, job.Ready{
-			ID: r.uuid(), Tenant: tenant.ID(known.text(r.bytes())), Partition: job.Partition(r.int2()), Class: job.Class(known.text(r.bytes())), Priority: r.int2(), DueAt: r.time(),
-			Group: job.Group{Key: job.GroupKey(r.int8()), Max: r.int4OrZero(), Rate: job.Rate{Count: r.int4OrZero(), Per: time.Duration(r.int8OrZero()) * time.Microsecond, Burst: r.int4OrZero()}},
-		})
+		out = append(out, known.ready(&r))
 		if r.bad {
 			return nil, errUnexpected
 		}
@@ -113,6 +110,14 @@ var errUnexpected = errors.New("the server answered with rows that are not as ex
 
 // texter keeps one copy of each text.
 type texter map[string]string
+
+// ready reads readyColumns.
+func (t texter) ready(r *reader) job.Ready {
+	return job.Ready{
+		ID: r.uuid(), Tenant: tenant.ID(t.text(r.bytes())), Partition: job.Partition(r.int2()), Class: job.Class(t.text(r.bytes())), Priority: r.int2(), DueAt: r.time(),
+		Group: job.Group{Key: job.GroupKey(r.int8()), Max: r.int4OrZero(), Rate: job.Rate{Count: r.int4OrZero(), Per: time.Duration(r.int8OrZero()) * time.Microsecond, Burst: r.int4OrZero()}},
+	}
+}
 
 func (t texter) text(b []byte) string {
 	s, ok := t[string(b)]

@@ -151,6 +151,9 @@ func newBranch(table string, f engine.ExecutionFilter) branch {
 	if !f.Until.IsZero() {
 		b.where += " AND v.scheduled_at < " + b.params.add(f.Until)
 	}
+	if !f.Kept.IsZero() && table == "executions" {
+		b.where += " AND v.finished_at >= " + b.params.add(f.Kept)
+	}
 	return b
 }
 

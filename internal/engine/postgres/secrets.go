@@ -39,8 +39,17 @@ const (
 	secretsOfSQL = `
 		SELECT v.id, v.tenant, s.name, s.job, s.version, s.created_at, s.updated_at, s.key_id, s.sealed
 		FROM unnest($1::uuid[]) u(id) CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = u.id OFFSET 0) v
-		LEFT JOIN LATERAL (SELECT * FROM secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL OFFSET 0) s ON true
-		ORDER BY v.id, s.name`
+		LEFT JOIN LATERAL (
+			SELECT tenant, name, job, version, created_at, updated_at, key_id, sealed FROM secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
+			UNION ALL
+			SELECT ` + pastSecretColumns + ` FROM past_secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
+		) s ON true
+		ORDER BY v.id, s.name, s.version DESC`
+	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"
+	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = $1 AND job IS NULL ORDER BY dropped_at DESC LIMIT $2"
+	tidyPastSQL       = `
+		DELETE FROM past_secrets WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM past_secrets WHERE dropped_at <= now() - make_interval(secs => $1) ORDER BY dropped_at LIMIT $2 FOR UPDATE SKIP LOCKED))`
 	secretKeysSQL = "SELECT DISTINCT ON (s.key_id) " + secretColumns + ", s.sealed FROM secrets s ORDER BY s.key_id, s.tenant, s.name"
 	notUnderSQL   = "SELECT " + secretColumns + `, s.sealed FROM secrets s
 		WHERE (s.tenant, s.name) > ($1, $2) AND s.key_id <> $3 ORDER BY s.tenant, s.name LIMIT $4`
@@ -175,6 +184,18 @@ func secretStamp(ctx context.Context, c *pgxpool.Conn, t tenant.ID) (string, err
 	var n, versions, last int64
 	err := c.QueryRow(ctx, secretStampSQL, string(t)).Scan(&n, &versions, &last)
 	return fmt.Sprintf("%d.%d.%d", n, versions, last), err
+}
+
+// PastSecrets lists values that secrets had before they were changed or deleted.
+func (s *Store) PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]engine.Secret, error) {
+	var out []engine.Secret
+	err := s.ask(ctx, "read what secrets were", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, pastSecretsSQL, string(t), limit)
+		var err error
+		out, err = pgx.CollectRows(rows, scanSealed)
+		return err
+	})
+	return out, err
 }
 
 // LackSecrets says which of the names are none that a person gave.

@@ -126,14 +126,24 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidySecretsSQL, tidiedOps); err != nil {
 			return err
 		}
+		if _, err := c.Exec(ctx, tidyPastSQL, engine.PastLife.Seconds(), tidiedOps); err != nil {
+			return err
+		}
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
+			return err
+		}
+		if err := tidyTallies(ctx, c); err != nil {
+			return err
+		}
+		traces, err := c.Exec(ctx, tidyTracesSQL, tidiedTraces)
+		if err != nil {
 			return err
 		}
 		seals, err := c.Exec(ctx, tidyAuditSQL, engine.AuditLife.Seconds(), engine.TidiedSeals)
 		if err != nil {
 			return err
 		}
-		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases
+		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases || traces.RowsAffected() == tidiedTraces
 		return nil
 	})
 	return more, err

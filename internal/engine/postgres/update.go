@@ -112,6 +112,7 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	}
 	b := &pgx.Batch{}
 	b.Queue(holdSQL, append(of[:2:2], hold)...)
+	keepRevision(ctx, b, t, &u, p.revision)
 	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
 		engine.EncodeSpec(*j), engine.EncodeTarget(j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)

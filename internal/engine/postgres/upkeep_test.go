@@ -173,7 +173,7 @@ func TestReapIsLevelTriggered(t *testing.T) {
 	w := session(t, s, time.Hour)
 	must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{}))
 	exec(t, direct(t, s), "UPDATE sessions SET deposed = true WHERE id = $1", [16]byte(w))
-	if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 10, 0)); len(rs) != 5 {
+	if rs := must[engine.Reaped](t)(s.Reap(t.Context(), 10, 0)).Ready; len(rs) != 5 {
 		t.Errorf("%d came back, want 5", len(rs))
 	}
 	past := must[[]job.PastAttempt](t)(s.Attempts(t.Context(), tenant.Default, c.Executions[0].ID))
@@ -193,7 +193,7 @@ func TestReapGoesOnWhereItStopped(t *testing.T) {
 	}
 	must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
 	for pass, want := range []int{4, 2, 0} {
-		if rs := must[[]job.Ready](t)(s.Reap(t.Context(), 4, 0)); len(rs) != want {
+		if rs := must[engine.Reaped](t)(s.Reap(t.Context(), 4, 0)).Ready; len(rs) != want {
 			t.Errorf("pass %d: %d came back, want %d", pass, len(rs), want)
 		}
 	}
@@ -268,7 +268,7 @@ func TestPoison(t *testing.T) {
 			t.Fatal("not leased")
 		}
 		must[engine.Orders](t)(s.Renew(t.Context(), []engine.Renewal{{Worker: w}}, -time.Second))
-		return len(must[[]job.Ready](t)(s.Reap(t.Context(), 10, poison)))
+		return len(must[engine.Reaped](t)(s.Reap(t.Context(), 10, poison)).Ready)
 	}
 	for n := range 5 {
 		if lose(0, c.Executions[0].ID) != 1 {

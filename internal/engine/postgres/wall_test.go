@@ -250,3 +250,30 @@ func TestTheWallWithoutMigrating(t *testing.T) {
 		t.Errorf("without a policy: %q", why)
 	}
 }
+
+// What a change of a secret leaves behind is written within the wall, too.
+func TestPastSecretsWithinTheWall(t *testing.T) {
+	s := walled(t, postgrestest.URL(t))
+	if s.Wall() != "" {
+		t.Skip(s.Wall())
+	}
+	fill(t, s, "mine")
+	fill(t, s, "other")
+	ctx := engine.Confine(t.Context(), "mine")
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if _, err := s.PutSecret(ctx, engine.Secret{Tenant: "mine", Name: "s", Key: "k", Sealed: []byte("y"), CreatedAt: now, UpdatedAt: now}, 9); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteSecret(ctx, "mine", "s"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.PastSecrets(ctx, "mine", 9); err != nil || len(got) != 2 || string(got[0].Sealed) != "y" || string(got[1].Sealed) != "x" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := s.PutSecret(t.Context(), engine.Secret{Tenant: "other", Name: "s", Key: "k", Sealed: []byte("z"), CreatedAt: now, UpdatedAt: now}, 9); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.PastSecrets(ctx, "other", 9); err != nil || len(got) != 0 {
+		t.Errorf("another tenant's: %+v, %v", got, err)
+	}
+}

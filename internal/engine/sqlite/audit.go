@@ -176,11 +176,16 @@ func seal(c *conn, now time.Time) (more bool, err error) {
 	return n == sealedAtOnce, err
 }
 
+// sealsSQL finds, with each seal, where the one before it ends: what lies between was put in later.
+const sealsSQL = `
+	SELECT number, sealed_at, prev, hash, marks, coalesce((SELECT p.last FROM audit_seals p WHERE p.tenant = s.tenant AND p.number = s.number - 1), 0) + 1, last
+	FROM audit_seals s WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?`
+
 // AuditSeals lists seals of a tenant from behind a number, with what is stored of their entries.
 func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) (out []engine.Sealed, err error) {
 	err = s.look(ctx, "list seals", func(c *conn) error {
 		var spans [][2]int64
-		err := c.prepare("SELECT number, sealed_at, prev, hash, marks, first, last FROM audit_seals WHERE tenant = ? AND number > ? ORDER BY number LIMIT ?").
+		err := c.prepare(sealsSQL).
 			text(string(t)).int(after).int(int64(limit)).each(func(r *row) error {
 			x := engine.Sealed{Seal: audit.Seal{Tenant: t, Number: r.int64(), At: r.at()}}
 			copy(x.Prev[:], r.bytes())
@@ -205,6 +210,16 @@ func (s *Store) AuditSeals(ctx context.Context, t tenant.ID, after int64, limit 
 		return nil
 	})
 	return out, err
+}
+
+// StrayEntry is the first entry behind a place that would be in a seal by now.
+func (s *Store) StrayEntry(ctx context.Context, t tenant.ID, after int64) (seq int64, err error) {
+	err = s.look(ctx, "look for changes in no seal", func(c *conn) error {
+		_, err := c.prepare("SELECT seq FROM audit INDEXED BY audit_tenant WHERE tenant = ? AND seq > ? AND seq <= (SELECT upto FROM audit_sealed) ORDER BY seq LIMIT 1").text(string(t)).int(after).
+			first(func(r *row) error { seq = r.int64(); return nil })
+		return err
+	})
+	return seq, err
 }
 
 // Unsealed is how many entries of a tenant are not sealed yet.

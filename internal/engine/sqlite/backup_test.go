@@ -126,7 +126,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("got %+v, %v", page, err)
 	}
 	back, err := s.Reap(ctx, 10, 0)
-	if err != nil || len(back) != 1 {
+	if err != nil || len(back.Ready) != 1 {
 		t.Fatalf("what ran at the backup: %+v, %v", back, err)
 	}
 	fresh := leaseOne(t, s, c.Executions[0].ID)

@@ -15,7 +15,10 @@ const (
 		SELECT at, sum(started), sum(completed), sum(failed), sum(again), sum(waited), sum(wait_us), max(max_wait_us), sum(fired), sum(delay_us), max(max_delay_us)
 		FROM minutes WHERE at >= ? GROUP BY at ORDER BY at`
 	oldMinutesSQL    = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
-	countWorkersSQL  = "SELECT draining <> 0 OR drain <> 0, count(*), sum(capacity) FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1"
+	countWorkersSQL  = "SELECT draining <> 0 OR drain <> 0, count(*), sum(capacity), sum(min(running, capacity)) FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1"
+	countGoneSQL     = "SELECT count(*) FROM sessions WHERE expires_at > ?2 AND (deposed <> 0 OR expires_at <= ?1)"
+	oldestDeadSQL    = "SELECT min((SELECT at FROM dead_letters WHERE tenant = t.id ORDER BY at LIMIT 1)) FROM tenants t"
+	sizeSQL          = "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)"
 	countDeadSQL     = "SELECT count(*) FROM (SELECT 1 FROM dead_letters LIMIT ?)"
 	countOverdueSQL  = "SELECT count(*) FROM (SELECT 1 FROM schedules WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ? LIMIT ?)"
 	countedInCensus  = 1_000_000 // of each kind; a few tens of milliseconds
@@ -56,16 +59,29 @@ func (s *Store) Minutes(ctx context.Context, from time.Time) ([]engine.Minute, e
 func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, error) {
 	var out engine.Census
 	err := s.look(ctx, "count what there is", func(c *conn) error {
-		err := c.prepare(countWorkersSQL).int(s.now()).each(func(r *row) error {
+		now := s.now()
+		err := c.prepare(countWorkersSQL).int(now).each(func(r *row) error {
 			if draining := r.bool(); draining {
-				out.Draining = r.int()
+				out.Draining, out.DrainingSlots = r.int(), r.int()
 				return nil
 			}
-			out.Workers, out.Slots = r.int(), r.int()
+			out.Workers, out.Slots, out.Busy = r.int(), r.int(), r.int()
 			return nil
 		})
 		if err != nil {
 			return err
+		}
+		for _, one := range []struct {
+			q  *stmt
+			to func(*row)
+		}{
+			{c.prepare(countGoneSQL).int(now).int(now - afterlife.Microseconds()), func(r *row) { out.Dead = r.int() }},
+			{c.prepare(oldestDeadSQL), func(r *row) { out.OldestDead = r.at() }},
+			{c.prepare(sizeSQL), func(r *row) { out.HistoryBytes = r.int64() }},
+		} {
+			if _, err := one.q.first(func(r *row) error { one.to(r); return nil }); err != nil {
+				return err
+			}
 		}
 		total := func(q *stmt, t *engine.Total) error {
 			_, err := q.int(countedInCensus).first(func(r *row) error {

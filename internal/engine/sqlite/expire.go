@@ -22,7 +22,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, nil
 	}
-	ended := 0
+	var ended []job.ExecutionID
 	err := s.write(ctx, "expire executions", func(c *conn, now int64) error {
 		type late struct {
 			tenant tenant.ID
@@ -43,7 +43,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 				return err
 			}
 			if done {
-				ended++
+				ended = append(ended, l.id)
 			}
 		}
 		return h.tally()
@@ -51,5 +51,6 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ended, nil
+	engine.TellEnds(ctx, ended, job.Expired, nil)
+	return len(ended), nil
 }

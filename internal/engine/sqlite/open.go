@@ -46,10 +46,12 @@ type Store struct {
 	closed  chan struct{}
 	failed  error // guarded by closing: what closing came to
 
-	swept  atomic.Int64                        // the token up to which Tidy has looked at the directory
-	logged atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
-	alarms atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
-	memo   engine.Memo                         // of what is due
+	// forgotten is, by tenant, the place up to which history was looked at for what is too old.
+	forgotten sync.Map
+	swept     atomic.Int64                        // the token up to which Tidy has looked at the directory
+	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
+	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
+	memo      engine.Memo                         // of what is due
 }
 
 var _ engine.Store = (*Store)(nil)

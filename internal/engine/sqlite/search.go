@@ -143,6 +143,9 @@ func newBranch(f engine.ExecutionFilter, b branch, which string, bind ...func(*s
 	if !f.Until.IsZero() {
 		b.index.and("v.scheduled_at < ?", number(f.Until.UnixMicro()))
 	}
+	if !f.Kept.IsZero() && b.status == "v.status" {
+		b.index.and("v.finished_at >= ?", number(f.Kept.UnixMicro()))
+	}
 	b.all = b.index.copy()
 	if len(f.Statuses) > 0 {
 		mask := int64(0)

@@ -18,17 +18,21 @@ const (
 		INSERT INTO secrets (tenant, name, job, version, created_at, updated_at, key_id, sealed) VALUES (?, ?, ?, 1, ?, ?, ?, ?)
 		ON CONFLICT (tenant, name) DO UPDATE SET version = version + 1, updated_at = excluded.updated_at, key_id = excluded.key_id, sealed = excluded.sealed,
 			expires_at = NULL`
-	oneSecretSQL    = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND name = ?2"
-	secretStampSQL  = "SELECT count(*), coalesce(sum(version), 0), coalesce(max(updated_at), 0)" + ofPeople
-	secretsOfSQL    = "SELECT tenant, job FROM live WHERE id = ?"
-	managedSQL      = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ? AND job = ? AND job IS NOT NULL ORDER BY name"
-	secretKeysSQL   = "SELECT " + secretColumns + ", sealed FROM secrets WHERE rowid IN (SELECT min(rowid) FROM secrets GROUP BY key_id) ORDER BY key_id"
-	notUnderSQL     = "SELECT " + secretColumns + ", sealed FROM secrets WHERE (tenant, name) > (?, ?) AND key_id <> ? ORDER BY tenant, name"
-	resealSQL       = "UPDATE secrets SET key_id = ?, sealed = ? WHERE tenant = ? AND name = ? AND sealed = ?"
-	outliveJobSQL   = "UPDATE secrets SET expires_at = ? WHERE tenant = ? AND job = ? AND job IS NOT NULL AND expires_at IS NULL"
-	oldSecretsSQL   = "DELETE FROM secrets WHERE rowid IN (SELECT rowid FROM secrets INDEXED BY secrets_expired WHERE expires_at IS NOT NULL AND expires_at <= ? LIMIT ?)"
-	dropManagedSQL  = "DELETE FROM secrets WHERE tenant = ? AND job = ? AND name = ? AND job IS NOT NULL"
-	deleteSecretSQL = "DELETE" + ofPeople + " AND name = ?2"
+	oneSecretSQL   = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND name = ?2"
+	secretStampSQL = "SELECT count(*), coalesce(sum(version), 0), coalesce(max(updated_at), 0)" + ofPeople
+	secretsOfSQL   = "SELECT tenant, job FROM live WHERE id = ?"
+	managedSQL     = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
+		" UNION ALL SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL ORDER BY 2, 4 DESC"
+	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"
+	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ? AND job IS NULL ORDER BY dropped_at DESC LIMIT ?"
+	oldPastSecretsSQL = "DELETE FROM past_secrets WHERE rowid IN (SELECT rowid FROM past_secrets INDEXED BY past_secrets_age WHERE dropped_at <= ? LIMIT ?)"
+	secretKeysSQL     = "SELECT " + secretColumns + ", sealed FROM secrets WHERE rowid IN (SELECT min(rowid) FROM secrets GROUP BY key_id) ORDER BY key_id"
+	notUnderSQL       = "SELECT " + secretColumns + ", sealed FROM secrets WHERE (tenant, name) > (?, ?) AND key_id <> ? ORDER BY tenant, name"
+	resealSQL         = "UPDATE secrets SET key_id = ?, sealed = ? WHERE tenant = ? AND name = ? AND sealed = ?"
+	outliveJobSQL     = "UPDATE secrets SET expires_at = ? WHERE tenant = ? AND job = ? AND job IS NOT NULL AND expires_at IS NULL"
+	oldSecretsSQL     = "DELETE FROM secrets WHERE rowid IN (SELECT rowid FROM secrets INDEXED BY secrets_expired WHERE expires_at IS NOT NULL AND expires_at <= ? LIMIT ?)"
+	dropManagedSQL    = "DELETE FROM secrets WHERE tenant = ? AND job = ? AND name = ? AND job IS NOT NULL"
+	deleteSecretSQL   = "DELETE" + ofPeople + " AND name = ?2"
 )
 
 // outlive is for how long a managed secret is kept after its job was deleted.
@@ -136,6 +140,18 @@ func secretStamp(c *conn, t tenant.ID) (stamp string, err error) {
 		return nil
 	})
 	return stamp, err
+}
+
+// PastSecrets lists values that secrets had before they were changed or deleted.
+func (s *Store) PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]engine.Secret, error) {
+	var out []engine.Secret
+	err := s.look(ctx, "read what secrets were", func(c *conn) error {
+		return c.prepare(pastSecretsSQL).text(string(t)).int(int64(limit)).each(func(r *row) error {
+			out = append(out, readSealed(r))
+			return nil
+		})
+	})
+	return out, err
 }
 
 // LackSecrets says which of the names are none that a person gave.

@@ -107,17 +107,20 @@ const (
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions. What is lost
 // for the poison-th time within an hour ends as FAILED.
-func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error) {
+func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	if limit <= 0 {
-		return nil, nil
+		return out, nil
 	}
 	var dead []grant
-	var out []job.Ready
-	err := s.write(ctx, "reap", func(c *conn, now int64) error {
-		if _, err := c.prepare(expiredSQL).int(now).exec(); err != nil {
+	var poisoned []job.ExecutionID
+	err = s.write(ctx, "reap", func(c *conn, now int64) error {
+		out, dead, poisoned = engine.Reaped{}, nil, nil
+		ended, err := c.prepare(expiredSQL).int(now).exec()
+		if err != nil {
 			return err
 		}
-		_, err := c.prepare(deadSQL).until(func(r *row) (bool, error) {
+		out.Sessions = ended
+		_, err = c.prepare(deadSQL).until(func(r *row) (bool, error) {
 			dead = append(dead, grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()})
 			return len(dead) >= limit, nil
 		})
@@ -132,21 +135,22 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) ([]job.Ready, error
 		}
 		h := newHistory(c, now)
 		for _, g := range dead {
-			if out, err = lose(h, out, &g, poison); err != nil {
+			if err := lose(h, &out, &g, poison, &poisoned); err != nil {
 				return err
 			}
 		}
 		return h.tally()
 	})
 	if err != nil {
-		return nil, err
+		return engine.Reaped{}, err
 	}
+	engine.TellEnds(ctx, poisoned, job.Failed, &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)})
 	return out, nil
 }
 
 // lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
-func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error) {
+// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison, which it lists.
+func lose(h *history, out *engine.Reaped, g *grant, poison int, poisoned *[]job.ExecutionID) error {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
@@ -161,24 +165,27 @@ func lose(h *history, out []job.Ready, g *grant, poison int) ([]job.Ready, error
 			return err
 		}
 		if back.over {
+			out.Cancelled++
 			return h.endFreed(l, job.Cancelled, back.ending)
 		}
 		if losses, err := lostLately(h, l.Execution); err != nil {
 			return err
 		} else if poison > 0 && losses >= poison {
+			out.Poisoned++
 			why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", losses)}
 			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
 				return err
 			}
+			*poisoned = append(*poisoned, l.Execution)
 			return h.bury(l.Execution, job.Failed, why, time.Time{})
 		}
-		out = append(out, back.Ready)
+		out.Ready = append(out.Ready, back.Ready)
 		return nil
 	})
 	if err != nil {
-		return out, err
+		return err
 	}
-	return out, g.forget(h.conn)
+	return g.forget(h.conn)
 }
 
 // lostLately counts the attempts of an execution that were lost within an hour.

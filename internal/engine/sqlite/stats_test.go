@@ -168,7 +168,7 @@ func (b bench) lose(id job.ExecutionID, poison int) bool {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return len(rs) == 1
+	return len(rs.Ready) == 1
 }
 
 func TestPoisonIsOfAnHour(t *testing.T) {

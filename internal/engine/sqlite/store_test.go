@@ -136,8 +136,8 @@ func TestReopeningEndsSessions(t *testing.T) {
 		t.Errorf("ended: %v, %v; want only the old one", got.Ended, err)
 	}
 	rs, err := s.Reap(t.Context(), 10, 3)
-	if err != nil || len(rs) != 2 {
-		t.Fatalf("reaped %d, %v; want 2", len(rs), err)
+	if err != nil || len(rs.Ready) != 2 || rs.Sessions != 0 {
+		t.Fatalf("reaped %+v, %v; want 2", rs, err)
 	}
 	e, err := s.Execution(t.Context(), tenant.Default, as[0].Execution)
 	if err != nil || e.Status != job.Pending || e.Lost != 1 {

@@ -47,10 +47,17 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			before int64
 		}{
 			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
-			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now},
-			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()},
+			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now}, {oldPastSecretsSQL, now - engine.PastLife.Microseconds()},
+			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()}, {oldTracesSQL, now - engine.TracesKept.Microseconds()},
 		} {
 			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()
+			if err != nil {
+				return err
+			}
+			more = more || n == tidyRows
+		}
+		for sql, life := range oldTallies {
+			n, err := c.prepare(sql).int(now - life.Microseconds()).int(tidyRows).exec()
 			if err != nil {
 				return err
 			}

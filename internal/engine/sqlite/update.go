@@ -60,6 +60,9 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if m := u.Job.Schedule.MaxRuns; u.Replan && m > 0 && m <= p.runs {
 			return &engine.Spent{Runs: p.runs}
 		}
+		if err := keepRevision(ctx, c, t, &u, p.revision); err != nil {
+			return err
+		}
 		if err := updateJob(c, t, &form, &u); err != nil {
 			return err
 		}

@@ -1,0 +1,387 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Counted is what happened to executions.
+type Counted struct {
+	Started            int64   `json:"started" doc:"Attempts."`
+	Succeeded          int64   `json:"succeeded" doc:"Executions, and so the next four."`
+	Failed             int64   `json:"failed"`
+	TimedOut           int64   `json:"timed_out"`
+	Cancelled          int64   `json:"cancelled"`
+	Dead               int64   `json:"dead" doc:"Became dead letters."`
+	Retried            int64   `json:"retried" doc:"Attempts that failed, and that another one follows."`
+	Skipped            int64   `json:"skipped" doc:"Instants that were not run."`
+	Fired              int64   `json:"fired" doc:"First starts of what schedules fired."`
+	Within1s           int64   `json:"within_1s" doc:"Of those, fired at most a second after their scheduled time."`
+	Within5s           int64   `json:"within_5s"`
+	AverageWaitSeconds float64 `json:"average_wait_seconds" doc:"From when executions were due until their first start."`
+	MaxWaitSeconds     float64 `json:"max_wait_seconds"`
+	MaxDelaySeconds    float64 `json:"max_delay_seconds" doc:"From their scheduled time until executions were fired."`
+}
+
+// SeriesPoint is what happened in a step of a series.
+type SeriesPoint struct {
+	At time.Time `json:"at" doc:"Its beginning."`
+	Counted
+}
+
+// SeriesTotal is what happened in all of a series.
+type SeriesTotal struct {
+	Counted
+	SuccessRate *float64 `json:"success_rate" doc:"Of what succeeded, failed or timed out, from 0 to 1; null: nothing did."`
+}
+
+// Series is what happened, step by step.
+type Series struct {
+	From        time.Time     `json:"from"`
+	To          time.Time     `json:"to"`
+	StepSeconds int           `json:"step_seconds"`
+	Points      []SeriesPoint `json:"points" doc:"The first one first; without steps in which nothing happened."`
+	Total       SeriesTotal   `json:"total"`
+}
+
+// DelayColumn is how late schedules fired in a step.
+type DelayColumn struct {
+	At         time.Time `json:"at"`
+	Fired      int64     `json:"fired"`
+	Within1s   int64     `json:"within_1s"`
+	Within5s   int64     `json:"within_5s"`
+	MaxSeconds float64   `json:"max_seconds"`
+	Counts     []int64   `json:"counts" doc:"One for each bound, of delays up to it and above the one before, and one for those above all."`
+}
+
+// DelayTotal is how late schedules fired.
+type DelayTotal struct {
+	Fired      int64    `json:"fired"`
+	Within1s   int64    `json:"within_1s"`
+	Within5s   int64    `json:"within_5s"`
+	P50Seconds *float64 `json:"p50_seconds" doc:"The upper bound of its bucket, or the longest if that is less; null: nothing fired."`
+	P95Seconds *float64 `json:"p95_seconds"`
+	P99Seconds *float64 `json:"p99_seconds"`
+	MaxSeconds float64  `json:"max_seconds"`
+}
+
+// DelaySeries is how late schedules fired, step by step.
+type DelaySeries struct {
+	From          time.Time     `json:"from"`
+	To            time.Time     `json:"to"`
+	StepSeconds   int           `json:"step_seconds"`
+	BoundsSeconds []float64     `json:"bounds_seconds"`
+	Columns       []DelayColumn `json:"columns"`
+	Total         DelayTotal    `json:"total"`
+}
+
+// QueueSample is how much waited and ran in a queue.
+type QueueSample struct {
+	Queue         string   `json:"queue"`
+	Waiting       int64    `json:"waiting"`
+	Running       int64    `json:"running"`
+	OldestSeconds *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
+}
+
+// QueueColumn is how much waited and ran in a step.
+type QueueColumn struct {
+	At            time.Time     `json:"at"`
+	Waiting       int64         `json:"waiting"`
+	Running       int64         `json:"running"`
+	OldestSeconds *float64      `json:"oldest_seconds"`
+	Queues        []QueueSample `json:"queues"`
+}
+
+// QueueSeries is how much waited and ran, step by step: of each the most.
+type QueueSeries struct {
+	From        time.Time     `json:"from"`
+	To          time.Time     `json:"to"`
+	StepSeconds int           `json:"step_seconds"`
+	Queues      []string      `json:"queues" doc:"All that there are in it, in order; … are those of a tenant beyond 20, together."`
+	Columns     []QueueColumn `json:"columns" doc:"The first one first; without steps in which nothing waited or ran."`
+}
+
+// FailingJob is a job's part in a group of failures.
+type FailingJob struct {
+	JobID   string `json:"job_id"`
+	Name    string `json:"name"`
+	Failed  int64  `json:"failed"`
+	Retried int64  `json:"retried"`
+}
+
+// FailureGroup is failures that differ only in numbers, ids and names.
+type FailureGroup struct {
+	Fingerprint       string       `json:"fingerprint" doc:"0000000000000000: those that are not told apart."`
+	Type              string       `json:"type"`
+	Message           string       `json:"message" doc:"With <n>, <id>, <hex>, <text> and <addr> for what differs."`
+	SampleMessage     string       `json:"sample_message"`
+	Failed            int64        `json:"failed" doc:"Executions, for good."`
+	Retried           int64        `json:"retried" doc:"Attempts that another one followed."`
+	FirstSeen         time.Time    `json:"first_seen"`
+	LastSeen          time.Time    `json:"last_seen"`
+	SampleExecutionID string       `json:"sample_execution_id" doc:"The last one."`
+	SampleJobID       *string      `json:"sample_job_id"`
+	Jobs              []FailingJob `json:"jobs" doc:"The five with the most."`
+	JobsTotal         int          `json:"jobs_total"`
+	Text              *string      `json:"text" doc:"A piece of the message without placeholders, to search executions for."`
+}
+
+// Failures is what executions failed with lately.
+type Failures struct {
+	From    time.Time      `json:"from"`
+	To      time.Time      `json:"to"`
+	Failed  int64          `json:"failed"`
+	Retried int64          `json:"retried"`
+	Partial bool           `json:"partial" doc:"There were more different ones than are told apart, or were looked at."`
+	Groups  []FailureGroup `json:"groups" doc:"Those with the most first."`
+}
+
+// DeadLetterJob is a job's part in a group of dead letters.
+type DeadLetterJob struct {
+	JobID string `json:"job_id"`
+	Name  string `json:"name"`
+	Count int64  `json:"count"`
+}
+
+// DeadLetterGroup is dead letters that died of the same, but for numbers, ids and names.
+type DeadLetterGroup struct {
+	Fingerprint       string           `json:"fingerprint" doc:"Also a member of the filter that redrives and discards."`
+	Type              string           `json:"type"`
+	Message           string           `json:"message"`
+	SampleMessage     string           `json:"sample_message"`
+	Count             int64            `json:"count"`
+	FirstSeen         time.Time        `json:"first_seen"`
+	LastSeen          time.Time        `json:"last_seen"`
+	SampleExecutionID string           `json:"sample_execution_id"`
+	SampleJobID       string           `json:"sample_job_id"`
+	Jobs              []DeadLetterJob  `json:"jobs"`
+	JobsTotal         int              `json:"jobs_total"`
+	Reasons           map[string]int64 `json:"reasons"`
+	Text              *string          `json:"text"`
+}
+
+// DeadLetterGroups is dead letters by what they died of.
+type DeadLetterGroups struct {
+	Total           int64             `json:"total"`
+	TotalIsEstimate bool              `json:"total_is_estimate,omitempty"`
+	LookedAt        int               `json:"looked_at" doc:"The newest of them."`
+	Partial         bool              `json:"partial"`
+	Groups          []DeadLetterGroup `json:"groups"`
+}
+
+// DayCounts is what came of executions.
+type DayCounts struct {
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+	TimedOut  int64 `json:"timed_out"`
+	Cancelled int64 `json:"cancelled"`
+	Skipped   int64 `json:"skipped" doc:"Instants that were not run: missed, overlapped or expired."`
+	Late      int64 `json:"late" doc:"Of those that ran: fired more than five seconds after their scheduled time."`
+}
+
+// CalendarDay is what came of a job's executions that were scheduled on a day, UTC.
+type CalendarDay struct {
+	Date string `json:"date"`
+	DayCounts
+}
+
+// JobCalendar is what came of a job's executions, day by day.
+type JobCalendar struct {
+	JobID string        `json:"job_id"`
+	From  string        `json:"from"`
+	To    string        `json:"to" doc:"The day behind the last."`
+	Total DayCounts     `json:"total"`
+	Days  []CalendarDay `json:"days" doc:"Those with any."`
+}
+
+// Run is an execution in short.
+type Run struct {
+	ExecutionID   string     `json:"execution_id"`
+	Status        string     `json:"status"`
+	ScheduledTime time.Time  `json:"scheduled_time"`
+	StartedAt     *time.Time `json:"started_at"`
+	DurationMS    *int64     `json:"duration_ms" doc:"null: it has not started, or not ended."`
+}
+
+// LastRuns is the last executions of a job, and how all of them did.
+type LastRuns struct {
+	JobID string `json:"job_id"`
+	Runs  []Run  `json:"runs" doc:"The latest scheduled time first; of the last 35 days."`
+	Stats
+}
+
+// JobRuns is the last executions of some jobs.
+type JobRuns struct {
+	Jobs []LastRuns `json:"jobs" doc:"As they were asked for, without those that are unknown."`
+}
+
+// RevisionChange is what became of one field of a job.
+type RevisionChange struct {
+	Field  string          `json:"field"`
+	Before json.RawMessage `json:"before"`
+	After  json.RawMessage `json:"after"`
+}
+
+// JobRevision is a job as it is or was, and who made it so.
+type JobRevision struct {
+	Revision int              `json:"revision"`
+	At       time.Time        `json:"at"`
+	By       *string          `json:"by" doc:"null: it is not known."`
+	Role     *string          `json:"role"`
+	Action   *string          `json:"action"`
+	Current  bool             `json:"current"`
+	Status   string           `json:"status"`
+	Changes  []RevisionChange `json:"changes" null:"true" doc:"Against the revision before; null: that is not kept."`
+	Spec     json.RawMessage  `json:"spec" doc:"As a request to create it has it; credentials are hidden."`
+}
+
+// JobRevisions is a page of revisions of a job, the latest first.
+type JobRevisions struct {
+	Revisions  []JobRevision `json:"revisions"`
+	Pagination Pagination    `json:"pagination"`
+}
+
+// LateJob is a job whose instant has come and has not fired.
+type LateJob struct {
+	JobID       string    `json:"job_id"`
+	Name        string    `json:"name"`
+	NextRunAt   time.Time `json:"next_run_at"`
+	LateSeconds float64   `json:"late_seconds"`
+}
+
+// FailingSummary is a job whose last execution did not succeed.
+type FailingSummary struct {
+	JobID        string    `json:"job_id"`
+	Name         string    `json:"name"`
+	LastStatus   string    `json:"last_status"`
+	Failed24h    int64     `json:"failed_24h"`
+	LastFailedAt time.Time `json:"last_failed_at"`
+	Type         string    `json:"type"`
+	Message      string    `json:"message"`
+}
+
+// Overview is how the tenant does.
+type Overview struct {
+	Sentence              string           `json:"sentence"`
+	Health                string           `json:"health" enum:"ok,warning,critical"`
+	Schedules             int64            `json:"schedules" doc:"Jobs that fire again and are not paused."`
+	SchedulesIsEstimate   bool             `json:"schedules_is_estimate,omitempty"`
+	Paused                int64            `json:"paused"`
+	LateJobs              int64            `json:"late_jobs" doc:"Their instant came more than five seconds ago and has not fired."`
+	LateJobsIsMinimum     bool             `json:"late_jobs_is_minimum,omitempty"`
+	Late                  []LateJob        `json:"late"`
+	Delay                 DelayTotal       `json:"delay" doc:"Of the last hour."`
+	FailingJobs           int64            `json:"failing_jobs" doc:"They failed within 24 hours, and their last execution did not succeed."`
+	FailingIsMinimum      bool             `json:"failing_is_minimum,omitempty"`
+	Failing               []FailingSummary `json:"failing"`
+	Running               int              `json:"running"`
+	Queued                int              `json:"queued"`
+	QueuedIsMinimum       bool             `json:"queued_is_minimum,omitempty"`
+	OldestQueuedSeconds   *float64         `json:"oldest_queued_seconds"`
+	DeadLetters           int64            `json:"dead_letters"`
+	DeadLettersIsEstimate bool             `json:"dead_letters_is_estimate,omitempty"`
+	Workers               int              `json:"workers"`
+	LastHour              SeriesTotal      `json:"last_hour"`
+}
+
+// SeriesQuery asks for a series.
+type SeriesQuery struct {
+	Hours        int  // 1 to 24; 0: 24
+	Step         int  // seconds: 60, 300, 900 or 3600; 0: as the series has it
+	Installation bool // of all tenants together, for the role system
+}
+
+func (q SeriesQuery) on(path string) string {
+	p := params{}
+	p.number("hours", q.Hours)
+	p.number("step", q.Step)
+	if q.Installation {
+		p.text("scope", "installation")
+	}
+	return p.on(path)
+}
+
+// Series reads what happened to executions, step by step.
+func (c *Client) Series(ctx context.Context, q SeriesQuery) (Series, error) {
+	return get[Series](ctx, c, q.on("/series"))
+}
+
+// DelaySeries reads how late schedules fired, step by step.
+func (c *Client) DelaySeries(ctx context.Context, q SeriesQuery) (DelaySeries, error) {
+	return get[DelaySeries](ctx, c, q.on("/series/delays"))
+}
+
+// QueueSeries reads how much waited and ran in each queue, step by step.
+func (c *Client) QueueSeries(ctx context.Context, q SeriesQuery) (QueueSeries, error) {
+	return get[QueueSeries](ctx, c, q.on("/series/queues"))
+}
+
+// FailureQuery asks for failures.
+type FailureQuery struct {
+	Hours int    // 1 to 168; 0: 24
+	Job   string // its id, or key:…; "": of all
+	Limit int    // groups; 0: 20
+}
+
+// Failures reads what executions failed with lately, by fingerprint.
+func (c *Client) Failures(ctx context.Context, q FailureQuery) (Failures, error) {
+	p := params{}
+	p.number("hours", q.Hours)
+	p.text("job_id", q.Job)
+	p.number("limit", q.Limit)
+	return get[Failures](ctx, c, p.on("/failures"))
+}
+
+// DeadLetterGroups reads what the latest dead letters died of, by fingerprint; limit 0: 20 groups.
+func (c *Client) DeadLetterGroups(ctx context.Context, f DeadLetterFilter, limit int) (DeadLetterGroups, error) {
+	p := params{}
+	p.text("job_id", f.JobID)
+	p.text("reason", f.Reason)
+	p.text("q", f.Q)
+	p.text("start_date", f.StartDate)
+	p.text("end_date", f.EndDate)
+	p.number("limit", limit)
+	return get[DeadLetterGroups](ctx, c, p.on("/dead-letters:groups"))
+}
+
+// JobCalendar reads what came of a job's executions on each day from one on and before another; zero: the last year.
+func (c *Client) JobCalendar(ctx context.Context, job string, from, to time.Time) (JobCalendar, error) {
+	p := params{}
+	for name, t := range map[string]time.Time{"from": from, "to": to} {
+		if !t.IsZero() {
+			p.text(name, t.UTC().Format(time.DateOnly))
+		}
+	}
+	return get[JobCalendar](ctx, c, p.on("/jobs/"+seg(job)+"/calendar"))
+}
+
+// JobRuns reads the last n executions (0: 30) of up to 100 jobs.
+func (c *Client) JobRuns(ctx context.Context, jobs []string, n int) (JobRuns, error) {
+	p := params{}
+	p.text("ids", strings.Join(jobs, ","))
+	p.number("n", n)
+	return get[JobRuns](ctx, c, p.on("/jobs:runs"))
+}
+
+// JobRevisions reads a page of a job's revisions, the latest first.
+func (c *Client) JobRevisions(ctx context.Context, job string, p Page) (JobRevisions, error) {
+	return get[JobRevisions](ctx, c, p.params().on("/jobs/"+seg(job)+"/revisions"))
+}
+
+// RestoreJob gives a job the definition that it had in a revision.
+func (c *Client) RestoreJob(ctx context.Context, job string, revision int) (Job, error) {
+	return post[Job](ctx, c, "/jobs/"+seg(job)+"/revisions/"+strconv.Itoa(revision)+"/restore", nil)
+}
+
+// Overview reads how the tenant does.
+func (c *Client) Overview(ctx context.Context) (Overview, error) {
+	return get[Overview](ctx, c, "/overview")
+}
+
+// BulkExecutions cancels or retries many executions.
+func (c *Client) BulkExecutions(ctx context.Context, r ExecutionBulkRequest) (ExecutionBulkBegun, error) {
+	return post[ExecutionBulkBegun](ctx, c, "/executions:bulk", r)
+}

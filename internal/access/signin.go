@@ -1,0 +1,171 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// ErrSignedOut says that a browser is not, or no longer, signed in.
+var ErrSignedOut = errors.New("the sign-in has ended")
+
+// Store is what the package needs of one.
+type Store interface {
+	engine.Keys
+	engine.SignIns
+}
+
+// Lives is how long people stay signed in.
+type Lives struct {
+	Idle  time.Duration // without a request
+	Whole time.Duration // in any case
+}
+
+// UsualLives is how long people stay signed in where nobody says otherwise.
+var UsualLives = Lives{Idle: time.Hour, Whole: 12 * time.Hour}
+
+// Stay says how long people stay signed in. It is for before the first request.
+func (a *Authenticator) Stay(l Lives) { a.lives = l }
+
+// NewSignIn makes up what a browser is given, and what stands for it in the store.
+func NewSignIn() (value string, hash [32]byte, id string) {
+	value = signInPrefix + random(32)
+	return value, HashSignIn(value), random(10)
+}
+
+// signInPrefix tells what a browser is given from an API key, also for those who look for leaked ones.
+const signInPrefix = "cas_"
+
+// HashSignIn is what stands for a cookie's value in the store.
+func HashSignIn(value string) [32]byte { return sha256.Sum256([]byte("sign-in " + value)) }
+
+// Begin checks a credential that someone types in, and says as whom they are signed in with it, from now on.
+func (a *Authenticator) Begin(ctx context.Context, text string) (engine.SignIn, error) {
+	p, until, err := a.credential(ctx, text)
+	if err != nil {
+		return engine.SignIn{}, err
+	}
+	now := a.clock.Now().UTC().Truncate(time.Microsecond)
+	s := engine.SignIn{Tenant: p.Tenant, Role: p.Role, Name: p.Name, Key: p.Key, CreatedAt: now, UsedAt: now, EndsAt: now.Add(a.lives.Whole)}
+	if !until.IsZero() && until.Before(s.EndsAt) {
+		s.EndsAt = until.UTC().Truncate(time.Microsecond)
+	}
+	if !now.Before(s.EndsAt) { // a token that only the leeway between clocks lets pass
+		return engine.SignIn{}, ErrToken
+	}
+	return s, nil
+}
+
+// credential says whom a key or a token stands for, and until when; zero: always.
+func (a *Authenticator) credential(ctx context.Context, text string) (tenant.Principal, time.Time, error) {
+	if text == "" || len(text) > maxToken {
+		return tenant.Principal{}, time.Time{}, ErrNoCredential
+	}
+	if a.tokens != nil && looksLike(text) {
+		return a.byToken(ctx, text)
+	}
+	if !plausible(text) {
+		return tenant.Principal{}, time.Time{}, ErrUnknownKey
+	}
+	key, err := a.find(ctx, sha256.Sum256([]byte(text)))
+	if err != nil {
+		return tenant.Principal{}, time.Time{}, err
+	}
+	return tenant.Principal{Tenant: key.Tenant, Role: key.Role, Name: key.Name, Key: key.ID}, key.ExpiresAt, nil
+}
+
+// ByCookie says who asks with what a browser was given. named is the tenant asked for ("" for its own).
+func (a *Authenticator) ByCookie(ctx context.Context, value, named string) (tenant.Principal, error) {
+	s, err := a.SignedIn(ctx, value)
+	if err != nil {
+		return tenant.Principal{}, err
+	}
+	return a.within(ctx, tenant.Principal{Tenant: s.Tenant, Role: s.Role, Name: s.Name, Key: s.Key}, named)
+}
+
+// SignedIn is the sign-in that a cookie's value stands for, unless it has ended.
+func (a *Authenticator) SignedIn(ctx context.Context, value string) (engine.SignIn, error) {
+	if len(value) != len(signInPrefix)+52 || value[:len(signInPrefix)] != signInPrefix {
+		return engine.SignIn{}, ErrSignedOut
+	}
+	now, hash := a.clock.Now(), HashSignIn(value)
+	a.mu.Lock()
+	hit, ok := a.signIns[hash]
+	seen := a.seen[hash]
+	a.mu.Unlock()
+	if !ok || !now.Before(hit.until) {
+		s, err := a.store.SignIn(ctx, hash)
+		if errors.Is(err, engine.ErrNotFound) {
+			return engine.SignIn{}, ErrSignedOut
+		}
+		if err != nil {
+			return engine.SignIn{}, err
+		}
+		hit = knownSignIn{s, now.Add(remember)}
+		a.mu.Lock()
+		if len(a.signIns) >= cacheMax {
+			clear(a.signIns)
+		}
+		a.signIns[hash] = hit
+		a.mu.Unlock()
+	}
+	s := hit.signIn
+	if seen.After(s.UsedAt) {
+		s.UsedAt = seen
+	}
+	if !now.Before(s.EndsAt) || now.Sub(s.UsedAt) >= a.lives.Idle {
+		return engine.SignIn{}, ErrSignedOut
+	}
+	s.UsedAt = now
+	a.mu.Lock()
+	a.seen[hash] = now
+	if s.Key != "" {
+		a.used[s.Key] = now
+	}
+	a.mu.Unlock()
+	return s, nil
+}
+
+// IdleUntil is when a sign-in ends that is not used again.
+func (a *Authenticator) IdleUntil(s engine.SignIn) time.Time {
+	t := s.UsedAt.Add(a.lives.Idle)
+	if t.After(s.EndsAt) {
+		return s.EndsAt
+	}
+	return t
+}
+
+// Forget has the next request ask the store, for one that was ended here.
+func (a *Authenticator) Forget(hash [32]byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.signIns, hash)
+	delete(a.seen, hash)
+}
+
+type knownSignIn struct {
+	signIn engine.SignIn
+	until  time.Time
+}
+
+// Until is when the credential of an Authorization header expires; zero: never.
+func (a *Authenticator) Until(ctx context.Context, header string) (time.Time, error) {
+	_, text, _ := strings.Cut(header, " ")
+	_, until, err := a.credential(ctx, strings.TrimSpace(text))
+	return until, err
+}
+
+// KeyID is the public part of an API key's text; "" of any other credential.
+func KeyID(text string) string {
+	rest, ours := strings.CutPrefix(text, prefix)
+	id, _, ok := strings.Cut(rest, "_")
+	if !ours || !ok || len(id) != 8 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dashboard"
+)
+
+// pageRoutes are the screens of the dashboard and what they load. They are open, for they hold nothing of anyone: whatever
+// they show they ask for at the other routes.
+func (s *Server) pageRoutes() []route {
+	rs := []route{
+		{method: "GET", path: "/assets/{name...}", needs: tenant.Open, summary: "What the pages load", handle: s.asset},
+		{method: "GET", path: "/x/{id}", needs: tenant.Open, summary: "A short link to an execution or a job", handle: s.short},
+	}
+	for _, screen := range dashboard.Screens {
+		rs = append(rs, route{method: "GET", path: screen.Path, needs: tenant.Open, summary: "A screen of the dashboard", handle: s.screen(screen)})
+	}
+	return rs
+}
+
+// screen answers with the page of a screen or, asked for JSON, with what the API says at the screen's place.
+func (s *Server) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
+	return func(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+		if !wantsJSON(r) {
+			dashboard.Built().Page(w, r, http.StatusOK)
+			return nil
+		}
+		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == at.API })
+		if i < 0 {
+			return refuse(406, "not_acceptable", "This page has no data of its own; /docs lists what the API tells.")
+		}
+		w.Header().Set("Vary", "Accept")
+		s.instead(w, r, strings.ReplaceAll(at.API, "{id}", url.PathEscape(r.PathValue("id"))), readFilter(r.URL.Query(), s.routes[i].params))
+		return nil
+	}
+}
+
+// instead answers a request as if another address had been asked, with all that guards it.
+func (s *Server) instead(w http.ResponseWriter, r *http.Request, address string, q url.Values) {
+	u, err := url.Parse(address)
+	if err != nil {
+		s.fail(w, r, nowhere)
+		return
+	}
+	other := r.Clone(r.Context())
+	u.RawQuery = q.Encode()
+	other.URL, other.RequestURI = u, u.RequestURI()
+	s.mux.ServeHTTP(w, other)
+}
+
+// short answers with what has the id, an execution or a job; the page looks for itself.
+func (s *Server) short(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	if !wantsJSON(r) {
+		dashboard.Built().Page(w, r, http.StatusOK)
+		return nil
+	}
+	id := url.PathEscape(r.PathValue("id"))
+	first := &kept{header: w.Header().Clone(), status: 200}
+	s.instead(first, r, "/api/v1/executions/"+id, nil)
+	if first.status == 404 {
+		s.instead(w, r, "/api/v1/jobs/"+id, nil)
+		return nil
+	}
+	for k, v := range first.header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(first.status)
+	w.Write(first.Bytes())
+	return nil
+}
+
+// kept is an answer that is looked at before it is sent.
+type kept struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+func (k *kept) Header() http.Header    { return k.header }
+func (k *kept) WriteHeader(status int) { k.status = status }
+
+func (s *Server) asset(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	if !dashboard.Built().Asset(w, r, r.PathValue("name")) {
+		return nowhere
+	}
+	return nil
+}
+
+// wantsJSON reports whether a program asks, and not a browser that goes somewhere.
+func wantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
+}
+
+// navigates reports whether a browser goes to an address.
+func navigates(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/assets/")
+}
+
+// filterWord is a word of the language of filters: key:value, or text, either may be quoted.
+var filterWord = regexp.MustCompile(`(?i)(?:([a-z_]+):)?("(?:[^"\\]|\\.)*"?|\S+)`)
+
+var bareKey = regexp.MustCompile(`(?i)^[a-z_]+:$`)
+
+var unquote = regexp.MustCompile(`\\(.)`)
+
+// filterKeys are the words of filters that the API calls otherwise.
+var filterKeys = map[string]string{"type": "schedule_type", "job": "job_id", "worker": "worker_id", "from": "start_date", "to": "end_date"}
+
+// readFilter turns the parameters of a screen into those of the API: q is in the language of filters, and what is not a
+// parameter there, such as which tab is shown, is left out.
+func readFilter(from url.Values, params []param) url.Values {
+	known := func(name string) bool {
+		return slices.ContainsFunc(params, func(p param) bool { return p.name == name })
+	}
+	q := url.Values{}
+	for name := range from {
+		if known(name) {
+			q.Set(name, from.Get(name))
+		}
+	}
+	if !known("q") {
+		return q
+	}
+	q.Del("q")
+	var text []string
+	for _, m := range filterWord.FindAllStringSubmatch(from.Get("q"), -1) {
+		key, value := strings.ToLower(m[1]), m[2]
+		if strings.HasPrefix(value, `"`) {
+			value = unquote.ReplaceAllString(strings.TrimSuffix(value[1:], `"`), "$1")
+		}
+		name := key
+		if other, ok := filterKeys[key]; ok && known(other) {
+			name = other
+		}
+		switch {
+		case key == "" && bareKey.MatchString(value): // of which the value is still to come
+		case key == "":
+			text = append(text, value)
+		case known(name):
+			q.Set(name, value)
+		default:
+			text = append(text, m[0])
+		}
+	}
+	if len(text) > 0 {
+		q.Set("q", strings.Join(text, " "))
+	}
+	return q
+}

@@ -1,0 +1,50 @@
+package api_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/dashboard"
+)
+
+// Each screen is a page for browsers, and for programs what the API says at its place.
+func TestScreensArePagesAndData(t *testing.T) {
+	t.Parallel()
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "a job", "tags": ["t"], "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	for _, s := range dashboard.Screens {
+		at := strings.NewReplacer("{$}", "", "{id}", j.JobID, "{name}", "x", "{part}", "edit", "{part...}", "keys/x").Replace(s.Path)
+		w := f.ask("GET", at, "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+		if h := w.Header(); w.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/html") || h.Get("Content-Security-Policy") != dashboard.Policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: %d, %v", at, w.Code, h)
+		}
+		if s.API == "" {
+			want[client.Problem](f, 406, "GET", at, "", "Accept", "application/json")
+		}
+	}
+	later := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "later", "schedule": {"type": "INTERVAL", "every": "1h"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+	for _, at := range []string{"/jobs/" + later.JobID, "/jobs/" + later.JobID + "/edit?tab=versions&tz=utc", "/x/" + later.JobID} {
+		if got := want[client.Job](f, 200, "GET", at, "", "Accept", "application/json"); got.JobID != later.JobID {
+			t.Errorf("%s: %s", at, got.JobID)
+		}
+	}
+	if got := want[client.Execution](f, 200, "GET", "/x/"+j.ExecutionID, "", "Accept", "application/json"); got.ExecutionID != j.ExecutionID {
+		t.Errorf("a short link leads to %s", got.ExecutionID)
+	}
+	for q, n := range map[string]int{
+		"": 2, "tag:t": 1, "tag:t status:": 1, "tag:u": 0, `name:"a job" tag:t`: 1, "type:cron": 0, "TYPE:immediate job": 1, `"a job"`: 1, "other": 0, "https://x": 0, `name:"a \"job\""`: 0,
+	} {
+		if got := want[client.Jobs](f, 200, "GET", "/jobs?tz=utc&limit=10&q="+url.QueryEscape(q), "", "Accept", "application/json"); len(got.Jobs) != n {
+			t.Errorf("%s: %d jobs, want %d", q, len(got.Jobs), n)
+		}
+	}
+	want[client.Problem](f, 404, "GET", "/x/nothing", "", "Accept", "application/json")
+	want[client.Problem](f, 404, "GET", "/assets/nothing-00000000.js", "")
+	want[client.Problem](f, 404, "GET", "/no-such-screen", "")
+	if w := f.ask("GET", "/no-such-screen", "", "Accept", "text/html"); w.Code != 404 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		t.Errorf("a browser that goes nowhere: %d, %v", w.Code, w.Header())
+	}
+	want[client.Problem](f, 405, "POST", "/jobs", "{}")
+}

@@ -1,0 +1,344 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+var (
+	failureParams = []param{
+		{"hours", "integer", "How far back, 1 to 168; 24 when omitted. It begins with a full hour."},
+		{"job_id", "string", "Of this job: its id, or its key as key:…"},
+		{"limit", "integer", "Groups, 1 to 100; 20 when omitted."},
+	}
+	deadGroupParams = append(append([]param{}, deadLetterParams[:len(deadLetterParams)-len(pageParams)]...), param{"limit", "integer", "Groups, 1 to 100; 20 when omitted."})
+	calendarParams  = []param{
+		{"from", "string", "The first day, such as 2026-01-31, UTC; a year ago when omitted."},
+		{"to", "string", "The day behind the last; tomorrow when omitted. At most 366 days."},
+	}
+	runsParams = []param{
+		{"ids", "string", "1 to 100 ids of jobs, parted by commas."},
+		{"n", "integer", "Executions of each, 1 to 50; 30 when omitted."},
+	}
+)
+
+// screenRoutes are what one looks at a tenant, or a job, as a whole with.
+func (s *Server) screenRoutes() []route {
+	return []route{
+		{
+			method: "POST", path: "/api/v1/executions:bulk", needs: tenant.Write, group: "Executions", summary: "Cancel or retry many executions, by ids or by a filter",
+			detail: "dry_run answers 200 with how many there are, and the first of them; else 202 with an operation that does it in the background. What is scheduled after the request is not part of it.",
+			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, also: 200, answer: of[client.ExecutionBulkBegun](), handle: s.bulkExecutions,
+		},
+		{
+			method: "GET", path: "/api/v1/overview", needs: tenant.Read, group: "Overview", summary: "How the tenant does, in one sentence and in numbers",
+			status: 200, answer: of[client.Overview](), handle: s.overview,
+		},
+		{
+			method: "GET", path: "/api/v1/series", needs: tenant.Read, group: "Overview", summary: "What happened to executions, minute by minute, for 24 hours",
+			detail: "Counted by each server and written down every five seconds.", params: seriesParams, status: 200, answer: of[client.Series](), handle: s.series,
+		},
+		{
+			method: "GET", path: "/api/v1/series/delays", needs: tenant.Read, group: "Overview", summary: "How late schedules fired, by time and delay",
+			params: seriesParams, status: 200, answer: of[client.DelaySeries](), handle: s.delaySeries,
+		},
+		{
+			method: "GET", path: "/api/v1/series/queues", needs: tenant.Read, group: "Overview", summary: "How much waited and ran in each queue",
+			detail: "Looked at once a minute; of a longer step the most of it.", params: seriesParams, status: 200, answer: of[client.QueueSeries](), handle: s.queueSeries,
+		},
+		{
+			method: "GET", path: "/api/v1/failures", needs: tenant.Read, group: "Overview", summary: "What executions failed with, grouped by fingerprint",
+			detail: "What differs only in numbers, ids and what is in quotes is one group. Kept for a week.",
+			params: failureParams, status: 200, answer: of[client.Failures](), handle: s.listFailures,
+		},
+		{
+			method: "GET", path: "/api/v1/dead-letters:groups", needs: tenant.Read, group: "Dead letters", summary: "What dead letters died of, grouped by fingerprint",
+			detail: "Over the newest 2000 that the filter chooses.", params: deadGroupParams, status: 200, answer: of[client.DeadLetterGroups](), handle: s.deadLetterGroups,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/calendar", needs: tenant.Read, group: "Jobs", summary: "What came of a job's executions, day by day",
+			params: calendarParams, status: 200, answer: of[client.JobCalendar](), handle: s.jobCalendar,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs:runs", needs: tenant.Read, group: "Jobs", summary: "The last executions of some jobs, in short",
+			params: runsParams, status: 200, answer: of[client.JobRuns](), handle: s.jobRuns,
+		},
+		{
+			method: "GET", path: "/api/v1/jobs/{id}/revisions", needs: tenant.Read, group: "Jobs", summary: "Who changed a job, when, and how",
+			detail: "The latest first, beginning with what it is. The last 50 that were replaced are kept.", params: pageParams, status: 200, answer: of[client.JobRevisions](), handle: s.jobRevisions,
+		},
+		{
+			method: "POST", path: "/api/v1/jobs/{id}/revisions/{revision}/restore", needs: tenant.Write, group: "Jobs", summary: "Give a job the definition that it had",
+			detail: "It becomes a new revision; If-Match as with a change. Credentials are those that it has now: 409 where it has none any more.",
+			status: 200, answer: of[client.Job](), handle: s.restoreJob,
+		},
+	}
+}
+
+func (s *Server) listFailures(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, failureParams)
+	if err != nil {
+		return err
+	}
+	hours, limit := q.number("hours", 24, 1, 168), q.number("limit", 20, 1, 100)
+	var of *engine.Ref
+	if text := q.text("job_id"); text != "" {
+		ref, err := parseRef(text)
+		if err != nil {
+			q.wrong("job_id", text, "a job's id, or its key as key:…")
+		}
+		of = &ref
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	got, err := s.service.Failures(r.Context(), p, of, time.Duration(hours)*time.Hour, limit)
+	if err != nil {
+		return err
+	}
+	out := client.Failures{From: got.From, To: got.To, Failed: got.Failed, Retried: got.Retried, Partial: got.Partial, Groups: make([]client.FailureGroup, len(got.Groups))}
+	for i, g := range got.Groups {
+		x := client.FailureGroup{
+			Fingerprint: g.Fingerprint.String(), Type: string(g.Type), Message: g.Message, SampleMessage: g.Sample, Failed: g.Failed, Retried: g.Retried,
+			FirstSeen: g.First, LastSeen: g.Last, SampleExecutionID: g.Execution.String(), Jobs: make([]client.FailingJob, len(g.Jobs)), JobsTotal: g.JobsTotal,
+			Text: optional(job.Literal(g.Message)),
+		}
+		if !g.Job.IsZero() {
+			x.SampleJobID = new(g.Job.String())
+		}
+		if g.Fingerprint == (job.Fingerprint{}) {
+			x.Message, x.Text = "others", nil
+		}
+		for k, j := range g.Jobs {
+			x.Jobs[k] = client.FailingJob{JobID: j.ID.String(), Name: j.Name, Failed: j.Failed, Retried: j.Retried}
+		}
+		out.Groups[i] = x
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) deadLetterGroups(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, deadGroupParams)
+	if err != nil {
+		return err
+	}
+	f, limit := q.deadLetters(), q.number("limit", 20, 1, 100)
+	if err := q.err(); err != nil {
+		return err
+	}
+	got, err := s.service.DeadGroups(r.Context(), p, f, limit)
+	if err != nil {
+		return err
+	}
+	out := client.DeadLetterGroups{
+		Total: got.Total.Count, TotalIsEstimate: got.Total.Estimate, LookedAt: got.Looked, Partial: got.Partial, Groups: make([]client.DeadLetterGroup, len(got.Groups)),
+	}
+	for i, g := range got.Groups {
+		x := client.DeadLetterGroup{
+			Fingerprint: g.Fingerprint.String(), Type: string(g.Type), Message: g.Message, SampleMessage: g.Sample, Count: g.Failed,
+			FirstSeen: g.First, LastSeen: g.Last, SampleExecutionID: g.Execution.String(), SampleJobID: g.Job.String(),
+			Jobs: make([]client.DeadLetterJob, len(g.Jobs)), JobsTotal: g.JobsTotal, Reasons: map[string]int64{}, Text: optional(job.Literal(g.Message)),
+		}
+		for why, n := range g.Reasons {
+			x.Reasons[string(why)] = n
+		}
+		for k, j := range g.Jobs {
+			x.Jobs[k] = client.DeadLetterJob{JobID: j.ID.String(), Name: j.Name, Count: j.Failed}
+		}
+		out.Groups[i] = x
+	}
+	return reply(w, 200, out)
+}
+
+const calendarDays = 366
+
+func (s *Server) jobCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	ref, err := jobRef(r)
+	if err != nil {
+		return err
+	}
+	if err := s.service.HasJob(r.Context(), p, ref); err != nil {
+		return err
+	}
+	q, err := parseQuery(r, calendarParams)
+	if err != nil {
+		return err
+	}
+	day := func(name string, otherwise time.Time) time.Time {
+		text := q.values.Get(name)
+		if text == "" {
+			return otherwise
+		}
+		t, err := time.Parse(time.DateOnly, text)
+		if err != nil || t.Year() < 2000 || t.Year() > 9998 {
+			q.wrong(name, text, "a date, such as 2026-01-31")
+			return otherwise
+		}
+		return t
+	}
+	to := day("to", s.service.Today().AddDate(0, 0, 1))
+	from := day("from", to.AddDate(0, 0, -calendarDays))
+	if q.err() == nil && (!from.Before(to) || to.Sub(from) > calendarDays*24*time.Hour) {
+		q.wrong("from", from.Format(time.DateOnly), fmt.Sprintf("a day before %s, by at most %d days", to.Format(time.DateOnly), calendarDays))
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	got, err := s.service.JobCalendar(r.Context(), p, ref, from, to)
+	if err != nil {
+		return err
+	}
+	out := client.JobCalendar{
+		JobID: got.Job.String(), From: from.Format(time.DateOnly), To: to.Format(time.DateOnly), Total: client.DayCounts(got.Total), Days: make([]client.CalendarDay, len(got.Days)),
+	}
+	for i, d := range got.Days {
+		out.Days[i] = client.CalendarDay{Date: d.Day.Format(time.DateOnly), DayCounts: client.DayCounts(d.DayCounts)}
+	}
+	return reply(w, 200, out)
+}
+
+const maxRunsOf = 100
+
+func (s *Server) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, runsParams)
+	if err != nil {
+		return err
+	}
+	n := q.number("n", 30, 1, 50)
+	texts := strings.Split(q.values.Get("ids"), ",")
+	var ids []job.ID
+	if len(texts) > maxRunsOf {
+		q.wrong("ids", fmt.Sprintf("%d ids", len(texts)), fmt.Sprintf("1 to %d ids of jobs, parted by commas", maxRunsOf))
+		texts = nil
+	}
+	for _, text := range texts {
+		id, err := job.ParseID(text)
+		if err != nil {
+			q.wrong("ids", text, fmt.Sprintf("1 to %d ids of jobs, parted by commas", maxRunsOf))
+			break
+		}
+		ids = append(ids, id)
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	got, err := s.service.LastRuns(r.Context(), p, ids, n)
+	if err != nil {
+		return err
+	}
+	out := client.JobRuns{Jobs: make([]client.LastRuns, len(got))}
+	for i, x := range got {
+		j := client.LastRuns{JobID: x.Job.String(), Runs: make([]client.Run, len(x.Runs)), Stats: wireStats(x.Stats)}
+		for k, e := range x.Runs {
+			j.Runs[k] = client.Run{ExecutionID: e.ID.String(), Status: e.Status.String(), ScheduledTime: e.ScheduledAt, StartedAt: instant(e.StartedAt)}
+			if !e.StartedAt.IsZero() && !e.FinishedAt.IsZero() {
+				j.Runs[k].DurationMS = new(max(0, e.FinishedAt.Sub(e.StartedAt)).Milliseconds())
+			}
+		}
+		out.Jobs[i] = j
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	o, err := s.service.Overview(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	load, err := s.cfg.Dispatch.LoadOf(engine.Unconfined(r.Context()), p.Tenant)
+	if err != nil {
+		return err
+	}
+	out := client.Overview{
+		Schedules: o.Schedules.Count, SchedulesIsEstimate: o.Schedules.Estimate, Paused: o.Paused.Count, LateJobs: o.Late.Count, LateJobsIsMinimum: o.Late.Estimate,
+		Late: make([]client.LateJob, len(o.LateJobs)), Delay: wireDelays(&o.Hour), FailingJobs: o.Failing.Count, FailingIsMinimum: o.Failing.Estimate,
+		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running, Queued: load.Waiting, QueuedIsMinimum: load.Waiting >= dispatch.MaxWaiting,
+		OldestQueuedSeconds: age(load.Oldest, o.Now), DeadLetters: o.DeadLetters.Count, DeadLettersIsEstimate: o.DeadLetters.Estimate, Workers: o.Workers, LastHour: wireTotal(&o.Hour),
+	}
+	for i, j := range o.LateJobs {
+		out.Late[i] = client.LateJob{JobID: j.ID.String(), Name: j.Name, NextRunAt: j.NextRunAt, LateSeconds: inSeconds(o.Now.Sub(j.NextRunAt))}
+	}
+	for i, f := range o.FailingJobs {
+		out.Failing[i] = client.FailingSummary{
+			JobID: f.ID.String(), Name: f.Name, LastStatus: f.Last.String(), Failed24h: f.Failed, LastFailedAt: f.At, Type: string(f.Type), Message: f.Message,
+		}
+	}
+	out.Health, out.Sentence = judged(&out)
+	return reply(w, 200, out)
+}
+
+// judged says how a tenant does, in a word and in a sentence.
+func judged(o *client.Overview) (health, sentence string) {
+	var says []string
+	switch {
+	case o.Schedules == 0:
+		says = append(says, "No schedules")
+	case o.LateJobs == 0 && o.Schedules == 1:
+		says = append(says, "The one schedule is on time")
+	case o.LateJobs == 0:
+		says = append(says, fmt.Sprintf("All %s schedules on time", grouped(o.Schedules)))
+	default:
+		says = append(says, fmt.Sprintf("%s of %s late", grouped(o.LateJobs), countOf(o.Schedules, "schedule")))
+	}
+	if o.Delay.P99Seconds != nil {
+		says = append(says, "p99 delay "+shortly(*o.Delay.P99Seconds))
+	}
+	if o.FailingJobs > 0 {
+		says = append(says, countOf(o.FailingJobs, "job")+" failing")
+	} else {
+		says = append(says, "nothing failing")
+	}
+	health = "ok"
+	if o.LateJobs > 0 || o.FailingJobs > 0 {
+		health = "warning"
+	}
+	if late := o.Delay.Fired - o.Delay.Within5s; late > 0 && late*100 >= o.Delay.Fired {
+		health = "critical"
+		says = append(says, fmt.Sprintf("%s of the last hour's fires more than 5 s late", grouped(late)))
+	}
+	if o.Workers == 0 && o.Queued > 0 {
+		health = "critical"
+		says = append(says, fmt.Sprintf("no worker for the %s", countOf(int64(o.Queued), "execution")+" waiting"))
+	}
+	return health, strings.Join(says, "; ") + "."
+}
+
+// countOf is a number of things.
+func countOf(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return grouped(n) + " " + thing
+}
+
+// shortly is a time in seconds, for people.
+func shortly(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.0f ms", s*1000)
+	}
+	return fmt.Sprintf("%.1f s", s)
+}
+
+// grouped is a number with commas.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// seats are what a server has of something that is held for long, and of which no tenant may have all.
+type seats struct {
+	all, each int
+
+	mu    sync.Mutex
+	taken int               // guarded by mu
+	by    map[tenant.ID]int // guarded by mu
+}
+
+// newSeats makes so many; a tenant may have three quarters of them.
+func newSeats(all int) *seats {
+	return &seats{all: all, each: max(1, all*3/4), by: map[tenant.ID]int{}}
+}
+
+// take takes one, until it is released, or refuses with a code and what there are too many of.
+func (s *seats) take(of tenant.ID, code, what string) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taken >= s.all:
+		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("This server has %d %s already; come again, or turn to another.", s.all, what))
+	case s.by[of] >= s.each:
+		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("The tenant has %d %s at this server already, which is as many as one may have; come again, or turn to another.", s.each, what))
+	}
+	s.taken++
+	s.by[of]++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taken--
+		if s.by[of]--; s.by[of] == 0 {
+			delete(s.by, of)
+		}
+	}), nil
+}

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// The cookie of a browser that is signed in. The second is for plain HTTP on loopback, where not every browser takes one
+// that is Secure.
+const (
+	secureCookie = "__Host-carillon"
+	plainCookie  = "carillon"
+)
+
+// signInRoutes are for people's browsers.
+func (s *Server) signInRoutes() []route {
+	const group = "Access"
+	return []route{
+		{
+			method: "POST", path: "/api/v1/sign-in", needs: tenant.Enter, group: group, summary: "Sign a browser in with an API key or a token",
+			detail: "The answer sets a cookie that no script can read, which opens what the credential opens until it ends: by sign-out, with the credential, an hour after the last request, or after 12 hours. Each sign-in is a new one and ends the one before of the same browser. Programs send their key with each request instead.",
+			body:   of[client.SignInRequest](), sample: `{"credential": "car_live_the-text-of-a-key", "next": "/jobs"}`, status: 200, answer: of[client.SignedIn](), handle: s.enter,
+		},
+		{
+			method: "POST", path: "/api/v1/sign-out", needs: tenant.Known, group: group, summary: "Sign the browser out",
+			detail: "Its cookie is refused by every server within 5 s.", status: 200, answer: of[struct{}](), handle: s.leaveBrowser,
+		},
+		{
+			method: "GET", path: "/api/v1/session", needs: tenant.Known, group: group, summary: "Who am I?",
+			detail: "Whom the request's credential stands for, whatever it is, and until when.", status: 200, answer: of[client.SignedIn](), handle: s.whoAmI,
+		},
+	}
+}
+
+// cookie is what the request's browser was given when it signed in; "" if it is not signed in, or the request has a key or a
+// token, which go before. What else the header holds may be a proxy's.
+func (s *Server) cookie(r *http.Request) string {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if s.cfg.SignIns == nil || strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	if c, err := r.Cookie(secureCookie); err == nil {
+		return c.Value
+	}
+	if c, err := r.Cookie(plainCookie); err == nil && plainHere(r) {
+		return c.Value
+	}
+	return ""
+}
+
+// plainHere reports whether the request came over plain HTTP to a loopback name.
+func plainHere(r *http.Request) bool { return r.TLS == nil && localName(r.Host) }
+
+// cookieFor is the kind of cookie that the request's browser keeps, or why it would keep none. What the page's address is, the
+// browser says best: a proxy may speak plain HTTP to us.
+func cookieFor(r *http.Request) (name string, err error) {
+	u, err := url.Parse(r.Header.Get("Origin"))
+	switch {
+	case err == nil && u.Scheme == "https":
+		return secureCookie, nil
+	case err == nil && u.Scheme == "http" && !localName(u.Host):
+		return "", refuse(403, "insecure", "Sign-in needs https: a browser keeps no secure cookie of a plain http page. Set tls.cert and tls.key, or put a TLS proxy in front.")
+	case plainHere(r):
+		return plainCookie, nil
+	}
+	return secureCookie, nil
+}
+
+func setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: name == secureCookie, SameSite: http.SameSiteLaxMode, MaxAge: int(age / time.Second)}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// unsetCookies has the browser forget what it was given.
+func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
+	for _, name := range []string{secureCookie, plainCookie} {
+		if _, err := r.Cookie(name); err == nil && (name == secureCookie || plainHere(r)) {
+			setCookie(w, name, "", 0)
+		}
+	}
+}
+
+// noSignIn is answered where nobody is asked who they are.
+var noSignIn = refuse(409, "no_sign_in", "This server asks nobody who they are; there is nothing to sign in to.")
+
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	if s.cfg.SignIns == nil {
+		return noSignIn
+	}
+	data, _, err := read(w, r, 16<<10)
+	if err != nil {
+		return err
+	}
+	var req client.SignInRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	name, err := cookieFor(r)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(req.Credential)
+	if text == "" || len(text) > 8<<10 {
+		return job.Invalids{{Field: "credential", Want: "an API key or a token, of at most 8192 bytes"}}
+	}
+	x, err := s.checkIn(r, text)
+	if err != nil {
+		return err
+	}
+	p := tenant.Principal{Tenant: x.Tenant, Role: x.Role, Name: x.Name, Key: x.Key, Asked: requestID(r)}
+	if from := s.caller(r); from.IsValid() {
+		p.From = from.String()
+	}
+	if err := s.ration(w, r, route{needs: tenant.Known}, p); err != nil {
+		return err
+	}
+	var value string
+	value, x.Hash, x.ID = access.NewSignIn()
+	if err := s.service.SignIn(r.Context(), p, x); err != nil {
+		return err
+	}
+	if old := s.cookie(r); old != "" { // what a browser had before is worth nothing now
+		if err := s.endSignIn(r, p, old); err != nil {
+			return err
+		}
+	}
+	setCookie(w, name, value, x.EndsAt.Sub(x.CreatedAt))
+	out := s.wireSignIn(x)
+	out.Next = new(withinHere(deref(req.Next, "/")))
+	return reply(w, 200, out)
+}
+
+// checkIn checks a credential that someone signs in with. Failures cost both the caller and the key.
+func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
+	from, now, key := s.caller(r), time.Now(), access.KeyID(text)
+	pay := []debtor{{from: network(from)}}
+	if key != "" {
+		pay = append(pay, debtor{key: key})
+	}
+	credential := "Bearer " + text
+	for _, who := range pay {
+		if wait := s.failures.wait(who, from, credential, now); wait > 0 {
+			return engine.SignIn{}, &tooMany{wait}
+		}
+	}
+	x, err := s.cfg.SignIns.Begin(r.Context(), text)
+	switch {
+	case err == nil:
+		s.failures.worked(from, credential, now)
+	case refusesCredential(err):
+		for _, who := range pay {
+			s.failures.failed(who, now)
+		}
+		s.log.Warn("a sign-in was refused", "request_id", requestID(r), "from", from.String(), "key_id", key)
+	}
+	return x, err
+}
+
+// endSignIn ends what a cookie stands for; one that has ended already is none of anybody's business.
+func (s *Server) endSignIn(r *http.Request, p tenant.Principal, value string) error {
+	x, err := s.cfg.SignIns.SignedIn(r.Context(), value)
+	if errors.Is(err, access.ErrSignedOut) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Tenant, p.Role, p.Name, p.Key = x.Tenant, x.Role, x.Name, x.Key
+	defer s.cfg.SignIns.Forget(x.Hash)
+	return s.service.SignOut(r.Context(), p, x)
+}
+
+func (s *Server) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	value := s.cookie(r)
+	switch {
+	case s.cfg.SignIns == nil:
+		return noSignIn
+	case value == "":
+		return &service.NotDone{What: "sign_out", Why: "The request came with a key, not with a cookie: only browsers sign out. A key is revoked instead."}
+	}
+	if err := s.endSignIn(r, p, value); err != nil {
+		return err
+	}
+	s.unsetCookies(w, r)
+	return reply(w, 200, struct{}{})
+}
+
+func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	out := client.SignedIn{TenantID: tenantID(p.Tenant), Role: string(p.Role), Name: p.Name, KeyID: optional(p.Key), Kind: "token"}
+	switch value := s.cookie(r); {
+	case s.cfg.Authenticate == nil:
+		out.Kind = "none"
+	case value != "":
+		x, err := s.cfg.SignIns.SignedIn(r.Context(), value)
+		if err != nil {
+			return err
+		}
+		in := s.wireSignIn(x)
+		in.TenantID = out.TenantID // which X-Tenant-ID may have named
+		out = in
+	default:
+		if p.Key != "" {
+			out.Kind = "key"
+		}
+		if s.cfg.SignIns != nil {
+			until, err := s.cfg.SignIns.Until(r.Context(), r.Header.Get("Authorization"))
+			if err != nil {
+				return err
+			}
+			out.ExpiresAt = instant(until)
+		}
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) wireSignIn(x engine.SignIn) client.SignedIn {
+	return client.SignedIn{
+		TenantID: tenantID(x.Tenant), Role: string(x.Role), Name: x.Name, KeyID: optional(x.Key), Kind: "cookie",
+		SignedInAt: &x.CreatedAt, IdleExpiresAt: new(s.cfg.SignIns.IdleUntil(x)), ExpiresAt: &x.EndsAt,
+	}
+}
+
+// tenantID is a tenant as answered.
+func tenantID(t tenant.ID) string {
+	if t == "" {
+		return service.AllTenants
+	}
+	return string(t)
+}
+
+// withinHere is a path of this server, or / in place of anything else: also of what a browser would take for the address of
+// another, such as //example.com, /\example.com, or either with a tab in it.
+func withinHere(next string) string {
+	u, err := url.Parse(next)
+	bad := func(c rune) bool { return c == '\\' || unicode.IsControl(c) }
+	if err != nil || len(next) > 2000 || !utf8.ValidString(next) || strings.ContainsFunc(next, bad) ||
+		!strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || u.Scheme != "" || u.Host != "" {
+		return "/"
+	}
+	return next
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/internal/service"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
+	"github.com/carillon-jobs/carillon/worker"
+)
+
+// NewLog makes the log that the settings ask for.
+func NewLog(c config.Config, w io.Writer) *telemetry.Log {
+	return telemetry.NewLog(w, c.LogFormat, c.LogLevel)
+}
+
+// watched begins to count, and to trace where the settings say so.
+func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
+	r.metrics = m
+	if r.Log != nil {
+		r.toggles()
+	}
+	t := r.Config.Tracing
+	if t.Endpoint == "" {
+		return nil
+	}
+	var err error
+	r.tracer, err = telemetry.NewTracer(ctx, telemetry.TracerConfig{
+		Endpoint: t.Endpoint, GRPC: t.Protocol == "grpc", Headers: t.Pairs(), Sample: t.Share(), Service: "carillon", Version: Version, Host: hostname(), Log: r.log,
+	})
+	if err != nil {
+		return err
+	}
+	r.onStop("traces", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return r.tracer.Close(ctx)
+	})
+	return nil
+}
+
+// gauges has the installation counted at each scrape; shared says that other servers may be part of it.
+func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
+	r.metrics.Show(telemetry.NewGauges(func(ctx context.Context) (p telemetry.Picture, err error) {
+		p.Now = clk.Now()
+		if p.Census, err = store.Census(ctx, p.Now.Add(-service.OverdueAfter)); err != nil {
+			return p, err
+		}
+		_, all, err := disp.Loads(ctx)
+		if err != nil {
+			return p, err
+		}
+		for i, b := range all.Bands {
+			p.Pending[i], p.Running[i] = b.Waiting, b.Running
+		}
+		p.Oldest, p.DesiredWorkers = all.Oldest, api.DesiredWorkers(all.Waiting)
+		if !shared && !r.has("scheduler") {
+			p.Unscheduled = job.Partitions // nobody else has the store
+		}
+		return p, nil
+	}))
+	r.metrics.PartitionsOwned(func() int {
+		held := r.scheduling.Load()
+		switch {
+		case held != nil:
+			return len((*held)().Fence.Epochs)
+		case !shared && r.has("scheduler"):
+			return job.Partitions
+		}
+		return 0
+	})
+	r.metrics.BreakersOpen(exec.OpenBreakers)
+}
+
+// traced is the executor, whose attempts are told as spans where there is tracing.
+func (r *running) traced(exec *executor.Executor) worker.Executor { return r.tracer.Around(exec) }
+
+// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there.
+func (r *running) scraped(ready func(context.Context) error) error {
+	at := r.Config.Metrics.Listen
+	if at == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", at)
+	if err != nil {
+		return fmt.Errorf("listen on %s for scrapes: %w", at, err)
+	}
+	r.scrapes = ln.Addr()
+	r.answer(ln, api.Config{
+		Version: Version, Logger: r.log, MetricsOnly: true, Metrics: r.metrics, Ready: ready,
+		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
+			return p, errors.New("here are only metrics and health checks")
+		},
+	})
+	return nil
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// healthCommand is the probe of containers that hold no other program: one question, one exit code.
+func (s *session) healthCommand() *cobra.Command {
+	var server string
+	var live, insecure bool
+	var patience time.Duration
+	c := &cobra.Command{
+		Use: "health", Short: "Ask a server or a worker whether it can serve, as a probe", Args: cobra.NoArgs,
+		Long:    "Ask a server, or the listener of a worker, whether it can serve; with --live only whether it is alive. It is asked once, without a key, and exits with 0 if so and with 6 if not. 'carillon doctor' looks closer.",
+		Example: "  carillon health\n  carillon health --server https://127.0.0.1:8443 --insecure",
+	}
+	f := c.Flags()
+	f.StringVar(&server, "server", "", "address to ask (CARILLON_HEALTH_SERVER; default "+localServer+")")
+	f.BoolVar(&live, "live", false, "ask only whether the process is alive: /healthz, not /readyz")
+	f.BoolVar(&insecure, "insecure", false, "take any certificate: a probe on the same machine asks for an address that is not in it")
+	f.DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		from := "--server"
+		if server == "" {
+			server, from = os.Getenv("CARILLON_HEALTH_SERVER"), "CARILLON_HEALTH_SERVER"
+		}
+		if server == "" {
+			server, from = localServer, "the default"
+		}
+		address, err := serverAddress(server)
+		if err != nil {
+			return usage{fmt.Errorf("%s: %w", from, err)}
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.Proxy = nil // it asks this machine
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: insecure}
+		ask := client.New([]string{address}, "", client.WithRetries(client.Retries{}), client.WithHTTPClient(&http.Client{Transport: transport}))
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
+		question := ask.Ready
+		if live {
+			question = ask.Health
+		}
+		h, err := question(ctx)
+		if err != nil {
+			return unreachable{place{servers: []string{address}, from: from}, err}
+		}
+		fmt.Fprintf(s.out, "%s, version %s\n", h.Status, h.Version)
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// byFilter are the flags with which a command is over all executions that a filter chooses, in the background.
+type byFilter struct {
+	filter     []string
+	everything bool
+	rate       float64
+	wait       bool
+}
+
+// flags adds them; a command that has a --wait of its own gives it to run.
+func (b *byFilter) flags(c *cobra.Command, wait bool) {
+	c.Flags().StringArrayVar(&b.filter, "filter", nil, "in place of ids, in the background: NAME=VALUE, of status, job, job-name, tag, worker, trigger, from, until or q; may be repeated")
+	c.Flags().BoolVar(&b.everything, "everything", false, "in place of ids: all of the tenant")
+	c.Flags().Float64Var(&b.rate, "rate", 0, "with --filter: how many a second (default as fast as it goes)")
+	if wait {
+		c.Flags().BoolVar(&b.wait, "wait", false, "with --filter: wait until all is done")
+	}
+	complete(c, "filter", fixed("status=", "job=", "job-name=", "tag=", "worker=", "trigger=", "from=", "until=", "q="))
+}
+
+// used reports whether there are no ids, but a filter.
+func (b *byFilter) used() bool { return len(b.filter) > 0 || b.everything }
+
+// args are as many ids as a command takes, or none with a filter.
+func (b *byFilter) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if b.used() {
+			return cobra.NoArgs(c, args)
+		}
+		return ids(c, args)
+	}
+}
+
+// selection reads the filter.
+func (b *byFilter) selection() (*client.ExecutionSelection, error) {
+	var f client.ExecutionSelection
+	members := map[string]*string{
+		"status": &f.Status, "job": &f.JobID, "job-name": &f.JobName, "tag": &f.Tag, "worker": &f.WorkerID, "trigger": &f.Trigger, "from": &f.StartDate, "until": &f.EndDate, "q": &f.Q,
+	}
+	for _, text := range b.filter {
+		name, value, ok := strings.Cut(text, "=")
+		member := members[name]
+		if !ok || member == nil || value == "" || *member != "" {
+			return nil, usage{fmt.Errorf("--filter %q: want NAME=VALUE, each name once: %s", text, strings.Join(slices.Sorted(maps.Keys(members)), ", "))}
+		}
+		*member = value
+	}
+	return &f, nil
+}
+
+// overExecutions cancels or retries all that the filter chooses, after it has told how many there are.
+func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilter, w write, r client.ExecutionBulkRequest) error {
+	var err error
+	if r.Filter, err = b.selection(); err != nil {
+		return err
+	}
+	if b.rate != 0 {
+		r.RatePerS = &b.rate
+	}
+	if w.dryRun {
+		r.DryRun = true
+		got, err := c.BulkExecutions(ctx, r)
+		if err != nil {
+			return err
+		}
+		return s.executionsSample(got, r.Action)
+	}
+	got, err := c.BulkExecutions(ctx, r)
+	if err != nil {
+		return err
+	}
+	return s.begun(ctx, c, client.Begun{OperationID: got.OperationID, Count: got.Count}, r.Action, "executions", false, b.wait)
+}
+
+// executionsSample shows what a dry run counted, and the first of them.
+func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) error {
+	about := ""
+	if b.CountIsEstimate {
+		about = "about "
+	}
+	s.say("Dry run: nothing is changed. It would %s %s%d executions.", action, about, b.Count)
+	if s.output != "table" && s.output != "wide" && s.output != "name" {
+		return s.value(b)
+	}
+	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
+		s.say("The first of them:")
+	}
+	_, err := show(s, view[client.ExecutionSample]{columns[client.ExecutionSample](
+		col("ID", func(x client.ExecutionSample) string { return x.ExecutionID }),
+		col("JOB", func(x client.ExecutionSample) string { return x.JobName }),
+		col("STATUS", func(x client.ExecutionSample) string { return x.Status }),
+	), func(x client.ExecutionSample) string { return x.ExecutionID }}, each(b.Sample))
+	return err
+}

@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	liveRun = "SELECT v.id, " + liveStatus + " AS status, v.scheduled_at, v.started_at, NULL::timestamptz AS finished_at FROM live v"
+	pastRun = "SELECT v.id, v.status, v.scheduled_at, v.started_at, v.finished_at FROM executions v"
+	ofJob   = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4 ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
+	ownRun  = " WHERE v.id = q.job AND NOT v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
+
+	recentSQL = `
+		SELECT q.n::int, r.id, r.status, r.scheduled_at, r.started_at, r.finished_at
+		FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
+		CROSS JOIN LATERAL (
+			SELECT * FROM ((` + liveRun + ofJob + `) UNION ALL (` + liveRun + ownRun + `) UNION ALL (` + pastRun + ofJob + `) UNION ALL (` + pastRun + ownRun + `)) r
+			ORDER BY r.scheduled_at DESC, r.id DESC LIMIT $3
+		) r
+		ORDER BY q.n, r.scheduled_at DESC, r.id DESC`
+
+	// glancing makes a transaction read by indexes.
+	glancing = "SET TRANSACTION READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL max_parallel_workers_per_gather = 0"
+
+	whoseSQL = `
+		SELECT q.id, coalesce(v.tenant, x.tenant), coalesce(v.job, x.job), coalesce(v.trigger, x.trigger), coalesce(v.scheduled_at, x.scheduled_at)
+		FROM unnest($1::uuid[]) q(id)
+		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = q.id OFFSET 0) v ON true
+		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM executions WHERE id = q.id LIMIT 1) x ON true
+		WHERE coalesce(v.tenant, x.tenant) IS NOT NULL`
+
+	namesSQL = "SELECT q.id, j.name FROM unnest($2::uuid[]) q(id) CROSS JOIN LATERAL (SELECT name FROM jobs WHERE tenant = $1 AND id = q.id OFFSET 0) j"
+
+	// lateJobsSQL looks at those of other tenants, too, but at no more than $2 of each partition.
+	lateJobsSQL = `
+		SELECT ` + definitionColumns + `, count(*) OVER () FROM (
+			SELECT s.job, s.tenant, s.next_run_at, s.runs FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
+				SELECT job, tenant, next_run_at, runs FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < $1
+				ORDER BY s.next_run_at LIMIT $2) s
+			WHERE s.tenant = $3
+		) s
+		CROSS JOIN LATERAL (SELECT j.*, s.next_run_at, s.runs FROM jobs j WHERE j.tenant = s.tenant AND j.id = s.job OFFSET 0) j
+		ORDER BY j.next_run_at DESC LIMIT $4`
+	lateEach = 1000
+)
+
+// glance runs f in a transaction that reads one snapshot by indexes.
+func (s *Store) glance(ctx context.Context, doing string, f func(context.Context, pgx.Tx) error) error {
+	return s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, glancing); err != nil {
+				return err
+			}
+			return f(ctx, tx)
+		})
+	})
+}
+
+// Recent lists the last executions of each job.
+func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
+	jobs := uuids(len(ids))
+	for _, of := range ids {
+		jobs.uuid(of)
+	}
+	var out [][]engine.Run
+	err := s.glance(ctx, "list the last executions", func(ctx context.Context, tx pgx.Tx) error {
+		out = make([][]engine.Run, len(ids))
+		rows, _ := tx.Query(ctx, recentSQL, string(t), jobs, n, since)
+		var place int
+		var r engine.Run
+		_, err := pgx.ForEachRow(rows, []any{&place, (*[16]byte)(&r.ID), num(&r.Status), at(&r.ScheduledAt), at(&r.StartedAt), at(&r.FinishedAt)}, func() error {
+			out[place-1] = append(out[place-1], r)
+			return nil
+		})
+		return err
+	})
+	return out, err
+}
+
+// Whose says of executions whose they are.
+func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owned, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	all := uuids(len(ids))
+	for _, id := range ids {
+		all.uuid(id)
+	}
+	var out []engine.Owned
+	err := s.glance(ctx, "find whose executions are", func(ctx context.Context, tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, whoseSQL, all)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Owned, err error) {
+			err = r.Scan((*[16]byte)(&o.Execution), (*string)(&o.Tenant), (*[16]byte)(&o.Job), num(&o.Trigger), at(&o.ScheduledAt))
+			return o, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Names are those of jobs.
+func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	all := uuids(len(ids))
+	for _, id := range ids {
+		all.uuid(id)
+	}
+	var out map[job.ID]string
+	err := s.look(ctx, "read names", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = make(map[job.ID]string, len(ids))
+		rows, _ := c.Query(ctx, namesSQL, string(t), all)
+		var of job.ID
+		var name string
+		_, err := pgx.ForEachRow(rows, []any{(*[16]byte)(&of), &name}, func() error {
+			out[of] = name
+			return nil
+		})
+		return err
+	})
+	return out, err
+}
+
+// LateJobs lists the tenant's jobs whose instant has come and has not fired.
+func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
+	var out engine.JobPage
+	err := s.glance(ctx, "list jobs that are late", func(ctx context.Context, tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, lateJobsSQL, before, lateEach, string(t), limit)
+		var err error
+		out.Jobs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Job, error) {
+			var d definition
+			if err := r.Scan(append(d.targets(), &out.Total.Count)...); err != nil {
+				return job.Job{}, err
+			}
+			return d.decode()
+		})
+		return err
+	})
+	out.Total.Estimate = out.Total.Count >= lateEach
+	return out, err
+}
+
+// DeadErrors lists what the latest dead letters died of.
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
+	var ps params
+	sql := fmt.Sprintf(`
+		SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM (SELECT * FROM dead_letters d WHERE %s ORDER BY d.at DESC, d.execution DESC LIMIT %d) d
+		LEFT JOIN LATERAL (SELECT ending FROM executions v WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v ON true
+		ORDER BY d.at DESC, d.execution DESC`, deadConditions(f, &ps), limit)
+	var out []engine.DeadError
+	err := s.look(ctx, "list what died of what", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, sql, ps...)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (d engine.DeadError, err error) {
+			var message text
+			var ending []byte
+			if err := r.Scan((*[16]byte)(&d.Execution), (*[16]byte)(&d.Job), (*string)(&d.Reason), at(&d.At), &message, &ending); err != nil {
+				return d, err
+			}
+			if d.Error, _, err = engine.DecodeEnd(ending); d.Error == nil && message != "" {
+				d.Error = &job.Error{Message: string(message)}
+			}
+			return d, err
+		})
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// A statement may take seconds because it has much to do, or because the server no longer answers. Whoever has waited for
+// slowAfter has the server asked for a sign of life on a connection that nothing else uses. Where neither that nor any
+// other statement is answered in pulseTime, all who wait so long are told that the store is away.
+const (
+	slowAfter = 1000 * time.Millisecond
+	pulseTime = 800 * time.Millisecond
+)
+
+var errHung = fmt.Errorf("the server does not answer: %w", context.DeadlineExceeded)
+
+// pulse asks a server for signs of life.
+type pulse struct {
+	cfg  *pgx.ConnConfig
+	last atomic.Pointer[time.Time] // when a statement was last answered
+
+	mu   sync.Mutex
+	conn *pgx.Conn     // guarded by mu: nil until it is needed
+	beat chan struct{} // guarded by mu: closed when the question that is on its way was answered, or was not
+	ok   bool          // guarded by mu: what came of it
+	shut bool          // guarded by mu
+}
+
+// guard ends the context when its holder has waited long and the server is found not to answer.
+func (p *pulse) guard(ctx context.Context) (guarded context.Context, done func()) {
+	guarded, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(slowAfter, func() {
+		for guarded.Err() == nil {
+			if !p.alive() {
+				cancel(errHung)
+				return
+			}
+			select {
+			case <-guarded.Done():
+			case <-time.After(pulseTime):
+			}
+		}
+	})
+	return guarded, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// explain names the store's silence where that is what ended the context.
+func explain(ctx context.Context, doing string, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errHung) {
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, errHung)
+	}
+	return err
+}
+
+// answered notes that a statement was answered.
+func (p *pulse) answered() { p.last.Store(new(time.Now())) }
+
+// alive asks, or waits for the answer to a question that is on its way.
+func (p *pulse) alive() bool {
+	p.mu.Lock()
+	beat := p.beat
+	if beat == nil && !p.shut {
+		beat = make(chan struct{})
+		p.beat = beat
+		go p.ask(beat)
+	}
+	p.mu.Unlock()
+	if beat == nil {
+		return true // closing; nobody is to be told anything
+	}
+	<-beat
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ok
+}
+
+// ask asks once. A server that turns the connection away, or is not there, answers too: who waits will hear it.
+func (p *pulse) ask(beat chan struct{}) {
+	began := time.Now()
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(pulseTime))
+	defer cancel()
+	p.mu.Lock()
+	c := p.conn
+	p.conn = nil
+	p.mu.Unlock()
+	var err error
+	if c == nil || c.IsClosed() {
+		c, err = pgx.ConnectConfig(ctx, p.cfg.Copy())
+	}
+	if err == nil {
+		err = c.Ping(ctx)
+	}
+	late := ctx.Err() != nil
+	if err != nil && c != nil {
+		end(c)
+		c = nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shut && c != nil {
+		end(c)
+		c = nil
+	}
+	last := p.last.Load()
+	p.conn, p.beat, p.ok = c, nil, err == nil || !late || last != nil && last.After(began)
+	close(beat)
+}
+
+func (p *pulse) close() {
+	p.mu.Lock()
+	c := p.conn
+	p.conn, p.shut = nil, true
+	p.mu.Unlock()
+	if c != nil {
+		end(c)
+	}
+}
+
+// end closes a connection without waiting for its server.
+func end(c *pgx.Conn) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Close(ctx)
+}

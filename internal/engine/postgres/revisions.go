@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	keepRevisionSQL = `
+		INSERT INTO job_revisions (tenant, job, revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action,
+			name, pause_note, tags, spec, target, payload)
+		SELECT tenant, id, revision, $3, updated_at, paused_until, state, kind, priority, payload IS NOT DISTINCT FROM $4, $5, $6, $7, name, pause_note, tags, spec, target,
+			CASE WHEN payload IS DISTINCT FROM $4 THEN payload END
+		FROM jobs WHERE tenant = $1 AND id = $2
+		ON CONFLICT (tenant, job, revision) DO NOTHING`
+	oldRevisionsSQL = "DELETE FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision <= $3"
+	revisionsSQL    = `
+		SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
+		FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision < $3 ORDER BY revision DESC LIMIT $4`
+)
+
+// keepRevision keeps a job as it is, before it is changed.
+func keepRevision(ctx context.Context, b *pgx.Batch, t tenant.ID, u *engine.Update, revision int) {
+	by := engine.AuthorOf(ctx)
+	b.Queue(keepRevisionSQL, string(t), [16]byte(u.Job.ID), u.AsOf, u.Job.Payload, by.By, string(by.Role), by.Action)
+	if revision > engine.RevisionsKept {
+		b.Queue(oldRevisionsSQL, string(t), [16]byte(u.Job.ID), revision-engine.RevisionsKept)
+	}
+}
+
+// Revisions lists the revisions of a job that were replaced, the latest first.
+func (s *Store) Revisions(ctx context.Context, t tenant.ID, of job.ID, before, limit int) ([]engine.Revision, error) {
+	var out []engine.Revision
+	err := s.look(ctx, "list revisions", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = nil
+		now, err := findJob(ctx, c, t, engine.Ref{ID: of})
+		if err != nil {
+			return err
+		}
+		payload := now.Payload
+		// All from the latest on, for the payload of those that have that of the one after them.
+		rows, _ := c.Query(ctx, revisionsSQL, string(t), [16]byte(of), now.Revision, engine.RevisionsKept)
+		all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Revision, err error) {
+			d := definition{job: job.Job{ID: of, Tenant: t, CreatedAt: now.CreatedAt}}
+			d.job.Key = now.Key
+			j := &d.job
+			var same bool
+			var own []byte
+			err = r.Scan(&j.Revision, at(&x.ReplacedAt), at(&j.UpdatedAt), at(&j.PausedTill), num(&j.State), num(&j.Schedule.Type), &j.Priority, &same,
+				&x.By, (*string)(&x.Role), &x.Action, &j.Name, (*text)(&j.PauseNote), &j.Tags, &d.spec, &d.target, &own)
+			if err != nil {
+				return x, err
+			}
+			if !same {
+				payload = own
+			}
+			j.Payload = payload
+			x.Job, err = d.decode()
+			return x, err
+		})
+		for _, x := range all {
+			if (before == 0 || x.Job.Revision < before) && len(out) < limit {
+				out = append(out, x)
+			}
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// tallyLock is held by who adds to what others may add to: months are read, added to and written, and failures meet in their
+// rows in any order.
+const tallyLock = 0x7a11
+
+const (
+	markTallySQL = `
+		INSERT INTO tally_marks AS m (server, number, at) VALUES ($1, $2, now())
+		ON CONFLICT (server) DO UPDATE SET number = EXCLUDED.number, at = now() WHERE m.number < EXCLUDED.number`
+	keepTenantMinutesSQL = `
+		INSERT INTO tenant_minutes (tenant, at, server, counts) SELECT tenant, at, $1, counts FROM unnest($2::text[], $3::timestamptz[], $4::bytea[]) m(tenant, at, counts)
+		ON CONFLICT (tenant, at, server) DO UPDATE SET counts = EXCLUDED.counts`
+	tenantMinutesSQL = "SELECT at, counts FROM tenant_minutes WHERE tenant = $1 AND at >= $2 ORDER BY at"
+
+	monthsSQL = `
+		SELECT k.n::int, m.days FROM unnest($1::text[], $2::uuid[], $3::int4[]) WITH ORDINALITY k(tenant, job, month, n)
+		CROSS JOIN LATERAL (SELECT days FROM job_months WHERE tenant = k.tenant AND job = k.job AND month = k.month OFFSET 0) m`
+	keepMonthsSQL = `
+		INSERT INTO job_months (tenant, job, month, days) SELECT tenant, job, month, days FROM unnest($1::text[], $2::uuid[], $3::int4[], $4::bytea[]) m(tenant, job, month, days)
+		ON CONFLICT (tenant, job, month) DO UPDATE SET days = EXCLUDED.days`
+	oldMonthsSQL = `
+		DELETE FROM job_months m USING unnest($1::text[], $2::uuid[], $3::int4[]) k(tenant, job, month)
+		WHERE m.tenant = k.tenant AND m.job = k.job AND m.month < k.month - $4`
+	jobMonthsSQL = "SELECT month, days FROM job_months WHERE tenant = $1 AND job = $2 AND month BETWEEN $3 AND $4 ORDER BY month"
+
+	keepDepthsSQL = `
+		INSERT INTO depths (tenant, at, queues) SELECT tenant, $1, queues FROM unnest($2::text[], $3::bytea[]) d(tenant, queues)
+		ON CONFLICT (tenant, at) DO NOTHING`
+	depthsSQL = "SELECT at, queues FROM depths WHERE tenant = $1 AND at >= $2 ORDER BY at"
+
+	addFailuresSQL = `
+		INSERT INTO failures AS f (tenant, hour, fingerprint, job, failed, retried, first_at, last_at, execution)
+		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::bytea[], $4::uuid[], $5::int8[], $6::int8[], $7::timestamptz[], $8::timestamptz[], $9::uuid[])
+		ON CONFLICT (tenant, hour, fingerprint, job) DO UPDATE SET failed = f.failed + EXCLUDED.failed, retried = f.retried + EXCLUDED.retried,
+			first_at = least(f.first_at, EXCLUDED.first_at), last_at = greatest(f.last_at, EXCLUDED.last_at), execution = EXCLUDED.execution`
+	nameFailuresSQL = `
+		INSERT INTO fingerprints AS f (tenant, fingerprint, seen_at, type, message, sample)
+		SELECT DISTINCT ON (tenant, fingerprint) tenant, fingerprint, hour, type, message, sample
+		FROM unnest($1::text[], $2::timestamptz[], $3::bytea[], $4::text[], $5::text[], $6::text[]) n(tenant, hour, fingerprint, type, message, sample)
+		WHERE message <> '' OR type <> '' ORDER BY tenant, fingerprint, hour DESC
+		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = EXCLUDED.seen_at WHERE f.seen_at < EXCLUDED.seen_at`
+	failuresSQL = `
+		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
+		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 ORDER BY hour DESC LIMIT $3) f
+		LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint`
+	jobFailuresSQL = `
+		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
+		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 AND job = $4 ORDER BY hour DESC LIMIT $3) f
+		LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint`
+)
+
+// tidyTalliesSQL drop what is old.
+var tidyTalliesSQL = map[string]time.Duration{
+	"DELETE FROM tenant_minutes WHERE at < now() - make_interval(secs => $1)":    engine.TenantMinutesKept,
+	"DELETE FROM depths WHERE at < now() - make_interval(secs => $1)":            engine.TenantMinutesKept,
+	"DELETE FROM failures WHERE hour < now() - make_interval(secs => $1)":        engine.FailuresKept,
+	"DELETE FROM fingerprints WHERE seen_at < now() - make_interval(secs => $1)": engine.FailuresKept + 24*time.Hour,
+	"DELETE FROM tally_marks WHERE at < now() - make_interval(secs => $1)":       engine.MinutesKept,
+}
+
+func tidyTallies(ctx context.Context, c *pgxpool.Conn) error {
+	for sql, life := range tidyTalliesSQL {
+		if _, err := c.Exec(ctx, sql, life.Seconds()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// KeepTally keeps what a server has counted, once.
+func (s *Store) KeepTally(ctx context.Context, by engine.ServerID, number int64, t engine.Tally) error {
+	return s.write(ctx, "keep tallies", func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			n, err := tx.Exec(ctx, markTallySQL, [16]byte(by), number)
+			if err != nil || n.RowsAffected() == 0 {
+				return err // it is there
+			}
+			if err := keepTenantMinutes(ctx, tx, by, t.Minutes); err != nil || len(t.Days)+len(t.Failures) == 0 {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))", tallyLock); err != nil {
+				return err
+			}
+			if err := addMonths(ctx, tx, t.Days); err != nil {
+				return err
+			}
+			return addFailures(ctx, tx, t.Failures)
+		})
+	})
+}
+
+func keepTenantMinutes(ctx context.Context, tx pgx.Tx, by engine.ServerID, ms []engine.TenantMinute) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	tenants, ats, counts := texts(len(ms)), instants(len(ms)), byteas(len(ms))
+	for i := range ms {
+		tenants.text(string(ms[i].Tenant))
+		ats.time(ms[i].At.Truncate(time.Minute))
+		counts.bytes(engine.EncodeMinute(&ms[i]))
+	}
+	_, err := tx.Exec(ctx, keepTenantMinutesSQL, [16]byte(by), tenants, ats, counts)
+	return err
+}
+
+// addMonths adds days to those of their months. With a new month the oldest goes.
+func addMonths(ctx context.Context, tx pgx.Tx, days []engine.JobDay) error {
+	if len(days) == 0 {
+		return nil
+	}
+	by := engine.ByMonth(days)
+	keys := make([]engine.MonthOf, 0, len(by))
+	tenants, jobs, months := texts(len(by)), uuids(len(by)), ints(len(by))
+	for k := range by {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b engine.MonthOf) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), slices.Compare(a.Job[:], b.Job[:]), cmp.Compare(a.Month, b.Month))
+	})
+	for _, k := range keys {
+		tenants.text(string(k.Tenant))
+		jobs.uuid(k.Job)
+		months.int4(k.Month)
+	}
+	rows, _ := tx.Query(ctx, monthsSQL, tenants, jobs, months)
+	known := 0
+	var n int
+	var data []byte
+	_, err := pgx.ForEachRow(rows, []any{&n, &data}, func() error {
+		known++
+		was, err := engine.DecodeMonth(data)
+		for day := range was {
+			by[keys[n-1]][day].Add(was[day])
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	all := byteas(len(keys))
+	for _, k := range keys {
+		all.bytes(by[k].Encode())
+	}
+	if _, err := tx.Exec(ctx, keepMonthsSQL, tenants, jobs, months, all); err != nil || known == len(keys) {
+		return err
+	}
+	_, err = tx.Exec(ctx, oldMonthsSQL, tenants, jobs, months, engine.MonthsKept-1)
+	return err
+}
+
+func addFailures(ctx context.Context, tx pgx.Tx, fs []engine.Failure) error {
+	if len(fs) == 0 {
+		return nil
+	}
+	n := len(fs)
+	tenants, hours, prints, jobs, failed, retried := texts(n), instants(n), byteas(n), uuids(n), bigints(n), bigints(n)
+	first, last, executions, types, messages, samples := instants(n), instants(n), uuids(n), texts(n), texts(n), texts(n)
+	for i := range fs {
+		f := &fs[i]
+		tenants.text(string(f.Tenant))
+		hours.time(f.Hour.Truncate(time.Hour))
+		prints.bytes(f.Fingerprint[:])
+		jobs.uuid(f.Job)
+		failed.int8(f.Failed)
+		retried.int8(f.Retried)
+		first.time(f.First)
+		last.time(f.Last)
+		executions.uuid(f.Execution)
+		types.text(plain(string(f.Type)))
+		messages.text(plain(f.Message))
+		samples.text(plain(f.Sample))
+	}
+	if _, err := tx.Exec(ctx, addFailuresSQL, tenants, hours, prints, jobs, failed, retried, first, last, executions); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, nameFailuresSQL, tenants, hours, prints, types, messages, samples)
+	return err
+}
+
+// TenantMinutes sums up what all servers counted of a tenant, minute by minute.
+func (s *Store) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]engine.TenantMinute, error) {
+	var out []engine.TenantMinute
+	err := s.look(ctx, "read counts", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = nil
+		rows, _ := c.Query(ctx, tenantMinutesSQL, string(t), from.Truncate(time.Minute))
+		var when time.Time
+		var data []byte
+		_, err := pgx.ForEachRow(rows, []any{at(&when), &data}, func() error {
+			m, err := engine.DecodeMinute(data)
+			m.Tenant, m.At = t, when
+			out = engine.SumMinutes(out, m)
+			return err
+		})
+		return err
+	})
+	return out, err
+}
+
+// KeepDepths keeps how much waited and ran in a minute, unless that is there.
+func (s *Store) KeepDepths(ctx context.Context, minute time.Time, ds []engine.TenantDepths) (kept bool, err error) {
+	minute = minute.Truncate(time.Minute)
+	tenants, queues := texts(len(ds)), byteas(len(ds))
+	var all []engine.QueueDepth
+	for _, d := range ds {
+		if d.Tenant == "" {
+			all = d.Queues
+		} else if len(d.Queues) > 0 {
+			tenants.text(string(d.Tenant))
+			queues.bytes(engine.EncodeDepths(d.Queues))
+		}
+	}
+	err = s.write(ctx, "keep depths", func(ctx context.Context, c *pgxpool.Conn) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			n, err := tx.Exec(ctx, keepDepthsSQL, minute, []string{""}, [][]byte{append([]byte{}, engine.EncodeDepths(all)...)})
+			if kept = err == nil && n.RowsAffected() > 0; !kept {
+				return err
+			}
+			_, err = tx.Exec(ctx, keepDepthsSQL, minute, tenants, queues)
+			return err
+		})
+	})
+	return kept && err == nil, err
+}
+
+// Depths lists how much waited and ran of a tenant.
+func (s *Store) Depths(ctx context.Context, t tenant.ID, from time.Time) ([]engine.DepthMinute, error) {
+	var out []engine.DepthMinute
+	err := s.look(ctx, "read depths", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = nil
+		rows, _ := c.Query(ctx, depthsSQL, string(t), from.Truncate(time.Minute))
+		var when time.Time
+		var data []byte
+		_, err := pgx.ForEachRow(rows, []any{at(&when), &data}, func() error {
+			qs, err := engine.DecodeDepths(data)
+			if len(qs) > 0 {
+				out = append(out, engine.DepthMinute{At: when, Queues: qs})
+			}
+			return err
+		})
+		return err
+	})
+	return out, err
+}
+
+// JobDays lists what came of a job's executions, day by day.
+func (s *Store) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]engine.JobDay, error) {
+	var out []engine.JobDay
+	err := s.look(ctx, "read a calendar", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = nil
+		rows, _ := c.Query(ctx, jobMonthsSQL, string(t), [16]byte(j), engine.Month(from), engine.Month(until))
+		var number int
+		var data []byte
+		_, err := pgx.ForEachRow(rows, []any{&number, &data}, func() error {
+			m, err := engine.DecodeMonth(data)
+			out = append(out, m.Days(number, t, j, from, until)...)
+			return err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Failures lists failures, the latest hours first.
+func (s *Store) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
+	sql, args := failuresSQL, []any{string(f.Tenant), f.From.Truncate(time.Hour), limit}
+	if !f.Job.IsZero() {
+		sql, args = jobFailuresSQL, append(args, [16]byte(f.Job))
+	}
+	var out []engine.Failure
+	err := s.look(ctx, "list failures", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, sql, args...)
+		var err error
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Failure, err error) {
+			x.Tenant = f.Tenant
+			var print []byte
+			err = r.Scan(at(&x.Hour), &print, (*[16]byte)(&x.Job), &x.Failed, &x.Retried, at(&x.First), at(&x.Last), (*[16]byte)(&x.Execution),
+				(*text)(&x.Type), (*text)(&x.Message), (*text)(&x.Sample))
+			copy(x.Fingerprint[:], print)
+			return x, err
+		})
+		return err
+	})
+	slices.SortStableFunc(out, func(a, b engine.Failure) int { return b.Hour.Compare(a.Hour) })
+	return out, err
+}

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// SignIns are people's, in a browser: each stands for the credential that it was made with, for a while. Of what the browser
+// has the store keeps a hash.
+type SignIns interface {
+	// AddSignIn stores one, and forgets those that are over and, beyond most, those that the same credential made first.
+	AddSignIn(ctx context.Context, s SignIn, most int) error
+	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key expires, at the
+	// latest. Whether it has ended is for the caller to say.
+	SignIn(ctx context.Context, hash [32]byte) (SignIn, error)
+	// EndSignIn forgets one; ErrNotFound if there is none.
+	EndSignIn(ctx context.Context, hash [32]byte) error
+	// UseSignIns notes when some were last of use.
+	UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error
+}
+
+// SignIn is what a browser's cookie stands for.
+type SignIn struct {
+	Hash      [32]byte // of the cookie's value
+	ID        string   // public
+	Tenant    tenant.ID
+	Role      tenant.Role
+	Name      string
+	Key       string // the id of the API key that it was made with; "": a token
+	CreatedAt time.Time
+	UsedAt    time.Time // to about a minute
+	EndsAt    time.Time
+}

@@ -1,0 +1,141 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	liveRun = "SELECT v.id, " + liveStatus + ", v.scheduled_at, v.started_at, NULL FROM live v"
+	pastRun = "SELECT v.id, v.status, v.scheduled_at, v.started_at, v.finished_at FROM executions v"
+	ofJob   = " WHERE v.job = ? AND v.id <> v.job AND v.tenant = ? AND v.scheduled_at >= ? ORDER BY v.scheduled_at DESC, v.id DESC LIMIT ?"
+	ownRun  = " WHERE v.id = ? AND v.id = v.job AND v.tenant = ? AND v.scheduled_at >= ? LIMIT ?"
+
+	whoseLiveSQL = "SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = ?"
+	whosePastSQL = "SELECT tenant, job, trigger, scheduled_at FROM executions INDEXED BY executions_id WHERE id = ? LIMIT 1"
+
+	nameSQL = "SELECT name FROM jobs WHERE tenant = ? AND id = ?"
+
+	// Those of other tenants are looked at, too, but no more than countedLate.
+	lateJobsSQL = "SELECT " + definitionColumns + ` FROM (
+			SELECT job, tenant, next_run_at, runs FROM schedules WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ? ORDER BY next_run_at LIMIT ?
+		) s CROSS JOIN jobs j WHERE s.tenant = ? AND j.tenant = s.tenant AND j.id = s.job`
+	countedLate = 10_000
+
+	deadErrorsSQL = "SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM "
+)
+
+// recentRuns are the statements that together find a job's last executions.
+var recentRuns = []string{
+	liveRun + " INDEXED BY live_fire" + ofJob, liveRun + ownRun, pastRun + " INDEXED BY executions_job" + ofJob, pastRun + " INDEXED BY executions_id" + ownRun,
+}
+
+// Recent lists the last executions of each job.
+func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
+	out := make([][]engine.Run, len(ids))
+	err := s.look(ctx, "list the last executions", func(c *conn) error {
+		for i, of := range ids {
+			var all []engine.Run
+			for _, sql := range recentRuns {
+				err := c.prepare(sql).id(of).text(string(t)).int(since.UnixMicro()).int(int64(n)).each(func(r *row) error {
+					all = append(all, engine.Run{ID: r.id(), Status: job.Status(r.int()), ScheduledAt: r.at(), StartedAt: r.at(), FinishedAt: r.at()})
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			slices.SortFunc(all, func(a, b engine.Run) int {
+				return cmp.Or(b.ScheduledAt.Compare(a.ScheduledAt), slices.Compare(b.ID[:], a.ID[:]))
+			})
+			out[i] = all[:min(n, len(all))]
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Whose says of executions whose they are.
+func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owned, error) {
+	var out []engine.Owned
+	err := s.look(ctx, "find whose executions are", func(c *conn) error {
+		for _, id := range ids {
+			for _, sql := range []string{whoseLiveSQL, whosePastSQL} {
+				found, err := c.prepare(sql).id(id).first(func(r *row) error {
+					out = append(out, engine.Owned{Execution: id, Tenant: tenant.ID(r.text()), Job: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()})
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				if found {
+					break
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Names are those of jobs.
+func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error) {
+	out := make(map[job.ID]string, len(ids))
+	err := s.look(ctx, "read names", func(c *conn) error {
+		for _, id := range ids {
+			_, err := c.prepare(nameSQL).text(string(t)).id(id).first(func(r *row) error {
+				out[id] = r.text()
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// LateJobs lists the tenant's jobs whose instant has come and has not fired.
+func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
+	var out engine.JobPage
+	err := s.look(ctx, "list jobs that are late", func(c *conn) error {
+		err := c.prepare(lateJobsSQL).int(before.UnixMicro()).int(countedLate).text(string(t)).each(func(r *row) error {
+			out.Total.Count++
+			j, err := readDefinition(r)
+			out.Jobs = append(out.Jobs, j)
+			return err
+		})
+		out.Total.Estimate = out.Total.Count >= countedLate
+		return err
+	})
+	slices.Reverse(out.Jobs)
+	out.Jobs = out.Jobs[:min(limit, len(out.Jobs))]
+	return out, err
+}
+
+// DeadErrors lists what the latest dead letters died of.
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
+	from, w := deadWhere(f)
+	var out []engine.DeadError
+	err := s.look(ctx, "list what died of what", func(c *conn) error {
+		q := c.prepare(deadErrorsSQL + from + withExecution + w.String() + latestFirst + " LIMIT ?")
+		return w.bind(q).int(int64(limit)).each(func(r *row) error {
+			d := engine.DeadError{Execution: r.id(), Job: r.id(), Reason: job.DeadReason(r.text()), At: r.at()}
+			message := r.text()
+			var err error
+			if d.Error, _, err = engine.DecodeEnd(r.bytes()); d.Error == nil && message != "" {
+				d.Error = &job.Error{Message: message}
+			}
+			out = append(out, d)
+			return err
+		})
+	})
+	return out, err
+}

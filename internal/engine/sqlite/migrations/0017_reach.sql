@@ -1,0 +1,3 @@
+-- works with: 0013
+-- Which address ranges a tenant's callbacks may reach though they are not public, parted by commas.
+ALTER TABLE tenants ADD COLUMN reach TEXT NOT NULL DEFAULT '';

@@ -1,0 +1,20 @@
+-- works with: 0013
+-- What secrets were before they were changed or deleted, sealed as it was: what was handed out before may still be told.
+CREATE TABLE past_secrets (
+	tenant     TEXT NOT NULL,
+	name       TEXT NOT NULL,
+	job        BLOB, -- that managed it; NULL: a person named it
+	key_id     TEXT NOT NULL,
+	sealed     BLOB NOT NULL,
+	dropped_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX past_secrets_whose ON past_secrets (tenant, job, dropped_at);
+CREATE INDEX past_secrets_age ON past_secrets (dropped_at);
+CREATE TRIGGER past_secret_changed AFTER UPDATE OF version ON secrets WHEN NEW.version <> OLD.version BEGIN
+	INSERT INTO past_secrets (tenant, name, job, key_id, sealed, dropped_at)
+	VALUES (OLD.tenant, OLD.name, OLD.job, OLD.key_id, OLD.sealed, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+END;
+CREATE TRIGGER past_secret_dropped AFTER DELETE ON secrets WHEN OLD.expires_at IS NULL BEGIN
+	INSERT INTO past_secrets (tenant, name, job, key_id, sealed, dropped_at)
+	VALUES (OLD.tenant, OLD.name, OLD.job, OLD.key_id, OLD.sealed, CAST(unixepoch('subsec') * 1000000 AS INTEGER));
+END;

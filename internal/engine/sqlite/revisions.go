@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	keepRevisionSQL = `
+		INSERT OR REPLACE INTO job_revisions (tenant, job, revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action,
+			name, pause_note, tags, spec, target, payload)
+		SELECT tenant, id, revision, ?1, updated_at, paused_until, state, kind, priority, payload IS ?2, ?3, ?4, ?5, name, pause_note, tags, spec, target,
+			CASE WHEN payload IS ?2 THEN NULL ELSE payload END
+		FROM jobs WHERE tenant = ?6 AND id = ?7`
+	oldRevisionsSQL = "DELETE FROM job_revisions WHERE tenant = ? AND job = ? AND revision <= ?"
+	revisionsSQL    = `
+		SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
+		FROM job_revisions WHERE tenant = ? AND job = ? AND revision < ? ORDER BY revision DESC LIMIT ?`
+)
+
+// keepRevision keeps a job as it is, before it is changed.
+func keepRevision(ctx context.Context, c *conn, t tenant.ID, u *engine.Update, revision int) error {
+	by := engine.AuthorOf(ctx)
+	_, err := c.prepare(keepRevisionSQL).at(u.AsOf).bytes(u.Job.Payload).text(by.By).text(string(by.Role)).text(by.Action).text(string(t)).id(u.Job.ID).exec()
+	if err != nil || revision <= engine.RevisionsKept {
+		return err
+	}
+	_, err = c.prepare(oldRevisionsSQL).text(string(t)).id(u.Job.ID).int(int64(revision - engine.RevisionsKept)).exec()
+	return err
+}
+
+// Revisions lists the revisions of a job that were replaced, the latest first.
+func (s *Store) Revisions(ctx context.Context, t tenant.ID, of job.ID, before, limit int) ([]engine.Revision, error) {
+	var out []engine.Revision
+	err := s.look(ctx, "list revisions", func(c *conn) error {
+		now, err := findJob(c, t, engine.Ref{ID: of})
+		if err != nil {
+			return err
+		}
+		payload := now.Payload
+		// All from the latest on, for the payload of those that have that of the one after them.
+		return c.prepare(revisionsSQL).text(string(t)).id(of).int(int64(now.Revision)).int(engine.RevisionsKept).each(func(r *row) error {
+			x := engine.Revision{Job: job.Job{ID: of, Tenant: t, Revision: r.int()}}
+			x.Job.Key, x.Job.CreatedAt = now.Key, now.CreatedAt
+			x.ReplacedAt, x.Job.UpdatedAt, x.Job.PausedTill = r.at(), r.at(), r.at()
+			x.Job.State, x.Job.Schedule.Type, x.Job.Priority = job.State(r.int()), job.ScheduleType(r.int()), r.int()
+			same := r.bool()
+			x.By, x.Role, x.Action = r.text(), tenant.Role(r.text()), r.text()
+			x.Job.Name, x.Job.PauseNote = r.text(), r.text()
+			if err := r.texts(&x.Job.Tags); err != nil {
+				return err
+			}
+			if err := engine.DecodeSpec(r.bytes(), &x.Job); err != nil {
+				return err
+			}
+			var err error
+			if x.Job.Target, err = engine.DecodeTarget(r.bytes()); err != nil {
+				return err
+			}
+			if p := r.bytes(); !same {
+				payload = p
+			}
+			x.Job.Payload = payload
+			if (before == 0 || x.Job.Revision < before) && len(out) < limit {
+				out = append(out, x)
+			}
+			return nil
+		})
+	})
+	return out, err
+}

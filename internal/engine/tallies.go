@@ -1,0 +1,426 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Tallies are sums over what happened, and short looks at it, for those who look at a tenant or a job as a whole. What is
+// kept here is counted by servers, beside the commits that it is about: it is for showing, not for keeping books.
+type Tallies interface {
+	// KeepTally keeps what a server has counted. It goes by numbers that grow: what came under the number of an earlier call
+	// changes nothing.
+	KeepTally(ctx context.Context, s ServerID, number int64, t Tally) error
+	// TenantMinutes sums up what all servers counted of a tenant ("": of all together), from the minute of an instant on, the
+	// first one first. A minute in which nothing happened is left out; what is older than a day is forgotten.
+	TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]TenantMinute, error)
+	// KeepDepths keeps how much waited and ran in a minute, unless another server has done so, and says whether it did.
+	KeepDepths(ctx context.Context, at time.Time, ds []TenantDepths) (bool, error)
+	// Depths lists how much waited and ran of a tenant ("": of all together) from the minute of an instant on, the first one first.
+	Depths(ctx context.Context, t tenant.ID, from time.Time) ([]DepthMinute, error)
+	// JobDays lists what came of a job's executions on days from one on and before another, the first one first, without those on
+	// which there was none. A year and a month are kept.
+	JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]JobDay, error)
+	// Failures lists up to limit failures of a tenant, or of one of its jobs, from the hour of an instant on, the latest hours first.
+	Failures(ctx context.Context, f FailureFilter, limit int) ([]Failure, error)
+	// Whose says of executions whose they are, those that it finds.
+	Whose(ctx context.Context, ids []job.ExecutionID) ([]Owned, error)
+
+	// Recent lists the last n executions of each job, those with the latest scheduled time first, live ones too, of those scheduled
+	// since an instant.
+	Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]Run, error)
+	// Names are those of jobs of a tenant, of those that there are.
+	Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error)
+	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not fired, the latest
+	// first; and how many there are, as far as that was looked at.
+	LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (JobPage, error)
+	// DeadErrors lists what the latest dead letters that a filter chooses died of, at most limit, the latest first.
+	DeadErrors(ctx context.Context, f DeadLetterFilter, limit int) ([]DeadError, error)
+	// Revisions lists the revisions of a job that were replaced, those before one (0: all), the latest first, up to limit.
+	Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]Revision, error)
+}
+
+// For how long tallies are kept.
+const (
+	TenantMinutesKept = 25 * time.Hour
+	FailuresKept      = 8 * 24 * time.Hour
+	MonthsKept        = 13
+	RevisionsKept     = 50 // of each job
+)
+
+// Tally is what a server has counted.
+type Tally struct {
+	Minutes  []TenantMinute // in place of what it said of them before
+	Days     []JobDay       // that are added to what is there
+	Failures []Failure      // likewise
+}
+
+// DelayBounds are where the buckets of trigger delays end; what is longer than the last has one of its own.
+var DelayBounds = [...]time.Duration{
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 50 * time.Second, 100 * time.Second, 200 * time.Second, 500 * time.Second, 1000 * time.Second,
+}
+
+// DelayBucket is the bucket of a delay.
+func DelayBucket(d time.Duration) int {
+	i, _ := slices.BinarySearch(DelayBounds[:], d)
+	return i
+}
+
+// TenantMinute is what happened in a minute to a tenant's executions.
+type TenantMinute struct {
+	Tenant    tenant.ID // "": all
+	At        time.Time // its beginning
+	Started   int64     // attempts
+	Succeeded int64     // executions, and so the next four
+	Failed    int64
+	TimedOut  int64
+	Cancelled int64
+	Dead      int64 // became dead letters
+	Skipped   int64 // instants that were not run
+	Retried   int64 // attempts that failed, and that another one follows
+	Waited    int64 // executions that started for the first time
+	Wait      time.Duration
+	MaxWait   time.Duration
+	MaxDelay  time.Duration
+	Delays    [len(DelayBounds) + 1]int64 // first starts of what schedules fired, by how late they were fired
+}
+
+// Fired is how many executions of schedules started for the first time.
+func (m *TenantMinute) Fired() (n int64) {
+	for _, x := range m.Delays {
+		n += x
+	}
+	return n
+}
+
+// Within is how many of those were fired at most so long, one of DelayBounds, after their scheduled time.
+func (m *TenantMinute) Within(d time.Duration) (n int64) {
+	for _, x := range m.Delays[:DelayBucket(d)+1] {
+		n += x
+	}
+	return n
+}
+
+// Add adds what happened elsewhere, or in another minute.
+func (m *TenantMinute) Add(o TenantMinute) {
+	mine, its := m.numbers(), o.numbers()
+	for i := range mine {
+		*mine[i] += *its[i]
+	}
+	m.Wait += o.Wait
+	m.MaxWait, m.MaxDelay = max(m.MaxWait, o.MaxWait), max(m.MaxDelay, o.MaxDelay)
+	for i := range m.Delays {
+		m.Delays[i] += o.Delays[i]
+	}
+}
+
+func (m *TenantMinute) numbers() [9]*int64 {
+	return [...]*int64{&m.Started, &m.Succeeded, &m.Failed, &m.TimedOut, &m.Cancelled, &m.Dead, &m.Skipped, &m.Retried, &m.Waited}
+}
+
+var errForm = errors.New("a stored count is not as it was written")
+
+// uvarints reads numbers one after the other.
+type uvarints struct {
+	b   []byte
+	bad bool
+}
+
+func (u *uvarints) next() int64 {
+	n, k := binary.Uvarint(u.b)
+	if k <= 0 {
+		u.b, u.bad = nil, true
+		return 0
+	}
+	u.b = u.b[k:]
+	return int64(n)
+}
+
+// EncodeMinute is the stored form of what was counted in a minute.
+func EncodeMinute(m *TenantMinute) []byte {
+	b := make([]byte, 0, 48)
+	for _, n := range m.numbers() {
+		b = binary.AppendUvarint(b, uint64(*n))
+	}
+	for _, d := range []time.Duration{m.Wait, m.MaxWait, m.MaxDelay} {
+		b = binary.AppendUvarint(b, uint64(d.Microseconds()))
+	}
+	for i, n := range m.Delays {
+		if n > 0 {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i)), uint64(n))
+		}
+	}
+	return b
+}
+
+// DecodeMinute reads what EncodeMinute wrote.
+func DecodeMinute(b []byte) (m TenantMinute, err error) {
+	u := uvarints{b: b}
+	for _, n := range m.numbers() {
+		*n = u.next()
+	}
+	for _, d := range []*time.Duration{&m.Wait, &m.MaxWait, &m.MaxDelay} {
+		*d = time.Duration(u.next()) * time.Microsecond
+	}
+	for len(u.b) > 0 {
+		if i, n := u.next(), u.next(); i >= 0 && int(i) < len(m.Delays) {
+			m.Delays[i] = n
+		}
+	}
+	if u.bad {
+		return TenantMinute{}, errForm
+	}
+	return m, nil
+}
+
+// SumMinutes adds up minutes that servers counted, which come in order of their instants.
+func SumMinutes(out []TenantMinute, m TenantMinute) []TenantMinute {
+	if n := len(out); n > 0 && out[n-1].At.Equal(m.At) {
+		out[n-1].Add(m)
+		return out
+	}
+	return append(out, m)
+}
+
+// TenantDepths is how much of a tenant's waits and runs.
+type TenantDepths struct {
+	Tenant tenant.ID // "": all
+	Queues []QueueDepth
+}
+
+// OtherQueues is the name under which a tenant's queues beyond the fullest are counted together.
+const OtherQueues = "…"
+
+// QueueDepth is how much waits and runs in a queue.
+type QueueDepth struct {
+	Queue   string
+	Waiting int64
+	Running int64
+	Oldest  time.Duration // for how long the first has waited; 0: nothing waits
+}
+
+// DepthMinute is how much waited and ran in a minute.
+type DepthMinute struct {
+	At     time.Time
+	Queues []QueueDepth
+}
+
+// EncodeDepths is the stored form of depths.
+func EncodeDepths(qs []QueueDepth) []byte {
+	var b []byte
+	for _, q := range qs {
+		b = append(binary.AppendUvarint(b, uint64(len(q.Queue))), q.Queue...)
+		for _, n := range []int64{q.Waiting, q.Running, q.Oldest.Microseconds()} {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return b
+}
+
+// DecodeDepths reads what EncodeDepths wrote.
+func DecodeDepths(b []byte) (out []QueueDepth, err error) {
+	for u := (uvarints{b: b}); len(u.b) > 0; {
+		n := u.next()
+		if n < 0 || int(n) > len(u.b) {
+			return nil, errForm
+		}
+		q := QueueDepth{Queue: string(u.b[:n])}
+		u.b = u.b[n:]
+		q.Waiting, q.Running, q.Oldest = u.next(), u.next(), time.Duration(u.next())*time.Microsecond
+		if u.bad {
+			return nil, errForm
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// JobDay is what came of a job's executions that were scheduled on a day.
+type JobDay struct {
+	Tenant tenant.ID
+	Job    job.ID
+	Day    time.Time // its beginning, UTC
+	DayCounts
+}
+
+// DayCounts are how many executions ended how, and how many instants were not run.
+type DayCounts struct {
+	Succeeded, Failed, TimedOut, Cancelled int64
+	Skipped                                int64
+	Late                                   int64 // of those that ran: they were fired late
+}
+
+func (c *DayCounts) numbers() [6]*int64 {
+	return [...]*int64{&c.Succeeded, &c.Failed, &c.TimedOut, &c.Cancelled, &c.Skipped, &c.Late}
+}
+
+// Add adds others.
+func (c *DayCounts) Add(o DayCounts) {
+	mine, its := c.numbers(), o.numbers()
+	for i := range mine {
+		*mine[i] += *its[i]
+	}
+}
+
+// Month is the number of a month: those of the year 0 are 0 to 11.
+func Month(t time.Time) int { return t.UTC().Year()*12 + int(t.UTC().Month()) - 1 }
+
+// MonthDays are the counts of a month, by the day of it, from 1.
+type MonthDays [32]DayCounts
+
+// Encode is their stored form.
+func (m *MonthDays) Encode() []byte {
+	var b []byte
+	for day := range m {
+		if m[day] == (DayCounts{}) {
+			continue
+		}
+		b = append(b, byte(day))
+		for _, n := range m[day].numbers() {
+			b = binary.AppendUvarint(b, uint64(*n))
+		}
+	}
+	return b
+}
+
+// DecodeMonth reads what Encode wrote.
+func DecodeMonth(b []byte) (m MonthDays, err error) {
+	for u := (uvarints{b: b}); len(u.b) > 0; {
+		day := u.b[0]
+		if u.b = u.b[1:]; int(day) >= len(m) {
+			return m, errForm
+		}
+		for _, n := range m[day].numbers() {
+			*n = u.next()
+		}
+		if u.bad {
+			return m, errForm
+		}
+	}
+	return m, nil
+}
+
+// Days lists the days of a month that have any, from one on and before another.
+func (m *MonthDays) Days(number int, t tenant.ID, j job.ID, from, until time.Time) (out []JobDay) {
+	for day := range m {
+		at := time.Date(number/12, time.Month(number%12+1), day, 0, 0, 0, 0, time.UTC)
+		if m[day] != (DayCounts{}) && !at.Before(from) && at.Before(until) {
+			out = append(out, JobDay{Tenant: t, Job: j, Day: at, DayCounts: m[day]})
+		}
+	}
+	return out
+}
+
+// MonthOf is a job and a month.
+type MonthOf struct {
+	Tenant tenant.ID
+	Job    job.ID
+	Month  int
+}
+
+// ByMonth adds up days by job and month.
+func ByMonth(days []JobDay) map[MonthOf]*MonthDays {
+	out := map[MonthOf]*MonthDays{}
+	for _, d := range days {
+		k := MonthOf{d.Tenant, d.Job, Month(d.Day)}
+		if out[k] == nil {
+			out[k] = &MonthDays{}
+		}
+		out[k][d.Day.UTC().Day()].Add(d.DayCounts)
+	}
+	return out
+}
+
+// Failure is an error that executions of a job failed with in an hour.
+type Failure struct {
+	Tenant      tenant.ID
+	Hour        time.Time // its beginning
+	Fingerprint job.Fingerprint
+	Job         job.ID // zero: any, where the fingerprint is the zero one
+	Failed      int64  // executions, for good
+	Retried     int64  // attempts that another one follows
+	First, Last time.Time
+	Execution   job.ExecutionID // the last of them
+
+	Type    job.ErrorType
+	Message string // normal, see job.Normal
+	Sample  string // as one of them has it
+}
+
+// FailureFilter chooses failures.
+type FailureFilter struct {
+	Tenant tenant.ID
+	Job    job.ID    // zero: any
+	From   time.Time // of hours from that of this instant on
+}
+
+// Owned is whose an execution is.
+type Owned struct {
+	Execution   job.ExecutionID
+	Tenant      tenant.ID
+	Job         job.ID
+	Trigger     job.Trigger
+	ScheduledAt time.Time
+}
+
+// Run is an execution in short.
+type Run struct {
+	ID          job.ExecutionID
+	Status      job.Status
+	ScheduledAt time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+}
+
+// DeadError is what a dead letter died of.
+type DeadError struct {
+	Execution job.ExecutionID
+	Job       job.ID
+	Reason    job.DeadReason
+	At        time.Time
+	Error     *job.Error // nil: it is not known
+}
+
+// Revision is a job as it was, and who replaced it by what came after.
+type Revision struct {
+	Job        job.Job // without its plan; of its instants only when this was made is known
+	ReplacedAt time.Time
+	Author
+}
+
+type endedKey struct{}
+
+// TellingEnds has a method that ends executions without naming them tell f which it ended, and how, when it is done.
+func TellingEnds(ctx context.Context, f func(ids []job.ExecutionID, status job.Status, why *job.Error)) context.Context {
+	return context.WithValue(ctx, endedKey{}, f)
+}
+
+// TellEnds tells who asked for it what was ended.
+func TellEnds(ctx context.Context, ids []job.ExecutionID, status job.Status, why *job.Error) {
+	if f, ok := ctx.Value(endedKey{}).(func([]job.ExecutionID, job.Status, *job.Error)); ok && len(ids) > 0 {
+		f(ids, status, why)
+	}
+}
+
+// Author is who changed something.
+type Author struct {
+	By     string // "": the product itself
+	Role   tenant.Role
+	Action string
+}
+
+// AuthorOf is who asks for the change that is made within a context.
+func AuthorOf(ctx context.Context) (a Author) {
+	p, _ := ctx.Value(pendingKey{}).(*Pending)
+	if p != nil {
+		a = Author{p.entry.By, p.entry.Role, p.entry.Action}
+	}
+	return a
+}

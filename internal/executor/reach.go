@@ -1,0 +1,59 @@
+package executor
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxReaches is how many lists of ranges have connections of their own at once.
+const maxReaches = 64
+
+// reaches are the transports of callbacks that may reach more than others. Each list has its own, since connections are
+// kept: one that was opened for who may open it must not serve who may not.
+type reaches struct {
+	cfg Config
+
+	mu  sync.Mutex
+	all map[string]*http.Transport // guarded by mu
+	age []string                   // guarded by mu: their lists, the one used last at the end
+}
+
+func newReaches(cfg Config) *reaches { return &reaches{cfg: cfg, all: map[string]*http.Transport{}} }
+
+// of is the transport of a list of ranges; what is no range allows nothing.
+func (r *reaches) of(allow []string) *http.Transport {
+	list := slices.Compact(slices.Sorted(slices.Values(allow)))
+	key := strings.Join(list, ",")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.age, key); i >= 0 {
+		r.age = append(slices.Delete(r.age, i, i+1), key)
+		return r.all[key]
+	}
+	if len(r.age) >= maxReaches {
+		r.all[r.age[0]].CloseIdleConnections() // what it is used for now goes on
+		delete(r.all, r.age[0])
+		r.age = slices.Delete(r.age, 0, 1)
+	}
+	cfg := r.cfg
+	cfg.AllowCIDRs = slices.Clone(cfg.AllowCIDRs)
+	for _, text := range list {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			cfg.AllowCIDRs = append(cfg.AllowCIDRs, p)
+		}
+	}
+	t := newTransport(newDialer(cfg), cfg.FirstByte)
+	r.all[key], r.age = t, append(r.age, key)
+	return t
+}
+
+func (r *reaches) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.all {
+		t.CloseIdleConnections()
+	}
+}

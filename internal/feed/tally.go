@@ -1,0 +1,421 @@
+package feed
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// How much is held in memory of what is to be kept, and how much is written at once.
+const (
+	mostMinutes  = 50_000  // of tenants
+	mostDays     = 300_000 // of jobs; a herd of schedules has as many
+	mostFailures = 20_000
+	mostUnknown  = 10_000 // ends of what was leased elsewhere
+	mostPairs    = 1000   // different failures of different jobs that a tenant may have in an hour; the others are one
+	mostPrints   = 2000   // messages whose fingerprints are remembered
+	daysAtOnce   = 2000
+	askedAtOnce  = 500
+	soon         = time.Second // when there is more
+	sampleBytes  = 500
+
+	// lateAfter is how long after its scheduled time an execution was fired late.
+	lateAfter = 5 * time.Second
+)
+
+// owner is whose an execution is, and what its day counts of it.
+type owner struct {
+	tenant tenant.ID
+	job    job.ID
+	day    int64 // of its scheduled time, in seconds
+	late   bool
+}
+
+func ownerOf(id job.ExecutionID, t tenant.ID, j job.ID, by job.Trigger, scheduled time.Time) owner {
+	late := by == job.BySchedule && id.At().Sub(scheduled) > lateAfter
+	return owner{t, j, dayOf(scheduled), late}
+}
+
+func dayOf(t time.Time) int64 { return t.UTC().Truncate(24 * time.Hour).Unix() }
+
+// end is how an execution, or an attempt that another one follows, ended.
+type end struct {
+	id     job.ExecutionID
+	at     time.Time
+	status job.Status // Retrying: another attempt follows
+	why    *job.Error
+}
+
+type (
+	minuteKey struct {
+		tenant tenant.ID
+		at     int64
+	}
+	dayKey struct {
+		tenant tenant.ID
+		job    job.ID
+		day    int64
+	}
+	failureKey struct {
+		tenant tenant.ID
+		hour   int64
+		print  job.Fingerprint
+		job    job.ID
+	}
+	// pairs are the failures of a tenant in an hour.
+	pairs struct {
+		hour int64
+		seen map[failureKey]struct{}
+	}
+	dirtyMinute struct {
+		engine.TenantMinute
+		dirty bool
+	}
+	print struct {
+		job.Fingerprint
+		message string
+	}
+)
+
+// tallies are what a server has counted of tenants and jobs, and has not written down. The counter's lock guards it.
+type tallies struct {
+	minutes  map[minuteKey]*dirtyMinute
+	days     map[dayKey]*engine.DayCounts
+	failures map[failureKey]*engine.Failure
+	unknown  []end
+	pairs    map[tenant.ID]*pairs
+	prints   map[job.Error]print
+
+	number  int64
+	sending *engine.Tally // under number, until the store has answered
+	lost    int64         // that there was no room for
+}
+
+func newTallies() tallies {
+	return tallies{
+		minutes: map[minuteKey]*dirtyMinute{}, days: map[dayKey]*engine.DayCounts{}, failures: map[failureKey]*engine.Failure{},
+		pairs: map[tenant.ID]*pairs{}, prints: map[job.Error]print{},
+	}
+}
+
+// minute is a tenant's, at an instant.
+func (t *tallies) minute(of tenant.ID, at time.Time) *engine.TenantMinute {
+	at = at.UTC().Truncate(time.Minute)
+	k := minuteKey{of, at.Unix()}
+	m := t.minutes[k]
+	if m == nil {
+		m = &dirtyMinute{TenantMinute: engine.TenantMinute{Tenant: of, At: at}}
+		if len(t.minutes) < mostMinutes {
+			t.minutes[k] = m
+		} else {
+			t.lost++
+		}
+	}
+	m.dirty = true
+	return &m.TenantMinute
+}
+
+// both calls f with the minute of a tenant, and with that of all.
+func (t *tallies) both(of tenant.ID, at time.Time, f func(*engine.TenantMinute)) {
+	f(t.minute("", at))
+	f(t.minute(of, at))
+}
+
+// started counts attempts that were leased.
+func (t *tallies) started(as []job.Attempt, at time.Time) {
+	all := t.minute("", at)
+	var mine *engine.TenantMinute
+	for i := range as {
+		a := &as[i]
+		if mine == nil || mine.Tenant != a.Tenant {
+			mine = t.minute(a.Tenant, at)
+		}
+		for _, m := range [...]*engine.TenantMinute{all, mine} {
+			m.Started++
+			if !a.StartedAt.Equal(a.LeasedAt) {
+				continue // it started before
+			}
+			wait := max(0, a.LeasedAt.Sub(a.DueAt))
+			m.Waited++
+			m.Wait, m.MaxWait = m.Wait+wait, max(m.MaxWait, wait)
+			if a.Trigger == job.BySchedule {
+				delay := max(0, a.Execution.At().Sub(a.ScheduledAt.Truncate(time.Millisecond)))
+				m.Delays[engine.DelayBucket(delay)]++
+				m.MaxDelay = max(m.MaxDelay, delay)
+			}
+		}
+	}
+}
+
+func (e *end) in(m *engine.TenantMinute) {
+	switch e.status {
+	case job.Succeeded:
+		m.Succeeded++
+	case job.Failed:
+		m.Failed++
+		m.Dead++
+	case job.TimedOut:
+		m.TimedOut++
+		m.Dead++
+	case job.Cancelled:
+		m.Cancelled++
+	case job.Expired, job.Skipped:
+		m.Skipped++
+	case job.Retrying:
+		m.Retried++
+	default:
+	}
+}
+
+// ended counts an end of something whose owner is not known yet: at once for all, later for the one.
+func (t *tallies) ended(e end) {
+	e.in(t.minute("", e.at))
+	if len(t.unknown) < mostUnknown {
+		t.unknown = append(t.unknown, e)
+	} else {
+		t.lost++
+	}
+}
+
+// of counts an end for its owner.
+func (t *tallies) of(o owner, e *end) {
+	e.in(t.minute(o.tenant, e.at))
+	if e.status == job.Failed || e.status == job.TimedOut || e.status == job.Retrying {
+		t.failed(o, e)
+	}
+	if e.status == job.Retrying || job.ID(e.id) == o.job { // a one-off job's own fire has its id, and there is one
+		return
+	}
+	d := t.day(o.tenant, o.job, o.day)
+	switch e.status {
+	case job.Succeeded:
+		d.Succeeded++
+	case job.Failed:
+		d.Failed++
+	case job.TimedOut:
+		d.TimedOut++
+	case job.Cancelled:
+		d.Cancelled++
+	case job.Expired, job.Skipped:
+		d.Skipped++
+	default:
+	}
+	if o.late && e.status != job.Skipped && e.status != job.Expired {
+		d.Late++
+	}
+}
+
+func (t *tallies) day(of tenant.ID, j job.ID, day int64) *engine.DayCounts {
+	k := dayKey{of, j, day}
+	d := t.days[k]
+	if d == nil {
+		d = &engine.DayCounts{}
+		if len(t.days) < mostDays {
+			t.days[k] = d
+		} else {
+			t.lost++
+		}
+	}
+	return d
+}
+
+// failed counts what an execution, or an attempt, failed with.
+func (t *tallies) failed(o owner, e *end) {
+	why := e.why
+	if why == nil {
+		why = &job.Error{}
+	}
+	p, ok := t.prints[*why]
+	if !ok {
+		p.Fingerprint, p.message = why.Fingerprint()
+		if len(t.prints) >= mostPrints {
+			clear(t.prints)
+		}
+		if len(why.Message) <= sampleBytes {
+			t.prints[*why] = p
+		}
+	}
+	hour := e.at.UTC().Truncate(time.Hour)
+	k := failureKey{o.tenant, hour.Unix(), p.Fingerprint, o.job}
+	if !t.known(k) {
+		k.print, k.job = job.Fingerprint{}, job.ID{}
+	}
+	f := t.failures[k]
+	if f == nil {
+		f = &engine.Failure{Tenant: o.tenant, Hour: hour, Fingerprint: k.print, Job: k.job, First: e.at}
+		if k.print != (job.Fingerprint{}) {
+			f.Type, f.Message, f.Sample = why.Type, p.message, cut(why.Message)
+		}
+		if len(t.failures) < mostFailures {
+			t.failures[k] = f
+		} else {
+			t.lost++
+		}
+	}
+	if e.status == job.Retrying {
+		f.Retried++
+	} else {
+		f.Failed++
+	}
+	f.Last, f.Execution = e.at, e.id
+}
+
+// known reports whether a failure is told apart: it was before in its hour, or there are not too many.
+func (t *tallies) known(k failureKey) bool {
+	p := t.pairs[k.tenant]
+	if p == nil || p.hour < k.hour {
+		p = &pairs{hour: k.hour, seen: map[failureKey]struct{}{}}
+		t.pairs[k.tenant] = p
+	}
+	if _, ok := p.seen[k]; ok {
+		return true
+	}
+	if len(p.seen) >= mostPairs {
+		return false
+	}
+	p.seen[k] = struct{}{}
+	return true
+}
+
+func cut(s string) string {
+	if len(s) > sampleBytes {
+		s = s[:sampleBytes]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// skipped counts instants of a job that were not run.
+func (t *tallies) skipped(of tenant.ID, j job.ID, scheduled, at time.Time, n int64) {
+	t.both(of, at, func(m *engine.TenantMinute) { m.Skipped += n })
+	t.day(of, j, dayOf(scheduled)).Skipped += n
+}
+
+// passedOver counts what firings did not run. The answer names what was stored to run: where a policy of overlap judges, what
+// it does not name was skipped.
+func (t *tallies) passedOver(fs []engine.Firing, rs []job.Ready, at time.Time) {
+	fired := make(map[job.ExecutionID]bool, len(rs))
+	for _, r := range rs {
+		fired[r.ID] = true
+	}
+	for i := range fs {
+		f := &fs[i]
+		ran := 0
+		for _, e := range f.Executions {
+			if fired[e.ID] {
+				ran++
+			}
+		}
+		judged := f.Overlap == job.OverlapSkip || f.Overlap == job.OverlapQueue
+		if len(f.Executions) > 0 && ran == 0 && !judged {
+			continue // it was not fired here
+		}
+		for _, e := range f.Executions {
+			if !fired[e.ID] {
+				t.skipped(f.Tenant, f.Job, e.ScheduledAt, at, 1)
+			}
+		}
+		for _, e := range f.Skips {
+			n, err := strconv.ParseInt(e.Metadata["count"], 10, 64)
+			if err != nil || n < 1 {
+				n = 1
+			}
+			t.skipped(f.Tenant, f.Job, e.ScheduledAt, at, n)
+		}
+	}
+}
+
+// next is what is to be written: what was not answered before, or a part of what has been counted since.
+func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
+	if t.sending != nil {
+		return t.sending, t.number
+	}
+	var out engine.Tally
+	for k, m := range t.minutes {
+		switch {
+		case m.dirty:
+			out.Minutes = append(out.Minutes, m.TenantMinute)
+			m.dirty = false
+		case now.Sub(m.At) > keepOpen+time.Minute:
+			delete(t.minutes, k)
+		}
+	}
+	for k, d := range t.days {
+		if len(out.Days) == daysAtOnce {
+			break
+		}
+		out.Days = append(out.Days, engine.JobDay{Tenant: k.tenant, Job: k.job, Day: time.Unix(k.day, 0).UTC(), DayCounts: *d})
+		delete(t.days, k)
+	}
+	for k, f := range t.failures {
+		if len(out.Failures) == daysAtOnce {
+			break
+		}
+		out.Failures = append(out.Failures, *f)
+		delete(t.failures, k)
+	}
+	maps.DeleteFunc(t.pairs, func(_ tenant.ID, p *pairs) bool { return now.Sub(time.Unix(p.hour, 0)) > 2*time.Hour })
+	if len(out.Minutes)+len(out.Days)+len(out.Failures) == 0 {
+		return nil, 0
+	}
+	t.number++
+	t.sending = &out
+	return t.sending, t.number
+}
+
+// tally writes down what was counted of tenants and jobs.
+func (c *Counter) tally(ctx context.Context) (more bool, err error) {
+	if err := c.ask(ctx); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	t, number := c.tallies.next(c.clock.Now())
+	c.mu.Unlock()
+	if t == nil {
+		return false, nil
+	}
+	if err := c.store.KeepTally(ctx, c.id, number, *t); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tallies.sending = nil
+	return len(c.tallies.days)+len(c.tallies.failures) > 0, nil
+}
+
+// ask finds out whose the ends are that are of executions which another server leased.
+func (c *Counter) ask(ctx context.Context) error {
+	c.mu.Lock()
+	some := slices.Clone(c.tallies.unknown[:min(askedAtOnce, len(c.tallies.unknown))])
+	c.mu.Unlock()
+	if len(some) == 0 {
+		return nil
+	}
+	ids := make([]job.ExecutionID, len(some))
+	for i := range some {
+		ids[i] = some[i].id
+	}
+	found, err := c.store.Whose(ctx, ids)
+	if err != nil {
+		return err
+	}
+	whose := make(map[job.ExecutionID]owner, len(found))
+	for _, o := range found {
+		whose[o.Execution] = ownerOf(o.Execution, o.Tenant, o.Job, o.Trigger, o.ScheduledAt)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range some {
+		if o, ok := whose[some[i].id]; ok {
+			c.tallies.of(o, &some[i])
+		}
+	}
+	c.tallies.unknown = slices.Delete(c.tallies.unknown, 0, len(some))
+	return nil
+}

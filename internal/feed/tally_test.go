@@ -1,0 +1,195 @@
+package feed_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/feed"
+)
+
+func (l *ledger) Fire(context.Context, []engine.Firing, engine.Fence) ([]job.Ready, error) {
+	return nil, nil
+}
+
+// firedAt is an execution's id as it is made at an instant.
+func firedAt(t time.Time) job.ExecutionID {
+	id := uuid.Must(uuid.NewV7())
+	ms := t.UnixMilli()
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return job.ExecutionID(id)
+}
+
+type watched struct {
+	*testing.T
+	l   *ledger
+	c   *feed.Counter
+	s   *feed.Store
+	clk *clockAt
+}
+
+func watch(t *testing.T) watched {
+	w := watched{T: t, l: &ledger{kept: map[time.Time]engine.Minute{}, owned: map[job.ExecutionID]engine.Owned{}}, clk: &clockAt{time.Date(2026, 3, 4, 12, 0, 30, 0, time.UTC)}}
+	w.c = feed.NewCounter(w.l, w.clk)
+	w.s = feed.Over(w.l, w.c, feed.NewHub())
+	return w
+}
+
+func (w watched) lease(as ...job.Attempt) {
+	w.Helper()
+	w.l.as = as
+	if _, err := w.s.Lease(w.Context(), nil, engine.Fence{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w watched) finish(id job.ExecutionID, m job.Move, s job.Status, why *job.Error) {
+	w.Helper()
+	f := job.Finish{Outcome: job.Outcome{Lease: job.Lease{Execution: id}, Error: why}, Then: job.Transition{Move: m, Status: s}}
+	if _, err := w.s.Finish(w.Context(), []job.Finish{f}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// all sums up what was kept, each number once.
+func (w watched) all() (minutes map[tenant.ID]engine.TenantMinute, days map[time.Time]engine.DayCounts, failures []engine.Failure) {
+	w.Helper()
+	for range 3 {
+		_, _ = w.c.Tick(w.Context())
+	}
+	minutes, days = map[tenant.ID]engine.TenantMinute{}, map[time.Time]engine.DayCounts{}
+	seen := map[int64]bool{}
+	for i, t := range w.l.tallies {
+		if seen[w.l.numbers[i]] {
+			continue
+		}
+		seen[w.l.numbers[i]] = true
+		for _, m := range t.Minutes {
+			minutes[m.Tenant] = m
+		}
+		for _, d := range t.Days {
+			c := days[d.Day]
+			c.Add(d.DayCounts)
+			days[d.Day] = c
+		}
+		failures = append(failures, t.Failures...)
+	}
+	return minutes, days, failures
+}
+
+func TestTallies(t *testing.T) {
+	w := watch(t)
+	now := w.clk.at
+	j := job.ID(uuid.New())
+	at := func(late time.Duration, by job.Trigger) job.Attempt {
+		id := firedAt(now)
+		return job.Attempt{Lease: job.Lease{Execution: id}, Job: j, Tenant: "acme", Trigger: by, ScheduledAt: now.Add(-late), DueAt: now, LeasedAt: now, StartedAt: now}
+	}
+	onTime, late, yesterday, once := at(0, job.BySchedule), at(7*time.Second, job.BySchedule), at(13*time.Hour, job.ByCatchUp), at(0, job.ByHand)
+	once.Job = job.ID(once.Execution) // a one-off job's own fire
+	w.lease(onTime, late, yesterday, once)
+	w.finish(onTime.Execution, job.Done, job.Succeeded, nil)
+	why := &job.Error{Type: job.HTTPError, HTTPStatus: 503, Message: "answered 503 after 12 ms"}
+	w.finish(late.Execution, job.Died, job.Failed, why)
+	w.finish(yesterday.Execution, job.Again, job.Retrying, &job.Error{Type: job.HTTPError, HTTPStatus: 503, Message: "answered 503 after 999 ms"})
+	w.finish(once.Execution, job.Done, job.Succeeded, nil)
+	elsewhere := firedAt(now)
+	w.l.owned[elsewhere] = engine.Owned{Execution: elsewhere, Tenant: "acme", Job: j, Trigger: job.BySchedule, ScheduledAt: now}
+	w.finish(elsewhere, job.Late, job.TimedOut, nil)
+
+	minutes, days, failures := w.all()
+	m := minutes["acme"]
+	if m.Started != 4 || m.Succeeded != 2 || m.Failed != 1 || m.TimedOut != 1 || m.Dead != 2 || m.Retried != 1 || m.Fired() != 2 || m.Within(time.Second) != 1 || m.Within(5*time.Second) != 1 || m.MaxDelay != 7*time.Second {
+		t.Errorf("the tenant's minute: %+v", m)
+	}
+	if a := minutes[""]; a.Started != 4 || a.TimedOut != 1 || a.Delays != m.Delays {
+		t.Errorf("that of all: %+v", a)
+	}
+	today := now.Truncate(24 * time.Hour)
+	if got, want := days[today], (engine.DayCounts{Succeeded: 1, Failed: 1, TimedOut: 1, Late: 1}); got != want || len(days) != 1 {
+		t.Errorf("days: %+v, want %+v of today", days, want)
+	}
+	var http *engine.Failure
+	for i := range failures {
+		if failures[i].Type == job.HTTPError {
+			http = &failures[i]
+		}
+	}
+	if len(failures) != 2 || http == nil || http.Failed != 1 || http.Retried != 1 || http.Message != "answered <n> after <n> ms" || http.Sample != why.Message || http.Execution != yesterday.Execution || http.Job != j {
+		t.Errorf("failures: %+v", failures)
+	}
+}
+
+// What the store has kept, but did not answer, is sent again under the same number, and nothing else with it.
+func TestTalliesAreSentAgainAsTheyWere(t *testing.T) {
+	w := watch(t)
+	now := w.clk.at
+	run := func() {
+		a := job.Attempt{Lease: job.Lease{Execution: firedAt(now)}, Job: job.ID(uuid.New()), Tenant: "acme", Trigger: job.BySchedule, ScheduledAt: now, DueAt: now, LeasedAt: now, StartedAt: now}
+		w.lease(a)
+		w.finish(a.Execution, job.Done, job.Succeeded, nil)
+	}
+	run()
+	w.l.deaf = true
+	if _, err := w.c.Tick(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	run()
+	if _, err := w.c.Tick(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	w.l.deaf = false
+	minutes, days, _ := w.all()
+	if !slices.Equal(w.l.numbers, []int64{1, 1, 1, 2}) || minutes["acme"].Succeeded != 2 || days[now.Truncate(24*time.Hour)].Succeeded != 2 {
+		t.Errorf("numbers %v, %+v, %+v", w.l.numbers, minutes["acme"], days)
+	}
+}
+
+func TestTalliesOfWhatIsSkipped(t *testing.T) {
+	w := watch(t)
+	now := w.clk.at
+	j := job.ID(uuid.New())
+	e := job.Execution{ID: firedAt(now), ScheduledAt: now}
+	fire := func(f engine.Firing) {
+		f.Tenant, f.Job = "acme", j
+		if _, err := w.s.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fire(engine.Firing{Overlap: job.OverlapSkip, Executions: []job.Execution{e}})
+	fire(engine.Firing{Overlap: job.OverlapAllow, Executions: []job.Execution{e}}) // another server fired it
+	fire(engine.Firing{Skips: []job.Execution{{ScheduledAt: now, Metadata: map[string]string{"count": "8"}}}})
+	minutes, days, _ := w.all()
+	if minutes["acme"].Skipped != 9 || minutes[""].Skipped != 9 || days[now.Truncate(24*time.Hour)].Skipped != 9 {
+		t.Errorf("%+v, %+v", minutes, days)
+	}
+}
+
+// However many different failures there are, few are told apart.
+func TestTalliesOfManyFailures(t *testing.T) {
+	w := watch(t)
+	now := w.clk.at
+	for i := range 1500 {
+		a := job.Attempt{Lease: job.Lease{Execution: firedAt(now)}, Job: job.ID(uuid.New()), Tenant: "acme", ScheduledAt: now, DueAt: now, LeasedAt: now, StartedAt: now}
+		w.lease(a)
+		w.finish(a.Execution, job.Died, job.Failed, &job.Error{Type: job.HandlerError, Message: "broken " + string(rune('a'+i%26))})
+	}
+	_, _, failures := w.all()
+	others := int64(0)
+	for _, f := range failures {
+		if f.Fingerprint == (job.Fingerprint{}) {
+			others += f.Failed
+		}
+	}
+	if len(failures) != 1001 || others != 500 {
+		t.Errorf("%d failures, of which %d are others", len(failures), others)
+	}
+}

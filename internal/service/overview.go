@@ -1,0 +1,148 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Overview is how a tenant does.
+type Overview struct {
+	Now         time.Time
+	Schedules   engine.Total // jobs that fire again, and are not paused
+	Paused      engine.Total
+	Late        engine.Total
+	LateJobs    []job.Job // the first few
+	Failing     engine.Total
+	FailingJobs []Failing // those that failed last
+	Hour        engine.TenantMinute
+	DeadLetters engine.Total
+	Workers     int // that live and take more
+}
+
+// Failing is a job whose last execution did not succeed.
+type Failing struct {
+	ID      job.ID
+	Name    string
+	Last    job.Status
+	Failed  int64 // in 24 hours
+	At      time.Time
+	Type    job.ErrorType
+	Message string
+}
+
+const (
+	overviewListed = 10
+	overviewLooked = 500 // jobs that had a failure, of which it is asked how their last execution ended
+)
+
+// Overview says how the tenant does.
+func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overview, err error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return out, err
+	}
+	out.Now = s.now()
+	for _, x := range []struct {
+		total *engine.Total
+		state job.State
+		kind  job.ScheduleType
+	}{{&out.Schedules, job.Active, job.Cron}, {&out.Schedules, job.Active, job.Interval}, {&out.Paused, job.Paused, 0}} {
+		page, err := s.store.FindJobs(ctx, engine.JobFilter{Tenant: p.Tenant, State: x.state, ScheduleType: x.kind}, engine.Page{Limit: 1})
+		if err != nil {
+			return out, err
+		}
+		x.total.Count += page.Total.Count
+		x.total.Estimate = x.total.Estimate || page.Total.Estimate
+	}
+	late, err := s.store.LateJobs(ctx, p.Tenant, out.Now.Add(-OverdueAfter), overviewListed)
+	if err != nil {
+		return out, err
+	}
+	out.Late, out.LateJobs = late.Total, late.Jobs
+	if err := s.failing(ctx, p.Tenant, &out); err != nil {
+		return out, err
+	}
+	ms, err := s.store.TenantMinutes(ctx, p.Tenant, out.Now.Add(-time.Hour))
+	if err != nil {
+		return out, err
+	}
+	for _, m := range ms {
+		out.Hour.Add(m)
+	}
+	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant}, engine.Page{Limit: 1})
+	if err != nil {
+		return out, err
+	}
+	out.DeadLetters = dead.Total
+	ws, err := s.store.Workers(ctx, p.Tenant)
+	for _, w := range ws {
+		if st := w.State(out.Now); st != job.WorkerDead && st != job.WorkerDraining {
+			out.Workers++
+		}
+	}
+	return out, err
+}
+
+// failing finds the jobs that failed within 24 hours and whose last execution did not succeed.
+func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error {
+	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-24 * time.Hour)}, failuresLooked)
+	if err != nil {
+		return err
+	}
+	by := map[job.ID]*Failing{}
+	for _, f := range fs {
+		if f.Job.IsZero() {
+			out.Failing.Estimate = true
+			continue
+		}
+		x := by[f.Job]
+		if x == nil {
+			x = &Failing{ID: f.Job}
+			by[f.Job] = x
+		}
+		x.Failed += f.Failed
+		if f.Failed > 0 && !f.Last.Before(x.At) {
+			x.At, x.Type, x.Message = f.Last, f.Type, f.Message
+		}
+	}
+	var all []*Failing
+	for _, x := range by {
+		if x.Failed > 0 {
+			all = append(all, x)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Failing) int { return cmp.Or(b.At.Compare(a.At), slices.Compare(a.ID[:], b.ID[:])) })
+	if len(all) > overviewLooked {
+		all, out.Failing.Estimate = all[:overviewLooked], true
+	}
+	ids := make([]job.ID, len(all))
+	for i, x := range all {
+		ids[i] = x.ID
+	}
+	stats, err := s.store.Stats(ctx, t, ids)
+	if err != nil {
+		return err
+	}
+	for i, x := range all {
+		if x.Last = stats[i].LastStatus; x.Last != job.Failed && x.Last != job.TimedOut {
+			continue
+		}
+		if out.Failing.Count++; len(out.FailingJobs) < overviewListed {
+			out.FailingJobs = append(out.FailingJobs, *x)
+		}
+	}
+	ids = ids[:0]
+	for _, x := range out.FailingJobs {
+		ids = append(ids, x.ID)
+	}
+	names, err := s.store.Names(ctx, t, ids)
+	for i := range out.FailingJobs {
+		out.FailingJobs[i].Name = names[out.FailingJobs[i].ID]
+	}
+	return err
+}

@@ -1,0 +1,97 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
+)
+
+// Revision is a job as it is or was, and who made it so.
+type Revision struct {
+	Job     job.Job
+	At      time.Time
+	Author  *engine.Author // nil: it is not known
+	Current bool
+	Before  *job.Job // the revision before it; nil: it is not kept
+}
+
+// JobRevisions lists the revisions of a job that are kept, the latest first.
+func (s *Service) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.Ref) ([]Revision, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	past, err := s.store.Revisions(ctx, p.Tenant, j.ID, 0, engine.RevisionsKept)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Revision, 0, len(past)+1)
+	all = append(all, Revision{Job: j, At: j.UpdatedAt, Current: true})
+	for _, r := range past {
+		last := &all[len(all)-1]
+		if last.Job.Revision == r.Job.Revision+1 { // else that of a deletion, or one that is not kept, lies between
+			last.Author, last.Before, last.At = &r.Author, &r.Job, r.ReplacedAt
+		}
+		all = append(all, Revision{Job: r.Job, At: r.Job.UpdatedAt})
+	}
+	return all, nil
+}
+
+// RestoreJob gives a job the definition that it had in a revision before. Credentials are those of now.
+func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Ref, to, revision int) (Report, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return Report{}, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return Report{}, err
+	}
+	past, err := s.store.Revisions(ctx, p.Tenant, j.ID, to+1, 1)
+	if err != nil {
+		return Report{}, err
+	}
+	if to != j.Revision && (len(past) == 0 || past[0].Job.Revision != to) {
+		return Report{}, fmt.Errorf("revision %d: %w", to, engine.ErrNotFound)
+	}
+	return s.UpdateJob(ctx, p, engine.Ref{ID: j.ID}, revision, func(now job.Job) (job.Definition, error) {
+		if to == now.Revision {
+			return now.Definition, nil
+		}
+		d := past[0].Job.Definition
+		d.Target.Headers, d.Target.Env = maps.Clone(d.Target.Headers), maps.Clone(d.Target.Env)
+		lost := append(restored(d.Target.Headers, now.Target.Headers, secret.Credential), restored(d.Target.Env, now.Target.Env, func(name string) bool {
+			return secret.Credential(strings.ReplaceAll(name, "_", "-"))
+		})...)
+		if len(lost) > 0 {
+			slices.Sort(lost)
+			return d, &NotDone{"restore", fmt.Sprintf("The revision has credentials that are no longer kept: %s. Change the job to have them, then restore.", strings.Join(lost, ", "))}
+		}
+		return d, nil
+	})
+}
+
+// restored puts the credentials of now in place of those that were, and lists those that there are none of.
+func restored(was, now map[string]string, credential func(string) bool) (lost []string) {
+	for name, value := range was {
+		if !credential(name) || secret.Refers(value) {
+			continue
+		}
+		if is, ok := now[name]; ok {
+			was[name] = is
+		} else {
+			lost = append(lost, name)
+		}
+	}
+	return lost
+}

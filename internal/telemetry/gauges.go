@@ -1,0 +1,123 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Bands are the bands of priorities that queue_depth tells apart: 1 to 3, 4 to 7, 8 to 10.
+var Bands = [...]string{"high", "normal", "low"}
+
+// Picture is how much there is in the whole installation, at an instant.
+type Picture struct {
+	engine.Census
+	Now              time.Time
+	Pending, Running [len(Bands)]int // by band
+	Oldest           time.Time       // when what has waited the longest was due; zero: nothing waits
+	DesiredWorkers   int
+	Archive          time.Duration // by how much history is late to move on
+}
+
+const (
+	pictureLife  = 2 * time.Second // for which a picture is shown again
+	pictureShare = 10              // and for so many times as long as it took
+	pictureTime  = 5 * time.Second // that taking one may take
+)
+
+// Gauges shows a picture at each scrape. Where none can be taken it shows nothing, which those who ask for it see.
+type Gauges struct {
+	take func(context.Context) (Picture, error)
+
+	mu    sync.Mutex
+	last  Picture   // guarded by mu
+	until time.Time // guarded by mu
+}
+
+// NewGauges makes gauges of what take says.
+func NewGauges(take func(context.Context) (Picture, error)) *Gauges { return &Gauges{take: take} }
+
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("carillon_"+name, help, labels, nil)
+}
+
+var (
+	queueDepth     = gauge("queue_depth", "Executions that are due and wait for a worker (pending), and that run, by band of priorities: 1 to 3 high, 4 to 7 normal, 8 to 10 low.", "state", "band")
+	oldestPending  = gauge("oldest_pending_seconds", "For how long the execution has waited that has waited the longest.")
+	overdueJobs    = gauge("overdue_jobs", "Jobs whose instant came more than 5 s ago and that have not fired.")
+	deadLetters    = gauge("dead_letters", "Dead letters.")
+	oldestDead     = gauge("oldest_dead_letter_seconds", "For how long the oldest dead letter has been one.")
+	workers        = gauge("workers", "Workers that take executions (active), that finish what they have (draining), and whose sessions ended within the hour (dead).", "state")
+	workerSlots    = gauge("worker_slots", "Slots of active workers in use (busy) and not (free), as of their last beats, and those of workers that drain.", "state")
+	unowned        = gauge("partitions_unowned", "Partitions whose schedules no server fires.")
+	archiveLag     = gauge("archive_lag_seconds", "For how long the oldest finished execution should have been archived and is not.")
+	historyBytes   = gauge("history_bytes", "What history takes up, by tier.", "tier")
+	desiredWorkers = gauge("desired_workers", "How many workers the load asks for: a tenth of what is pending.")
+)
+
+// Describe lists the gauges.
+func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{queueDepth, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, unowned, archiveLag, historyBytes, desiredWorkers} {
+		to <- d
+	}
+}
+
+// Collect tells them.
+func (g *Gauges) Collect(to chan<- prometheus.Metric) {
+	p, ok := g.picture()
+	if !ok {
+		return
+	}
+	tell := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for i, band := range Bands {
+		tell(queueDepth, float64(p.Pending[i]), "pending", band)
+		tell(queueDepth, float64(p.Running[i]), "running", band)
+	}
+	tell(oldestPending, since(p.Oldest, p.Now))
+	tell(overdueJobs, float64(p.Overdue.Count))
+	tell(deadLetters, float64(p.DeadLetters.Count))
+	tell(oldestDead, since(p.OldestDead, p.Now))
+	tell(workers, float64(p.Workers), "active")
+	tell(workers, float64(p.Draining), "draining")
+	tell(workers, float64(p.Dead), "dead")
+	tell(workerSlots, float64(p.Busy), "busy")
+	tell(workerSlots, float64(max(0, p.Slots-p.Busy)), "free")
+	tell(workerSlots, float64(p.DrainingSlots), "draining")
+	tell(unowned, float64(p.Unscheduled))
+	tell(archiveLag, p.Archive.Seconds())
+	tell(historyBytes, float64(p.HistoryBytes), "hot")
+	tell(desiredWorkers, float64(p.DesiredWorkers))
+}
+
+// picture is the last picture, or a new one where that is old.
+func (g *Gauges) picture() (Picture, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	began := time.Now()
+	if began.Before(g.until) {
+		return g.last, true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pictureTime)
+	defer cancel()
+	p, err := g.take(ctx)
+	if err != nil {
+		return p, false
+	}
+	took := time.Since(began)
+	g.last, g.until = p, began.Add(max(pictureLife, pictureShare*took))
+	return p, true
+}
+
+// since is how long ago an instant was, in seconds; 0 for none.
+func since(at, now time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(at)).Seconds()
+}

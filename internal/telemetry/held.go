@@ -1,0 +1,77 @@
+package telemetry
+
+import (
+	"sync"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// held remembers when what was leased here began, until it ends. What ends at another server stays behind, so there are two
+// generations: the younger takes what is new, and where it is full the older is forgotten.
+type held struct {
+	mu         sync.Mutex
+	young, old map[job.ExecutionID]lease // guarded by mu
+}
+
+type lease struct {
+	token              job.Token
+	started, scheduled int64   // microseconds
+	traced             *traced // nil: it is not part of a trace that is told
+}
+
+// generation is how many leases one holds.
+const generation = 100_000
+
+func newHeld() held {
+	return held{young: map[job.ExecutionID]lease{}, old: map[job.ExecutionID]lease{}}
+}
+
+func (h *held) add(as []job.Attempt, traces map[job.ExecutionID]*traced) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range as {
+		if len(h.young) >= generation {
+			h.young, h.old = h.old, h.young
+			clear(h.young)
+		}
+		a := &as[i]
+		h.young[a.Execution] = lease{a.Token, a.StartedAt.UnixMicro(), a.ScheduledAt.UnixMicro(), traces[a.Execution]}
+	}
+}
+
+// find is what is known of a lease. mu is held.
+func (h *held) find(l job.Lease) (lease, bool) {
+	x, ok := h.young[l.Execution]
+	if !ok && len(h.old) > 0 {
+		x, ok = h.old[l.Execution]
+	}
+	if !ok || x.token != l.Token {
+		return lease{}, false
+	}
+	return x, true
+}
+
+// take forgets a lease and says what was known of it. mu is held.
+func (h *held) take(l job.Lease) (lease, bool) {
+	x, ok := h.find(l)
+	if ok {
+		delete(h.young, l.Execution)
+		if len(h.old) > 0 {
+			delete(h.old, l.Execution)
+		}
+	}
+	return x, ok
+}
+
+// drop forgets what went back into the queue.
+func (h *held) drop(rs []job.Ready) {
+	if len(rs) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range rs {
+		delete(h.young, rs[i].ID)
+		delete(h.old, rs[i].ID)
+	}
+}

@@ -1,0 +1,178 @@
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// The bounds of the histograms, in seconds. Those of delays have 1 and 5 among them, which is what is promised.
+var (
+	delayBounds    = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+	waitBounds     = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 600, 3600}
+	durationBounds = []float64{0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400}
+	storeBounds    = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+)
+
+// Metrics are the numbers that a process counts itself.
+type Metrics struct {
+	registry *prometheus.Registry
+	handler  http.Handler
+	scrapes  chan struct{} // those that are being answered
+
+	triggerDelay, queueWait, duration, endToEnd *histogram
+
+	retries, timeouts, deadLettered, leasesLost, stale, deaths, missed prometheus.Counter
+
+	byStatus          [job.Expired + 1]prometheus.Counter // executions that ended
+	limited, requests *prometheus.CounterVec
+	ops               [opCount]opMetrics
+}
+
+type opMetrics struct {
+	seconds prometheus.Observer
+	errors  prometheus.Counter
+}
+
+// NewMetrics makes the numbers of a process of a version, all of them 0.
+func NewMetrics(version string) *Metrics {
+	m := NewProcessMetrics(version)
+	histogram := func(name, help string, bounds []float64) *histogram {
+		h := newHistogram(name, help, bounds)
+		m.registry.MustRegister(h)
+		return h
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "carillon_" + name, Help: help})
+		m.registry.MustRegister(c)
+		return c
+	}
+	m.triggerDelay = histogram("trigger_delay_seconds", "From the scheduled time of an execution until it was fired, of what a schedule fires.", delayBounds)
+	m.queueWait = histogram("queue_wait_seconds", "From when an execution was due until its first attempt began.", waitBounds)
+	m.duration = histogram("execution_duration_seconds", "From the beginning of an execution's first attempt to its end.", durationBounds)
+	m.endToEnd = histogram("end_to_end_seconds", "From the scheduled time of an execution to its end.", durationBounds)
+
+	statuses := m.vec("executions_total", "Executions that have ended, by their state.", "status")
+	for _, s := range job.Statuses() {
+		if s.Final() {
+			m.byStatus[s] = statuses.WithLabelValues(s.String())
+		}
+	}
+	m.retries = counter("retries_total", "Attempts that failed and that another one follows.")
+	m.timeouts = counter("timeouts_total", "Attempts that ran out of time.")
+	m.deadLettered = counter("dead_lettered_total", "Executions that became dead letters.")
+	m.leasesLost = counter("leases_lost_total", "Leases that ended without a result, because their worker stopped answering.")
+	m.stale = counter("stale_results_total", "Results that were refused, because their lease was lost.")
+	m.deaths = counter("worker_deaths_total", "Workers that stopped answering.")
+	m.missed = counter("occurrences_missed_total", "Instants of schedules that passed while nobody fired them, and are not caught up.")
+	m.limited = m.vec("limited_total", "What was refused, or made to wait, because of a limit.", "limit")
+	for _, l := range limits {
+		m.limited.WithLabelValues(l)
+	}
+
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_store_seconds", Help: "How long calls of the store took.", Buckets: storeBounds}, []string{"op"})
+	m.registry.MustRegister(seconds)
+	errs := m.vec("store_errors_total", "Calls of the store that failed.", "op")
+	for o, name := range opNames {
+		m.ops[o] = opMetrics{seconds.WithLabelValues(name), errs.WithLabelValues(name)}
+	}
+	return m
+}
+
+// NewProcessMetrics makes the numbers of a process without a store: of the Go runtime, of the process, of its HTTP face.
+func NewProcessMetrics(version string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "carillon_build_info", Help: "1, with the version as a label."}, []string{"version", "go_version"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.requests = m.vec("http_requests_total", "Requests that were answered, by route and status.", "route", "code")
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	m.scrapes = make(chan struct{}, 4)
+	return m
+}
+
+func (m *Metrics) vec(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "carillon_" + name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+// PartitionsOwned has it asked at each scrape how many partitions the process owns.
+func (m *Metrics) PartitionsOwned(f func() int) {
+	m.gauge("partitions_owned", "Partitions whose schedules this server fires.", f)
+}
+
+// BreakersOpen has it asked at each scrape how many hosts the process takes to be down.
+func (m *Metrics) BreakersOpen(f func() int) {
+	m.gauge("breakers_open", "Hosts of callbacks that this process takes to be down.", f)
+}
+
+func (m *Metrics) gauge(name, help string, f func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_" + name, Help: help}, func() float64 { return float64(f()) }))
+}
+
+// Show adds the picture of the installation.
+func (m *Metrics) Show(g *Gauges) { m.registry.MustRegister(g) }
+
+// ServeHTTP answers a scrape, when fewer than four others are being answered.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case m.scrapes <- struct{}{}:
+		defer func() { <-m.scrapes }()
+		m.handler.ServeHTTP(w, r)
+	case <-r.Context().Done():
+		http.Error(w, "other scrapes took too long", http.StatusServiceUnavailable)
+	}
+}
+
+// Registry is where the numbers are.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// statusTexts are the statuses of answers as texts.
+var statusTexts = func() (out [600]string) {
+	for i := range out {
+		out[i] = strconv.Itoa(i)
+	}
+	return out
+}()
+
+// Answered counts an answer of a route. A nil receiver counts nothing.
+func (m *Metrics) Answered(route string, code int) {
+	if m == nil {
+		return
+	}
+	if code < 100 || code >= len(statusTexts) {
+		code = 0
+	}
+	m.requests.WithLabelValues(route, statusTexts[code]).Inc()
+}
+
+// limits are what limited_total tells apart: the quotas of tiers by their names, and what stands beside them.
+var limits = []string{
+	"active_jobs", "executions_per_minute", "executions_burst", "payload_bytes", "max_retries", "shortest_interval_ms", "best_priority", "dead_letters", "notification_rules", "requests_per_second",
+	"failed_sign_ins", "execution_rate", otherLimit,
+}
+
+const otherLimit = "other"
+
+// Limited counts a request that was refused because of a limit. A nil receiver counts nothing.
+func (m *Metrics) Limited(limit string) { m.limitedBy(limit, 1) }
+
+func (m *Metrics) limitedBy(limit string, n int) {
+	if m == nil || m.limited == nil || n <= 0 {
+		return
+	}
+	for _, known := range limits {
+		if limit == known {
+			m.limited.WithLabelValues(limit).Add(float64(n))
+			return
+		}
+	}
+	m.limited.WithLabelValues(otherLimit).Add(float64(n))
+}

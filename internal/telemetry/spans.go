@@ -1,0 +1,201 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Request begins the span of a request, as a part of the trace that the caller names; done ends it with the status of the
+// answer. A nil tracer begins none.
+func (t *Tracer) Request(r *http.Request, route string) (_ *http.Request, done func(code int)) {
+	if t == nil {
+		return r, nil
+	}
+	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, s := t.tracer.Start(ctx, route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route)))
+	return r.WithContext(ctx), func(code int) {
+		s.SetAttributes(attribute.Int("http.response.status_code", code))
+		if code >= 500 {
+			s.SetStatus(codes.Error, "")
+		}
+		s.End()
+	}
+}
+
+// TraceID is the trace that a context is part of; "": none that is told.
+func TraceID(ctx context.Context) string {
+	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() {
+		return sc.TraceID().String()
+	}
+	return ""
+}
+
+const (
+	mostKept   = 1000 // of what a request begins it is kept that it did
+	mostLinked = 16   // and told with its span
+)
+
+// Begun notes that a request begins jobs and executions, before they are stored, so that those who run them find it. Where
+// the request is not part of a trace that is told it does nothing.
+func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
+	if s.tracer == nil || len(ids) == 0 {
+		return
+	}
+	on := trace.SpanFromContext(ctx)
+	if !on.IsRecording() {
+		return
+	}
+	for _, id := range ids[:min(len(ids), mostLinked)] {
+		on.AddLink(trace.Link{SpanContext: rootOf(job.ExecutionID(id))})
+	}
+	parent, now := format(on.SpanContext()), s.clock.Now().UTC().Truncate(time.Microsecond)
+	ts := make([]engine.Trace, min(len(ids), mostKept))
+	for i := range ts {
+		ts[i] = engine.Trace{Tenant: t, Of: ids[i], Parent: parent, At: now}
+	}
+	_ = s.KeepTraces(ctx, ts) // which counts its failures; a link that is missing is no harm
+}
+
+// Step is the handout step that says in the traceparent of an attempt whether its trace is told.
+func (s *Store) Step(_ context.Context, a job.Attempt, out *client.Attempt) error {
+	if s.tracer == nil {
+		return nil
+	}
+	s.held.mu.Lock()
+	h, ok := s.held.find(a.Lease)
+	s.held.mu.Unlock()
+	if n := len(out.Traceparent); n > 2 && (!ok || h.traced == nil) {
+		out.Traceparent = out.Traceparent[:n-2] + "00"
+	}
+	return nil
+}
+
+// traced is what the spans of an attempt say.
+type traced struct {
+	job.Attempt
+	link trace.SpanContext // of the request that began the execution, or its job; invalid: none is known
+}
+
+// chosen are the attempts that are part of a trace that is told: those of executions that a request which is told began
+// itself, and the share of the others. That one created their job long ago is a link, and no reason.
+func (t *Tracer) chosen(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]*traced {
+	links := t.links(ctx, store, as)
+	out := map[job.ExecutionID]*traced{}
+	for i := range as {
+		a := &as[i]
+		link := links[a.Execution]
+		told := link.IsSampled() || t.sampler.takes(a.Execution)
+		if !link.IsValid() {
+			link = links[job.ExecutionID(a.Job)]
+		}
+		if told {
+			x := &traced{Attempt: *a, link: link}
+			x.Payload, x.Target = nil, job.Target{Kind: a.Target.Kind}
+			out[a.Execution] = x
+		}
+	}
+	return out
+}
+
+// leased chooses among attempts, and tells how those came to be leased.
+func (t *Tracer) leased(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]*traced {
+	out := t.chosen(ctx, store, as)
+	for _, x := range out {
+		a := &x.Attempt
+		if a.StartedAt.Equal(a.LeasedAt) {
+			at := a.Execution.At()
+			if at.Before(a.ScheduledAt) {
+				at = a.ScheduledAt
+			}
+			t.tell(x, given{span: randomSpan()}, "trigger", a.ScheduledAt, at, attribute.String("carillon.trigger", a.Trigger.String()))
+		}
+		t.tell(x, given{span: randomSpan()}, "wait", a.DueAt, a.LeasedAt, attribute.Int("carillon.attempt_number", a.Number))
+	}
+	return out
+}
+
+// links finds the requests that began executions, and their jobs.
+func (t *Tracer) links(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]trace.SpanContext {
+	ids := make([][16]byte, 0, 2*len(as))
+	for i := range as {
+		ids = append(ids, as[i].Execution)
+		if job.ID(as[i].Execution) != as[i].Job {
+			ids = append(ids, as[i].Job)
+		}
+	}
+	found, err := store.Traces(ctx, ids)
+	if err != nil {
+		return nil
+	}
+	out := make(map[job.ExecutionID]trace.SpanContext, len(found))
+	for _, x := range found {
+		out[x.Of] = parse(x.Parent)
+	}
+	return out
+}
+
+// tell tells a span below the one of an execution.
+func (t *Tracer) tell(x *traced, g given, name string, from, to time.Time, more ...attribute.KeyValue) trace.Span {
+	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), idsKey{}, g), rootOf(x.Execution))
+	_, s := t.tracer.Start(ctx, name, trace.WithTimestamp(from), trace.WithAttributes(append(more, about(x)...)...))
+	if !to.IsZero() {
+		s.End(trace.WithTimestamp(later(from, to)))
+	}
+	return s
+}
+
+func later(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return a
+	}
+	return b
+}
+
+// about is what every span of an execution says.
+func about(x *traced) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("carillon.execution_id", x.Execution.String()), attribute.String("carillon.job_id", x.Job.String()), attribute.String("carillon.tenant_id", string(x.Tenant)),
+	}
+}
+
+// ended tells the span of an attempt and, where the execution has ended with it, of that.
+func (t *Tracer) ended(x *traced, f *job.Finish, now time.Time) {
+	s := t.tell(x, given{span: attemptOf(f.Outcome.Lease)}, "attempt", x.LeasedAt, time.Time{},
+		attribute.Int("carillon.attempt_number", x.Number), attribute.Int64("carillon.fencing_token", int64(f.Outcome.Token)), attribute.String("carillon.target", string(x.Target.Kind)))
+	if !f.Worker.IsZero() {
+		s.SetAttributes(attribute.String("carillon.worker_id", f.Worker.String()))
+	}
+	if e := f.Outcome.Error; e != nil && f.Outcome.Status != job.OutcomeSucceeded {
+		s.SetAttributes(attribute.String("error.type", string(e.Type)))
+		if f.Outcome.Status == job.OutcomeFailed {
+			s.SetStatus(codes.Error, string(e.Type))
+		}
+	}
+	s.End(trace.WithTimestamp(later(x.LeasedAt, now)))
+	status := f.Then.Status
+	if !status.Final() {
+		return
+	}
+	root := rootOf(x.Execution)
+	o := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithTimestamp(x.ScheduledAt), trace.WithAttributes(append(about(x),
+		attribute.String("carillon.job_name", x.JobName), attribute.String("carillon.status", status.String()), attribute.String("carillon.trigger", x.Trigger.String()), attribute.Int("carillon.attempts", x.Number))...)}
+	if x.link.IsValid() {
+		o = append(o, trace.WithLinks(trace.Link{SpanContext: x.link}))
+	}
+	_, whole := t.tracer.Start(context.WithValue(context.Background(), idsKey{}, given{root.TraceID(), root.SpanID()}), "execution", o...)
+	if status != job.Succeeded && status != job.Cancelled {
+		whole.SetStatus(codes.Error, status.String())
+	}
+	whole.End(trace.WithTimestamp(later(x.ScheduledAt, now)))
+}

@@ -1,0 +1,314 @@
+package telemetry
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Store is a store whose calls are counted and timed.
+type Store struct {
+	engine.Store
+	clock   clock.Clock // the store's
+	metrics *Metrics
+	tracer  *Tracer // nil: there is no tracing
+	held    held
+}
+
+// Over watches a store whose clock is given.
+func Over(store engine.Store, clk clock.Clock, m *Metrics, t *Tracer) *Store {
+	return &Store{Store: store, clock: clk, metrics: m, tracer: t, held: newHeld()}
+}
+
+// call is one call of the store.
+type call struct {
+	store *Store
+	op    op
+	began time.Time
+	span  span
+}
+
+// begin begins a call; where it is part of a trace, it is a span of it.
+func (s *Store) begin(ctx *context.Context, o op) call {
+	c := call{store: s, op: o, began: time.Now()}
+	if s.tracer != nil {
+		*ctx, c.span = s.tracer.child(*ctx, o)
+	}
+	return c
+}
+
+func (c call) end(err *error) {
+	m := &c.store.metrics.ops[c.op]
+	m.seconds.Observe(time.Since(c.began).Seconds())
+	if *err != nil && broken(*err) {
+		m.errors.Inc()
+	}
+	c.span.end(*err)
+}
+
+// Fire stores the executions of jobs.
+func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (rs []job.Ready, err error) {
+	defer s.begin(&ctx, opFire).end(&err)
+	if rs, err = s.Store.Fire(ctx, fs, f); err != nil {
+		return rs, err
+	}
+	s.fired(fs, rs)
+	return rs, nil
+}
+
+// fired counts how late what a schedule fires is, and what is passed over. Of an execution that is not answered the store
+// does not say whether a policy skipped it or another server was quicker, which is rare: where there is a policy, it was that.
+func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
+	m, now := s.metrics, s.clock.Now()
+	m.triggerDelay.mu.Lock()
+	defer m.triggerDelay.mu.Unlock()
+	stored := make(map[job.ExecutionID]bool, len(rs))
+	for i := range rs {
+		stored[rs[i].ID] = true
+	}
+	for i := range fs {
+		moved := len(fs[i].Executions) == 0
+		skipped := 0
+		for k := range fs[i].Executions {
+			e := &fs[i].Executions[k]
+			if !stored[e.ID] {
+				skipped++
+				moved = moved || e.UniqueKey != "" || fs[i].Overlap == job.OverlapSkip || fs[i].Overlap == job.OverlapQueue
+				continue
+			}
+			moved = true
+			if e.Trigger == job.BySchedule {
+				m.triggerDelay.add(now.Sub(e.ScheduledAt))
+			}
+		}
+		if !moved {
+			continue
+		}
+		skipped += len(fs[i].Skips)
+		m.byStatus[job.Skipped].Add(float64(skipped))
+		for k := range fs[i].Skips {
+			if x := &fs[i].Skips[k]; x.Metadata["reason"] == string(job.SkipMissed) {
+				m.missed.Add(float64(standsFor(x)))
+			}
+		}
+	}
+}
+
+// standsFor is how many instants a record of skipped ones stands for.
+func standsFor(e *job.Execution) int64 {
+	if n, err := strconv.ParseInt(e.Metadata["count"], 10, 64); err == nil {
+		return n
+	}
+	return 1
+}
+
+// Lease gives sessions executions.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (as []job.Attempt, err error) {
+	defer s.begin(&ctx, opLease).end(&err)
+	if as, err = s.Store.Lease(ctx, gs, f); err != nil || len(as) == 0 {
+		return as, err
+	}
+	w := s.metrics.queueWait
+	w.mu.Lock()
+	for i := range as {
+		if a := &as[i]; a.StartedAt.Equal(a.LeasedAt) { // for the first time
+			w.add(a.LeasedAt.Sub(a.DueAt))
+		}
+	}
+	w.mu.Unlock()
+	var traces map[job.ExecutionID]*traced
+	if s.tracer != nil {
+		traces = s.tracer.leased(ctx, s.Store, as)
+	}
+	s.held.add(as, traces)
+	return as, nil
+}
+
+// Finish applies transitions.
+func (s *Store) Finish(ctx context.Context, fs []job.Finish) (vs []job.Verdict, err error) {
+	defer s.begin(&ctx, opFinish).end(&err)
+	if s.tracer != nil {
+		s.recall(ctx, fs)
+	}
+	if vs, err = s.Store.Finish(ctx, fs); err != nil {
+		return vs, err
+	}
+	now := s.clock.Now()
+	var ended [len(s.metrics.byStatus)]int
+	s.held.mu.Lock()
+	defer s.held.mu.Unlock()
+	s.metrics.duration.mu.Lock()
+	defer s.metrics.duration.mu.Unlock()
+	s.metrics.endToEnd.mu.Lock()
+	defer s.metrics.endToEnd.mu.Unlock()
+	for i := range vs {
+		if st := s.finished(&fs[i], &vs[i], now); st.Final() {
+			ended[st]++
+		}
+	}
+	for st, n := range ended {
+		if n > 0 {
+			s.metrics.byStatus[st].Add(float64(n))
+		}
+	}
+	return vs, nil
+}
+
+// recall finds out what is not known of leases that end, since another server gave them.
+func (s *Store) recall(ctx context.Context, fs []job.Finish) {
+	var unknown []job.Lease
+	s.held.mu.Lock()
+	for i := range fs {
+		if _, ok := s.held.find(fs[i].Outcome.Lease); !ok {
+			unknown = append(unknown, fs[i].Outcome.Lease)
+		}
+	}
+	s.held.mu.Unlock()
+	if len(unknown) == 0 {
+		return
+	}
+	hs, err := s.Store.Held(ctx, unknown)
+	if err != nil || len(hs) == 0 {
+		return
+	}
+	as := make([]job.Attempt, len(hs))
+	for i, h := range hs {
+		as[i] = job.Attempt{
+			Lease: job.Lease{Execution: h.ID, Token: h.Token}, Job: h.Job, JobName: h.JobName, Tenant: h.Tenant, Trigger: h.Trigger, Number: h.Attempt,
+			ScheduledAt: h.ScheduledAt, DueAt: h.DueAt, LeasedAt: h.LeasedAt, StartedAt: h.StartedAt,
+		}
+	}
+	s.held.add(as, s.tracer.chosen(ctx, s.Store, as))
+}
+
+// finished counts the end of an attempt, and says which state that brought its execution to; 0: none. The locks of held, duration
+// and endToEnd are held.
+func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Status {
+	m := s.metrics
+	if !v.Accepted {
+		if v.Reason == job.RefusedStale && !f.Expel { // else it was us, and its worker was quicker
+			m.stale.Inc()
+		}
+		return 0
+	}
+	status := f.Then.Status
+	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError || status == job.TimedOut {
+		m.timeouts.Inc()
+	}
+	if f.Then.Move == job.Again {
+		m.retries.Inc()
+	}
+	h, ok := s.held.take(f.Outcome.Lease)
+	if h.traced != nil {
+		s.tracer.ended(h.traced, f, now)
+	}
+	if !status.Final() {
+		return 0
+	}
+	if status == job.Failed || status == job.TimedOut {
+		m.deadLettered.Inc()
+	}
+	if ok {
+		at := now.UnixMicro()
+		m.duration.add(time.Duration(at-h.started) * time.Microsecond)
+		m.endToEnd.add(time.Duration(at-h.scheduled) * time.Microsecond)
+	}
+	return status
+}
+
+// Park leaves executions to their targets.
+func (s *Store) Park(ctx context.Context, ps []engine.Parking) (vs []job.Verdict, err error) {
+	defer s.begin(&ctx, opFinish).end(&err)
+	vs, err = s.Store.Park(ctx, ps)
+	for i := range vs {
+		if !vs[i].Accepted && vs[i].Reason == job.RefusedStale {
+			s.metrics.stale.Inc()
+		}
+	}
+	return vs, err
+}
+
+// Reap returns the executions of dead sessions to the queue.
+func (s *Store) Reap(ctx context.Context, limit, poison int) (got engine.Reaped, err error) {
+	defer s.begin(&ctx, opReap).end(&err)
+	if got, err = s.Store.Reap(ctx, limit, poison); err != nil {
+		return got, err
+	}
+	m := s.metrics
+	m.deaths.Add(float64(got.Sessions))
+	m.leasesLost.Add(float64(got.Lost()))
+	m.byStatus[job.Failed].Add(float64(got.Poisoned))
+	m.deadLettered.Add(float64(got.Poisoned))
+	m.byStatus[job.Cancelled].Add(float64(got.Cancelled))
+	s.held.drop(got.Ready)
+	return got, nil
+}
+
+// Expire ends what did not start in time.
+func (s *Store) Expire(ctx context.Context, limit int) (n int, err error) {
+	defer s.begin(&ctx, opUpkeep).end(&err)
+	n, err = s.Store.Expire(ctx, limit)
+	s.metrics.byStatus[job.Expired].Add(float64(n))
+	return n, err
+}
+
+// Force ends what was asked to stop and did not.
+func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (n int, err error) {
+	defer s.begin(&ctx, opUpkeep).end(&err)
+	n, err = s.Store.Force(ctx, grace, limit)
+	s.metrics.byStatus[job.Cancelled].Add(float64(n))
+	return n, err
+}
+
+// Cancel ends what waits and asks what runs to stop.
+func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (st job.Status, err error) {
+	defer s.begin(&ctx, opCancel).end(&err)
+	st, err = s.Store.Cancel(ctx, t, id, reason)
+	if err == nil && st == job.Cancelled {
+		s.metrics.byStatus[job.Cancelled].Inc()
+	}
+	return st, err
+}
+
+// Release returns executions to the queue.
+func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (rs []job.Ready, err error) {
+	defer s.begin(&ctx, opRelease).end(&err)
+	rs, err = s.Store.Release(ctx, w, ls)
+	s.held.drop(rs)
+	return rs, err
+}
+
+// Disown returns executions to the queue.
+func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (rs []job.Ready, err error) {
+	defer s.begin(&ctx, opRelease).end(&err)
+	rs, err = s.Store.Disown(ctx, w, keep, before)
+	s.held.drop(rs)
+	return rs, err
+}
+
+// Leave ends a session.
+func (s *Store) Leave(ctx context.Context, w job.WorkerID) (rs []job.Ready, err error) {
+	defer s.begin(&ctx, opRelease).end(&err)
+	rs, err = s.Store.Leave(ctx, w)
+	s.held.drop(rs)
+	return rs, err
+}
+
+// Draw takes tokens out of buckets.
+func (s *Store) Draw(ctx context.Context, ds []engine.Draw) (out []engine.Drawn, err error) {
+	defer s.begin(&ctx, opDraw).end(&err)
+	out, err = s.Store.Draw(ctx, ds)
+	short := 0
+	for i := range out {
+		if out[i].N < ds[i].N {
+			short++
+		}
+	}
+	s.metrics.limitedBy("execution_rate", short)
+	return out, err
+}

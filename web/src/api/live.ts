@@ -1,0 +1,221 @@
+// What changes, as it changes: one stream for the whole page. Where streams do not work it asks again every few
+// seconds; where the page is not looked at, nothing moves.
+
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { usePref } from "../prefs";
+import { parse } from "./json";
+import type { Change } from "./types";
+
+export type LiveState = "off" | "connecting" | "live" | "polling" | "stale";
+type Listener = (changes: Change[], all: boolean) => void;
+
+const pace = 250; // ms between two batches that screens are told of
+const pollEvery = 5000;
+const staleAfter = 10_000;
+
+const listeners = new Set<Listener>();
+const watchers = new Set<() => void>();
+let source: EventSource | undefined;
+let state: LiveState = "off";
+let since = Date.now(); // when the state began, or news last arrived
+let last = "";
+let batch: Change[] = [];
+let all = false;
+let timer: ReturnType<typeof setTimeout> | undefined;
+let poll: ReturnType<typeof setInterval> | undefined;
+let retry: ReturnType<typeof setTimeout> | undefined;
+
+function become(s: LiveState) {
+  if (s === state) return;
+  state = s;
+  watchers.forEach((f) => f());
+}
+
+function flush() {
+  timer = undefined;
+  const b = batch;
+  const a = all;
+  batch = [];
+  all = false;
+  listeners.forEach((f) => f(b, a));
+}
+
+function collect(changes: Change[], everything = false) {
+  batch.push(...changes);
+  all ||= everything;
+  timer ??= setTimeout(flush, pace);
+}
+
+function connect() {
+  if (source) return;
+  clearTimeout(retry);
+  if (state === "off") {
+    become("connecting");
+    since = Date.now();
+  }
+  const s = new EventSource("/api/v1/events/stream" + (last ? "?last_event_id=" + encodeURIComponent(last) : ""));
+  source = s;
+  const up = (e: MessageEvent) => {
+    if (e.lastEventId) last = e.lastEventId;
+    since = Date.now();
+    clearInterval(poll);
+    poll = undefined;
+    become("live");
+  };
+  s.addEventListener("ready", up);
+  s.addEventListener("changes", (e) => {
+    up(e);
+    collect((parse(e.data as string) as { changes: Change[] }).changes);
+  });
+  s.addEventListener("reset", (e) => {
+    up(e);
+    collect([], true);
+  });
+  s.onerror = () => {
+    if (source !== s) return;
+    if (state === "live") since = Date.now();
+    become(Date.now() - since > staleAfter ? "stale" : state === "stale" ? "stale" : "connecting");
+    // A stream that was refused stays closed: ask again now and then, and meanwhile read by polling.
+    poll ??= setInterval(() => {
+      collect([], true);
+      if (state !== "live" && Date.now() - since > staleAfter) become("stale");
+    }, pollEvery);
+    if (s.readyState === EventSource.CLOSED) {
+      source = undefined;
+      if (state !== "stale") become("polling");
+      retry = setTimeout(connect, 15_000);
+    }
+  };
+}
+
+function disconnect() {
+  source?.close();
+  source = undefined;
+  clearInterval(poll);
+  poll = undefined;
+  clearTimeout(retry);
+  become("off");
+}
+
+// A hidden page lets go of its stream: browsers allow a server six connections, and people open many tabs. When it is
+// looked at again it goes on behind what it saw last.
+let hidden: ReturnType<typeof setTimeout> | undefined;
+function adjust() {
+  clearTimeout(hidden);
+  if (listeners.size === 0) disconnect();
+  else if (!document.hidden) connect();
+  else hidden = setTimeout(disconnect, 5000);
+}
+document.addEventListener("visibilitychange", adjust);
+
+/** heard says that an answer came from the server: what is shown is not stale. */
+export function heard() {
+  if (state === "stale" && source === undefined) become("polling");
+}
+
+const subscribe = (f: () => void) => (watchers.add(f), () => void watchers.delete(f));
+
+/** useLiveState is how the stream does, for the sign in the head of the page. */
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(subscribe, () => state);
+}
+
+/** useLiveSwitch is whether the person wants the page to follow changes. */
+export const useLiveSwitch = () => usePref("live", true);
+
+export type Live = {
+  /** How many changes are held back because someone is reading. */
+  fresh: number;
+  /** Shows them now. */
+  show(): void;
+  /** To be spread over the region that stands still while the pointer is in it. */
+  region: { onPointerEnter(): void; onPointerLeave(): void };
+};
+
+/**
+ * useLive reads anew what a screen shows when something that it is about has changed: at most once a second, never two
+ * at a time, and not while the page is hidden, text is selected, the pointer is over the region or hold is true. What is held
+ * back is counted, for a pill that says so.
+ */
+export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Promise<unknown>; hold?: boolean }): Live {
+  const [on] = useLiveSwitch();
+  const [fresh, setFresh] = useState(0);
+  const over = useRef(false);
+  const ref = useRef(o);
+  ref.current = o;
+  const work = useRef({ busy: false, due: false, at: 0, count: 0 });
+
+  const run = useRef(() => {});
+  run.current = () => {
+    const w = work.current;
+    if (w.busy || !w.due) return;
+    const wait = w.at + 1000 - Date.now();
+    if (wait > 0) {
+      setTimeout(() => run.current(), wait);
+      return;
+    }
+    w.due = false;
+    w.busy = true;
+    w.at = Date.now();
+    w.count = 0;
+    setFresh(0);
+    void ref.current
+      .refresh()
+      .then(heard, () => {})
+      .finally(() => {
+        w.busy = false;
+        run.current();
+      });
+  };
+
+  useEffect(() => {
+    if (!on) return;
+    const held = () => document.hidden || !document.hasFocus() || over.current || ref.current.hold === true || selecting();
+    const listen: Listener = (changes, everything) => {
+      const about = ref.current.match ? changes.filter(ref.current.match) : changes;
+      const w = work.current;
+      if (about.length === 0 && !everything && !w.due) return;
+      w.count += about.length;
+      w.due = true;
+      if (!everything && held()) setFresh(w.count);
+      else run.current();
+    };
+    // When the reason to stand still is gone, what was held back is shown.
+    const look = () => {
+      if (work.current.due && !held()) run.current();
+    };
+    listeners.add(listen);
+    adjust();
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
+    document.addEventListener("selectionchange", look);
+    return () => {
+      listeners.delete(listen);
+      setTimeout(adjust, 1000); // the next screen will want it too
+      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", look);
+      document.removeEventListener("selectionchange", look);
+    };
+  }, [on]);
+
+  return {
+    fresh,
+    show: () => {
+      work.current.due = true;
+      work.current.at = 0;
+      run.current();
+    },
+    region: {
+      onPointerEnter: () => void (over.current = true),
+      onPointerLeave: () => {
+        over.current = false;
+        if (work.current.due) run.current();
+      },
+    },
+  };
+}
+
+function selecting(): boolean {
+  const s = getSelection();
+  return s !== null && !s.isCollapsed;
+}

@@ -1,0 +1,138 @@
+// Overview: what the tenant may have and has, and, for those who run the installation, how it does.
+
+import { isProblem, useGet, type QueueStatus, type Workers } from "../../api";
+import { Link } from "../../router";
+import { useMay, useSession } from "../../session";
+import { count, CommandLine, duration, ErrorBox, Head, Loading, State, Time } from "../../ui";
+import { useSystem } from "../queues/data";
+import { useProbe } from "./parts";
+import { QuotaFacts } from "./Tenants";
+import type { Allowance } from "./types";
+
+export function Overview() {
+  const q = useGet<Allowance>("/quotas", undefined, { every: 30_000 });
+  const session = useSession();
+  const a = q.data;
+  return (
+    <>
+      <Head title="Admin">
+        {session && session.kind !== "none" && (
+          <p className="dim">
+            You are {session.name}, {session.role} of {session.tenant_id === "*" ? "every tenant" : session.tenant_id}.
+          </p>
+        )}
+      </Head>
+      <Health />
+      <section className="panel stack" aria-label="Quotas">
+        <div className="row">
+          <h2 className="grow">What {a ? a.tenant_id : "the tenant"} may have</h2>
+          {a && <span className="tag">tier {a.tier}</span>}
+        </div>
+        {q.isError && !a ? <ErrorBox error={q.error} /> : !a ? <Loading lines={3} /> : <QuotaFacts quotas={a.quotas} usage={a.usage} overridden={a.overridden} />}
+      </section>
+    </>
+  );
+}
+
+type Finding = { what: string; state: string; word: string; text: React.ReactNode };
+
+/** Health is what whoever runs the installation looks at first. */
+function Health() {
+  const may = useMay("system");
+  const system = useSystem();
+  const alive = useProbe("/healthz");
+  const ready = useProbe("/readyz");
+  const status = useGet<QueueStatus>(system ? "/admin/queue/status" : undefined, undefined, { every: 10_000 });
+  const workers = useGet<Workers>("/workers", { limit: 1000 }, { every: 15_000 });
+  const s = status.data;
+  const version = alive.data?.version;
+  const living = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD");
+  const others = living.filter((w) => version && w.version && w.version !== version);
+  const list: Finding[] = [];
+  list.push({
+    what: "Server",
+    ...(alive.data?.ok ? { state: "ACTIVE", word: "Alive" } : alive.isPending ? { state: "PENDING", word: "…" } : { state: "DEAD", word: "Silent" }),
+    text: (
+      <>
+        version <span className="mono">{version ?? "unknown"}</span>
+      </>
+    ),
+  });
+  list.push({ what: "Store", ...(ready.data?.ok ? { state: "ACTIVE", word: "Ready" } : ready.isPending ? { state: "PENDING", word: "…" } : { state: "FAILED", word: "Not ready" }), text: ready.data?.ok ? "reachable, with room, and its migrations are current" : (ready.data?.said ?? "") });
+  if (workers.data)
+    list.push({
+      what: "Workers",
+      ...(living.length === 0 ? { state: "DEAD", word: "None" } : others.length > 0 ? { state: "LATE", word: "Mixed" } : { state: "ACTIVE", word: "Well" }),
+      text: (
+        <>
+          <Link to="/workers">{count(living.length)}</Link> with {count(living.reduce((n, w) => n + w.capacity, 0))} slots
+          {others.length > 0 && `; ${count(others.length)} of another version than this server`}
+        </>
+      ),
+    });
+  if (s) {
+    list.push({
+      what: "Queues",
+      ...(s.pending > 0 && s.active_workers === 0 ? { state: "DEAD", word: "Stuck" } : s.average_wait_seconds_5m > 5 ? { state: "LATE", word: "Slow" } : { state: "ACTIVE", word: "Well" }),
+      text: (
+        <>
+          <Link to="/queues">
+            {s.pending_is_minimum ? "≥ " : ""}
+            {count(s.pending)} waiting
+          </Link>
+          , {count(s.in_progress)} running; {duration(s.average_wait_seconds_5m * 1000)} of waiting in the last 5 min
+        </>
+      ),
+    });
+    list.push({
+      what: "Schedules",
+      ...(s.overdue_jobs > 0 ? { state: "LATE", word: "Late" } : { state: "ACTIVE", word: "On time" }),
+      text: `${s.overdue_jobs_is_minimum ? "≥ " : ""}${count(s.overdue_jobs)} due for more than 5 s; fired ${duration(s.average_trigger_delay_seconds * 1000)} after their time on average`,
+    });
+    list.push({
+      what: "Outcomes, 24 h",
+      ...(s.failed_24h > s.completed_24h && s.failed_24h > 0 ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Well" }),
+      text: (
+        <>
+          {count(s.completed_24h)} succeeded, {count(s.failed_24h)} failed, {count(s.retried_24h)} attempts tried again
+        </>
+      ),
+    });
+    list.push({
+      what: "Dead letters",
+      ...(s.dead_letters > 0 ? { state: "LATE", word: "Some" } : { state: "ACTIVE", word: "None" }),
+      text: (
+        <Link to="/dead-letters">
+          {s.dead_letters_is_estimate ? "about " : ""}
+          {count(s.dead_letters)}
+        </Link>
+      ),
+    });
+  }
+  return (
+    <section className="panel stack" aria-label="Health">
+      <div className="row">
+        <h2 className="grow">{may ? "How the installation does" : "How it does"}</h2>
+        {status.dataUpdatedAt > 0 && (
+          <span className="dim small">
+            as of <Time at={new Date(status.dataUpdatedAt).toISOString()} />
+          </span>
+        )}
+      </div>
+      {status.isError && !isProblem(status.error, 403, 404) && <ErrorBox error={status.error} />}
+      <ul className="admin-health">
+        {list.map((f) => (
+          <li key={f.what}>
+            <span className="what dim">{f.what}</span>
+            <State of={f.state} word={f.word} />
+            <span className="grow wrap">{f.text}</span>
+          </li>
+        ))}
+      </ul>
+      <p className="dim small">Each finding with its remedy, from where you can reach the server:</p>
+      <div>
+        <CommandLine>{`carillon doctor --server ${location.origin}`}</CommandLine>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,104 @@
+// What is done with dead letters: run some or many again, at a rate; discard them. How many is counted first.
+
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { flaw, isProblem, newKey, parse, post, useRefresh, type Begun, type DeadLetter } from "../../api";
+import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
+import { lastError } from "./groups";
+
+export type Chosen = { ids: string[] } | { filter: Record<string, string> };
+type Props = { action: "redrive" | "discard"; which: Chosen; sample: DeadLetter[]; flags: string; onClose: () => void; onDone: () => void };
+
+const titles = { redrive: "Redrive", discard: "Discard" };
+
+export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
+  const [n, setN] = useState<number>();
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const [rate, setRate] = useState("");
+  const [edited, setEdited] = useState(false);
+  const [payload, setPayload] = useState("{}");
+  const [typed, setTyped] = useState("");
+  const key = useRef(newKey());
+  const refresh = useRefresh();
+  const ids = "ids" in which ? which.ids : undefined;
+  useEffect(() => {
+    // More ids than can be sent at once come from a page that is larger than any: they are all of it.
+    post<Begun>("/dead-letters:" + action, { ...which, dry_run: true }).then((b) => setN(b.count), setError);
+  }, []);
+  const wrong = edited && flaw(payload) !== undefined;
+  const rated = rate !== "" && !(action === "discard" && ids) ? { rate_per_s: Number(rate) } : {};
+  const body = edited && ids ? { action: "retry", ids, payload_override: wrong ? null : parse(payload), ...rated } : { ...which, ...rated };
+  const path = edited && ids ? "/executions:bulk" : "/dead-letters:" + action;
+  const about = n === undefined ? "…" : `${count(n)} dead ${n === 1 ? "letter" : "letters"}`;
+  const sure = action === "redrive" || n === undefined || n <= 1 || typed.trim() === String(n);
+  const ready = n !== undefined && n > 0 && !busy && !wrong && sure && (rate === "" || Number(rate) > 0);
+  const run = (f: FormEvent) => {
+    f.preventDefault();
+    if (!ready) return;
+    setBusy(true);
+    setError(undefined);
+    const one = edited && ids?.length === 1;
+    const sent = one ? post<unknown>(`/executions/${ids[0]}/retry`, { payload_override: parse(payload) }, { key: key.current }) : post<unknown>(path, body, { key: key.current });
+    sent.then(
+      () => {
+        toast(`${titles[action]}: ${about}`);
+        void refresh("/operations", "/dead-letters");
+        onDone();
+        onClose();
+      },
+      (e: unknown) => {
+        if (isProblem(e, 400, 422)) key.current = newKey();
+        setError(e);
+        setBusy(false);
+      },
+    );
+  };
+  const some = sample.slice(0, 5);
+  return (
+    <Dialog title={`${titles[action]}: ${about}`} onClose={onClose}>
+      <form className="stack" onSubmit={run}>
+        {n === undefined && error === undefined && <Loading lines={3} />}
+        {n === 0 && <p>None of them is there any more.</p>}
+        {n !== undefined && n > 0 && (
+          <>
+            {some.length > 0 && (
+              <ul className="stack tight dead-sample" aria-label="Some of them">
+                {some.map((d) => (
+                  <li key={d.execution_id} className="row">
+                    <State of={d.reason} />
+                    <span className="wrap grow">{d.job_name}</span>
+                    <Time at={d.dead_lettered_at} />
+                    <span className="dim small dead-message">
+                      <bdi>{lastError(d).message}</bdi>
+                    </span>
+                  </li>
+                ))}
+                {n > some.length && <li className="dim small">and {count(n - some.length)} more</li>}
+              </ul>
+            )}
+            <p className="dim">
+              {action === "redrive" ? "Each becomes a new execution that names the old one. Those that fail again come back here." : "They leave the dead letters for good. Their executions stay in history and can still be run again."}
+              {!ids && " What dies from now on is not part of it."}
+            </p>
+            {!(action === "discard" && ids) && (
+              <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" placeholder="as fast as it goes" hint={Number(rate) > 0 ? `Takes about ${Math.ceil(n / Number(rate))} s.` : action === "redrive" ? "A rate spares what they call." : ""} wrong={wrongOf(error, "rate_per_s")} />
+            )}
+            {action === "redrive" && ids && <Check label="With another payload" checked={edited} onChange={setEdited} />}
+            {edited && <JsonEditor label={ids && ids.length > 1 ? "Payload for all of them" : "Payload"} value={payload} onChange={setPayload} rows={6} />}
+            {action === "discard" && n > 1 && <TextField label={`Type ${n} to discard them`} value={typed} onChange={setTyped} autoComplete="off" inputMode="numeric" />}
+          </>
+        )}
+        {error !== undefined && (isProblem(error, 404) && edited ? <p className="warn">This server cannot give many another payload at once yet. Open one of them to do it there.</p> : <ErrorBox error={error} />)}
+        <code className="dim small wrap">{`carillon dlq ${action} ${ids ? (ids.length > 3 ? ids.slice(0, 3).join(" ") + " …" : ids.join(" ")) : flags || "--everything"}${rate ? " --rate " + rate : ""}`}</code>
+        <footer>
+          <CopyAs curl={{ method: "POST", path, body }} />
+          <span className="grow" />
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" kind="primary" className={action === "discard" ? "danger" : ""} disabled={!ready}>
+            {busy ? "Working…" : `${titles[action]} ${n === undefined ? "" : count(n)}`}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

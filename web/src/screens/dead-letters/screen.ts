@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/dead-letters"], load: () => import("./DeadLetters") } satisfies Screen;

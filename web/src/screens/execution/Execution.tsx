@@ -1,0 +1,184 @@
+// Execution: what became of it and why, where its time went, what it wrote, and running it again.
+
+import { useState } from "react";
+import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, type Events, type Explanation, type Job, type Report, type Workers } from "../../api";
+import { Link, navigate, withParams } from "../../router";
+import { useMay } from "../../session";
+import { Button, Confirm, CopyAs, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, State, Tabs, toast, useCommands, useHotkeys } from "../../ui";
+import { CancelDialog, cancelWaiting, payloadOf, redriveNow, RerunDialog, retryNow, type Whole } from "./actions";
+import { Compare } from "./compare";
+import { LogView } from "./log";
+import { Attempts, EventTable, Exchange, Facts } from "./parts";
+import { Timeline } from "./timeline";
+import { Why } from "./why";
+import type { ScreenProps } from "..";
+import "./execution.css";
+
+export default function Execution({ params }: ScreenProps) {
+  const id = params["id"] ?? "";
+  return <One key={id} id={id} />;
+}
+
+const waiting = ["WAITING", "PENDING", "RETRYING"];
+
+function One({ id }: { id: string }) {
+  const path = "/executions/" + encodeURIComponent(id);
+  const [open, setOpen] = useState<"rerun" | "cancel" | "discard" | undefined>();
+  const [every, setEvery] = useState<number | undefined>();
+  const tick = every === undefined ? {} : { every };
+  const query = useGet<Whole>(path, undefined, tick);
+  const e = query.data;
+  const report = useGet<Report>(e && path + "/report", undefined, tick);
+  const events = useGet<Events>(e && path + "/events", { limit: 1000 });
+  const why = useGet<Explanation>(e && path + "/explain", undefined, tick);
+  const job = useGet<Job>(e && "/jobs/" + e.job_id);
+  const workers = useGet<Workers>(e?.worker_id ? "/workers" : undefined, { limit: 1000 }, tick);
+  const refresh = useRefresh();
+  useLive({ match: (c) => c.execution_id === id, refresh: () => refresh(path) });
+  const may = useMay("operator");
+  const over = e !== undefined && finalStatuses.includes(e.status);
+  // Progress and heartbeats are not told by the stream: they are asked for while it lives.
+  const wanted = e === undefined || over ? undefined : e.status === "RUNNING" || e.status === "CANCELLING" ? 2000 : 5000;
+  if (wanted !== every) setEvery(wanted);
+
+  const list = events.data?.events ?? [];
+  const again = list.filter((x) => x.type === "rerun" && x.detail).map((x) => x.detail ?? "");
+  const discarded = list.some((x) => x.type === "discarded");
+  const failedForGood = e !== undefined && (e.status === "FAILED" || e.status === "TIMED_OUT");
+  const dead = failedForGood && events.data !== undefined && again.length === 0 && !discarded;
+  const host = (w: string | null) => (w === null ? "–" : ((h) => (h ? `${h.host} (${w.slice(-6)})` : "…" + w.slice(-12)))(workers.data?.workers.find((x) => x.worker_id === w)));
+  const beatAt = e && (e.status === "RUNNING" || e.status === "CANCELLING") ? workers.data?.workers.find((x) => x.worker_id === e.worker_id)?.last_beat_at : undefined;
+
+  const retry = () => (dead ? redriveNow(id, refresh) : void retryNow(id, {}, newKey(), refresh).catch(failed));
+  const cancel = () => (e && waiting.includes(e.status) ? cancelWaiting(e, refresh) : setOpen("cancel"));
+  const canCancel = may && e !== undefined && !over && e.status !== "CANCELLING";
+  const canRetry = may && over;
+  const compare = () => navigate(withParams({ tab: "compare" }));
+  useHotkeys([
+    ...(canRetry ? [{ keys: "r", label: "Run it again", run: retry }, { keys: "e", label: "Run it again with another payload", run: () => setOpen("rerun") }] : []),
+    ...(canCancel ? [{ keys: "c", label: "Cancel it", run: cancel }] : []),
+    { keys: "l", label: "Its log", run: () => navigate(withParams({ tab: "log" })) },
+    { keys: "o", label: "Its job", run: () => e && navigate("/jobs/" + e.job_id) },
+  ]);
+  useCommands([
+    ...(canRetry ? [{ label: "Run this execution again", note: "r", run: retry }, { label: "Run it again with another payload", note: "e", run: () => setOpen("rerun") }] : []),
+    ...(canCancel ? [{ label: "Cancel this execution", note: "c", run: cancel }] : []),
+    { label: "Compare with the last success", run: compare },
+  ]);
+
+  if (query.isError && !e)
+    return isProblem(query.error, 404) ? (
+      <>
+        <Head title="No such execution" crumb={<Link to="/executions">Executions</Link>} />
+        <p className="dim">
+          There is none with the id <code className="wrap">{id}</code>. It may be older than history is kept, or belong to another tenant.
+        </p>
+        <div className="row">
+          <LinkButton to="/executions">All executions</LinkButton>
+        </div>
+      </>
+    ) : (
+      <ErrorBox error={query.error} retry={() => void query.refetch()} />
+    );
+  if (!e) return <Loading lines={10} />;
+  const j = job.data;
+  return (
+    <>
+      <Head
+        title={e.job_name}
+        crumb={
+          <>
+            <Link to="/executions">Executions</Link> / <Link to={"/jobs/" + e.job_id}>{e.job_name}</Link>
+          </>
+        }
+        actions={
+          <>
+            {canCancel && (
+              <Button className="danger" onClick={cancel}>
+                Cancel
+              </Button>
+            )}
+            {canRetry && (
+              <>
+                <Button kind="primary" icon="play" onClick={retry}>
+                  {dead ? "Redrive" : "Run again"}
+                </Button>
+                <Button onClick={() => setOpen("rerun")}>Edit and run…</Button>
+              </>
+            )}
+            <CopyAs link={"/x/" + e.execution_id} cli={`carillon execution get ${e.execution_id}`} curl={{ method: "GET", path: "/executions/" + e.execution_id }} {...(payloadOf(e, j) !== undefined && payloadOf(e, j) !== null ? { yaml: payloadOf(e, j) } : {})} />
+            <Menu
+              label="More"
+              icon="more"
+              kind="ghost"
+              items={[
+                { label: "Compare with the last success", run: compare },
+                { label: "Other executions of this job", run: () => navigate("/executions?q=" + encodeURIComponent("job:" + e.job_id)) },
+                ...(e.worker_id ? [{ label: "What else its worker ran", run: () => navigate("/executions?q=" + encodeURIComponent("worker:" + e.worker_id)) }] : []),
+                ...(dead && may ? (["line", { label: "Discard the dead letter…", danger: true, run: () => setOpen("discard") }] as const) : []),
+              ]}
+            />
+          </>
+        }
+      >
+        <div className="row">
+          <State of={e.status} />
+          {dead && <State of={why.data && ["ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"].includes(why.data.code) ? why.data.code : "DEAD"} word={why.data?.code === "POISON" ? "Poison, dead letter" : "Dead letter"} tip="It failed for good: it stays among the dead letters until it is run again or discarded." />}
+          {discarded && <State of="DELETED" word="Discarded" tip="Its dead letter was discarded; the execution stays." />}
+          <Id of={e.execution_id} />
+          {e.retry_of && (
+            <span>
+              <span className="dim">{e.trigger === "redrive" ? "redrive" : "retry"} of</span> <Link to={"/executions/" + e.retry_of}>…{e.retry_of.slice(-12)}</Link>
+            </span>
+          )}
+          {again.map((x) => (
+            <span key={x}>
+              <span className="dim">run again as</span> <Link to={"/executions/" + x}>…{x.slice(-12)}</Link>
+            </span>
+          ))}
+        </div>
+      </Head>
+      {e.progress && !over && (
+        <div className="row execution-progress">
+          <progress max={100} value={e.progress.percent} aria-label="Progress" />
+          <span>
+            {e.progress.percent} % <span className="dim wrap">{e.progress.message}</span>
+          </span>
+        </div>
+      )}
+      {why.data && <Why e={e} x={why.data} j={j} />}
+      {why.isError && !why.data && <ErrorBox error={why.error} what="The explanation cannot be read" />}
+      {report.data && <Timeline e={e} report={report.data} events={list} beat={beatAt ? Date.parse(beatAt) : undefined} host={host} />}
+      <Facts e={e} j={j} host={host} jobZone={j?.schedule.timezone} />
+      <Tabs
+        label="Parts of the execution"
+        tabs={[
+          { id: "attempts", label: report.data && report.data.attempts.length > 1 ? `Attempts (${report.data.attempts.length})` : "Attempts", content: () => (report.data ? <Attempts e={e} report={report.data} events={list} host={host} /> : <Loading />) },
+          { id: "log", label: "Log", content: () => <LogView e={e} /> },
+          { id: "exchange", label: "Request and response", content: () => <Exchange e={e} j={j} report={report.data} /> },
+          { id: "events", label: "Events", content: () => <EventTable events={list} total={events.data?.pagination.total ?? 0} host={host} /> },
+          { id: "compare", label: "Compare", content: () => (report.data ? <Compare e={e} j={j} report={report.data} host={host} /> : <Loading />) },
+        ]}
+      />
+      {open === "rerun" && <RerunDialog e={e} j={j} onClose={() => setOpen(undefined)} />}
+      {open === "cancel" && <CancelDialog e={e} onClose={() => setOpen(undefined)} />}
+      {open === "discard" && (
+        <Confirm
+          title="Discard the dead letter"
+          action="Discard"
+          danger
+          cli={`carillon dlq discard ${e.execution_id}`}
+          onClose={() => setOpen(undefined)}
+          run={() =>
+            post("/dead-letters:discard", { ids: [e.execution_id] }).then(() => {
+              toast("Discarded");
+              void refresh(path, "/dead-letters");
+            })
+          }
+        >
+          <p>It leaves the dead letters for good. The execution stays in history and can still be run again.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}

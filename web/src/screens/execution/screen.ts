@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/executions/:id"], load: () => import("./Execution") } satisfies Screen;

@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/forecast"], load: () => import("./Forecast") } satisfies Screen;

@@ -1,0 +1,114 @@
+// JobForm: a new job, a copy of one, or a change of one. The schedule is shown in words and instants while it is typed.
+
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { flaw, newKey, patch, post, useGet, useRefresh, type Job } from "../../api";
+import { Link, navigate, useParam } from "../../router";
+import { useMay } from "../../session";
+import { asCurl, Button, copy, ErrorBox, Head, JsonEditor, Loading, toast } from "../../ui";
+import { Policies, Target, What, When } from "./parts";
+import { blank, changes, fromJob, hello, toRequest, type Form } from "./state";
+import type { ScreenProps } from "..";
+import "./job-form.css";
+
+export default function JobForm({ params }: ScreenProps) {
+  const id = params["id"];
+  const [clone] = useParam("clone");
+  const [sample] = useParam("sample");
+  const of = id ?? (clone || undefined);
+  const query = useGet<Job>(of ? "/jobs/" + encodeURIComponent(of) : undefined, undefined, { fresh: true });
+  const title = id ? "Edit job" : clone ? "Clone job" : "New job";
+  // A change begins with the job as it is now, not as it was when someone last looked.
+  if (of && (!query.data || !query.isFetchedAfterMount))
+    return (
+      <>
+        <Head title={title} crumb={<Link to="/jobs">Jobs</Link>} />
+        {query.isError ? <ErrorBox error={query.error} /> : <Loading />}
+      </>
+    );
+  const job = query.data;
+  const initial = job ? (id ? fromJob(job) : { ...fromJob(job), key: "", name: job.name + " (copy)" }) : sample === "hello" ? hello : blank;
+  return <Editor key={(of ?? sample) + title} title={title} job={id ? job : undefined} initial={initial} />;
+}
+
+function Editor({ title, job, initial }: { title: string; job: Job | undefined; initial: Form }) {
+  const [form, setForm] = useState(initial);
+  const [base] = useState({ form: initial, revision: job?.revision });
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const key = useRef(newKey());
+  const refresh = useRefresh();
+  const may = useMay("operator");
+  const set = (part: Partial<Form>) => setForm((f) => ({ ...f, ...part }));
+  const dirty = JSON.stringify(form) !== JSON.stringify(initial);
+  useEffect(() => {
+    const ask = (e: BeforeUnloadEvent) => e.preventDefault();
+    if (dirty && !busy) addEventListener("beforeunload", ask);
+    return () => removeEventListener("beforeunload", ask);
+  }, [dirty, busy]);
+  const badPayload = form.payload.trim() !== "" && flaw(form.payload) !== undefined;
+  const request = badPayload ? {} : toRequest(form);
+  const change = job && !badPayload ? changes(toRequest(base.form), request) : {};
+  const ready = !badPayload && form.name.trim() !== "" && !(job && Object.keys(change).length === 0);
+  const submit = (e: FormEvent) => {
+    e.preventDefault();
+    if (!ready || busy) return;
+    setBusy(true);
+    setError(undefined);
+    const path = job ? "/jobs/" + job.job_id : "/jobs";
+    const sent = job ? patch<Job>(path, change, { headers: { "If-Match": String(base.revision) } }) : post<Job>(path, request, { key: key.current });
+    sent.then(
+      (j) => {
+        toast(job ? `Saved as revision ${j.revision}` : `Created ${j.name}`);
+        void refresh("/jobs");
+        navigate("/jobs/" + j.job_id);
+      },
+      (e: unknown) => {
+        setError(e);
+        setBusy(false);
+        key.current = newKey();
+        requestAnimationFrame(() => document.querySelector(".error")?.scrollIntoView({ block: "nearest" }));
+      },
+    );
+  };
+  const curl = () => asCurl(job ? { method: "PATCH", path: "/jobs/" + job.job_id, body: change } : { method: "POST", path: "/jobs", body: request });
+  return (
+    <>
+      <Head
+        title={job ? `Edit ${job.name}` : title}
+        crumb={
+          <>
+            <Link to="/jobs">Jobs</Link>
+            {job && (
+              <>
+                {" / "}
+                <Link to={"/jobs/" + job.job_id}>{job.name}</Link>
+              </>
+            )}
+          </>
+        }
+      />
+      {!may && <p className="warn">Your role does not allow to write jobs.</p>}
+      <form className="form stack wide" onSubmit={submit}>
+        <What form={form} set={set} error={error} editing={job !== undefined} />
+        <When form={form} set={set} error={error} />
+        <Target form={form} set={set} error={error} />
+        <section className="panel stack" aria-label="Payload">
+          <h2>Payload</h2>
+          <JsonEditor label="JSON that it is given" value={form.payload} onChange={(payload) => set({ payload })} rows={6} hint="Sent as it is written; numbers stay exact. ${secret:name} stands for a secret." />
+        </section>
+        <Policies form={form} set={set} error={error} />
+        {error !== undefined && <ErrorBox error={error} what={job ? "The job was not changed" : "The job was not created"} />}
+        <div className="form-foot">
+          <Button type="submit" kind="primary" disabled={!ready || busy || !may}>
+            {busy ? "Saving…" : job ? "Save" : "Create job"}
+          </Button>
+          <Button onClick={() => history.back()}>Cancel</Button>
+          <span className="grow" />
+          <Button kind="ghost" icon="copy" disabled={!ready} onClick={() => copy(curl(), "curl line copied")}>
+            Copy as curl
+          </Button>
+        </div>
+      </form>
+    </>
+  );
+}

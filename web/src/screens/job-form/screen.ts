@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/jobs/new", "/jobs/:id/edit"], load: () => import("./JobForm") } satisfies Screen;

@@ -1,0 +1,115 @@
+// Bulk: the same done to many jobs. How many and which comes first, then the doing, which can be watched and stopped.
+
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { get, newKey, post, type BulkBegun, type Operation } from "../../api";
+import { Button, count, Dialog, ErrorBox, Loading, State, TextField } from "../../ui";
+
+export type BulkAction = "pause" | "resume" | "trigger" | "tag" | "untag" | "delete";
+
+const titles: Record<BulkAction, string> = { pause: "Pause", resume: "Resume", trigger: "Run now", tag: "Tag", untag: "Take tags off", delete: "Delete" };
+
+type Props = { action: BulkAction; ids?: string[]; filter?: Record<string, string>; onClose: () => void; onDone: (o: Operation) => void };
+
+export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
+  const [sample, setSample] = useState<BulkBegun>();
+  const [error, setError] = useState<unknown>();
+  const [reason, setReason] = useState("");
+  const [tags, setTags] = useState("");
+  const [rate, setRate] = useState("");
+  const [typed, setTyped] = useState("");
+  const [operation, setOperation] = useState<Operation>();
+  const key = useRef(newKey());
+  const tagList = tags.split(/[\s,]+/).filter(Boolean);
+  const tagging = action === "tag" || action === "untag";
+  const body = {
+    action,
+    ...(ids ? { ids } : { filter: filter ?? {} }),
+    ...(action === "pause" && reason ? { reason } : {}),
+    ...(tagging ? { tags: tagList.length ? tagList : ["x"] } : {}),
+    ...(rate ? { rate_per_s: Number(rate) } : {}),
+  };
+  useEffect(() => {
+    post<BulkBegun>("/jobs:bulk", { ...body, dry_run: true }).then(setSample, setError);
+  }, []);
+  const run = (e: FormEvent) => {
+    e.preventDefault();
+    setError(undefined);
+    post<BulkBegun>("/jobs:bulk", body, { key: key.current })
+      .then((b) => watch(b.operation_id ?? ""))
+      .catch(setError);
+  };
+  const alive = useRef(true);
+  useEffect(() => {
+    alive.current = true;
+    return () => void (alive.current = false);
+  }, []);
+  const watch = async (id: string) => {
+    for (;;) {
+      const o = await get<Operation>("/operations/" + id);
+      onDone(o);
+      if (!alive.current) return;
+      setOperation(o);
+      if (o.state !== "RUNNING") return;
+      await new Promise((r) => setTimeout(r, 500));
+    }
+  };
+  const n = sample?.count ?? 0;
+  const about = (sample?.count_is_estimate ? "about " : "") + count(n) + (n === 1 ? " job" : " jobs");
+  const ready = n > 0 && (!tagging || tagList.length > 0) && (action !== "delete" || typed === String(n)) && (rate === "" || Number(rate) > 0);
+  return (
+    <Dialog title={`${titles[action]}: ${sample ? about : "…"}`} onClose={onClose}>
+      {operation ? (
+        <div className="stack">
+          <div className="row">
+            <State of={operation.state} />
+            <span>
+              {count(operation.done)} of {count(operation.total)} done
+              {operation.passed > 0 && `, ${count(operation.passed)} passed over`}
+            </span>
+          </div>
+          <progress max={Math.max(1, operation.total)} value={operation.done + operation.passed} aria-label="Progress" />
+          {operation.error && <p className="warn wrap">{operation.error}</p>}
+          <footer>
+            {operation.state === "RUNNING" && (
+              <Button className="danger" onClick={() => void post<Operation>(`/operations/${operation.operation_id}/cancel`).catch(setError)}>
+                Stop
+              </Button>
+            )}
+            <Button kind="primary" onClick={onClose}>
+              {operation.state === "RUNNING" ? "Go on in the background" : "Close"}
+            </Button>
+          </footer>
+        </div>
+      ) : (
+        <form className="stack" onSubmit={run}>
+          {!sample && error === undefined && <Loading lines={3} />}
+          {sample && n === 0 && <p>No job is chosen by this.</p>}
+          {sample?.sample && n > 0 && (
+            <ul className="stack tight" aria-label="Some of them">
+              {sample.sample.slice(0, 6).map((j) => (
+                <li key={j.job_id} className="row">
+                  <State of={j.status} />
+                  <span className="wrap grow">{j.name}</span>
+                </li>
+              ))}
+              {n > 6 && <li className="dim small">and {count(n - 6)} more</li>}
+            </ul>
+          )}
+          {action === "pause" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} placeholder="The warehouse is moved" />}
+          {tagging && <TextField label="Tags" value={tags} onChange={setTags} autoFocus hint="Parted by blanks or commas." />}
+          {action === "trigger" && <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" hint="As fast as it goes when empty." />}
+          {action === "delete" && (
+            <TextField label={`Type ${n} to delete ${n === 1 ? "it" : "them"}`} value={typed} onChange={setTyped} autoComplete="off" hint="What waits is cancelled, what runs goes on, history stays. This cannot be taken back." />
+          )}
+          {error !== undefined && <ErrorBox error={error} />}
+          <footer>
+            <Button onClick={onClose}>Cancel</Button>
+            <Button type="submit" kind="primary" className={action === "delete" ? "danger" : ""} disabled={!ready}>
+              {titles[action]} {sample ? count(n) : ""}
+            </Button>
+          </footer>
+        </form>
+      )}
+    </Dialog>
+  );
+}

@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/jobs"], load: () => import("./Jobs") } satisfies Screen;

@@ -1,0 +1,21 @@
+import { usePath } from "../../router";
+import { Empty, Head, LinkButton } from "../../ui";
+
+export default function Lost() {
+  const path = usePath();
+  return (
+    <>
+      <Head title="Nothing here" />
+      <Empty
+        title="There is no such screen"
+        action={
+          <LinkButton to="/" kind="primary">
+            Go to Now
+          </LinkButton>
+        }
+      >
+        <code>{path}</code> leads nowhere. Press <kbd>?</kbd> for the keys, or Ctrl-K to go anywhere.
+      </Empty>
+    </>
+  );
+}

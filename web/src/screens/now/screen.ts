@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/"], load: () => import("./Now") } satisfies Screen;

@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/x/:id"], load: () => import("./Short") } satisfies Screen;

@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/sign-in"], bare: true, load: () => import("./SignIn") } satisfies Screen;

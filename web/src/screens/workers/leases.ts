@@ -1,0 +1,51 @@
+// Who held what, when: the leases of workers as far as executions tell of them.
+
+import { serverNow, type Execution, type Worker } from "../../api";
+
+export type Span = { from: number; to: number; status: string; id: string; name: string; lane: number };
+export type Row = {
+  id: string;
+  name: string;
+  capacity: number;
+  /** Since when it is known to live, and until when it was. */
+  from: number;
+  to: number;
+  spans: Span[];
+  lanes: number;
+  busy: number; // ms of slots, within the window
+  failed: number;
+};
+
+/** rowsOf sorts executions by the worker that ran their last attempt. Overlapping ones get a lane each. */
+export function rowsOf(workers: Worker[], executions: Execution[], from: number, to: number): Row[] {
+  const now = serverNow();
+  const rows = new Map<string, Row>();
+  for (const w of workers)
+    rows.set(w.worker_id, { id: w.worker_id, name: w.host || w.worker_id, capacity: Math.max(1, w.capacity), from: Date.parse(w.started_at), to: w.status === "DEAD" ? Date.parse(w.last_beat_at) : now, spans: [], lanes: 1, busy: 0, failed: 0 });
+  for (const e of [...executions].sort((a, b) => (a.started_at ?? "").localeCompare(b.started_at ?? ""))) {
+    if (!e.worker_id || !e.started_at) continue;
+    const begun = Date.parse(e.started_at);
+    const ended = e.finished_at ? Date.parse(e.finished_at) : now;
+    if (ended < from || begun > to) continue;
+    let r = rows.get(e.worker_id);
+    if (!r) {
+      r = { id: e.worker_id, name: e.worker_id.slice(0, 8) + "… (gone)", capacity: 1, from: begun, to: ended, spans: [], lanes: 1, busy: 0, failed: 0 };
+      rows.set(e.worker_id, r);
+    }
+    const ends: number[] = [];
+    for (const s of r.spans) ends[s.lane] = Math.max(ends[s.lane] ?? 0, s.to);
+    let lane = ends.findIndex((t) => (t ?? 0) <= begun);
+    if (lane < 0) lane = ends.length;
+    r.spans.push({ from: begun, to: ended, status: e.status, id: e.execution_id, name: e.job_name, lane });
+    r.lanes = Math.max(r.lanes, lane + 1);
+    r.busy += Math.max(0, Math.min(ended, to) - Math.max(begun, from));
+    if (e.status === "FAILED" || e.status === "TIMED_OUT") r.failed++;
+  }
+  return [...rows.values()].filter((r) => r.spans.length > 0 || r.to >= from);
+}
+
+/** share is how much of its slots a worker used while it lived within the window. */
+export function share(r: Row, from: number, to: number): number {
+  const lived = Math.max(1, Math.min(r.to, to) - Math.max(r.from, from));
+  return Math.min(1, r.busy / (lived * r.capacity));
+}

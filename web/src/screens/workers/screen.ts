@@ -1,0 +1,3 @@
+import type { Screen } from "..";
+
+export default { paths: ["/workers", "/workers/:id"], load: () => import("./Workers") } satisfies Screen;

@@ -1,0 +1,21 @@
+// Who is signed in. Where the server has no sign-in, everyone is.
+
+import { useGet } from "./api/query";
+
+export type Session = {
+  tenant_id: string; role: "viewer" | "operator" | "admin" | "worker" | "system"; name: string; key_id: string | null; kind: "cookie" | "key" | "token" | "none";
+  signed_in_at: string | null; idle_expires_at: string | null; expires_at: string | null; next?: string;
+};
+
+/** useSession is who is signed in; undefined while that is not known. */
+export function useSession(): Session | undefined {
+  return useGet<Session>("/session").data;
+}
+
+const ranks = ["viewer", "operator", "admin", "system"];
+
+/** useMay reports whether the role is at least this one. Until the role is known it says yes: the server decides in any case. */
+export function useMay(role: "operator" | "admin" | "system"): boolean {
+  const s = useSession();
+  return s === undefined || ranks.indexOf(s.role) >= ranks.indexOf(role);
+}

@@ -1,0 +1,216 @@
+// Plots. Each has a sentence that says what is to be seen, and a table with the same numbers.
+
+import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { useZone } from "../prefs";
+import { Button, count } from "./basics";
+import { clockTime, shortTime, zoneName } from "./format";
+
+export type PlotTable = { head: string[]; rows: (string | number)[][] };
+
+/** PlotFrame is what every plot has: a name, a sentence, the drawing, and the table in its place on demand. */
+export function PlotFrame({ title, summary, table, legend, children, actions }: { title: string; summary: string; table: () => PlotTable; legend?: ReactNode; children: ReactNode; actions?: ReactNode }) {
+  const [asTable, setAsTable] = useState(false);
+  const id = useId();
+  return (
+    <figure className="plot" aria-labelledby={id}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        {actions}
+        <Button kind="ghost" small aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+          {asTable ? "Plot" : "Table"}
+        </Button>
+      </header>
+      <figcaption className="summary">{summary}</figcaption>
+      {asTable ? <Numbers of={table()} label={title} /> : children}
+      {!asTable && legend && <div className="legend">{legend}</div>}
+    </figure>
+  );
+}
+
+function Numbers({ of, label }: { of: PlotTable; label: string }) {
+  if (of.rows.length === 0) return <p className="dim">No numbers yet.</p>;
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label={label + " as a table"}>
+      <table className="table compact">
+        <thead>
+          <tr>
+            {of.head.map((h) => (
+              <th key={h} scope="col">
+                {h}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {of.rows.map((r, i) => (
+            <tr key={i}>
+              {r.map((c, k) => (
+                <td key={k} className={typeof c === "number" ? "num" : ""}>
+                  {typeof c === "number" ? (Number.isInteger(c) ? count(c) : c) : c}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** colour is a colour of the theme, as canvases need it. */
+export function colour(name: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const c = getComputedStyle(probe).color;
+  probe.remove();
+  return c;
+}
+
+/** useThemeCount changes when the theme does: canvases draw themselves again then. */
+export function useThemeCount(): number {
+  const [n, set] = useState(0);
+  useEffect(() => {
+    const bump = () => set((n) => n + 1);
+    const watch = new MutationObserver(bump);
+    watch.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", bump);
+    return () => {
+      watch.disconnect();
+      dark.removeEventListener("change", bump);
+    };
+  }, []);
+  return n;
+}
+
+/** useWidth is how wide the element is, as it changes. */
+export function useWidth<E extends HTMLElement>(): [React.RefObject<E | null>, number] {
+  const ref = useRef<E>(null);
+  const [w, set] = useState(0);
+  useEffect(() => {
+    const el = ref.current;
+    if (!el) return;
+    const watch = new ResizeObserver(() => set(Math.floor(el.clientWidth)));
+    watch.observe(el);
+    set(Math.floor(el.clientWidth));
+    return () => watch.disconnect();
+  }, []);
+  return [ref, w];
+}
+
+export type Line = {
+  label: string;
+  values: (number | null)[];
+  /** A colour of the theme, such as --fill-good. */
+  colour: string;
+  /** fill: the area under it; bars: a bar for each step. */
+  as?: "line" | "fill" | "bars";
+  /** On its own axis at the right. */
+  right?: boolean;
+};
+
+type SeriesProps = {
+  title: string;
+  summary: string;
+  /** Seconds since 1970, in order. */
+  at: number[];
+  lines: Line[];
+  height?: number;
+  format?: (n: number) => string;
+  formatRight?: (n: number) => string;
+  /** A click on an instant. */
+  onPick?: (at: number) => void;
+  /** How an instant is written below; hours and minutes if nothing is said. */
+  tick?: (at: number) => string;
+  actions?: ReactNode;
+};
+
+/** Series draws numbers over time. */
+export function Series({ title, summary, at, lines, height = 170, format = plainNumber, formatRight = format, onPick, tick, actions }: SeriesProps) {
+  const [box, width] = useWidth<HTMLDivElement>();
+  const theme = useThemeCount();
+  const [zone] = useZone();
+  const pick = useRef(onPick);
+  pick.current = onPick;
+  const [under, setUnder] = useState<number | null>(null);
+  useEffect(() => {
+    const el = box.current;
+    if (!el || width < 50) return;
+    const dim = colour("--dim");
+    const grid = { stroke: colour("--line"), width: 1 };
+    const right = lines.some((l) => l.right);
+    const axis = (f: (n: number) => string) => ({ stroke: dim, grid, ticks: { show: false }, size: 46, font: "11px system-ui, sans-serif", values: (_: uPlot, v: number[]) => v.map(f) });
+    const plot = new uPlot(
+      {
+        width,
+        height,
+        legend: { show: false },
+        cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+        padding: [8, right ? 0 : 8, 0, 0],
+        tzDate: (s) => uPlot.tzDate(new Date(s * 1000), zoneName(zone)),
+        scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] } },
+        axes: [
+          { stroke: dim, grid: { show: false }, ticks: { show: false }, size: 22, font: "11px system-ui, sans-serif", values: (_u, v) => v.map((t) => (tick ? tick(t) : clockTime(t * 1000, zone))) },
+          axis(format),
+          ...(right ? [{ ...axis(formatRight), scale: "r", side: 1 as const, grid: { show: false } }] : []),
+        ],
+        series: [
+          {},
+          ...lines.map((l) => {
+            const c = colour(l.colour);
+            return {
+              label: l.label,
+              scale: l.right ? "r" : "y",
+              stroke: c,
+              width: l.as === "bars" ? 0 : 1.5,
+              points: { show: false },
+              ...(l.as === "fill" ? { fill: c.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)") } : {}),
+              ...(l.as === "bars" && uPlot.paths.bars ? { fill: c, paths: uPlot.paths.bars({ size: [0.8, 40, 1] }) } : {}),
+            };
+          }),
+        ],
+        hooks: { setCursor: [(u) => setUnder(u.cursor.idx ?? null)] },
+      },
+      [at, ...lines.map((l) => l.values)] as uPlot.AlignedData,
+      el,
+    );
+    plot.over.addEventListener("click", () => {
+      const t = plot.cursor.idx;
+      if (t !== null && t !== undefined && at[t] !== undefined) pick.current?.(at[t]);
+    });
+    return () => plot.destroy();
+    // The numbers are compared by what they are: a refetch that brings the same draws nothing.
+  }, [width, height, theme, zone, JSON.stringify(at), JSON.stringify(lines)]);
+  const instant = under === null ? undefined : at[under];
+  return (
+    <PlotFrame
+      title={title}
+      summary={summary}
+      actions={actions}
+      table={() => ({ head: [`Time (${zoneName(zone)})`, ...lines.map((l) => l.label)], rows: at.map((t, i) => [shortTime(t * 1000, zone, undefined, false), ...lines.map((l) => ((f) => (l.values[i] === null || l.values[i] === undefined ? "–" : f(l.values[i])))(l.right ? formatRight : format))]) })}
+      legend={
+        <>
+          {lines.map((l) => (
+            <span key={l.label}>
+              <i className={l.as ? "" : "line"} style={{ background: `var(${l.colour})` }} />
+              {l.label}
+              {under !== null && l.values[under] !== null && l.values[under] !== undefined ? ": " + (l.right ? formatRight : format)(l.values[under]) : ""}
+            </span>
+          ))}
+          {instant !== undefined && <span>{shortTime(instant * 1000, zone, undefined, false)}</span>}
+        </>
+      }
+    >
+      <div ref={box} role="img" aria-label={`${title}. ${summary}`} style={{ minHeight: height, overflow: "hidden" }} />
+    </PlotFrame>
+  );
+}
+
+function plainNumber(n: number): string {
+  if (n >= 1e6) return +(n / 1e6).toFixed(1) + " M";
+  if (n >= 1e4) return +(n / 1e3).toFixed(1) + " k";
+  return Number.isInteger(n) ? count(n) : String(+n.toFixed(2));
+}

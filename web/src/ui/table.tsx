@@ -1,0 +1,148 @@
+// Table: rows of a list, one page at a time. j and k move, Enter opens, x selects. On narrow screens rows become cards.
+
+import { useEffect, useRef, useState, type MouseEvent, type ReactNode } from "react";
+import type { Live, Page } from "../api";
+import { navigate } from "../router";
+import { Button, count } from "./basics";
+import { ErrorBox, Loading } from "./feedback";
+import { useHotkeys } from "./hotkeys";
+
+export type Column<T> = {
+  id: string;
+  head: ReactNode;
+  cell: (row: T) => ReactNode;
+  num?: boolean;
+  /** Gets more room. */
+  wide?: boolean;
+  /** The line that a card begins with, on narrow screens. */
+  lead?: boolean;
+  /** Left out on narrow screens. */
+  wideOnly?: boolean;
+  /** The word before the value in a card; none where the value speaks for itself. */
+  label?: string;
+};
+
+type TableProps<T> = {
+  label: string;
+  page: Page<T>;
+  columns: Column<T>[];
+  id: (row: T) => string;
+  /** Where Enter or a click on the row goes. */
+  open?: (row: T) => string;
+  /** What is shown where there is nothing. */
+  empty: ReactNode;
+  selected?: Selection;
+  live?: Live;
+};
+
+export type Selection = { ids: Set<string>; set: (ids: Set<string>) => void };
+
+/** useSelection holds which rows are chosen; another list begins with none. */
+export function useSelection(list: string): Selection {
+  const [s, set] = useState<{ list: string; ids: Set<string> }>({ list, ids: new Set() });
+  const ids = s.list === list ? s.ids : new Set<string>();
+  return { ids, set: (ids) => set({ list, ids }) };
+}
+
+export function Table<T>({ label, page, columns, id, open, empty, selected, live }: TableProps<T>) {
+  const { rows, query, pagination } = page;
+  const [at, setAt] = useState(-1);
+  const body = useRef<HTMLTableSectionElement>(null);
+  const current = Math.min(at, rows.length - 1);
+  useEffect(() => {
+    if (current >= 0) body.current?.children[current]?.scrollIntoView({ block: "nearest" });
+  }, [current]);
+
+  const toggle = (row: T) => {
+    if (!selected) return;
+    const next = new Set(selected.ids);
+    if (!next.delete(id(row))) next.add(id(row));
+    selected.set(next);
+  };
+  const here = () => rows[current];
+  useHotkeys([
+    { keys: "j", label: "Next row", run: () => setAt(Math.min(current + 1, rows.length - 1)) },
+    { keys: "k", label: "Previous row", run: () => setAt(Math.max(current - 1, 0)) },
+    ...(open ? [{ keys: "Enter", label: "Open the row", run: () => ((r) => r && navigate(open(r)))(here()) }] : []),
+    ...(selected ? [{ keys: "x", label: "Select the row", run: () => ((r) => r && toggle(r))(here()) }] : []),
+  ]);
+
+  if (query.isPending) return <Loading lines={8} />;
+  if (query.isError && rows.length === 0) return <ErrorBox error={query.error} retry={() => void query.refetch()} />;
+  if (rows.length === 0 && page.first) return <div className="tablebox">{empty}</div>;
+
+  const click = (e: MouseEvent, row: T) => {
+    if (!open || (e.target as Element).closest("a,button,input,label,time[tabindex],svg")) return;
+    if (!getSelection()?.isCollapsed) return;
+    if (e.metaKey || e.ctrlKey) window.open(open(row), "_blank", "noopener");
+    else navigate(open(row));
+  };
+  const all = rows.length > 0 && rows.every((r) => selected?.ids.has(id(r)));
+  return (
+    <>
+      {live && live.fresh > 0 && (
+        <button type="button" className="pill" onClick={live.show}>
+          {count(live.fresh)} new
+        </button>
+      )}
+      {query.isError && <ErrorBox error={query.error} what="These rows could not be read anew" retry={() => void query.refetch()} />}
+      <div className="tablebox" {...live?.region}>
+        <table className="table cards" aria-label={label}>
+          <thead>
+            <tr>
+              {selected && (
+                <th className="pick">
+                  <input type="checkbox" aria-label="Select all rows of this page" checked={all} onChange={() => selected.set(all ? new Set() : new Set(rows.map(id)))} />
+                </th>
+              )}
+              {columns.map((c) => (
+                <th key={c.id} scope="col" className={c.num ? "num" : ""}>
+                  {c.head}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody ref={body}>
+            {rows.map((r, i) => (
+              <tr key={id(r)} data-open={open ? "" : undefined} data-at={i === current ? "" : undefined} aria-selected={selected ? selected.ids.has(id(r)) : undefined} onClick={(e) => click(e, r)}>
+                {selected && (
+                  <td className="pick">
+                    <input type="checkbox" aria-label="Select this row" checked={selected.ids.has(id(r))} onChange={() => toggle(r)} />
+                  </td>
+                )}
+                {columns.map((c) => (
+                  <td key={c.id} data-label={c.label} className={[c.num && "num", c.wide && "wide", c.lead && "lead", c.lead && selected && "pickable", c.wideOnly && "wide-only"].filter(Boolean).join(" ") || undefined}>
+                    {c.cell(r)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        <div className="pager">
+          <span aria-live="polite">
+            {count(rows.length)} of {pagination?.total_is_estimate ? "about " : ""}
+            {count(pagination?.total ?? rows.length)}
+            {pagination?.partial ? "; the search took its time and goes on with the next page" : ""}
+          </span>
+          <span className="grow" />
+          {!page.first && (
+            <>
+              <Button small onClick={page.toFirst}>
+                First page
+              </Button>
+              <Button small onClick={page.back}>
+                Back
+              </Button>
+            </>
+          )}
+          {page.next && (
+            <Button small onClick={page.next}>
+              Next page
+            </Button>
+          )}
+        </div>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,100 @@
+// The frame around the screens: it loads, goes from screen to screen, is worked by keys, and forgives no mistake.
+
+import assert from "node:assert/strict";
+import { availableParallelism, loadavg } from "node:os";
+import { after, before, test } from "node:test";
+import { accessible, launch, serve, settle, sound, visit } from "./harness.mjs";
+
+let server, browser;
+before(async () => {
+  [server, browser] = await Promise.all([serve("--demo"), launch()]);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test("the page comes with its policy, and its files can be kept for ever", async () => {
+  const page = await fetch(server.url + "/", { headers: { Accept: "text/html" } });
+  assert.equal(page.status, 200);
+  const policy = page.headers.get("content-security-policy");
+  for (const want of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "require-trusted-types-for 'script'"]) assert.ok(policy.includes(want), want);
+  assert.equal(page.headers.get("x-content-type-options"), "nosniff");
+  assert.equal(page.headers.get("referrer-policy"), "no-referrer");
+  const script = /src="(\/assets\/[^"]+\.js)"/.exec(await page.text())[1];
+  const file = await fetch(server.url + script);
+  assert.match(file.headers.get("cache-control"), /immutable/);
+  assert.match(file.headers.get("content-encoding") ?? "", /br|gzip/);
+  assert.equal((await fetch(server.url + "/assets/nothing-00000000.js")).status, 404);
+  assert.equal((await fetch(server.url + "/jobs", { headers: { Accept: "application/json" } })).headers.get("content-type"), "application/json");
+});
+
+test("the first paint comes within a second", async (t) => {
+  if (loadavg()[0] > 1.5 * availableParallelism()) return t.skip("the machine is busy with other things");
+  const paints = [];
+  for (let i = 0; i < 3 && !(Math.min(...paints) < 1000); i++) {
+    const page = await visit(browser, server.url + "/");
+    paints.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity));
+    await page.context().close();
+  }
+  assert.ok(Math.min(...paints) < 1000, `first paint after ${paints.map(Math.round)} ms`);
+});
+
+test("every entry of the navigation leads somewhere, and back leads back", async () => {
+  const page = await visit(browser, server.url + "/");
+  await settle(page);
+  const names = await page.locator(".nav a").allInnerTexts();
+  assert.deepEqual(names.map((n) => n.trim()), ["Now", "Jobs", "Executions", "Dead letters", "Queues", "Workers", "Forecast", "Admin"]);
+  for (const name of names.slice(1)) {
+    await page.click(`.nav a:has-text("${name.trim()}")`);
+    await page.waitForFunction((n) => document.querySelector('.nav a[aria-current="page"]')?.textContent === n, name.trim());
+    await settle(page);
+  }
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelector('.nav a[aria-current="page"]')?.textContent === "Forecast");
+  await sound(page);
+  await page.context().close();
+});
+
+test("keys: go, palette, help, zone, live", async () => {
+  const page = await visit(browser, server.url + "/");
+  await settle(page);
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForURL("**/jobs");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("forec");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/forecast");
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog h2:has-text('Keys')");
+  await accessible(page);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("z");
+  await page.waitForFunction(() => /tz=/.test(location.search));
+  await page.keyboard.press(".");
+  await page.waitForSelector('.topbar .dot.off');
+  await sound(page);
+  await page.context().close();
+});
+
+test("at 390 pixels the menu opens and nothing is wider than the screen", async () => {
+  const page = await visit(browser, server.url + "/", { width: 390, height: 844, theme: "light" });
+  await page.click(".burger");
+  await page.click('.nav a:has-text("Jobs")');
+  await page.waitForURL("**/jobs");
+  await settle(page);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true);
+  await accessible(page);
+  await sound(page);
+  await page.context().close();
+});
+
+test("an unknown address says so", async () => {
+  const page = await visit(browser, server.url + "/jobs");
+  page.expects = /404/;
+  await page.goto(server.url + "/no-such-screen");
+  await page.waitForSelector("h1:has-text('Nothing here')");
+  await page.context().close();
+});

@@ -1,0 +1,170 @@
+// What the tests in a browser share: a server of its own, a browser, and pages that forgive nothing.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const binary = process.env.CARILLON_BINARY ?? join(here, "../../bin/carillon");
+const axe = readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
+
+/** The folder for pictures, if they are wanted. */
+export const shots = process.env.CARILLON_SHOTS ?? "";
+
+async function freePort() {
+  const s = createServer();
+  await new Promise((r) => s.listen(0, "127.0.0.1", r));
+  const { port } = s.address();
+  await new Promise((r) => s.close(r));
+  return port;
+}
+
+/** serve starts the binary on a port and in a folder of its own, without sign-in; stop ends it by its process id. */
+export const serve = (...flags) => start((dir) => ["dev", "--data", join(dir, "data"), ...flags]);
+
+/** serve.signIn starts one that asks for a key; this one is of the role system. */
+serve.signIn = (key) => start((dir) => ["serve", "--database", "sqlite:" + join(dir, "carillon.db")], key);
+
+async function start(args, key) {
+  assert.ok(existsSync(binary), `${binary} is missing: make build`);
+  const dir = mkdtempSync(join(tmpdir(), "carillon-browser-"));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
+  let said = "";
+  child.stdout.on("data", (d) => (said += d));
+  child.stderr.on("data", (d) => (said += d));
+  const gone = new Promise((r) => child.once("exit", r));
+  for (let i = 0; ; i++) {
+    const ok = await fetch(url + "/readyz").then((r) => r.ok, () => false);
+    if (ok) break;
+    assert.ok(i < 600 && child.exitCode === null, "the server did not start:\n" + said);
+    await new Promise((r) => setTimeout(r, 50));
+  }
+  return {
+    url,
+    log: () => said,
+    api: async (method, path, body) => {
+      const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json", ...(key ? { Authorization: "Bearer " + key } : {}) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+      const text = await r.text();
+      assert.ok(r.ok, `${method} ${path}: ${r.status} ${text}`);
+      return text ? JSON.parse(text) : undefined;
+    },
+    stop: async () => {
+      child.kill("SIGTERM");
+      const late = setTimeout(() => child.kill("SIGKILL"), 5000);
+      await gone;
+      clearTimeout(late);
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** launch starts the browser. */
+export function launch() {
+  return chromium.launch({
+    executablePath: process.env.CARILLON_CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+}
+
+/**
+ * visit opens a page that remembers whatever it should not have done: errors in the console, requests to other hosts,
+ * violations of the content security policy.
+ */
+export async function visit(browser, url, { width = 1440, height = 900, theme = "dark", reducedMotion = "reduce", prepare } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion, locale: "en-GB", timezoneId: "Europe/Berlin" });
+  await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(url).origin });
+  const page = await context.newPage();
+  const faults = [];
+  page.on("console", (m) => {
+    if (m.type() !== "error" && m.type() !== "warning") return;
+    if (page.expects?.test(m.text())) return;
+    faults.push(`console ${m.type()}: ${m.text()} (${m.location().url})`);
+  });
+  page.on("pageerror", (e) => faults.push("page error: " + (e.stack ?? e)));
+  page.on("request", (r) => {
+    const to = new URL(r.url());
+    if (to.protocol !== "data:" && to.protocol !== "blob:" && to.origin !== new URL(url).origin) faults.push("request to elsewhere: " + r.url());
+  });
+  await page.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener("securitypolicyviolation", (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
+  });
+  page.faults = faults;
+  await prepare?.(page);
+  await page.goto(url);
+  await page.waitForSelector("#main");
+  return page;
+}
+
+/** sound fails where a page has done what it should not. */
+export async function sound(page) {
+  const violations = await page.evaluate(() => window.violations);
+  assert.deepEqual([...page.faults, ...violations.map((v) => "policy: " + v)], []);
+}
+
+/** accessible fails where axe-core finds something. */
+export async function accessible(page, ...without) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(
+    (rules) => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: Object.fromEntries(rules.map((r) => [r, { enabled: false }])) }),
+    without,
+  );
+  const said = found.violations.map((v) => `${v.id}: ${v.help}\n    ${v.nodes.slice(0, 5).map((n) => n.html.slice(0, 160) + "  " + (n.any[0]?.message ?? n.all[0]?.message ?? "")).join("\n    ")}`);
+  assert.equal(said.length, 0, "axe: " + said.join("\n"));
+}
+
+/** settle waits until what a screen reads is there. */
+export async function settle(page) {
+  await page.waitForFunction(() => !document.querySelector('[role=status][aria-label="Loading"]'));
+  await page.waitForTimeout(150);
+}
+
+/** picture keeps a picture of the page, if they are wanted. */
+export async function picture(page, name) {
+  if (!shots) return;
+  mkdirSync(shots, { recursive: true });
+  await page.screenshot({ path: join(shots, name + ".png"), fullPage: true });
+}
+
+// With CARILLON_BROWSER=slice two looks stand for the four.
+const looks = [["dark", 1440], ["light", 390], ...(process.env.CARILLON_BROWSER === "slice" ? [] : [["light", 1440], ["dark", 390]])];
+
+/** everyLook opens a path at both widths and in both themes, checks each, and keeps pictures. */
+export async function everyLook(browser, url, name, ready, { prepare } = {}) {
+  for (const [theme, width] of looks) {
+    const page = await visit(browser, url, { width, theme, height: width === 390 ? 844 : 900, prepare });
+    await settle(page);
+    if (ready) await ready(page);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    await picture(page, `${name}-${width}-${theme}`);
+    assert.ok(over <= 0, `${name} at ${width}: ${over} px wider than the screen`);
+    await accessible(page);
+    await sound(page);
+    await page.context().close();
+  }
+}
+
+/** A corpus of what people have put into fields to get markup or code out of them. */
+export const nasty = [
+  `<script>window.pwned=1</script>`,
+  `"><img src=x onerror=window.pwned=1>`,
+  `<svg/onload=window.pwned=1>`,
+  `javascript:window.pwned=1`,
+  `{{constructor.constructor('window.pwned=1')()}}`,
+  `</textarea><iframe src="javascript:parent.pwned=1">`,
+  `<a href="javascript:window.pwned=1">x</a>`,
+  `\u202Eevil\u202C <b>bold</b> & &amp; &#x3c;`,
+];
+
+/** unharmed fails where any of it came to life. */
+export async function unharmed(page) {
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  await sound(page);
+}

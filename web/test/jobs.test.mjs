@@ -1,0 +1,229 @@
+// Now, Jobs, Job and the forms: what people do there, by mouse and by keys alone, in every look, with foul text in every field.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { busy } from "./fakes.mjs";
+import { accessible, everyLook, launch, nasty, picture, serve, settle, sound, unharmed, visit } from "./harness.mjs";
+
+let server, browser;
+before(async () => {
+  [server, browser] = await Promise.all([serve("--demo"), launch()]);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const job = (name, more = {}) => server.api("POST", "/jobs", { name, schedule: { type: "CRON", cron_expression: "30 2 * * *", timezone: "Europe/Berlin" }, execution: { target: "simulate", work_kind: "noop" }, ...more });
+
+test("an empty server teaches, and its button makes a job that rings", async () => {
+  const empty = await serve();
+  try {
+    const page = await visit(browser, empty.url + "/jobs");
+    await page.waitForSelector("text=No jobs yet");
+    await picture(page, "jobs-empty-1440-dark");
+    await accessible(page);
+    await page.click("text=Create the hello job");
+    await page.waitForURL("**/jobs/new?sample=hello");
+    await page.waitForSelector("text=Every 10s of elapsed time");
+    await page.click("button:has-text('Pretend')");
+    await page.fill("label:has-text('Every') + input", "1s");
+    await page.click("button:has-text('Create job')");
+    await page.waitForSelector("h1:has-text('hello')");
+    await page.waitForSelector(".state:has-text('Succeeded')", { timeout: 15_000 });
+    await sound(page);
+    await page.context().close();
+  } finally {
+    await empty.stop();
+  }
+});
+
+test("a cron expression is told in words and instants while it is typed, with what clocks do", async () => {
+  const page = await visit(browser, server.url + "/jobs/new");
+  page.expects = /422/; // what is typed half
+  await page.fill("label:has-text('Cron expression') + input", "30 2 29 3 *");
+  await page.fill("label:has-text('Zone') + input", "Europe/Berlin");
+  await page.waitForSelector(".form-preview >> text=29");
+  await page.fill("label:has-text('Cron expression') + input", "30 2 L * SUN");
+  await page.fill("label:has-text('Cron expression') + input", "0 0 30 2 *");
+  await page.waitForSelector(".form-preview .bad");
+  await page.fill("label:has-text('Cron expression') + input", "30 2 28 3 *");
+  await page.waitForSelector(".form-preview >> text=clocks go forward");
+  await accessible(page);
+  await page.fill("label:has-text('Name') + input", "Typed");
+  await page.click("button:has-text('Pretend')");
+  await page.click("button:has-text('Create job')");
+  await page.waitForSelector("h1:has-text('Typed')");
+  await sound(page);
+  await page.context().close();
+});
+
+test("numbers beyond doubles stay exact from the editor to the store and back", async () => {
+  const page = await visit(browser, server.url + "/jobs/new");
+  await page.fill("label:has-text('Name') + input", "Exact");
+  await page.click("button:has-text('Pretend')");
+  await page.fill("label:has-text('JSON that it is given') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0}');
+  await page.click("button:has-text('Create job')");
+  await page.waitForSelector("h1:has-text('Exact')");
+  const id = page.url().split("/").pop();
+  const text = await (await fetch(`${server.url}/api/v1/jobs/${id}`)).text();
+  assert.match(text, /12345678901234567890/);
+  await page.goto(`${server.url}/jobs/${id}/edit`);
+  await page.waitForFunction(() => [...document.querySelectorAll("textarea")].some((t) => t.value.includes("12345678901234567890") && t.value.includes("1.0")));
+  await sound(page);
+  await page.context().close();
+});
+
+test("a mistake is told at its field, and nothing typed is lost", async () => {
+  const page = await visit(browser, server.url + "/jobs/new");
+  page.expects = /422|400/;
+  await page.fill("label:has-text('Name') + input", "Wrong");
+  await page.fill("label:has-text('URL') + input", "ftp://x");
+  await page.click("button:has-text('Create job')");
+  await page.waitForSelector(".error");
+  await page.waitForSelector("label:has-text('URL') ~ span .wrong");
+  assert.equal(await page.inputValue("label:has-text('Name') + input"), "Wrong");
+  await accessible(page);
+  await sound(page);
+  await page.context().close();
+});
+
+test("pause with a reason, undo, run now, edit under a revision, clone, delete by its name", async () => {
+  const j = await job("Handled", { key: "handled" });
+  const page = await visit(browser, `${server.url}/jobs/${j.job_id}`);
+  await page.waitForSelector("h1:has-text('Handled')");
+  await page.keyboard.press("p");
+  await page.fill("dialog input", "the moving men");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=the moving men");
+  await page.click(".toast >> text=Undo");
+  await page.waitForSelector("text=the moving men", { state: "detached" });
+
+  await page.keyboard.press("r");
+  await page.waitForSelector("dialog h2:has-text('Run Handled now')");
+  await accessible(page);
+  await page.fill("dialog textarea", '{"by": "hand"');
+  assert.equal(await page.isDisabled("dialog button[type=submit]"), true);
+  await page.fill("dialog textarea", '{"by": "hand"}');
+  await page.click("dialog button[type=submit]");
+  await page.waitForURL("**/executions/*");
+  const e = await server.api("GET", "/executions/" + page.url().split("/").pop());
+  assert.equal(e.trigger, "manual");
+
+  await page.goto(`${server.url}/jobs/${j.job_id}/edit`);
+  await page.waitForSelector("h1:has-text('Edit Handled')");
+  assert.equal(await page.isDisabled("button:has-text('Save')"), true);
+  await page.fill("label:has-text('Owner') + input", "ops");
+  await server.api("PATCH", "/jobs/" + j.job_id, { priority: 3 });
+  page.expects = /412/;
+  await page.click("button:has-text('Save')");
+  await page.waitForSelector("text=Someone else changed it");
+  await page.reload();
+  await page.fill("label:has-text('Owner') + input", "ops");
+  await page.click("button:has-text('Save')");
+  await page.waitForSelector("dd:has-text('ops')");
+  const now = await server.api("GET", "/jobs/" + j.job_id);
+  assert.deepEqual([now.owner, now.priority, now.schedule.cron_expression], ["ops", 3, "30 2 * * *"]);
+
+  await page.click("button[aria-label='More']");
+  await page.click("[role=menuitem]:has-text('Clone')");
+  await page.waitForURL("**/jobs/new?clone=*");
+  assert.equal(await page.inputValue("label:has-text('Name') + input"), "Handled (copy)");
+  await page.goBack();
+  await page.waitForSelector("h1:has-text('Handled')");
+
+  await page.click("button[aria-label='More']");
+  await page.click("[role=menuitem]:has-text('Delete')");
+  assert.equal(await page.isDisabled("dialog button[type=submit]"), true);
+  await page.fill("dialog input", "Handled");
+  await page.click("dialog button[type=submit]");
+  await page.waitForURL("**/jobs");
+  assert.equal((await server.api("GET", "/jobs/" + j.job_id)).status, "DELETED");
+  await sound(page);
+  await page.context().close();
+});
+
+test("a filter with completion, and the same done to all that match, counted first", async () => {
+  for (let i = 0; i < 3; i++) await job("Bulk " + i, { tags: ["bulky"] });
+  const page = await visit(browser, server.url + "/jobs");
+  await settle(page);
+  await page.keyboard.press("/");
+  await page.keyboard.type("tag:");
+  await page.waitForSelector("[role=option] >> text=tag:bulky");
+  await page.keyboard.type("bul");
+  await page.waitForSelector("[role=option] >> text=tag:bulky");
+  await accessible(page);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/jobs?q=tag%3Abulky");
+  await page.waitForSelector("text=3 match");
+  await page.keyboard.press("Escape");
+  await page.click(".selbar >> text=Pause");
+  await page.waitForSelector("dialog h2:has-text('Pause: 3 jobs')");
+  await page.fill("dialog input", "all of them");
+  await page.click("dialog button[type=submit]");
+  await page.waitForSelector("text=3 of 3 done");
+  await page.click("dialog button:has-text('Close')");
+  await page.waitForFunction(() => document.querySelectorAll("tbody .state").length >= 3);
+  assert.equal((await server.api("GET", "/jobs?tag=bulky&status=PAUSED")).pagination.total, 3);
+  await page.fill("[role=combobox]", "status:active tag:bulky");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("text=leaves none of them");
+  const json = await (await fetch(page.url(), { headers: { Accept: "application/json" } })).json();
+  assert.equal(json.jobs.length, 0);
+  await sound(page);
+  await page.context().close();
+});
+
+test("by keys alone: to a job, its tabs, and back", async () => {
+  await job("Keyed");
+  const page = await visit(browser, server.url + "/");
+  await settle(page);
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.waitForURL("**/jobs");
+  await page.waitForSelector("tbody tr");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.waitForSelector("text=1 selected");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/jobs/*-*");
+  await page.goBack();
+  await page.waitForURL("**/jobs");
+  await sound(page);
+  await page.context().close();
+});
+
+test("foul text stays text", async () => {
+  const ids = [];
+  for (const evil of nasty) {
+    const j = await job(evil, { description: evil, owner: evil, runbook: evil, tags: [evil.replace(/[\s,]/g, "").slice(0, 60)].filter(Boolean), execution: { callback_url: server.url + "/demo/echo", headers: { "X-Evil": evil.replace(/[^\x20-\x7e]/g, "") }, payload: { [evil]: evil } } });
+    ids.push(j.job_id);
+    await server.api("POST", `/jobs/${j.job_id}/pause`, { reason: evil });
+  }
+  const page = await visit(browser, server.url + "/jobs");
+  await settle(page);
+  await unharmed(page);
+  for (const id of ids)
+    for (const path of ["", "?tab=definition", "/edit"]) {
+      await page.goto(`${server.url}/jobs/${id}${path}`);
+      await settle(page);
+      await unharmed(page);
+    }
+  await page.goto(server.url + "/jobs?q=" + encodeURIComponent(nasty[1]) + "&cursor=" + encodeURIComponent(nasty[0]));
+  page.expects = /400|422/;
+  await page.waitForTimeout(300);
+  assert.equal(await page.evaluate(() => window.pwned), undefined);
+  await page.context().close();
+});
+
+test("every look of the screens, with a little and with a lot", async () => {
+  const j = await job("Looked at", { description: "What it is for.", owner: "billing", runbook: "Restart the importer, then redrive.", tags: ["nightly", "etl"] });
+  await everyLook(browser, server.url + "/", "now");
+  await everyLook(browser, server.url + "/", "now-busy", undefined, { prepare: busy });
+  await everyLook(browser, server.url + "/jobs", "jobs", undefined, { prepare: busy });
+  await everyLook(browser, `${server.url}/jobs/${j.job_id}`, "job", undefined, { prepare: busy });
+  await everyLook(browser, `${server.url}/jobs/${j.job_id}?tab=versions`, "job-versions", undefined, { prepare: busy });
+  await everyLook(browser, `${server.url}/jobs/new`, "job-new");
+});
