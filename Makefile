@@ -6,6 +6,7 @@ VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 20s
 SEEDS   ?= 20000
 FIRST   ?= 1
+SEED    ?= 1
 KILLS   ?= 20
 ARGS    ?=
 
@@ -84,6 +85,10 @@ sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: corpus
+corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) (make test sends 20 000)
+	go test -count=1 ./internal/api -run TestCorpus -v -corpus.n=100000 -corpus.seed=$(SEED) $(ARGS)
 
 .PHONY: faults-all
 faults-all: need-go ## Run every failpoint and action, and many schedulers for longer (make test runs a slice)
