@@ -33,7 +33,7 @@ func of(ids []string) string {
 
 // nothing is an id that nothing has.
 func nothing() string {
-	return fmt.Sprintf("%x-%x-7%03x-8%03x-%012x", 0x01900000+rand.Uint32N(0xffff), 0x1000+rand.Uint32N(0xefff), rand.Uint32N(0xfff), rand.Uint32N(0xfff), rand.Uint64N(1<<48))
+	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", 0x01900000+rand.Uint32N(0xffff), 0x1000+rand.Uint32N(0xefff), rand.Uint32N(0xfff), rand.Uint32N(0xfff), rand.Uint64N(1<<48))
 }
 
 func text(s string) string { return url.QueryEscape(s) }

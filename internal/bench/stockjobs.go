@@ -55,7 +55,7 @@ func (s *stock) define(i int) job.Definition {
 		Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
 	}
 	if i%4 == 1 {
-		d.Target = job.Target{Kind: job.Handler, WorkKind: kinds[i/4%len(kinds)], Timeout: job.DefaultTimeout}
+		d.Target = job.Target{Kind: job.Handler, Handler: kinds[i/4%len(kinds)], Timeout: job.DefaultTimeout}
 		d.Description = "Runs for the department of " + nouns[i%len(nouns)] + "."
 	}
 	if i%10_007 == 1 {

@@ -230,11 +230,15 @@ func (w *walk[T]) page() (found []T, next Place, partial bool) {
 // count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows, of which
 // fewer are looked at where the page took long already.
 func (w *walk[T]) count(picky bool, s SourceOf[T]) (Total, error) {
-	var in Span
 	look := countRows
 	if time.Since(w.begun) > searchTime {
 		look /= 10
 	}
+	return w.countIn(picky, s, look)
+}
+
+func (w *walk[T]) countIn(picky bool, s SourceOf[T], look int) (Total, error) {
+	var in Span
 	if picky {
 		var err error
 		if in.Until, err = s.Nth(Place{}, look); err != nil {

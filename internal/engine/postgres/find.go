@@ -51,9 +51,9 @@ func jobsChosen(f engine.JobFilter, ps *params) (w string) {
 	case 0:
 		w += " AND j.state <> 4"
 	case job.Active:
-		w += " AND j.state = 1 AND NOT " + completed
+		w += " AND j.state = 1 AND (j.next_run_at IS NOT NULL OR " + lives + ")"
 	case job.Completed:
-		w += " AND (j.state = 3 OR j.state = 1 AND " + completed + ")"
+		w += " AND (j.state = 3 OR j.state = 1 AND j.next_run_at IS NULL AND NOT " + lives + ")"
 	default:
 		w += " AND j.state = " + ps.add(int16(f.State))
 	}
@@ -85,7 +85,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		return s.listJobs(ctx, f, p)
 	}
 	w := "j.tenant = " + ps.add(string(f.Tenant)) + jobsChosen(f, &ps)
-	from := "FROM " + jobsFrom(f)
+	from := "FROM " + listedJobs
 	all, allParams := from+" WHERE "+w, ps
 	if p.Cursor != "" {
 		_, after, err := engine.DecodeCursor(p.Cursor)
@@ -118,23 +118,14 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	return out, err
 }
 
-// jobsFrom is where the jobs of a filter are.
-func jobsFrom(f engine.JobFilter) string {
-	if f.State == job.Active || f.State == job.Completed {
-		return listedJobs + waits
-	}
-	return listedJobs
-}
-
 // listJobs lists jobs, and ends early where few of very many are chosen.
 func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	from := jobsFrom(f)
-	l := listing[job.Job]{table: "jobs j", from: from, key: []string{"j.id"}, scan: scanJob}
+	l := listing[job.Job]{table: "jobs j", from: listedJobs, key: []string{"j.id"}, scan: scanJob}
 	l.where = jobsFound(f, &l.params)
 	l.found = len(l.params)
 	l.also = jobsChosen(f, &l.params)
 	l.read = func(where, limit string) string {
-		return fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload FROM %s WHERE %s LIMIT %s) j %s ORDER BY j.id DESC", jobColumns, definitionColumns, from, where, limit, waits)
+		return fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload FROM %s WHERE %s LIMIT %s) j %s ORDER BY j.id DESC", jobColumns, definitionColumns, listedJobs, where, limit, waits)
 	}
 	l.keys = func(at engine.Place, ps *params) string { return ps.add([16]byte(at.ID)) }
 	l.place = func(r pgx.Row) (engine.Place, error) {

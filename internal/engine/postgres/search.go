@@ -224,6 +224,8 @@ func (b branch) within(in engine.Span, of params) (where string, ps params) {
 }
 
 const (
+	// itsJob is the job of an execution: it is looked up for each, and never the other way round, by its name.
+	itsJob  = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
 	ordered = " ORDER BY v.scheduled_at DESC, v.id DESC"
 	inOrder = ordered + " LIMIT "
 )
@@ -240,14 +242,14 @@ func (b branch) readSQL(in engine.Span, limit int) (string, params) {
 		rows += inOrder + ps.add(limit)
 		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + ordered, ps
 	}
-	return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
+	return "SELECT " + executionColumns + " FROM (" + rows + ") v" + itsJob + " WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
 }
 
 func (b branch) countSQL(in engine.Span, limit int) (string, params) {
 	where, ps := b.within(in, b.params)
 	from := b.table + " v WHERE " + where + b.also
 	if b.ofJob != "" {
-		from = b.table + " v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE " + where + b.also + b.ofJob
+		from = b.table + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
 	}
 	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
 }
