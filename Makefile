@@ -74,6 +74,10 @@ bench-herd: build ## Let 500 000 jobs be due in one second, on PostgreSQL and SQ
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench herd --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
 	@bin/carillon bench herd --strict $(ARGS)
 
+.PHONY: bench-pages
+bench-pages: build ## Ask for every page over 10 million executions and 1 million jobs on PostgreSQL; half an hour, 15 GB of disk
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench pages --jobs 1000000 --executions 10000000 --samples 100 --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
+
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)

@@ -194,7 +194,7 @@ type Pagination struct {
 	Total           int64   `json:"total" doc:"Exact up to 10000, then an estimate."`
 	TotalIsEstimate bool    `json:"total_is_estimate,omitempty"`
 	NextCursor      *string `json:"next_cursor" doc:"null at the end."`
-	Partial         bool    `json:"partial,omitempty" doc:"Of executions: the search took its time, and goes on with next_cursor."`
+	Partial         bool    `json:"partial,omitempty" doc:"The search took its time, and goes on with next_cursor, also where the page is empty."`
 }
 
 // Jobs is one page of jobs.

@@ -45,6 +45,7 @@ func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 		return err
 	}
 	out := client.DeadLetters{DeadLetters: make([]client.DeadLetter, len(found.DeadLetters)), Pagination: pagination(page, found.Total, found.Next)}
+	out.Pagination.Partial = found.Partial
 	for i, d := range found.DeadLetters {
 		out.DeadLetters[i] = client.DeadLetter{
 			ExecutionID: d.ID.String(), JobID: d.Job.String(), JobName: d.JobName, Status: d.Status.String(), Reason: string(d.Reason),

@@ -243,6 +243,7 @@ func (r *running) start(ctx context.Context) error {
 		Replan: func() { wake(replan); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
+	r.onStop("service", func() error { svc.Close(); return nil })
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
 		return err

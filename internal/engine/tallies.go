@@ -40,8 +40,8 @@ type Tallies interface {
 	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not fired, the latest
 	// first; and how many there are, as far as that was looked at.
 	LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (JobPage, error)
-	// DeadErrors lists what the latest dead letters that a filter chooses died of, at most limit, the latest first.
-	DeadErrors(ctx context.Context, f DeadLetterFilter, limit int) ([]DeadError, error)
+	// DeadErrors lists what the latest dead letters that a filter chooses died of, at most limit, the latest first. It may end early.
+	DeadErrors(ctx context.Context, f DeadLetterFilter, limit int) (Listed[DeadError], error)
 	// Revisions lists the revisions of a job that were replaced, those before one (0: all), the latest first, up to limit.
 	Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]Revision, error)
 }

@@ -260,7 +260,7 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 	if err := s.deadLetters(ctx, p); err != nil {
 		return engine.DeadLetterPage{}, err
 	}
-	f.Tenant = p.Tenant
+	f.Tenant, page.Bounded = p.Tenant, true
 	since, err := s.since(ctx, p)
 	if err != nil {
 		return engine.DeadLetterPage{}, err

@@ -164,7 +164,7 @@ func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.D
 		return out, err
 	}
 	f.Tenant = p.Tenant
-	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1})
+	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}
@@ -172,10 +172,10 @@ func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.D
 	if err != nil {
 		return out, err
 	}
-	out.Total, out.Looked = page.Total, len(ds)
-	out.Partial = len(ds) == deadLooked && page.Total.Count > deadLooked
+	out.Total, out.Looked = page.Total, len(ds.Rows)
+	out.Partial = ds.Next != ""
 	gs := groups{}
-	for _, d := range ds {
+	for _, d := range ds.Rows {
 		print, normal := d.Error.Fingerprint()
 		x := engine.Failure{Fingerprint: print, Message: normal, Job: d.Job, Execution: d.Execution, Failed: 1, First: d.At, Last: d.At}
 		if d.Error != nil {

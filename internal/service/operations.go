@@ -124,8 +124,8 @@ func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selecti
 
 func (s *Service) count(ctx context.Context, sel Selection) (int64, error) {
 	if len(sel.IDs) == 0 && sel.Print != (job.Fingerprint{}) {
-		ds, err := s.store.DeadErrors(ctx, sel.Filter, deadLooked)
-		ds = slices.DeleteFunc(ds, func(d engine.DeadError) bool { return !sel.chooses(d.Error) })
+		found, err := s.store.DeadErrors(ctx, sel.Filter, deadLooked)
+		ds := slices.DeleteFunc(found.Rows, func(d engine.DeadError) bool { return !sel.chooses(d.Error) })
 		return int64(len(ds)), err
 	}
 	if len(sel.IDs) == 0 {

@@ -52,7 +52,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 		state job.State
 		kind  job.ScheduleType
 	}{{&out.Schedules, job.Active, job.Cron}, {&out.Schedules, job.Active, job.Interval}, {&out.Paused, job.Paused, 0}} {
-		page, err := s.store.FindJobs(ctx, engine.JobFilter{Tenant: p.Tenant, State: x.state, ScheduleType: x.kind}, engine.Page{Limit: 1})
+		page, err := s.store.FindJobs(ctx, engine.JobFilter{Tenant: p.Tenant, State: x.state, ScheduleType: x.kind}, engine.Page{Limit: 1, Bounded: true})
 		if err != nil {
 			return out, err
 		}
@@ -74,7 +74,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 	for _, m := range ms {
 		out.Hour.Add(m)
 	}
-	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant}, engine.Page{Limit: 1})
+	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant}, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}

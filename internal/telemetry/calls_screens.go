@@ -16,7 +16,7 @@ func (s *Store) AddSignIn(ctx context.Context, x engine.SignIn, most int) (err e
 	return s.Store.AddSignIn(ctx, x, most)
 }
 
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) (_ []engine.DeadError, err error) {
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) (_ engine.Listed[engine.DeadError], err error) {
 	defer s.begin(&ctx, opFind).end(&err)
 	return s.Store.DeadErrors(ctx, f, limit)
 }

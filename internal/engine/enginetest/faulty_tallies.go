@@ -50,8 +50,8 @@ func (f *Faulty) LateJobs(ctx context.Context, t tenant.ID, before time.Time, li
 	return disturb(ctx, f, "LateJobs", func() (engine.JobPage, error) { return f.Store.LateJobs(ctx, t, before, limit) })
 }
 
-func (f *Faulty) DeadErrors(ctx context.Context, q engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	return disturb(ctx, f, "DeadErrors", func() ([]engine.DeadError, error) { return f.Store.DeadErrors(ctx, q, limit) })
+func (f *Faulty) DeadErrors(ctx context.Context, q engine.DeadLetterFilter, limit int) (engine.Listed[engine.DeadError], error) {
+	return disturb(ctx, f, "DeadErrors", func() (engine.Listed[engine.DeadError], error) { return f.Store.DeadErrors(ctx, q, limit) })
 }
 
 func (f *Faulty) Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]engine.Revision, error) {

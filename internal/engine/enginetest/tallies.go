@@ -187,11 +187,11 @@ func glances(t *testing.T, h Harness) {
 		if got := must(f.Names(f.ctx, "other", []job.ID{j.ID})); len(got) != 0 {
 			t.Errorf("names for another tenant: %v", got)
 		}
-		ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, 10))
+		ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, 10)).Rows
 		if len(ds) != 1 || ds[0].Execution != ids[0] || ds[0].Job != j.ID || ds[0].Error == nil || ds[0].Error.Type == "" || ds[0].At.IsZero() || ds[0].Reason == "" {
 			t.Errorf("dead: %+v", ds)
 		}
-		if ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default, Job: lone.Job}, 10)); len(ds) != 0 {
+		if ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default, Job: lone.Job}, 10)).Rows; len(ds) != 0 {
 			t.Errorf("dead of another job: %+v", ds)
 		}
 	})

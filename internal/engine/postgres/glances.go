@@ -152,28 +152,25 @@ func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	var ps params
-	sql := fmt.Sprintf(`
-		SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM (SELECT * FROM dead_letters d WHERE %s ORDER BY d.at DESC, d.execution DESC LIMIT %d) d
-		LEFT JOIN LATERAL (SELECT ending FROM executions v WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v ON true
-		ORDER BY d.at DESC, d.execution DESC`, deadConditions(f, &ps), limit)
-	var out []engine.DeadError
-	err := s.look(ctx, "list what died of what", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, sql, ps...)
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (d engine.DeadError, err error) {
-			var message text
-			var ending []byte
-			if err := r.Scan((*[16]byte)(&d.Execution), (*[16]byte)(&d.Job), (*string)(&d.Reason), at(&d.At), &message, &ending); err != nil {
-				return d, err
-			}
-			if d.Error, _, err = engine.DecodeEnd(ending); d.Error == nil && message != "" {
-				d.Error = &job.Error{Message: string(message)}
-			}
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) (engine.Listed[engine.DeadError], error) {
+	l := deadListing[engine.DeadError](f)
+	l.read = func(where, limit string) string {
+		return fmt.Sprintf(`
+			SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM (SELECT * FROM dead_letters d WHERE %s LIMIT %s) d
+			LEFT JOIN LATERAL (SELECT ending FROM executions v WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v ON true
+			ORDER BY d.at DESC, d.execution DESC`, where, limit)
+	}
+	l.scan = func(r pgx.CollectableRow) (d engine.DeadError, err error) {
+		var message text
+		var ending []byte
+		if err := r.Scan((*[16]byte)(&d.Execution), (*[16]byte)(&d.Job), (*string)(&d.Reason), at(&d.At), &message, &ending); err != nil {
 			return d, err
-		})
-		return err
-	})
-	return out, err
+		}
+		if d.Error, _, err = engine.DecodeEnd(ending); d.Error == nil && message != "" {
+			d.Error = &job.Error{Message: string(message)}
+		}
+		return d, err
+	}
+	place := func(d *engine.DeadError) engine.Place { return engine.Place{At: d.At, ID: d.Execution} }
+	return listed(ctx, s, "list what died of what", engine.Page{Limit: limit, Uncounted: true}, place, l, nil)
 }

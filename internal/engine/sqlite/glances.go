@@ -28,7 +28,7 @@ const (
 		) s CROSS JOIN jobs j WHERE s.tenant = ? AND j.tenant = s.tenant AND j.id = s.job`
 	countedLate = 10_000
 
-	deadErrorsSQL = "SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM "
+	deadErrorColumns = "d.execution, d.job, d.reason, d.at, d.message, v.ending"
 )
 
 // recentRuns are the statements that together find a job's last executions.
@@ -121,21 +121,19 @@ func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, lim
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	from, w := deadWhere(f)
-	var out []engine.DeadError
-	err := s.look(ctx, "list what died of what", func(c *conn) error {
-		q := c.prepare(deadErrorsSQL + from + withExecution + w.String() + latestFirst + " LIMIT ?")
-		return w.bind(q).int(int64(limit)).each(func(r *row) error {
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) (engine.Listed[engine.DeadError], error) {
+	var out engine.Listed[engine.DeadError]
+	err := s.look(ctx, "list what died of what", func(c *conn) (err error) {
+		out, err = engine.List(engine.Page{Limit: limit, Uncounted: true}, deadListing(c, f, deadErrorColumns, func(r *row) (engine.DeadError, error) {
 			d := engine.DeadError{Execution: r.id(), Job: r.id(), Reason: job.DeadReason(r.text()), At: r.at()}
 			message := r.text()
 			var err error
 			if d.Error, _, err = engine.DecodeEnd(r.bytes()); d.Error == nil && message != "" {
 				d.Error = &job.Error{Message: message}
 			}
-			out = append(out, d)
-			return err
-		})
+			return d, err
+		}), func(d *engine.DeadError) engine.Place { return engine.Place{At: d.At, ID: d.Execution} })
+		return err
 	})
 	return out, err
 }

@@ -37,7 +37,7 @@ func TestPlans(t *testing.T) {
 		{}, {Job: job.ID{1}}, {Execution: job.ExecutionID{1}}, {Job: job.ID{1}, Execution: job.ExecutionID{1}},
 		{Reason: job.DeadPoison, Text: "x", From: time.Unix(1, 0), Until: time.Unix(2, 0)},
 	} {
-		from, w := deadWhere(f)
+		from, _, w := deadWhere(f)
 		list := "SELECT d.at FROM " + from + " WHERE " + w.String()
 		sqls = append(sqls, list+latestFirst, list+" ORDER BY d.at LIMIT 1",
 			deadLettersSQL+from+withExecution+w.String()+" AND (d.at, d.execution) < (?, ?)"+latestFirst+" LIMIT 10")
