@@ -112,7 +112,7 @@ func (s *Server) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 		if err != nil {
 			return err
 		}
-		return reply(w, 200, client.Begun{Count: n})
+		return reply(w, 200, client.Begun{Count: n.Count, CountIsEstimate: n.About, CountIsMinimum: n.AtLeast})
 	case atOnce:
 		n, replay, err := s.service.Discard(r.Context(), p, sel.IDs, service.Once[int]{
 			Key: o.key, Hash: o.hash, Encode: func(n int) []byte { return encoded(client.Discarded{Discarded: n}) },

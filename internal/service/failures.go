@@ -139,9 +139,13 @@ func (s *Service) Failures(ctx context.Context, p tenant.Principal, of *engine.R
 	out.Partial = len(fs) == failuresLooked
 	gs := groups{}
 	for _, x := range fs {
+		if x.Fingerprint == (job.Fingerprint{}) {
+			if out.Partial = true; of != nil {
+				continue // of which job they were is not known
+			}
+		}
 		gs.add(x)
 		out.Failed, out.Retried = out.Failed+x.Failed, out.Retried+x.Retried
-		out.Partial = out.Partial || x.Fingerprint == job.Fingerprint{}
 	}
 	out.Groups, err = s.ranked(ctx, p.Tenant, gs, limit)
 	return out, err
@@ -164,11 +168,18 @@ func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.D
 		return out, err
 	}
 	f.Tenant = p.Tenant
+	since, err := s.since(ctx, p)
+	if err != nil {
+		return out, err
+	}
+	if f.From.Before(since) {
+		f.From = since
+	}
 	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}
-	ds, err := s.store.DeadErrors(ctx, f, deadLooked)
+	ds, err := s.store.DeadErrors(ctx, f, engine.Page{Limit: deadLooked})
 	if err != nil {
 		return out, err
 	}

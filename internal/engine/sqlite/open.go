@@ -48,6 +48,7 @@ type Store struct {
 
 	// forgotten is, by tenant, the place up to which history was looked at for what is too old.
 	forgotten sync.Map
+	revised   atomic.Pointer[revisionOf]          // the revision up to which it has looked for those of deleted jobs
 	swept     atomic.Int64                        // the token up to which Tidy has looked at the directory
 	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
 	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
