@@ -47,6 +47,8 @@ func (s *Server) observeRoutes() []route {
 // kept reports whether a server that serves only a part of the routes serves this one.
 func (s *Server) kept(rt route) bool {
 	switch {
+	case s.cfg.Keyless && rt.needs.Keyed():
+		return false
 	case s.cfg.MetricsOnly:
 		return rt.group == "Health" || rt.path == "/metrics"
 	case s.cfg.HealthOnly:

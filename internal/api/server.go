@@ -53,6 +53,7 @@ type Config struct {
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but health, and how the process is watched
 	MetricsOnly  bool                        // serve nothing but health and metrics, to whoever asks
+	Keyless      bool                        // serve nothing that needs a credential: here is nobody who knows any
 	Metrics      *telemetry.Metrics          // what this process counts; nil: nothing
 	Tracer       *telemetry.Tracer           // nil: there is none
 	Log          *telemetry.Log              // whose level can be set; nil: none
@@ -259,11 +260,14 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(405, "method_not_allowed", fmt.Sprintf("%s does not go with this path; it takes %s.", r.Method, strings.Join(allowed, ", "))))
 		return
 	}
-	if navigates(r) && !s.cfg.HealthOnly {
+	switch {
+	case s.cfg.HealthOnly || s.cfg.MetricsOnly:
+		s.fail(w, r, refuse(404, "not_found", "There is nothing at this path: the API is not here, only how this process is watched."))
+	case navigates(r):
 		dashboard.Built().Page(w, r, http.StatusNotFound)
-		return
+	default:
+		s.fail(w, r, nowhere)
 	}
-	s.fail(w, r, nowhere)
 }
 
 var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lists what there is.")
