@@ -145,6 +145,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	if r.TLS != nil && hasName(r.Host) {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -227,6 +230,18 @@ func sane(id string) string {
 func localName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
+// hasName reports whether a Host header is a name at the usual port: a browser that is told to ask a name for TLS alone does so
+// at all its ports, and what is at others may be none of ours.
+func hasName(host string) bool {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if host = h; port != "443" {
+			return false
+		}
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err != nil && !localName(host)
+}
+
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
 	if a, err := netip.ParseAddr(host); err == nil {
