@@ -114,10 +114,11 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	return nil
 }
 
-// answering notes the status of an answer.
+// answering notes the status of an answer, and the trace that is told of it.
 type answering struct {
 	http.ResponseWriter
-	code int
+	code  int
+	trace string // "": none
 }
 
 func (a *answering) WriteHeader(code int) {

@@ -139,7 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	out, route := &answering{ResponseWriter: w}, noRoute
 	w = out
-	defer func(began time.Time) { s.answered(r, route, out.status(), time.Since(began)) }(time.Now())
+	defer func(began time.Time) { s.answered(r, route, out, time.Since(began)) }(time.Now())
 	h := w.Header()
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -179,15 +179,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route = pattern
-	if quiet(r) {
-		s.mux.ServeHTTP(w, r)
-		return
-	}
-	traced, done := s.cfg.Tracer.Request(r, route)
-	if done != nil {
-		defer func() { done(out.status()) }()
-	}
-	r = traced
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -201,12 +192,13 @@ func quiet(r *http.Request) bool {
 }
 
 // answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.
-func (s *Server) answered(r *http.Request, route string, code int, took time.Duration) {
+func (s *Server) answered(r *http.Request, route string, out *answering, took time.Duration) {
+	code := out.status()
 	s.cfg.Metrics.Answered(route, code)
 	if code >= 400 || quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
-	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", telemetry.TraceID(r.Context()))
+	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", out.trace)
 }
 
 var crossOrigin = http.NewCrossOriginProtection()
@@ -230,6 +222,14 @@ func sane(id string) string {
 func localName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.Unmap().IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
 // hasName reports whether a Host header is a name at the usual port: a browser that is told to ask a name for TLS alone does so
 // at all its ports, and what is at others may be none of ours.
 func hasName(host string) bool {
@@ -240,14 +240,6 @@ func hasName(host string) bool {
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err != nil && !localName(host)
-}
-
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if a, err := netip.ParseAddr(host); err == nil {
-		return a.Unmap().IsLoopback()
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // sameOrigin reports whether a request does not say that a page of another site made it.
@@ -304,6 +296,8 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
 			return
 		}
+		r, done := s.traced(w, r, rt)
+		defer done()
 		if p.Asked = requestID(r); from.IsValid() {
 			p.From = from.String()
 		}
@@ -322,6 +316,20 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// traced begins the span of a request when it is known who asks, so that nobody else makes any.
+func (s *Server) traced(w http.ResponseWriter, r *http.Request, rt route) (_ *http.Request, done func()) {
+	out, ok := w.(*answering)
+	if !ok || quiet(r) {
+		return r, func() {}
+	}
+	r, end := s.cfg.Tracer.Request(r, rt.method+" "+rt.path)
+	if end == nil {
+		return r, func() {}
+	}
+	out.trace = telemetry.TraceID(r.Context())
+	return r, func() { end(out.status()) }
 }
 
 // confinedTo reports whether what a request with the permission asks for is of one tenant: all but the worker protocol, in

@@ -26,6 +26,9 @@ func NewLog(c config.Config, w io.Writer) *telemetry.Log {
 	return telemetry.NewLog(w, c.LogFormat, c.LogLevel)
 }
 
+// parents is what the setting says of callers' traces.
+var parents = map[string]telemetry.Parents{"link": telemetry.ParentsLinked, "follow": telemetry.ParentsFollowed, "ignore": telemetry.ParentsIgnored}
+
 // watched begins to count, and to trace where the settings say so.
 func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	r.metrics = m
@@ -38,7 +41,7 @@ func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	}
 	var err error
 	r.tracer, err = telemetry.NewTracer(ctx, telemetry.TracerConfig{
-		Endpoint: t.Endpoint, GRPC: t.Protocol == "grpc", Headers: t.Pairs(), Sample: t.Share(), Service: "carillon", Version: Version, Host: hostname(), Log: r.log,
+		Endpoint: t.Endpoint, GRPC: t.Protocol == "grpc", Headers: t.Pairs(), Sample: t.Share(), Parents: parents[t.Parents], Service: "carillon", Version: Version, Host: hostname(), Log: r.log,
 	})
 	if err != nil {
 		return err
