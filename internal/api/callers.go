@@ -60,6 +60,7 @@ const (
 	maxAddresses   = 10_000 // that are remembered
 	maxGood        = 10_000 // credentials that are remembered to have worked
 	goodFor        = 10 * time.Minute
+	endedFor       = time.Minute // for which a cookie that has ended is not looked at again
 )
 
 // failures remembers who failed to sign in. It forgets by itself, and is bounded: where it is full, someone is forgotten.
@@ -68,21 +69,16 @@ type failures struct {
 	seed   maphash.Seed
 
 	mu    sync.RWMutex
-	until map[debtor]time.Time // guarded by mu: when who failed has paid for it
-	good  map[uint64]time.Time // guarded by mu: credentials that worked lately, with their addresses, by a hash
+	until map[netip.Prefix]time.Time // guarded by mu: when who failed has paid for it
+	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their addresses, by a hash
+	ended map[uint64]time.Time       // guarded by mu: cookies that were charged for having ended, likewise
 }
 
 func newFailures(atOnce int) *failures {
 	if atOnce == 0 {
 		atOnce = failuresAtOnce
 	}
-	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[debtor]time.Time{}, good: map[uint64]time.Time{}}
-}
-
-// debtor is who pays for a failure: the caller and, where someone tries to sign in, the key that they try to.
-type debtor struct {
-	from netip.Prefix
-	key  string
+	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}, ended: map[uint64]time.Time{}}
 }
 
 // network is what counts as one caller: of IPv6 a whole network, since whoever has one address there has them all.
@@ -101,10 +97,10 @@ func (f *failures) hash(a netip.Addr, credential string) uint64 {
 
 // wait is how long a caller has to wait before it may try a credential; 0: it may now. One that worked from there lately
 // is not made to wait for what others behind the same address do.
-func (f *failures) wait(who debtor, a netip.Addr, credential string, now time.Time) time.Duration {
+func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Duration {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	until, known := f.until[who]
+	until, known := f.until[network(a)]
 	if !known {
 		return 0
 	}
@@ -115,10 +111,11 @@ func (f *failures) wait(who debtor, a netip.Addr, credential string, now time.Ti
 	return over
 }
 
-// failed charges who failed.
-func (f *failures) failed(who debtor, now time.Time) {
+// failed charges the caller for a failure.
+func (f *failures) failed(a netip.Addr, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	who := network(a)
 	until := f.until[who]
 	if until.Before(now) {
 		until = now
@@ -146,6 +143,24 @@ func (f *failures) worked(a netip.Addr, credential string, now time.Time) {
 	f.good[h] = now.Add(goodFor)
 }
 
+// over notes a cookie that has ended: a browser sends it with all that it asks for at once, and is to pay but once.
+func (f *failures) over(a netip.Addr, cookie string, now time.Time) {
+	h := f.hash(a, cookie)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ended) >= maxGood {
+		forget(f.ended, now)
+	}
+	f.ended[h] = now.Add(endedFor)
+}
+
+// isOver reports whether a cookie from there is known to have ended.
+func (f *failures) isOver(a netip.Addr, cookie string, now time.Time) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return len(f.ended) > 0 && now.Before(f.ended[f.hash(a, cookie)])
+}
+
 // forget drops what is over, and anything where nothing is.
 func forget[K comparable](m map[K]time.Time, now time.Time) {
 	var last K
@@ -163,11 +178,14 @@ func forget[K comparable](m map[K]time.Time, now time.Time) {
 
 // signIn says who asks, unless too many have failed to say so from there.
 func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, error) {
-	credential, now, who := r.Header.Get("Authorization"), time.Now(), debtor{from: network(from)}
-	if value := s.cookie(r); value != "" {
-		credential = value
+	credential, cookie, now := r.Header.Get("Authorization"), s.cookie(r), time.Now()
+	if cookie != "" {
+		credential = cookie
+		if s.failures.isOver(from, cookie, now) {
+			return tenant.Principal{}, access.ErrSignedOut
+		}
 	}
-	if wait := s.failures.wait(who, from, credential, now); wait > 0 {
+	if wait := s.failures.wait(from, credential, now); wait > 0 {
 		return tenant.Principal{}, &tooMany{wait}
 	}
 	p, err := s.who(r)
@@ -175,7 +193,10 @@ func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, err
 	case err == nil:
 		s.failures.worked(from, credential, now)
 	case refusesCredential(err):
-		s.failures.failed(who, now)
+		s.failures.failed(from, now)
+		if cookie != "" {
+			s.failures.over(from, cookie, now)
+		}
 	}
 	return p, err
 }
@@ -198,7 +219,7 @@ func refusesCredential(err error) bool {
 type tooMany struct{ wait time.Duration }
 
 func (t *tooMany) Error() string {
-	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address, or for this key. Try again in %s.", t.wait.Round(time.Second))
+	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
 }
 
 // ration takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses

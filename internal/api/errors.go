@@ -156,8 +156,13 @@ func say(fields []client.FieldProblem) string {
 
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
-		return // the caller has gone
+	if errors.Is(err, context.Canceled) {
+		switch r.Context().Err() {
+		case context.Canceled:
+			return // the caller has gone
+		case context.DeadlineExceeded: // and what the request began was stopped
+			err = context.DeadlineExceeded
+		}
 	}
 	p, ours := problem(err)
 	p.RequestID = requestID(r)

@@ -47,6 +47,8 @@ func (s *Server) observeRoutes() []route {
 // kept reports whether a server that serves only a part of the routes serves this one.
 func (s *Server) kept(rt route) bool {
 	switch {
+	case s.cfg.Keyless && rt.needs.Keyed():
+		return false
 	case s.cfg.MetricsOnly:
 		return rt.group == "Health" || rt.path == "/metrics"
 	case s.cfg.HealthOnly:
@@ -112,10 +114,11 @@ func (s *Server) profile(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	return nil
 }
 
-// answering notes the status of an answer.
+// answering notes the status of an answer, and the trace that is told of it.
 type answering struct {
 	http.ResponseWriter
-	code int
+	code  int
+	trace string // "": none
 }
 
 func (a *answering) WriteHeader(code int) {

@@ -53,6 +53,7 @@ type Config struct {
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but health, and how the process is watched
 	MetricsOnly  bool                        // serve nothing but health and metrics, to whoever asks
+	Keyless      bool                        // serve nothing that needs a credential: here is nobody who knows any
 	Metrics      *telemetry.Metrics          // what this process counts; nil: nothing
 	Tracer       *telemetry.Tracer           // nil: there is none
 	Log          *telemetry.Log              // whose level can be set; nil: none
@@ -138,12 +139,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	out, route := &answering{ResponseWriter: w}, noRoute
 	w = out
-	defer func(began time.Time) { s.answered(r, route, out.status(), time.Since(began)) }(time.Now())
+	defer func(began time.Time) { s.answered(r, route, out, time.Since(began)) }(time.Now())
 	h := w.Header()
 	h.Set("X-Request-ID", id)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
+	if r.TLS != nil && hasName(r.Host) {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -175,15 +179,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route = pattern
-	if quiet(r) {
-		s.mux.ServeHTTP(w, r)
-		return
-	}
-	traced, done := s.cfg.Tracer.Request(r, route)
-	if done != nil {
-		defer func() { done(out.status()) }()
-	}
-	r = traced
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -197,12 +192,13 @@ func quiet(r *http.Request) bool {
 }
 
 // answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.
-func (s *Server) answered(r *http.Request, route string, code int, took time.Duration) {
+func (s *Server) answered(r *http.Request, route string, out *answering, took time.Duration) {
+	code := out.status()
 	s.cfg.Metrics.Answered(route, code)
 	if code >= 400 || quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
-	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", telemetry.TraceID(r.Context()))
+	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", out.trace)
 }
 
 var crossOrigin = http.NewCrossOriginProtection()
@@ -234,6 +230,18 @@ func localName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// hasName reports whether a Host header is a name at the usual port: a browser that is told to ask a name for TLS alone does so
+// at all its ports, and what is at others may be none of ours.
+func hasName(host string) bool {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if host = h; port != "443" {
+			return false
+		}
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err != nil && !localName(host)
+}
+
 // sameOrigin reports whether a request does not say that a page of another site made it.
 func sameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
@@ -259,11 +267,14 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(405, "method_not_allowed", fmt.Sprintf("%s does not go with this path; it takes %s.", r.Method, strings.Join(allowed, ", "))))
 		return
 	}
-	if navigates(r) && !s.cfg.HealthOnly {
+	switch {
+	case s.cfg.HealthOnly || s.cfg.MetricsOnly:
+		s.fail(w, r, refuse(404, "not_found", "There is nothing at this path: the API is not here, only how this process is watched."))
+	case navigates(r):
 		dashboard.Built().Page(w, r, http.StatusNotFound)
-		return
+	default:
+		s.fail(w, r, nowhere)
 	}
-	s.fail(w, r, nowhere)
 }
 
 var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lists what there is.")
@@ -285,6 +296,8 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
 			return
 		}
+		r, done := s.traced(w, r, rt)
+		defer done()
 		if p.Asked = requestID(r); from.IsValid() {
 			p.From = from.String()
 		}
@@ -303,6 +316,20 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// traced begins the span of a request when it is known who asks, so that nobody else makes any.
+func (s *Server) traced(w http.ResponseWriter, r *http.Request, rt route) (_ *http.Request, done func()) {
+	out, ok := w.(*answering)
+	if !ok || quiet(r) {
+		return r, func() {}
+	}
+	r, end := s.cfg.Tracer.Request(r, rt.method+" "+rt.path)
+	if end == nil {
+		return r, func() {}
+	}
+	out.trace = telemetry.TraceID(r.Context())
+	return r, func() { end(out.status()) }
 }
 
 // confinedTo reports whether what a request with the permission asks for is of one tenant: all but the worker protocol, in

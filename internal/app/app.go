@@ -199,6 +199,9 @@ func (r *running) start(ctx context.Context) error {
 	owners := store // what several servers share is not asked through those who watch
 	kept := telemetry.Over(store, clk, r.metrics, r.tracer)
 	store = kept
+	if r.tracer != nil {
+		r.background("begun", kept.KeepBegun)
+	}
 	counter := feed.NewCounter(store, clk)
 	hub := feed.NewHub()
 	seen := feed.Over(store, counter, hub)

@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
@@ -26,6 +26,9 @@ func NewLog(c config.Config, w io.Writer) *telemetry.Log {
 	return telemetry.NewLog(w, c.LogFormat, c.LogLevel)
 }
 
+// parents is what the setting says of callers' traces.
+var parents = map[string]telemetry.Parents{"link": telemetry.ParentsLinked, "follow": telemetry.ParentsFollowed, "ignore": telemetry.ParentsIgnored}
+
 // watched begins to count, and to trace where the settings say so.
 func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	r.metrics = m
@@ -38,7 +41,7 @@ func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 	}
 	var err error
 	r.tracer, err = telemetry.NewTracer(ctx, telemetry.TracerConfig{
-		Endpoint: t.Endpoint, GRPC: t.Protocol == "grpc", Headers: t.Pairs(), Sample: t.Share(), Service: "carillon", Version: Version, Host: hostname(), Log: r.log,
+		Endpoint: t.Endpoint, GRPC: t.Protocol == "grpc", Headers: t.Pairs(), Sample: t.Share(), Parents: parents[t.Parents], Service: "carillon", Version: Version, Host: hostname(), Log: r.log,
 	})
 	if err != nil {
 		return err
@@ -98,11 +101,15 @@ func (r *running) scraped(ready func(context.Context) error) error {
 		return fmt.Errorf("listen on %s for scrapes: %w", at, err)
 	}
 	r.scrapes = ln.Addr()
-	r.answer(ln, api.Config{
-		Version: Version, Logger: r.log, MetricsOnly: true, Metrics: r.metrics, Ready: ready,
-		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
-			return p, errors.New("here are only metrics and health checks")
-		},
-	})
+	cfg := api.Config{Version: Version, Logger: r.log, MetricsOnly: true, Keyless: true, Metrics: r.metrics, Ready: ready, Authenticate: nobody}
+	if r.Dev && loopback(r.scrapes) {
+		cfg.Authenticate = nil // so that no page of another site reads them by a name that leads here
+	}
+	r.answer(ln, cfg)
 	return nil
+}
+
+// nobody is who asks where no credential is known.
+func nobody(context.Context, string, string) (tenant.Principal, error) {
+	return tenant.Principal{}, access.ErrNoCredential
 }

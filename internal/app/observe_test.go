@@ -410,6 +410,69 @@ func TestWhoMayWatch(t *testing.T) {
 	}
 }
 
+// TestNoCallbackComesBack calls the places where the server itself answers, which its operator has not forbidden.
+func TestNoCallbackComesBack(t *testing.T) {
+	s := serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"), func(o *app.Options) { o.Config.CallbacksAllow = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} })
+	for _, to := range []string{s.url + "/healthz", s.metrics, strings.Replace(s.url, "127.0.0.1", "0.0.0.0", 1) + "/healthz"} {
+		j := s.run(fmt.Sprintf(`{"name": "x", "execution": {"callback_url": %q, "method": "GET"}, "retry_policy": {"max_retries": 0}}`, to), "FAILED")
+		if e := want[client.Execution](s, 200, "GET", "/api/v1/executions/"+j.ExecutionID, ""); e.Error == nil || e.Error.Type != "BLOCKED_ADDRESS" || strings.Contains(e.Error.Message, "--allow-callback") {
+			t.Errorf("%s: %+v", to, e.Error)
+		}
+	}
+}
+
+// TestAWorkerIsWatched asks a worker, which knows no credentials, for what other processes show to who has one.
+func TestAWorkerIsWatched(t *testing.T) {
+	c := config.Default()
+	c.Listen, c.Metrics.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	out, log := &output{}, &output{}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- app.RunWorker(ctx, app.WorkerOptions{
+			Options: app.Options{Config: c, Out: out, Logger: slog.New(slog.NewTextHandler(log, nil))}, Servers: []string{"http://127.0.0.1:1"}, Token: key, Capacity: 1,
+		})
+	}()
+	defer func() { cancel(); <-ended }()
+	s := &server{T: t}
+	s.until("the worker to greet", func() bool {
+		health := regexp.MustCompile(`Health +(\S+)/readyz`).FindStringSubmatch(out.String())
+		metrics := regexp.MustCompile(`Metrics +(\S+)`).FindStringSubmatch(out.String())
+		if health == nil || metrics == nil {
+			return false
+		}
+		s.url, s.metrics = health[1], metrics[1]
+		return true
+	})
+	for path, status := range map[string]int{"/healthz": 200, "/metrics": 404, "/api/v1/admin/log-level": 404, "/debug/pprof/": 404, "/api/v1/jobs": 404} {
+		if code, text := s.ask("GET", path, ""); code != status {
+			t.Errorf("GET %s: %d, want %d: %.200s", path, code, status, text)
+		}
+	}
+	if s.scrape()["breakers_open"] != 0 || strings.Contains(log.String(), "a request failed") {
+		t.Errorf("logged: %s", log)
+	}
+}
+
+// TestScrapesInDevelopment asks for metrics by a name that leads to loopback, as a page of another site could.
+func TestScrapesInDevelopment(t *testing.T) {
+	s := serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"), func(o *app.Options) { o.Dev = true })
+	for host, status := range map[string]int{"": 200, "localhost:9090": 200, "evil.example": 403} {
+		r, err := http.NewRequest("GET", s.metrics, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		w, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Body.Close(); w.StatusCode != status {
+			t.Errorf("as %q: %d, want %d", host, w.StatusCode, status)
+		}
+	}
+}
+
 // sink is a target that notes which traces it is called in.
 func sink(t *testing.T) (url string, parents func() []string) {
 	var mu sync.Mutex

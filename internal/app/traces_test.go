@@ -104,7 +104,8 @@ func TestTraces(t *testing.T) {
 		j := want[client.Job](s, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "traced", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1}}`, url+"/path-of-a-secret"),
 			"traceparent", "00-"+caller+"-"+callerSpan+"-01")
 		s.ends(j.ExecutionID, "SUCCEEDED")
-		again := want[client.Triggered](s, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "")
+		const second = "4bf92f3577b34da6a3ce929d0e0e4736"
+		again := want[client.Triggered](s, 202, "POST", "/api/v1/jobs/"+j.JobID+"/trigger", "", "traceparent", "00-"+second+"-"+callerSpan+"-01")
 		s.ends(again.ExecutionID, "SUCCEEDED")
 		s.stop() // which tells what is left
 
@@ -112,7 +113,7 @@ func TestTraces(t *testing.T) {
 		if hex.EncodeToString(request.ParentSpanId) != callerSpan || request.Kind != otlp.Span_SPAN_KIND_SERVER {
 			t.Errorf("the request: %v", request)
 		}
-		r.find(t, caller, "store trace")
+		r.find(t, second, "store trigger")
 		trace := strings.ReplaceAll(j.ExecutionID, "-", "")
 		root := r.find(t, trace, "execution")
 		if len(root.ParentSpanId) != 0 || len(root.Links) != 1 || hex.EncodeToString(root.Links[0].TraceId) != caller || string(root.Links[0].SpanId) != string(request.SpanId) || attribute(root, "carillon.status") != "SUCCEEDED" {
@@ -156,7 +157,7 @@ func TestTraces(t *testing.T) {
 				t.Errorf("callback %v", c)
 			}
 		}
-		if link := r.find(t, strings.ReplaceAll(again.ExecutionID, "-", ""), "execution").Links; len(link) != 1 || hex.EncodeToString(link[0].TraceId) == caller {
+		if link := r.find(t, strings.ReplaceAll(again.ExecutionID, "-", ""), "execution").Links; len(link) != 1 || hex.EncodeToString(link[0].TraceId) != second {
 			t.Errorf("the second one is linked to %v", link)
 		}
 		if r.service != "carillon" || slices.Contains(r.keys, "") {
@@ -165,32 +166,41 @@ func TestTraces(t *testing.T) {
 	})
 }
 
-// TestTracesAreAShare tells no trace that nobody else began, and passes that on.
+// TestTracesAreAShare tells no trace where the share is none, whatever callers say, unless they are followed; and passes that on.
 func TestTracesAreAShare(t *testing.T) {
-	r := &receiver{}
-	web := httptest.NewServer(r)
-	defer web.Close()
-	s := serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"), func(o *app.Options) { o.Config.Tracing.Endpoint, o.Config.Tracing.Sample = web.URL, "0" })
-	url, parents := sink(t)
-	create := func(headers ...string) string {
-		j := want[client.Job](s, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "x", "execution": {"callback_url": %q}, "retry_policy": {"initial_delay_ms": 1}}`, url), headers...)
-		s.ends(j.ExecutionID, "SUCCEEDED")
-		return strings.ReplaceAll(j.ExecutionID, "-", "")
-	}
-	quiet := create("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
-	create()
-	for _, p := range parents() {
-		if !strings.HasSuffix(p, "-00") {
-			t.Errorf("the target was called in %q", p)
-		}
-	}
-	told := create("traceparent", "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-01")
-	s.stop()
-	r.find(t, told, "execution")
-	for _, x := range r.all() {
-		if id := hex.EncodeToString(x.TraceId); id != told && id != "0af7651916cd43dd8448eb211c80319d" {
-			t.Errorf("%s was told, of the trace %s (%s)", x.Name, id, quiet)
-		}
+	const caller = "0af7651916cd43dd8448eb211c80319d"
+	for how, followed := range map[string]bool{"link": false, "follow": true, "ignore": false} {
+		t.Run(how, func(t *testing.T) {
+			r := &receiver{}
+			web := httptest.NewServer(r)
+			defer web.Close()
+			s := serve(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db"), func(o *app.Options) {
+				o.Config.Tracing.Endpoint, o.Config.Tracing.Sample, o.Config.Tracing.Parents = web.URL, "0", how
+			})
+			url, parents := sink(t)
+			create := func(headers ...string) string {
+				j := want[client.Job](s, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "x", "execution": {"callback_url": %q}, "retry_policy": {"initial_delay_ms": 1}}`, url), headers...)
+				s.ends(j.ExecutionID, "SUCCEEDED")
+				return strings.ReplaceAll(j.ExecutionID, "-", "")
+			}
+			quiet := create("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+			create()
+			for _, p := range parents() {
+				if !strings.HasSuffix(p, "-00") {
+					t.Errorf("the target was called in %q", p)
+				}
+			}
+			told := create("traceparent", "00-"+caller+"-b7ad6b7169203331-01")
+			s.stop()
+			if followed {
+				r.find(t, told, "execution")
+			}
+			for _, x := range r.all() {
+				if id := hex.EncodeToString(x.TraceId); !followed || id != told && id != caller {
+					t.Errorf("%s was told, of the trace %s (%s)", x.Name, id, quiet)
+				}
+			}
+		})
 	}
 }
 

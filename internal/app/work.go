@@ -66,12 +66,7 @@ func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	cfg := executor.Config{
 		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(), FirstByte: r.Config.Callbacks.FirstByte,
-		OwnAddrs: func() []netip.AddrPort {
-			if a, ok := r.address.(*net.TCPAddr); ok {
-				return []netip.AddrPort{a.AddrPort()}
-			}
-			return nil
-		},
+		OwnAddrs: r.listens,
 	}
 	if r.commands() && r.has("worker") { // others only accept them
 		c := r.Config.Commands
@@ -100,6 +95,17 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	exec := executor.New(cfg)
 	r.onStop("executor", func() error { exec.Close(); return nil })
 	return exec, nil
+}
+
+// listens are the addresses where this process answers.
+func (r *running) listens() []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, at := range []net.Addr{r.address, r.scrapes} {
+		if a, ok := at.(*net.TCPAddr); ok {
+			all = append(all, a.AddrPort())
+		}
+	}
+	return all
 }
 
 // fetchFrom gets artifacts from a server elsewhere.

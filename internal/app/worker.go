@@ -11,7 +11,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -50,10 +49,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		return nil
 	}
 	r.answer(ln, api.Config{
-		Version: Version, Logger: r.log, HealthOnly: true, Metrics: r.metrics, Ready: ready,
-		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
-			return p, errors.New("a worker answers health checks only")
-		},
+		Version: Version, Logger: r.log, HealthOnly: true, Keyless: true, Metrics: r.metrics, Ready: ready, Authenticate: nobody,
 	})
 	server := client.New(o.Servers, o.Token)
 	exec, err := r.executor(fetchFrom(server))

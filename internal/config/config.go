@@ -63,6 +63,7 @@ type Tracing struct {
 	Endpoint string // empty: there is none
 	Protocol string
 	Sample   string // a number from 0 to 1
+	Parents  string // link, follow or ignore
 	Headers  string // NAME=VALUE, parted by commas
 }
 
@@ -169,6 +170,6 @@ func Default() Config {
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},
 		History: History{Hot: 7, Warm: 90, Retention: 365},
-		Tracing: Tracing{Protocol: "http", Sample: "1"},
+		Tracing: Tracing{Protocol: "http", Sample: "1", Parents: "link"},
 	}
 }

@@ -137,7 +137,8 @@ var Keys = []Key{
 
 	text("tracing.endpoint", "where traces are sent to, by OTLP; empty: there are none", "the URL of a collector, such as http://localhost:4318", webAddress, func(c *Config) *string { return &c.Tracing.Endpoint }),
 	oneOf("tracing.protocol", "how the collector is spoken to", []string{"http", "grpc"}, func(c *Config) *string { return &c.Tracing.Protocol }),
-	fraction("tracing.sample", "which share of traces is sent, of those that no caller has begun", func(c *Config) *string { return &c.Tracing.Sample }),
+	fraction("tracing.sample", "which share of traces is sent", func(c *Config) *string { return &c.Tracing.Sample }),
+	oneOf("tracing.parents", "how far callers are believed that send a traceparent: link makes their request a part of their trace, of which the share is sent; follow leaves to them what is sent; ignore does neither", []string{"link", "follow", "ignore"}, func(c *Config) *string { return &c.Tracing.Parents }),
 	secret(text("tracing.headers", "what goes with each batch, such as a key", "NAME=VALUE, parted by commas", pairs, func(c *Config) *string { return &c.Tracing.Headers })),
 
 	count("workers.default_count", "slots of the pool in this process to begin with", 1, 10_000, func(c *Config) *int { return &c.Workers.DefaultCount }),

@@ -44,6 +44,7 @@ type Store interface {
 	Logs
 	Operations
 	Limits
+	Reaches
 	Quotas
 	Audit
 	Calendars

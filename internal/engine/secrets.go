@@ -14,7 +14,7 @@ var ErrFull = errors.New("there are as many as there may be")
 
 // Secrets are what jobs name without showing it. Values come sealed; a store never looks inside. One that has a job is
 // managed: it is a credential out of that job's headers, stored and replaced with the job (Creation, Update), and kept
-// for a day after the job was deleted, for what still runs of it.
+// for PastLife after the job was deleted, for what still runs of it.
 type Secrets interface {
 	// PutSecret stores a secret that a person named: as version 1, or in place of the one of its name as the next version.
 	// It answers with what is stored now, without the value; ErrFull if the tenant would have more than most.
@@ -25,17 +25,17 @@ type Secrets interface {
 	Secrets(ctx context.Context, t tenant.ID) ([]Secret, error)
 	// SealedSecrets lists the same with their values, and the stamp that they have.
 	SealedSecrets(ctx context.Context, t tenant.ID) ([]Secret, string, error)
-	// SecretStamp changes with every change of what SealedSecrets lists.
+	// SecretStamp changes with every change of what SealedSecrets and PastSecrets list, and does not come back.
 	SecretStamp(ctx context.Context, t tenant.ID) (string, error)
 	// LackSecrets says which of the names are none that a person gave, in the order asked for.
 	LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error)
 	// DeleteSecret forgets one that a person named; ErrNotFound if there is none.
 	DeleteSecret(ctx context.Context, t tenant.ID, name string) error
 	// PastSecrets lists up to limit values that secrets which a person named had before they were changed or deleted, the
-	// latest first. They are kept for PastLife.
+	// latest first. They are kept for PastLife, but only 20 of a name, and 1000 and 1 MiB of a tenant.
 	PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]Secret, error)
 	// SecretsOf says whose the executions are that have not finished, and which managed secrets their jobs have, also such
-	// as they have had before.
+	// as they have had before: the latest 20 of a job.
 	SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]SecretUse, error)
 
 	// SecretKeys lists one secret of each key that any is sealed under.

@@ -16,7 +16,7 @@ type Guard struct {
 type BlockedError struct {
 	Addr netip.Addr
 	Why  string // as in "a private address"
-	Own  bool   // it is ours, and no list can allow it
+	Own  bool   // it is ours, or may be, and no list can allow it
 }
 
 func (b *BlockedError) Error() string {
@@ -30,10 +30,13 @@ func (g Guard) Check(addr netip.Addr) error {
 	if r.why == "" || g.allows(a, r) {
 		return nil
 	}
-	return &BlockedError{Addr: a, Why: r.why}
+	return &BlockedError{Addr: a, Why: r.why, Own: a.IsUnspecified()}
 }
 
 func (g Guard) allows(a netip.Addr, r reason) bool {
+	if a.IsUnspecified() { // systems take it for this host, whatever a wide prefix is meant for
+		return false
+	}
 	if g.AllowLoopback && a.IsLoopback() {
 		return true
 	}

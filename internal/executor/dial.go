@@ -139,7 +139,7 @@ func (d *dialer) check(literal string) error {
 
 // local reports whether a may be an address of this host.
 func local(a netip.Addr) bool {
-	if a.IsLoopback() {
+	if a.IsLoopback() || a.IsUnspecified() {
 		return true
 	}
 	all, err := net.InterfaceAddrs()

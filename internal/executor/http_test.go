@@ -301,6 +301,8 @@ func TestBlockedAddressesAreNotReached(t *testing.T) {
 			case o.Error != nil && o.Error.Type == typeInternal && strings.HasPrefix(host, "[") && !hasIPv6():
 			case o.Error == nil || o.Error.Type != kind:
 				t.Errorf("%s: got %s %+v, want %s", host, o.Status, o.Error, kind)
+			case host == "0.0.0.0" || host == "[::]": // this host, to whoever dials it
+				check(t, o, typeBlocked, false, "callbacks may not reach")
 			case kind == typeBlocked:
 				check(t, o, typeBlocked, false, "callbacks may not reach", "--allow-callback ")
 			}

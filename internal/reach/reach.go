@@ -22,15 +22,11 @@ import (
 
 const remember = 3 * time.Second
 
-// Tenants lists all tenants.
-type Tenants interface {
-	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-}
-
 // Lists are the ranges of every tenant that has some.
 type Lists struct {
-	store Tenants
+	store engine.Reaches
 	clock clock.Clock
+	turn  chan struct{} // whoever has put something in reads; there is room for one
 
 	mu    sync.Mutex
 	lists map[tenant.ID][]string // guarded by mu: replaced, never changed
@@ -38,7 +34,9 @@ type Lists struct {
 }
 
 // New makes the lists over a store.
-func New(store Tenants, clk clock.Clock) *Lists { return &Lists{store: store, clock: clk} }
+func New(store engine.Reaches, clk clock.Clock) *Lists {
+	return &Lists{store: store, clock: clk, turn: make(chan struct{}, 1)}
+}
 
 // Step is the handout step that adds a tenant's ranges to a callback.
 func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
@@ -53,30 +51,48 @@ func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	return nil
 }
 
-// read is what is known, or what the store says where that is old.
+// read is what is known, or what the store says where that is old. One reads for all; meanwhile the others go by what is known.
 func (l *Lists) read(ctx context.Context) (map[tenant.ID][]string, error) {
-	now := l.clock.Now()
-	l.mu.Lock()
-	known, fresh := l.lists, now.Before(l.until)
-	l.mu.Unlock()
+	known, fresh := l.known()
 	if fresh {
 		return known, nil
 	}
-	all, err := l.store.Tenants(engine.Unconfined(ctx))
+	select {
+	case l.turn <- struct{}{}:
+	default:
+		if known != nil {
+			return known, nil
+		}
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer func() { <-l.turn }()
+	if known, fresh = l.known(); fresh { // another has read meanwhile
+		return known, nil
+	}
+	now := l.clock.Now()
+	all, err := l.store.Reaches(engine.Unconfined(ctx))
 	if err != nil {
 		if known != nil { // it was so a moment ago
 			return known, nil
 		}
 		return nil, err
 	}
-	next := map[tenant.ID][]string{}
-	for _, t := range all {
-		if t.Reach != "" {
-			next[t.ID] = strings.Split(t.Reach, ",")
-		}
+	next := make(map[tenant.ID][]string, len(all))
+	for id, reach := range all {
+		next[id] = strings.Split(reach, ",")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lists, l.until = next, now.Add(remember)
 	return next, nil
+}
+
+func (l *Lists) known() (_ map[tenant.ID][]string, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lists, l.clock.Now().Before(l.until)
 }

@@ -20,7 +20,7 @@ const (
 // entry is what must not be told of an attempt.
 type entry struct {
 	tenant tenant.ID
-	snap   *snapshot // when it was handed out
+	given  *given // when it was handed out; nil: nothing
 	own    []*index
 	ended  time.Time // zero: it runs
 }
@@ -97,8 +97,10 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 			return nil, err
 		}
 		g := guard{now.index}
-		if e.snap != nil && now != e.snap {
-			g = append(g, e.snap.index)
+		if e.given != nil && e.given != now.given {
+			if was := e.given.index.Load(); was != nil {
+				g = append(g, was)
+			}
 		}
 		set(id, append(g, e.own...))
 	}

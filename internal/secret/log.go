@@ -7,8 +7,11 @@ import (
 	"sync"
 )
 
-// maxRecent bounds how many managed secrets the logs are looked through for.
-const maxRecent = 2000
+// What bounds the managed secrets that the logs are looked through for: how many, and the bytes of their forms.
+const (
+	maxRecent      = 2000
+	maxRecentBytes = 16 << 20
+)
 
 // recent is an index of the managed secrets that were opened lately.
 type recent struct {
@@ -23,12 +26,11 @@ func (r *recent) add(value string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now == nil || r.n >= maxRecent {
-		r.now, r.before, r.n = newIndex(value), r.now, 0
-	} else {
-		r.now.add(value)
+	if r.now == nil || r.n >= maxRecent || r.now.size >= maxRecentBytes {
+		r.now, r.before, r.n = newIndex(value), r.now, 1
+	} else if r.now.add(value) {
+		r.n++
 	}
-	r.n++
 }
 
 func (r *recent) clean(s string) string {

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -16,7 +17,8 @@ const shortest = 6
 // index finds values in texts, as they are and in the common encodings. A nil one finds nothing.
 type index struct {
 	first [256]bool
-	by    map[[shortest]byte][]string // the forms by how they begin, the longest first
+	by    map[[shortest]byte][]string // the forms by how they begin, in their order
+	size  int                         // bytes of the forms
 }
 
 func newIndex(values ...string) *index {
@@ -30,23 +32,36 @@ func newIndex(values ...string) *index {
 	return x
 }
 
-func (x *index) add(value string) {
+// bytes is how much an index takes up, about.
+func (x *index) bytes() int {
+	if x == nil {
+		return 0
+	}
+	return x.size
+}
+
+// order puts the longest first.
+func order(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+
+// add adds a value, and reports whether it was not there.
+func (x *index) add(value string) (fresh bool) {
 	if len(value) < shortest {
-		return
+		return false
 	}
 	for _, f := range forms(value) {
 		if len(f) < shortest {
 			continue
 		}
 		k := [shortest]byte([]byte(f[:shortest]))
-		list := x.by[k]
-		if slices.Contains(list, f) {
+		i, there := slices.BinarySearchFunc(x.by[k], f, order)
+		if there {
 			continue
 		}
-		list = append(list, f)
-		slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
-		x.by[k], x.first[f[0]] = list, true
+		x.by[k], x.first[f[0]] = slices.Insert(x.by[k], i, f), true
+		x.size += len(f)
+		fresh = true
 	}
+	return fresh
 }
 
 // forms are a value and what it looks like encoded.

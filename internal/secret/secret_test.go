@@ -191,3 +191,44 @@ func TestHandler(t *testing.T) {
 type errText string
 
 func (e errText) Error() string { return string(e) }
+
+// What an index holds is counted, and adding many that begin alike does not take longer and longer.
+func TestIndexIsCounted(t *testing.T) {
+	x := newIndex("hunter2-and-more")
+	if x.size < 100 || x.bytes() != x.size {
+		t.Errorf("%d bytes", x.size)
+	}
+	was := x.size
+	if x.add("hunter2-and-more") || x.size != was {
+		t.Error("it is there twice")
+	}
+	if !x.add("hunter2-and-less") || x.size <= was {
+		t.Error("another one is not there")
+	}
+	var none *index
+	if none.bytes() != 0 {
+		t.Error("none")
+	}
+	for k, list := range x.by {
+		if !slices.IsSortedFunc(list, func(a, b string) int { return len(b) - len(a) }) {
+			t.Errorf("%q: %q", k, list)
+		}
+	}
+}
+
+// What is opened again and again pushes nothing out of what logs are looked through for.
+func TestRecentCountsValues(t *testing.T) {
+	var r recent
+	r.add("first-value")
+	for range 3 * maxRecent {
+		r.add("second-value")
+	}
+	if got := r.clean("first-value second-value"); got != Hidden+" "+Hidden || r.before != nil {
+		t.Errorf("%q", got)
+	}
+	r.now.size = maxRecentBytes
+	r.add("third-value")
+	if got := r.clean("first-value third-value"); got != Hidden+" "+Hidden || r.before == nil || r.now.size >= maxRecentBytes {
+		t.Errorf("with many bytes: %q", got)
+	}
+}

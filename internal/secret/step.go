@@ -50,7 +50,11 @@ func (v *Vault) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 		r.snap = s
 	}
 	if r.snap.has() || len(r.own) > 0 {
-		v.handed.note(a.Execution, &entry{tenant: a.Tenant, snap: r.snap, own: r.own})
+		e := &entry{tenant: a.Tenant, own: r.own}
+		if r.snap != nil {
+			e.given = r.snap.given
+		}
+		v.handed.note(a.Execution, e)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,10 +20,17 @@ const (
 	fresh       = 3 * time.Second  // for which a tenant's secrets are not looked at again
 	freshNone   = 30 * time.Second // likewise, of a tenant that has none and an attempt that names none
 	maxViews    = 1000             // tenants
-	maxOpen     = 256 << 20        // bytes of values, about
+	maxOpen     = 256 << 20        // bytes of values and of their forms
 	maxManaged  = 10_000
-	maxPast     = 5000 // values before others, of a tenant
+	maxUnsealed = 64 << 20 // bytes of managed ones and of their forms
+	maxPast     = 1000     // values before others, of a tenant
+
+	maxGiven      = 16 // snapshots before the last one, of a tenant
+	maxGivenBytes = 32 << 20
+
 	managedTime = 5 * time.Second
+
+	unsealedTime = time.Minute
 )
 
 // Vault opens secrets and keeps them from being told. A nil one, and one without a key, knows none.
@@ -35,6 +43,9 @@ type Vault struct {
 	views   map[tenant.ID]*view // guarded by mu
 	managed map[managedKey]kept // guarded by mu
 	earlier map[managedKey]kept // guarded by mu: those before, when managed was full
+	size    int                 // guarded by mu: bytes of managed
+
+	unsealed unsealed
 
 	known  atomic.Pointer[[]*index] // of all views, for logs
 	recent recent                   // managed ones, for logs
@@ -53,25 +64,7 @@ type kept struct {
 	until time.Time
 }
 
-// view is a tenant's secrets.
-type view struct {
-	mu   sync.Mutex   // held while they are read
-	at   atomic.Int64 // when they were looked at last
-	snap atomic.Pointer[snapshot]
-	used atomic.Int64
-	none atomic.Int64 // attempts that were leased before it, in microseconds, find none
-}
-
-// snapshot is a tenant's secrets at an instant. It does not change.
-type snapshot struct {
-	stamp string
-	open  map[string]opened
-	index *index
-	size  int
-}
-
-// has reports whether there is anything to be kept from being told.
-func (s *snapshot) has() bool { return s != nil && s.index != nil }
+func (k kept) bytes() int { return len(k.text) + k.index.bytes() }
 
 type opened struct {
 	text string
@@ -167,13 +160,18 @@ func (v *Vault) snapshot(ctx context.Context, t tenant.ID, oldest time.Duration)
 	for _, x := range past {
 		if plain, err := v.ring.Open(place(x), x.Sealed); err == nil {
 			values = append(values, string(plain))
-			s.size += len(plain)
 		}
 	}
 	s.index = newIndex(values...)
+	s.size += s.index.bytes()
+	s.given = &given{size: s.size}
+	s.given.index.Store(s.index)
 	w.snap.Store(s)
+	if was != nil {
+		w.replaced(was.given)
+	}
 	w.at.Store(asked)
-	v.publish()
+	v.publish(t)
 	return s, nil
 }
 
@@ -211,9 +209,7 @@ func (v *Vault) evict(but tenant.ID) {
 		var oldest tenant.ID
 		first := int64(1<<63 - 1)
 		for t, w := range v.views {
-			if s := w.snap.Load(); s != nil {
-				size += s.size
-			}
+			size += w.bytes()
 			if used := w.used.Load(); t != but && used < first {
 				oldest, first = t, used
 			}
@@ -221,14 +217,16 @@ func (v *Vault) evict(but tenant.ID) {
 		if len(v.views) <= maxViews && size <= maxOpen || first == 1<<63-1 {
 			return
 		}
+		v.views[oldest].forget()
 		delete(v.views, oldest)
 	}
 }
 
-// publish makes what is known now known to who writes logs.
-func (v *Vault) publish() {
+// publish makes what is known now, of a tenant that was read, known to who writes logs, and room for it.
+func (v *Vault) publish(of tenant.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.evict(of)
 	var all []*index
 	for _, w := range v.views {
 		if s := w.snap.Load(); s != nil && s.index != nil {
@@ -262,18 +260,28 @@ func (v *Vault) keep(ctx context.Context, t tenant.ID, name string) (kept, error
 	k.until = now.Add(managedTime)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.managed) >= maxManaged {
-		v.managed, v.earlier = map[managedKey]kept{}, v.managed
+	if len(v.managed) >= maxManaged || v.size >= maxUnsealed {
+		v.managed, v.earlier, v.size = map[managedKey]kept{}, v.managed, 0
 	}
+	v.size += k.bytes() - v.managed[key].bytes()
 	v.managed[key] = k
 	return k, nil
 }
 
+// openManaged opens a managed secret, or one that a job had before.
 func (v *Vault) openManaged(s engine.Secret) (kept, error) {
-	plain, err := v.ring.Open(place(s), s.Sealed)
-	if err != nil {
-		return kept{}, err
+	key := unsealedKey{managedKey{s.Tenant, s.Name}, sha256.Sum256(s.Sealed)}
+	k, ok := v.unsealed.find(key)
+	if !ok {
+		plain, err := v.ring.Open(place(s), s.Sealed)
+		if err != nil {
+			return kept{}, err
+		}
+		k = kept{text: string(plain), index: newIndex(string(plain))}
+		v.unsealed.keep(key, k, v.now())
 	}
-	v.recent.add(string(plain))
-	return kept{text: string(plain), index: newIndex(string(plain))}, nil
+	if s.Version > 0 { // what it was is handed to nobody, and would push others out
+		v.recent.add(k.text)
+	}
+	return k, nil
 }

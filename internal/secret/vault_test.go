@@ -2,6 +2,7 @@ package secret
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -241,6 +242,124 @@ func BenchmarkStepWithoutSecrets(b *testing.B) {
 	for b.Loop() {
 		if err := v.Step(b.Context(), a, &out); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// What is held open is counted with all its forms, and what is read makes room for itself.
+func TestViewsAreBounded(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	for n := range 3 {
+		b.put(v, fmt.Sprintf("s%d", n), strings.Repeat(string(rune(0x61+n)), 60_000))
+	}
+	s, err := v.snapshot(t.Context(), tenant.Default, 0)
+	if err != nil || s.size < 5*3*60_000 {
+		t.Fatalf("counted %d bytes, %v", s.size, err)
+	}
+	other := &view{}
+	other.snap.Store(&snapshot{size: maxOpen, given: &given{}})
+	v.mu.Lock()
+	v.views["other"] = other
+	v.mu.Unlock()
+	b.put(v, "more", "another-value")
+	if _, err := v.snapshot(t.Context(), tenant.Default, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := v.views["other"]; there || v.views[tenant.Default] == nil {
+		t.Error("there are too many, and nothing went")
+	}
+}
+
+// A value that came and went between two looks is known, though all is as it was.
+func TestWhatCameAndWentIsKnown(t *testing.T) {
+	b := newBed(t)
+	here, there := b.vault('k'), b.vault('k')
+	b.put(here, "b", "value-of-b")
+	if _, err := there.snapshot(t.Context(), tenant.Default, 0); err != nil {
+		t.Fatal(err)
+	}
+	at := b.now
+	b.now = b.now.Add(-time.Hour) // the clock of another server
+	b.put(here, "a", "value-of-a")
+	b.now = at
+	if err := b.store.DeleteSecret(t.Context(), tenant.Default, "a"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := there.snapshot(t.Context(), tenant.Default, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.index.clean("value-of-a"); got != Hidden {
+		t.Errorf("it is %q", got)
+	}
+}
+
+// What a job's headers were is opened once, and is not what logs are looked through for.
+func TestPastManaged(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	s, err := v.seal(engine.Secret{Tenant: tenant.Default, Name: "~x/authorization"}, "what-it-was")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := v.openManaged(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := v.openManaged(s)
+	if err != nil || again.index != first.index || first.text != "what-it-was" {
+		t.Errorf("opened anew: %v", err)
+	}
+	if !v.recent.empty() {
+		t.Error("logs are looked through for it")
+	}
+	s.Name = "~y/authorization"
+	if _, err := v.openManaged(s); err == nil {
+		t.Error("opened in another's place")
+	}
+}
+
+// An attempt that runs on while secrets change holds on to a few of what they were, and the store knows the rest.
+func TestWhatWasGivenIsBounded(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	var entries []*entry
+	for n := range 3 * maxGiven {
+		b.put(v, fmt.Sprintf("s%d", n/15), fmt.Sprintf("value-number-%d", n))
+		b.now = b.now.Add(4 * time.Second)
+		if _, err := b.hand(v, fmt.Sprintf("${secret:s%d}", n/15)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range v.handed.entries {
+		entries = append(entries, e)
+	}
+	held := map[*index]bool{}
+	for _, e := range entries {
+		if x := e.given.index.Load(); x != nil {
+			held[x] = true
+		}
+	}
+	if len(entries) != 3*maxGiven || len(held) != maxGiven+1 {
+		t.Errorf("%d attempts hold on to %d", len(entries), len(held))
+	}
+	for id := range v.handed.entries {
+		g, err := v.Guards(t.Context(), []job.ExecutionID{id}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 * maxGiven {
+			if got := g.Clean(id, fmt.Sprintf("value-number-%d.", n)); strings.Contains(got, "value") {
+				t.Fatalf("%d is told", n)
+			}
+		}
+		break
+	}
+	v.views[tenant.Default].forget()
+	for _, e := range entries {
+		if e.given.index.Load() != nil {
+			t.Fatal("it is held on to for ever")
 		}
 	}
 }

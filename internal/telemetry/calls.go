@@ -223,6 +223,11 @@ func (s *Store) Tenants(ctx context.Context) (_ []tenant.Tenant, err error) {
 	return s.Store.Tenants(ctx)
 }
 
+func (s *Store) Reaches(ctx context.Context) (_ map[tenant.ID]string, err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.Reaches(ctx)
+}
+
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) (err error) {
 	defer s.begin(&ctx, opSettings).end(&err)
 	return s.Store.UpdateTenant(ctx, t)

@@ -24,7 +24,7 @@ type Picture struct {
 }
 
 const (
-	pictureLife  = 2 * time.Second // for which a picture is shown again
+	pictureLife  = 2 * time.Second // for which a picture, or that there is none, is shown again
 	pictureShare = 10              // and for so many times as long as it took
 	pictureTime  = 5 * time.Second // that taking one may take
 )
@@ -33,9 +33,11 @@ const (
 type Gauges struct {
 	take func(context.Context) (Picture, error)
 
-	mu    sync.Mutex
-	last  Picture   // guarded by mu
-	until time.Time // guarded by mu
+	mu     sync.Mutex
+	last   Picture       // guarded by mu
+	ok     bool          // guarded by mu: there is a last one
+	until  time.Time     // guarded by mu: for which that is shown
+	taking chan struct{} // guarded by mu: closed when the one is taken that is being taken; nil: none is
 }
 
 // NewGauges makes gauges of what take says.
@@ -95,23 +97,46 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	tell(desiredWorkers, float64(p.DesiredWorkers))
 }
 
-// picture is the last picture, or a new one where that is old.
+// picture is the last picture, or a new one where that is old. Scrapes that come at once wait for the same one, and none waits
+// for longer than one may take.
 func (g *Gauges) picture() (Picture, bool) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	began := time.Now()
-	if began.Before(g.until) {
-		return g.last, true
+	if time.Now().Before(g.until) {
+		defer g.mu.Unlock()
+		return g.last, g.ok
 	}
+	if g.taking == nil {
+		g.taking = make(chan struct{})
+		go g.retake(g.taking)
+	}
+	taken := g.taking
+	g.mu.Unlock()
+	late := time.NewTimer(pictureTime)
+	defer late.Stop()
+	select {
+	case <-taken:
+	case <-late.C:
+		return Picture{}, false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last, g.ok
+}
+
+// retake takes a picture, and remembers also that there is none.
+func (g *Gauges) retake(taken chan struct{}) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), pictureTime)
 	defer cancel()
 	p, err := g.take(ctx)
-	if err != nil {
-		return p, false
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last, g.ok, g.taking = p, err == nil, nil
+	g.until = time.Now().Add(pictureLife)
+	if g.ok {
+		g.until = began.Add(max(pictureLife, pictureShare*time.Since(began)))
 	}
-	took := time.Since(began)
-	g.last, g.until = p, began.Add(max(pictureLife, pictureShare*took))
-	return p, true
+	close(taken)
 }
 
 // since is how long ago an instant was, in seconds; 0 for none.

@@ -28,7 +28,7 @@ type Metrics struct {
 
 	triggerDelay, queueWait, duration, endToEnd *histogram
 
-	retries, timeouts, deadLettered, leasesLost, stale, deaths, missed prometheus.Counter
+	retries, timeouts, deadLettered, leasesLost, stale, deaths, missed, tracesLost prometheus.Counter
 
 	byStatus          [job.Expired + 1]prometheus.Counter // executions that ended
 	limited, requests *prometheus.CounterVec
@@ -71,6 +71,7 @@ func NewMetrics(version string) *Metrics {
 	m.stale = counter("stale_results_total", "Results that were refused, because their lease was lost.")
 	m.deaths = counter("worker_deaths_total", "Workers that stopped answering.")
 	m.missed = counter("occurrences_missed_total", "Instants of schedules that passed while nobody fired them, and are not caught up.")
+	m.tracesLost = counter("traces_lost_total", "Jobs and executions of which it was not kept which traced request began them, since the store did not keep up.")
 	m.limited = m.vec("limited_total", "What was refused, or made to wait, because of a limit.", "limit")
 	for _, l := range limits {
 		m.limited.WithLabelValues(l)

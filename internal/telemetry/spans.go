@@ -16,14 +16,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Request begins the span of a request, as a part of the trace that the caller names; done ends it with the status of the
-// answer. A nil tracer begins none.
+// Request begins the span of a request, as a part of the trace that the caller names, as far as callers are believed; done ends
+// it with the status of the answer. A nil tracer begins none.
 func (t *Tracer) Request(r *http.Request, route string) (_ *http.Request, done func(code int)) {
 	if t == nil {
 		return r, nil
 	}
-	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, s := t.tracer.Start(ctx, route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route)))
+	ctx, s := t.tracer.Start(t.joined(r), route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route)))
 	return r.WithContext(ctx), func(code int) {
 		s.SetAttributes(attribute.Int("http.response.status_code", code))
 		if code >= 500 {
@@ -31,6 +30,20 @@ func (t *Tracer) Request(r *http.Request, route string) (_ *http.Request, done f
 		}
 		s.End()
 	}
+}
+
+// joined is the context of a request that may be part of a caller's trace. Whoever asks can say that it is, and no more: what
+// they say is told passes the sampler, unless the settings have them followed. What they say is not told is not.
+func (t *Tracer) joined(r *http.Request) context.Context {
+	if t.parents == ParentsIgnored {
+		return r.Context()
+	}
+	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	parent := trace.SpanContextFromContext(ctx)
+	if t.parents == ParentsFollowed || !parent.IsSampled() || t.sampler.takesOf(parent.TraceID()) {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, parent.WithTraceFlags(parent.TraceFlags()&^trace.FlagsSampled))
 }
 
 // TraceID is the trace that a context is part of; "": none that is told.
@@ -46,8 +59,8 @@ const (
 	mostLinked = 16   // and told with its span
 )
 
-// Begun notes that a request begins jobs and executions, before they are stored, so that those who run them find it. Where
-// the request is not part of a trace that is told it does nothing.
+// Begun notes that a request begins jobs and executions, before they are stored, so that those who run them find it. It waits for
+// nothing. Where the request is not part of a trace that is told it does nothing.
 func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
 	if s.tracer == nil || len(ids) == 0 {
 		return
@@ -64,7 +77,7 @@ func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
 	for i := range ts {
 		ts[i] = engine.Trace{Tenant: t, Of: ids[i], Parent: parent, At: now}
 	}
-	_ = s.KeepTraces(ctx, ts) // which counts its failures; a link that is missing is no harm
+	s.metrics.tracesLost.Add(float64(s.begun.add(ts)))
 }
 
 // Step is the handout step that says in the traceparent of an attempt whether its trace is told.
@@ -89,8 +102,8 @@ type traced struct {
 
 // chosen are the attempts that are part of a trace that is told: those of executions that a request which is told began
 // itself, and the share of the others. That one created their job long ago is a link, and no reason.
-func (t *Tracer) chosen(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]*traced {
-	links := t.links(ctx, store, as)
+func (t *Tracer) chosen(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]*traced {
+	links := t.links(ctx, began, as)
 	out := map[job.ExecutionID]*traced{}
 	for i := range as {
 		a := &as[i]
@@ -109,8 +122,8 @@ func (t *Tracer) chosen(ctx context.Context, store engine.Traces, as []job.Attem
 }
 
 // leased chooses among attempts, and tells how those came to be leased.
-func (t *Tracer) leased(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]*traced {
-	out := t.chosen(ctx, store, as)
+func (t *Tracer) leased(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]*traced {
+	out := t.chosen(ctx, began, as)
 	for _, x := range out {
 		a := &x.Attempt
 		if a.StartedAt.Equal(a.LeasedAt) {
@@ -125,8 +138,11 @@ func (t *Tracer) leased(ctx context.Context, store engine.Traces, as []job.Attem
 	return out
 }
 
+// lookup finds where jobs and executions began.
+type lookup func(ctx context.Context, ids [][16]byte) ([]engine.Trace, error)
+
 // links finds the requests that began executions, and their jobs.
-func (t *Tracer) links(ctx context.Context, store engine.Traces, as []job.Attempt) map[job.ExecutionID]trace.SpanContext {
+func (t *Tracer) links(ctx context.Context, began lookup, as []job.Attempt) map[job.ExecutionID]trace.SpanContext {
 	ids := make([][16]byte, 0, 2*len(as))
 	for i := range as {
 		ids = append(ids, as[i].Execution)
@@ -134,7 +150,7 @@ func (t *Tracer) links(ctx context.Context, store engine.Traces, as []job.Attemp
 			ids = append(ids, as[i].Job)
 		}
 	}
-	found, err := store.Traces(ctx, ids)
+	found, err := began(ctx, ids)
 	if err != nil {
 		return nil
 	}

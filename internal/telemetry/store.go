@@ -18,11 +18,12 @@ type Store struct {
 	metrics *Metrics
 	tracer  *Tracer // nil: there is no tracing
 	held    held
+	begun   *begun
 }
 
 // Over watches a store whose clock is given.
 func Over(store engine.Store, clk clock.Clock, m *Metrics, t *Tracer) *Store {
-	return &Store{Store: store, clock: clk, metrics: m, tracer: t, held: newHeld()}
+	return &Store{Store: store, clock: clk, metrics: m, tracer: t, held: newHeld(), begun: newBegun()}
 }
 
 // call is one call of the store.
@@ -123,7 +124,7 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (a
 	w.mu.Unlock()
 	var traces map[job.ExecutionID]*traced
 	if s.tracer != nil {
-		traces = s.tracer.leased(ctx, s.Store, as)
+		traces = s.tracer.leased(ctx, s.began, as)
 	}
 	s.held.add(as, traces)
 	return as, nil
@@ -183,7 +184,7 @@ func (s *Store) recall(ctx context.Context, fs []job.Finish) {
 			ScheduledAt: h.ScheduledAt, DueAt: h.DueAt, LeasedAt: h.LeasedAt, StartedAt: h.StartedAt,
 		}
 	}
-	s.held.add(as, s.tracer.chosen(ctx, s.Store, as))
+	s.held.add(as, s.tracer.chosen(ctx, s.began, as))
 }
 
 // finished counts the end of an attempt, and says which state that brought its execution to; 0: none. The locks of held, duration

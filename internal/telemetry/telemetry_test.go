@@ -13,7 +13,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,7 +52,7 @@ func all(t *testing.T) []*model.MetricFamily {
 // TestNames holds the names against those that are promised, and the rules of Prometheus.
 func TestNames(t *testing.T) {
 	want := strings.Fields(`trigger_delay_seconds queue_wait_seconds execution_duration_seconds end_to_end_seconds store_seconds{op}
-		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total
+		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total traces_lost_total
 		store_errors_total{op} http_requests_total{code,route} limited_total{limit} counts_lost_total
 		queue_depth{band,state} oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} partitions_owned partitions_unowned
 		breakers_open archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}`)
@@ -299,27 +302,69 @@ func (failing) Job(context.Context, tenantID, engine.Ref) (job.Job, error) {
 }
 
 func TestGaugesOfAStoreThatIsAway(t *testing.T) {
-	away, asked := true, 0
-	g := telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) {
-		asked++
-		if away {
-			return telemetry.Picture{}, errors.New("away")
+	synctest.Test(t, func(t *testing.T) {
+		away, asked := true, 0
+		g := telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) {
+			asked++
+			if away {
+				return telemetry.Picture{}, errors.New("away")
+			}
+			return telemetry.Picture{Census: engine.Census{Workers: 3}}, nil
+		})
+		r := prometheus.NewPedanticRegistry()
+		r.MustRegister(g)
+		for range 2 {
+			if n, err := testutil.GatherAndCount(r); n != 0 || err != nil {
+				t.Errorf("%d numbers, %v", n, err)
+			}
 		}
-		return telemetry.Picture{Census: engine.Census{Workers: 3}}, nil
+		away = false
+		time.Sleep(2 * time.Second)
+		for range 3 {
+			if n, err := testutil.GatherAndCount(r, "carillon_workers"); n != 3 || err != nil {
+				t.Errorf("%d numbers, %v", n, err)
+			}
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times", asked)
+		}
 	})
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(g)
-	if n, err := testutil.GatherAndCount(r); n != 0 || err != nil {
-		t.Errorf("%d numbers, %v", n, err)
-	}
-	away = false
-	for range 3 {
-		if n, err := testutil.GatherAndCount(r, "carillon_workers"); n != 3 || err != nil {
-			t.Errorf("%d numbers, %v", n, err)
-		}
-	}
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
+}
+
+// A store that hangs holds no scrape up for longer than one picture may take, and not one after the other.
+func TestGaugesOfAStoreThatHangs(t *testing.T) {
+	for name, heeds := range map[string]bool{"and heeds its deadline": true, "and does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int32
+				free := make(chan struct{})
+				g := telemetry.NewGauges(func(ctx context.Context) (telemetry.Picture, error) {
+					asked.Add(1)
+					if heeds {
+						<-ctx.Done()
+						return telemetry.Picture{}, ctx.Err()
+					}
+					<-free
+					return telemetry.Picture{}, errors.New("late")
+				})
+				r := prometheus.NewPedanticRegistry()
+				r.MustRegister(g)
+				began := time.Now()
+				var all sync.WaitGroup
+				for range 5 {
+					all.Go(func() {
+						if n, err := testutil.GatherAndCount(r); n != 0 || err != nil {
+							t.Errorf("%d numbers, %v", n, err)
+						}
+					})
+				}
+				all.Wait()
+				if took := time.Since(began); took > 5*time.Second || asked.Load() != 1 {
+					t.Errorf("five scrapes took %s, and the store was asked %d times", took, asked.Load())
+				}
+				close(free)
+			})
+		})
 	}
 }
 

@@ -27,18 +27,29 @@ type TracerConfig struct {
 	Endpoint string            // the URL of a collector
 	GRPC     bool              // it speaks OTLP over gRPC; else over HTTP
 	Headers  map[string]string // that go with each batch
-	Sample   float64           // the share of traces that are told, of those that nobody else has begun
+	Sample   float64           // the share of traces that are told
+	Parents  Parents           // how far callers are believed that say what trace a request is part of
 	Service  string
 	Version  string
 	Host     string
 	Log      *slog.Logger
 }
 
+// Parents says how far callers are believed.
+type Parents uint8
+
+const (
+	ParentsLinked   Parents = iota // what they ask for is part of their trace; the share is told of those that are
+	ParentsFollowed                // they say what is told
+	ParentsIgnored                 // not at all
+)
+
 // Tracer tells spans to a collector. A nil one tells nothing.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	sampler  sampler
+	parents  Parents
 }
 
 // queueSize is how many spans wait to be sent; more are dropped.
@@ -71,7 +82,7 @@ func NewTracer(ctx context.Context, c TracerConfig) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to tell traces: %w", err)
 	}
-	t := &Tracer{sampler: newSampler(c.Sample)}
+	t := &Tracer{sampler: newSampler(c.Sample), parents: c.Parents}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(&exporter{SpanExporter: out, log: c.Log}, sdk.WithMaxQueueSize(queueSize)),
 		sdk.WithIDGenerator(ids{}), sdk.WithSampler(t.sampler),
@@ -110,16 +121,26 @@ func (e *exporter) ExportSpans(ctx context.Context, ss []sdk.ReadOnlySpan) error
 var propagator = propagation.TraceContext{}
 
 // sampler follows who began a trace; of others it takes a share, the same on every server.
-type sampler struct{ bound uint64 }
+type sampler struct {
+	bound uint64
+	salt  uint64
+}
 
 func newSampler(share float64) sampler {
+	s := sampler{salt: rand.Uint64()}
 	switch {
 	case share >= 1:
-		return sampler{math.MaxUint64}
-	case share <= 0:
-		return sampler{}
+		s.bound = math.MaxUint64
+	case share > 0:
+		s.bound = uint64(share * (1 << 63) * 2)
 	}
-	return sampler{uint64(share * (1 << 63) * 2)}
+	return s
+}
+
+// takesOf reports whether a trace that a caller began is told. The caller has chosen its id and must not choose this.
+func (s sampler) takesOf(id trace.TraceID) bool {
+	binary.BigEndian.PutUint64(id[:8], binary.BigEndian.Uint64(id[:8])^s.salt)
+	return s.takes(id)
 }
 
 // takes reports whether a trace that nobody else began is told. The id of an execution is no random number, so it is mixed.

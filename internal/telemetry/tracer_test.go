@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/clock"
@@ -79,6 +81,160 @@ func TestAttemptOfAnotherServer(t *testing.T) {
 	if got := told.String(); !strings.Contains(got, "attempt") || !strings.Contains(got, "execution") || !strings.Contains(got, string(trace)) {
 		t.Errorf("told %q", got)
 	}
+}
+
+// A caller that says that its trace is told does not make it so: the share is taken of what callers say, and not by an id that
+// they can choose. What they say is not told is not.
+func TestParents(t *testing.T) {
+	const n = 4000
+	share := func(how Parents, sample float64, flags string) (told, theirs float64) {
+		t.Helper()
+		tracer := tell(t, TracerConfig{Sample: sample, Parents: how})
+		for range n {
+			r := httptest.NewRequest("GET", "/", nil)
+			id := strings.ReplaceAll(uuid.NewString(), "-", "")
+			r.Header.Set("traceparent", "00-"+id+"-b7ad6b7169203331-"+flags)
+			r, done := tracer.Request(r, "GET /")
+			if TraceID(r.Context()) != "" {
+				told++
+			}
+			if trace.SpanContextFromContext(r.Context()).TraceID().String() == id {
+				theirs++
+			}
+			done(200)
+		}
+		return told / n, theirs / n
+	}
+	for _, c := range []struct {
+		how          Parents
+		sample       float64
+		flags        string
+		told, theirs float64
+	}{
+		{ParentsLinked, 1, "01", 1, 1},
+		{ParentsLinked, 0.25, "01", 0.25, 1},
+		{ParentsLinked, 0, "01", 0, 1},
+		{ParentsLinked, 1, "00", 0, 1},
+		{ParentsFollowed, 0, "01", 1, 1},
+		{ParentsFollowed, 1, "00", 0, 1},
+		{ParentsIgnored, 0.25, "01", 0.25, 0},
+		{ParentsIgnored, 1, "00", 1, 0},
+	} {
+		told, theirs := share(c.how, c.sample, c.flags)
+		if told < c.told*0.8 || told > c.told*1.2 || theirs != c.theirs {
+			t.Errorf("%+v: %v are told, %v are part of the caller's", c, told, theirs)
+		}
+	}
+	// One that is told by one server, and not by another, shows that nobody can know which is.
+	differ, one, other := false, newSampler(0.5), newSampler(0.5)
+	for range 100 {
+		id := trace.TraceID(uuid.New())
+		differ = differ || one.takesOf(id) != other.takesOf(id)
+	}
+	if !differ {
+		t.Error("who knows the code knows which are told")
+	}
+}
+
+// tell is a tracer whose collector is nowhere.
+func tell(t *testing.T, c TracerConfig) *Tracer {
+	t.Helper()
+	c.Endpoint, c.Log = "http://127.0.0.1:1", slog.New(slog.DiscardHandler)
+	tracer, err := NewTracer(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // nobody waits for a collector that is not there
+		_ = tracer.Close(ctx)
+	})
+	return tracer
+}
+
+// slow is a store that keeps traces when it is let.
+type slow struct {
+	elsewhere
+	begun, let chan struct{}
+	kept       [][]engine.Trace
+	err        error
+}
+
+func (s *slow) KeepTraces(_ context.Context, ts []engine.Trace) error {
+	s.begun <- struct{}{}
+	<-s.let
+	s.kept = append(s.kept, ts)
+	return s.err
+}
+
+func (s *slow) Traces(context.Context, [][16]byte) ([]engine.Trace, error) { return nil, nil }
+
+// What requests begin is kept in the background, many in a commit, and found meanwhile; what there is no room for, or the store
+// does not take, is counted.
+func TestBegunIsKeptInBatches(t *testing.T) {
+	inner := &slow{begun: make(chan struct{}), let: make(chan struct{})}
+	m := NewMetrics("test")
+	tracer := tell(t, TracerConfig{Sample: 1})
+	s := Over(inner, clock.System{}, m, tracer)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.KeepBegun(ctx) }()
+	r, done := tracer.Request(httptest.NewRequest("POST", "/", nil), "POST /")
+	defer done(200)
+	id := func(n int) [16]byte { return [16]byte{1, byte(n), byte(n >> 8), byte(n >> 16)} }
+	begin := func(ids ...[16]byte) { s.Begun(r.Context(), "t", ids...) } // which hangs where it waits for the store
+	begin(id(0))
+	<-inner.begun
+	const more = 500
+	for n := range more {
+		begin(id(n + 1))
+	}
+	for _, n := range []int{0, 1, more} { // in the hands of the store, and waiting
+		if got, err := s.began(t.Context(), [][16]byte{id(n)}); err != nil || len(got) != 1 || got[0].Tenant != "t" || !parse(got[0].Parent).IsSampled() {
+			t.Errorf("%d: %+v, %v", n, got, err)
+		}
+	}
+	inner.let <- struct{}{}
+	<-inner.begun
+	inner.let <- struct{}{}
+	lost := func() float64 { return testutil.ToFloat64(m.tracesLost) }
+	for lost() == 0 { // until the buffer is full, however quick it was written meanwhile
+		select {
+		case <-inner.begun:
+		default:
+		}
+		begin(fresh(mostKept)...)
+	}
+	inner.err = engine.ErrUnavailable
+	stop()
+	was := lost()
+	for {
+		select {
+		case <-inner.begun:
+			continue
+		case inner.let <- struct{}{}:
+			continue
+		case <-ended:
+		}
+		break
+	}
+	if len(inner.kept) < 3 || len(inner.kept[0]) != 1 || len(inner.kept[1]) != more {
+		t.Errorf("kept in %d batches", len(inner.kept))
+	}
+	if last := len(inner.kept[len(inner.kept)-1]); lost() < was+float64(last) {
+		t.Errorf("%v were lost, and %v when %d more could not be kept", was, lost(), last)
+	}
+	if got, _ := s.began(t.Context(), [][16]byte{id(1)}); len(got) != 0 {
+		t.Errorf("it is held on to: %+v", got)
+	}
+}
+
+// fresh are new ids.
+func fresh(n int) (out [][16]byte) {
+	for range n {
+		out = append(out, uuid.New())
+	}
+	return out
 }
 
 // Generations forget what ended elsewhere, and never what is young.

@@ -15,3 +15,7 @@ func (f *Faulty) CountJobs(ctx context.Context, t tenant.ID) (int64, error) {
 func (f *Faulty) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error) {
 	return disturb(ctx, f, "Charge", func() ([]time.Duration, error) { return f.Store.Charge(ctx, cs) })
 }
+
+func (f *Faulty) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
+	return disturb(ctx, f, "Reaches", func() (map[tenant.ID]string, error) { return f.Store.Reaches(ctx) })
+}

@@ -33,6 +33,8 @@ func secrets(t *testing.T, h Harness) {
 	t.Run("many at once", func(t *testing.T) { manyManaged(t, h) })
 	t.Run("keys", func(t *testing.T) { secretKeys(t, h) })
 	t.Run("past", func(t *testing.T) { pastSecrets(t, h) })
+	t.Run("past, bounded", func(t *testing.T) { pastSecretsAreBounded(t, h) })
+	t.Run("stamps", func(t *testing.T) { secretStampsDoNotComeBack(t, h) })
 }
 
 func namedSecrets(t *testing.T, h Harness) {

@@ -42,6 +42,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("backfill", func(t *testing.T) { backfill(t, h) })
 	t.Run("plan anew", func(t *testing.T) { planAnew(t, h) })
 	t.Run("secrets", func(t *testing.T) { secrets(t, h) })
+	t.Run("reaches", func(t *testing.T) { reaches(t, h) })
 	t.Run("queue", func(t *testing.T) { queue(t, h) })
 	t.Run("lease", func(t *testing.T) { lease(t, h) })
 	t.Run("finish", func(t *testing.T) { finish(t, h) })

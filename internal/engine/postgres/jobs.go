@@ -125,7 +125,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
 		b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
 		b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
-		b.Queue(outliveJobSQL, string(t), [16]byte(id))
+		b.Queue(outliveJobSQL, string(t), [16]byte(id), engine.PastLife.Seconds())
 		return c.SendBatch(ctx, b).Close()
 	})
 	if err != nil {

@@ -42,6 +42,22 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
+// Reaches finds the ranges of the tenants that have some.
+func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
+	var out map[tenant.ID]string
+	err := s.look(ctx, "read what callbacks may reach", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = map[tenant.ID]string{}
+		rows, _ := c.Query(ctx, "SELECT id, reach FROM tenants WHERE reach <> ''")
+		var id, reach string
+		_, err := pgx.ForEachRow(rows, []any{&id, &reach}, func() error {
+			out[tenant.ID(id)] = reach
+			return nil
+		})
+		return err
+	})
+	return out, err
+}
+
 // UpdateTenant changes a tenant's name, tier, overrides and reach, and when its history became shorter, unless that was later.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.change(ctx, "change a tenant", func(ctx context.Context, c writer) error {

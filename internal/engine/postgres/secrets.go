@@ -32,7 +32,10 @@ const (
 		SELECT $1, $2, 1, $3, $4, $5, $6
 		WHERE (SELECT count(*)` + ofPeople + ` AND s.name <> $2) < $7` + replaceSecret + `
 		RETURNING tenant, name, job, version, created_at, updated_at, key_id`
-	secretStampSQL = "SELECT count(*), coalesce(sum(s.version), 0)::int8, coalesce(extract(epoch FROM max(s.updated_at)) * 1000000, 0)::int8" + ofPeople
+	// What came and went is known by what it left behind.
+	secretStampSQL = "SELECT count(*), coalesce(sum(s.version), 0)::int8, coalesce(extract(epoch FROM max(s.updated_at)) * 1000000, 0)::int8," +
+		" (SELECT count(*) FROM past_secrets WHERE tenant = $1 AND job IS NULL)," +
+		" (SELECT coalesce(extract(epoch FROM max(dropped_at)) * 1000000, 0)::int8 FROM past_secrets WHERE tenant = $1 AND job IS NULL)" + ofPeople
 	lackSecretsSQL = `
 		SELECT u.name FROM unnest($2::text[]) WITH ORDINALITY u(name, n)
 		WHERE NOT EXISTS (SELECT 1` + ofPeople + ` AND s.name = u.name) ORDER BY u.n`
@@ -42,9 +45,10 @@ const (
 		LEFT JOIN LATERAL (
 			SELECT tenant, name, job, version, created_at, updated_at, key_id, sealed FROM secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
 			UNION ALL
-			SELECT ` + pastSecretColumns + ` FROM past_secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
+			(SELECT ` + pastSecretColumns + ` FROM past_secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL ORDER BY dropped_at DESC LIMIT ` + pastOfJob + `)
 		) s ON true
 		ORDER BY v.id, s.name, s.version DESC`
+	pastOfJob         = "20"
 	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"
 	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = $1 AND job IS NULL ORDER BY dropped_at DESC LIMIT $2"
 	tidyPastSQL       = `
@@ -54,7 +58,7 @@ const (
 	notUnderSQL   = "SELECT " + secretColumns + `, s.sealed FROM secrets s
 		WHERE (s.tenant, s.name) > ($1, $2) AND s.key_id <> $3 ORDER BY s.tenant, s.name LIMIT $4`
 	resealSQL      = "UPDATE secrets SET key_id = $3, sealed = $4 WHERE tenant = $1 AND name = $2 AND sealed = $5"
-	outliveJobSQL  = "UPDATE secrets SET expires_at = now() + interval '1 day' WHERE tenant = $1 AND job = $2 AND job IS NOT NULL AND expires_at IS NULL"
+	outliveJobSQL  = "UPDATE secrets SET expires_at = now() + make_interval(secs => $3) WHERE tenant = $1 AND job = $2 AND job IS NOT NULL AND expires_at IS NULL"
 	dropManagedSQL = "DELETE FROM secrets WHERE tenant = $1 AND job = $2 AND name = ANY ($3::text[]) AND job IS NOT NULL"
 	tidySecretsSQL = `
 		DELETE FROM secrets WHERE ctid = ANY (ARRAY(
@@ -181,9 +185,9 @@ func (s *Store) SecretStamp(ctx context.Context, t tenant.ID) (stamp string, err
 }
 
 func secretStamp(ctx context.Context, c *pgxpool.Conn, t tenant.ID) (string, error) {
-	var n, versions, last int64
-	err := c.QueryRow(ctx, secretStampSQL, string(t)).Scan(&n, &versions, &last)
-	return fmt.Sprintf("%d.%d.%d", n, versions, last), err
+	var n, versions, last, past, dropped int64
+	err := c.QueryRow(ctx, secretStampSQL, string(t)).Scan(&n, &versions, &last, &past, &dropped)
+	return fmt.Sprintf("%d.%d.%d.%d.%d", n, versions, last, past, dropped), err
 }
 
 // PastSecrets lists values that secrets had before they were changed or deleted.

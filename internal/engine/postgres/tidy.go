@@ -82,8 +82,8 @@ const (
 			SELECT id FROM operations WHERE finished_at IS NOT NULL AND finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets and logs of
-// executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
+// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets, what secrets were
+// long ago and logs of executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
@@ -123,10 +123,12 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if _, err := c.Exec(ctx, tidyOperationsSQL, tidiedOps); err != nil {
 			return err
 		}
-		if _, err := c.Exec(ctx, tidySecretsSQL, tidiedOps); err != nil {
+		secrets, err := c.Exec(ctx, tidySecretsSQL, tidiedOps)
+		if err != nil {
 			return err
 		}
-		if _, err := c.Exec(ctx, tidyPastSQL, engine.PastLife.Seconds(), tidiedOps); err != nil {
+		past, err := c.Exec(ctx, tidyPastSQL, engine.PastLife.Seconds(), tidiedOps)
+		if err != nil {
 			return err
 		}
 		if _, err := c.Exec(ctx, tidyMinutesSQL); err != nil {
@@ -146,7 +148,8 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return err
 		}
-		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases || traces.RowsAffected() == tidiedTraces
+		more = seals.RowsAffected() == engine.TidiedSeals || keys.RowsAffected() == tidiedKeys || sessions.RowsAffected() == tidiedSessions || orders.RowsAffected() >= tidiedOrders || leases == tidiedLeases || traces.RowsAffected() == tidiedTraces ||
+			secrets.RowsAffected() == tidiedOps || past.RowsAffected() == tidiedOps
 		return nil
 	})
 	return more, err

@@ -105,7 +105,7 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		if _, err := c.prepare(stayDeadSQL).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
-		if _, err := c.prepare(outliveJobSQL).int(now + outlive.Microseconds()).text(string(t)).id(id).exec(); err != nil {
+		if _, err := c.prepare(outliveJobSQL).int(now + engine.PastLife.Microseconds()).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
 		h := newHistory(c, now)

@@ -35,6 +35,19 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
+// Reaches finds the ranges of the tenants that have some.
+func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
+	out := map[tenant.ID]string{}
+	err := s.look(ctx, "read what callbacks may reach", func(c *conn) error {
+		return c.prepare("SELECT id, reach FROM tenants WHERE reach <> ''").each(func(r *row) error {
+			id := tenant.ID(r.text())
+			out[id] = r.text()
+			return nil
+		})
+	})
+	return out, err
+}
+
 // UpdateTenant changes a tenant's name, tier, overrides and reach, and when its history became shorter, unless that was later.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.write(ctx, "change a tenant", func(c *conn, _ int64) error {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -18,13 +17,16 @@ const (
 		INSERT INTO secrets (tenant, name, job, version, created_at, updated_at, key_id, sealed) VALUES (?, ?, ?, 1, ?, ?, ?, ?)
 		ON CONFLICT (tenant, name) DO UPDATE SET version = version + 1, updated_at = excluded.updated_at, key_id = excluded.key_id, sealed = excluded.sealed,
 			expires_at = NULL`
-	oneSecretSQL   = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND name = ?2"
-	secretStampSQL = "SELECT count(*), coalesce(sum(version), 0), coalesce(max(updated_at), 0)" + ofPeople
-	secretsOfSQL   = "SELECT tenant, job FROM live WHERE id = ?"
-	managedSQL     = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
-		" UNION ALL SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL ORDER BY 2, 4 DESC"
+	oneSecretSQL = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND name = ?2"
+	// What came and went is known by what it left behind.
+	secretStampSQL = "SELECT count(*), coalesce(sum(version), 0), coalesce(max(updated_at), 0)," +
+		" (SELECT coalesce(max(rowid), 0) FROM past_secrets INDEXED BY past_secrets_whose WHERE tenant = ?1 AND job IS NULL)" + ofPeople
+	secretsOfSQL = "SELECT tenant, job FROM live WHERE id = ?"
+	managedSQL   = "SELECT " + secretColumns + ", sealed FROM secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
+		" UNION ALL SELECT * FROM (SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ?1 AND job = ?2 AND job IS NOT NULL" +
+		" ORDER BY dropped_at DESC, rowid DESC LIMIT 20) ORDER BY 2, 4 DESC"
 	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"
-	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ? AND job IS NULL ORDER BY dropped_at DESC LIMIT ?"
+	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = ? AND job IS NULL ORDER BY dropped_at DESC, rowid DESC LIMIT ?"
 	oldPastSecretsSQL = "DELETE FROM past_secrets WHERE rowid IN (SELECT rowid FROM past_secrets INDEXED BY past_secrets_age WHERE dropped_at <= ? LIMIT ?)"
 	secretKeysSQL     = "SELECT " + secretColumns + ", sealed FROM secrets WHERE rowid IN (SELECT min(rowid) FROM secrets GROUP BY key_id) ORDER BY key_id"
 	notUnderSQL       = "SELECT " + secretColumns + ", sealed FROM secrets WHERE (tenant, name) > (?, ?) AND key_id <> ? ORDER BY tenant, name"
@@ -34,9 +36,6 @@ const (
 	dropManagedSQL    = "DELETE FROM secrets WHERE tenant = ? AND job = ? AND name = ? AND job IS NOT NULL"
 	deleteSecretSQL   = "DELETE" + ofPeople + " AND name = ?2"
 )
-
-// outlive is for how long a managed secret is kept after its job was deleted.
-const outlive = 24 * time.Hour
 
 func putSecret(c *conn, s *engine.Secret) error {
 	_, err := c.prepare(putSecretSQL).text(string(s.Tenant)).text(s.Name).idOrNull(s.Job).at(s.CreatedAt).at(s.UpdatedAt).text(s.Key).bytes(s.Sealed).exec()
@@ -136,7 +135,7 @@ func (s *Store) SecretStamp(ctx context.Context, t tenant.ID) (stamp string, err
 
 func secretStamp(c *conn, t tenant.ID) (stamp string, err error) {
 	_, err = c.prepare(secretStampSQL).text(string(t)).first(func(r *row) error {
-		stamp = fmt.Sprintf("%d.%d.%d", r.int64(), r.int64(), r.int64())
+		stamp = fmt.Sprintf("%d.%d.%d.%d", r.int64(), r.int64(), r.int64(), r.int64())
 		return nil
 	})
 	return stamp, err
