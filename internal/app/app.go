@@ -454,21 +454,21 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
-	r.answer(ln, cfg)
+	r.answer(ln, cfg, r.tls)
 	return key, r.scraped(cfg.Ready)
 }
 
-// answer begins to answer HTTP on the listener.
-func (r *running) answer(ln net.Listener, cfg api.Config) {
+// answer begins to answer HTTP on the listener, over TLS unless secure is nil.
+func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) {
 	face := api.New(cfg)
 	server := &http.Server{
 		Handler: face, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, TLSConfig: r.tls, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 16 << 10, TLSConfig: secure, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(face.Stop)
 	go func() {
 		serve := server.Serve
-		if r.tls != nil {
+		if secure != nil {
 			serve = func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }
 		}
 		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {

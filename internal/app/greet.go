@@ -43,7 +43,7 @@ func greet(w io.Writer, g greeting) {
 	}
 	line("Health", "%s/readyz", base)
 	if g.Metrics != nil {
-		line("Metrics", "%s://%s/metrics", scheme, hostPort(g.Metrics))
+		line("Metrics", "http://%s/metrics", hostPort(g.Metrics))
 	}
 	line("Store", "%s", g.Store)
 	line("Roles", "%s", strings.Join(g.Roles, ", "))

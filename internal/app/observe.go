@@ -87,7 +87,8 @@ func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispat
 // traced is the executor, whose attempts are told as spans where there is tracing.
 func (r *running) traced(exec *executor.Executor) worker.Executor { return r.tracer.Around(exec) }
 
-// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there.
+// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there, and is
+// plain HTTP also where the API has a certificate: servers and workers, who have none, are scraped alike.
 func (r *running) scraped(ready func(context.Context) error) error {
 	at := r.Config.Metrics.Listen
 	if at == "" {
@@ -103,6 +104,6 @@ func (r *running) scraped(ready func(context.Context) error) error {
 		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
 			return p, errors.New("here are only metrics and health checks")
 		},
-	})
+	}, nil)
 	return nil
 }

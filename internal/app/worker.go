@@ -54,7 +54,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		Authenticate: func(context.Context, string, string) (p tenant.Principal, err error) {
 			return p, errors.New("a worker answers health checks only")
 		},
-	})
+	}, nil)
 	server := client.New(o.Servers, o.Token)
 	exec, err := r.executor(fetchFrom(server))
 	if err != nil {
