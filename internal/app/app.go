@@ -148,11 +148,11 @@ func (r *running) start(ctx context.Context) error {
 	c := r.Config
 	r.failed = make(chan error, 1)
 	if c.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		pair, err := loadCertificate(c.TLSCert, c.TLSKey, r.log)
 		if err != nil {
 			return config.Mistakes{{Key: "tls.cert", Value: c.TLSCert, Want: "with tls.key, the files of a certificate and its key: " + err.Error(), From: "as set"}}
 		}
-		r.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		r.tls = pair.config()
 	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {

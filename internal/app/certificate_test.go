@@ -81,4 +81,19 @@ func TestTLS(t *testing.T) {
 	if w, err := http.Get(strings.TrimSuffix(s.metrics, "/metrics") + "/healthz"); err != nil || w.StatusCode != http.StatusOK {
 		t.Errorf("%v, %v", w, err)
 	}
+
+	pair(t, dir, 2, now.Add(time.Second))
+	if got := shown(t, s.url); got != 2 {
+		t.Errorf("the certificate was replaced, and number %d is shown", got)
+	}
+	written(t, key, "half a key", now.Add(2*time.Second))
+	for range 2 {
+		if got := shown(t, s.url); got != 2 {
+			t.Errorf("the key cannot be read, and number %d is shown", got)
+		}
+	}
+	pair(t, dir, 3, now.Add(3*time.Second))
+	if got := shown(t, s.url); got != 3 {
+		t.Errorf("the certificate was mended, and number %d is shown", got)
+	}
 }
