@@ -210,7 +210,7 @@ func (r *running) start(ctx context.Context) error {
 	secrets := sign.NewSecrets(store, r.ring, clk)
 	tokens, err := sign.LoadTokens(ctx, store, r.ring)
 	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrUnknownKey) {
-		return fmt.Errorf("%w; set secrets.key_file or CARILLON_SECRETS_KEY to the key it was sealed under, or run 'carillon secrets rekey' with both before one is removed", err)
+		return fmt.Errorf("%w; set secrets.key_file or CARILLON_SECRETS_KEY to the key it was sealed under, or run 'carillon secret rekey' with both before one is removed", err)
 	}
 	if err != nil {
 		return err

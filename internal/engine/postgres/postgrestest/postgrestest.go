@@ -44,6 +44,7 @@ func URL(t testing.TB) string {
 	return u.String()
 }
 
+// Exec runs a statement in a database.
 func Exec(t testing.TB, server, sql string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
