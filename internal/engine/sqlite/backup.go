@@ -226,6 +226,9 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 		return s, "", fmt.Errorf("%s: %w", doing, err)
 	}
 	defer lock.Close()
+	if err := give(path + ".lock"); err != nil {
+		return s, "", fmt.Errorf("%s: %w", doing, err)
+	}
 	epoch := s.Epoch
 	there := free(path) != nil
 	if there && !keep {
@@ -244,6 +247,9 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	defer os.Remove(part)
 	if err = duplicate(ctx, backup, part); err == nil {
 		err = renew(ctx, part, s.Epoch, now)
+	}
+	if err == nil {
+		err = give(part)
 	}
 	if err != nil {
 		return s, "", translate(ctx, doing, err)
