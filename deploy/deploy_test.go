@@ -305,6 +305,14 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("the build has no %s", want)
 		}
 	}
+	for _, m := range regexp.MustCompile(`(?m)^COPY .*--chown=\S+ .*$`).FindAllString(last, -1) {
+		if !strings.HasSuffix(m, " /data/ /") {
+			t.Errorf("%s: the user of the image may change it", m)
+		}
+	}
+	if !strings.Contains(last, "COPY --from=build /out/ /\n") || !strings.Contains(text, "-o /out/usr/local/bin/carillon ") || strings.Contains(text, "/data/usr") {
+		t.Error("the program is not root's in the image")
+	}
 	if regexp.MustCompile(`(?m)^ADD |curl |wget |apt-get|sudo`).MatchString(text) {
 		t.Error("it fetches what no sum is known of")
 	}
