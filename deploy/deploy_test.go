@@ -1,4 +1,4 @@
-// Package deploy_test reads the files of deployment as text, in a second or two: every variable and command in them
+// Package deploy_test reads the files of deployment as text, in seconds: every variable and command in them
 // exists, nothing has a default credential, stops wait for what runs, the chart's schema has every setting. What takes
 // the makers' own libraries (Helm, Kubernetes, Compose, BuildKit) is in test/deploy, and runs with make test-deploy.
 package deploy_test
