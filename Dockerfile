@@ -36,7 +36,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
       -ldflags "-s -w -buildid= -X github.com/carillon-jobs/carillon/internal/app.Version=$VERSION" \
       -o /out/usr/local/bin/carillon ./cmd/carillon
 # What a new volume begins with: a folder for the image's user alone.
-RUN install -d -m 0700 /out/var/lib/carillon
+RUN install -d -m 0700 /data/var/lib/carillon
 
 # --- The image --------------------------------------------------------------------------------------
 
@@ -52,7 +52,9 @@ LABEL org.opencontainers.image.title="Carillon" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION" \
       org.opencontainers.image.created="$CREATED"
-COPY --from=build --chown=65532:65532 /out/ /
+# The program is root's: whoever runs it cannot change it. The folder is the user's.
+COPY --from=build /out/ /
+COPY --from=build --chown=65532:65532 /data/ /
 ENV CARILLON_DATA=/var/lib/carillon
 USER 65532:65532
 WORKDIR /var/lib/carillon

@@ -184,9 +184,11 @@ func (c *Client) DrainWorker(ctx context.Context, id string) (Draining, error) {
 	return post[Draining](ctx, c, "/workers/"+seg(id)+"/drain", nil)
 }
 
-// Scaling tells how many workers the load asks for, over all tenants.
-func (c *Client) Scaling(ctx context.Context) (Scaling, error) {
-	return get[Scaling](ctx, c, "/admin/scaling")
+// Scaling tells how many workers the load asks for, over all tenants; in some queues, where they are named.
+func (c *Client) Scaling(ctx context.Context, queues ...string) (Scaling, error) {
+	q := params{}
+	q.list("queue", queues)
+	return get[Scaling](ctx, c, q.on("/admin/scaling"))
 }
 
 // QueueStatus tells how the whole installation does, with what happened in each of the last minutes, up to 1440.

@@ -1,4 +1,4 @@
-// Package deploy_test reads the files of deployment as text, in a second or two: every variable and command in them
+// Package deploy_test reads the files of deployment as text, in seconds: every variable and command in them
 // exists, nothing has a default credential, stops wait for what runs, the chart's schema has every setting. What takes
 // the makers' own libraries (Helm, Kubernetes, Compose, BuildKit) is in test/deploy, and runs with make test-deploy.
 package deploy_test
@@ -304,6 +304,14 @@ func TestDockerfile(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the build has no %s", want)
 		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^COPY .*--chown=\S+ .*$`).FindAllString(last, -1) {
+		if !strings.HasSuffix(m, " /data/ /") {
+			t.Errorf("%s: the user of the image may change it", m)
+		}
+	}
+	if !strings.Contains(last, "COPY --from=build /out/ /\n") || !strings.Contains(text, "-o /out/usr/local/bin/carillon ") || strings.Contains(text, "/data/usr") {
+		t.Error("the program is not root's in the image")
 	}
 	if regexp.MustCompile(`(?m)^ADD |curl |wget |apt-get|sudo`).MatchString(text) {
 		t.Error("it fetches what no sum is known of")

@@ -54,9 +54,27 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// The first lines of a unit say all that it takes on a machine that has nothing yet.
+func TestUnitsSayHowToInstallThem(t *testing.T) {
+	for _, name := range units {
+		head, _, _ := strings.Cut(read(t, filepath.Join("systemd", name)), "[Unit]")
+		for _, want := range []string{"/usr/local/bin/carillon", "systemd-sysusers", name, "daemon-reload", "systemd 250"} {
+			if !strings.Contains(head, want) {
+				t.Errorf("%s does not say %s", name, want)
+			}
+		}
+	}
+}
+
 func TestSystemdTakesTheUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("there is no systemd-analyze here")
+	}
+	help, err := exec.Command("systemd-analyze", "--help").CombinedOutput()
+	for _, flag := range []string{"--man", "--recursive-errors", "--offline", "--threshold"} {
+		if err != nil || !strings.Contains(string(help), flag) {
+			t.Skipf("this systemd-analyze has no %s: %v", flag, err)
+		}
 	}
 	dir := t.TempDir()
 	for _, name := range units {

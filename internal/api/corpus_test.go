@@ -140,7 +140,7 @@ func (c *corpus) credential(m *maker, q *made) {
 	switch q.route.Needs {
 	case tenant.Work:
 		role = tenant.Worker
-	case tenant.Run:
+	case tenant.Run, tenant.Scale:
 		role = tenant.System
 	}
 	if m.chance(20) {

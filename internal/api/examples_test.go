@@ -124,7 +124,7 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		}
 	}
 	switch needs {
-	case tenant.Run:
+	case tenant.Run, tenant.Scale:
 		headers = x.by(tenant.System)
 	case tenant.Work:
 		headers = x.by(tenant.Worker)

@@ -32,7 +32,7 @@ func FuzzRoutes(f *testing.F) {
 		switch r.Needs {
 		case tenant.Work:
 			role = tenant.Worker
-		case tenant.Run:
+		case tenant.Run, tenant.Scale:
 			role = tenant.System
 		}
 		q := made{route: r, method: r.Method, target: path + "?" + query, body: body, headers: map[string]string{"Authorization": c.keys[mine][role], "X-Worker-Session": c.worker.Session}}

@@ -296,8 +296,8 @@ func (s *Server) table() []route {
 			status: 202, answer: of[client.Draining](), handle: s.drainWorker,
 		},
 		{
-			method: "GET", path: "/api/v1/admin/scaling", needs: tenant.Run, group: "Workers", summary: "How many workers the load asks for",
-			detail: "Over all tenants, counted at most every 2 s: for an autoscaler.", status: 200, answer: of[client.Scaling](), handle: s.scaling,
+			method: "GET", path: "/api/v1/admin/scaling", needs: tenant.Scale, group: "Workers", summary: "How many workers the load asks for",
+			detail: "Over all tenants, counted at most every 2 s: for an autoscaler, with a key of role worker for all tenants.", params: scalingParams, status: 200, answer: of[client.Scaling](), handle: s.scaling,
 		},
 		{
 			method: "POST", path: "/api/v1/workers", needs: tenant.Work, group: "Worker protocol", summary: "Register a worker",

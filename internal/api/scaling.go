@@ -2,9 +2,12 @@ package api
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
 )
 
 const (
@@ -12,12 +15,18 @@ const (
 	maxDesired = 1000 // workers
 )
 
+var scalingParams = []param{{"queue", "string", "Only these queues, parted by commas. The sums are over them; one in which nothing is counts as 0."}}
+
 // scaling says how many workers the load asks for, for whatever starts them.
-func (s *Server) scaling(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	q, err := parseQuery(r, nil)
+func (s *Server) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	if p.Role == tenant.Worker && p.Tenant != "" {
+		return refuse(403, "forbidden", "This tells of all tenants: a key of role worker must be for all of them, too.")
+	}
+	q, err := parseQuery(r, scalingParams)
 	if err != nil {
 		return err
 	}
+	named := q.text("queue")
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -25,12 +34,29 @@ func (s *Server) scaling(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	if err != nil {
 		return err
 	}
+	if named != "" {
+		loads, all = among(loads, strings.Split(named, ","))
+	}
 	out := client.Scaling{Queues: make([]client.QueueScaling, len(loads))}
 	for i, l := range loads {
 		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Running: l.Running, Slots: l.Slots, DesiredWorkers: DesiredWorkers(l.Waiting)}
 	}
 	out.Waiting, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Running, all.Slots, DesiredWorkers(all.Waiting)
 	return reply(w, 200, out)
+}
+
+// among is the load of some queues, and their sum; the slots are those of the queue that has the most, as one worker may serve them all.
+func among(loads []dispatch.Load, names []string) (of []dispatch.Load, all dispatch.Load) {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		l := dispatch.Load{Queue: name}
+		if i := slices.IndexFunc(loads, func(l dispatch.Load) bool { return l.Queue == name }); i >= 0 {
+			l = loads[i]
+		}
+		of = append(of, l)
+		all.Waiting, all.Running, all.Slots = all.Waiting+l.Waiting, all.Running+l.Running, max(all.Slots, l.Slots)
+	}
+	return of, all
 }
 
 // DesiredWorkers is how many workers so many executions that wait ask for.

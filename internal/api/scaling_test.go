@@ -10,6 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/handout"
@@ -27,13 +28,23 @@ func TestScaling(t *testing.T) {
 	for range 4 {
 		want[client.Claimed](f, 200, "POST", "/api/v1/workers/"+s.WorkerID+"/claim", `{"max": 1, "wait_seconds": 5}`, "X-Worker-Session", s.Session)
 	}
-	want[client.Problem](f, 400, "GET", "/api/v1/admin/scaling?queue=slow", "")
+	want[client.Problem](f, 400, "GET", "/api/v1/admin/scaling?queues=slow", "")
 	got := want[client.Scaling](f, 200, "GET", "/api/v1/admin/scaling", "")
 	expected := client.Scaling{Waiting: 22, Running: 4, Slots: 7, DesiredWorkers: 3, Queues: []client.QueueScaling{
 		{Queue: "default", Waiting: 21, Running: 4, Slots: 7, DesiredWorkers: 3}, {Queue: "slow", Waiting: 1, DesiredWorkers: 1},
 	}}
 	if d := cmp.Diff(expected, got); d != "" {
 		t.Errorf("scaling (-want +got):\n%s", d)
+	}
+	// Of some queues: KEDA fails where a queue in which nothing is were missing.
+	some := want[client.Scaling](f, 200, "GET", "/api/v1/admin/scaling?queue=slow,idle,slow", "")
+	expected = client.Scaling{Waiting: 1, DesiredWorkers: 1, Queues: []client.QueueScaling{{Queue: "idle"}, {Queue: "slow", Waiting: 1, DesiredWorkers: 1}}}
+	if d := cmp.Diff(expected, some); d != "" {
+		t.Errorf("scaling of some queues (-want +got):\n%s", d)
+	}
+	both := want[client.Scaling](f, 200, "GET", "/api/v1/admin/scaling?queue=slow,default", "")
+	if both.Waiting != 22 || both.Running != 4 || both.Slots != 7 || len(both.Queues) != 2 {
+		t.Errorf("scaling of both: %+v", both)
 	}
 	door := api.NewDoor(disp, out, clock.System{})
 	for _, x := range []struct {
@@ -75,5 +86,18 @@ func TestScalingOfALongQueue(t *testing.T) {
 	}
 	if b.Queue != "b" || b.Waiting < 10_000 || b.DesiredWorkers != 1000 || b.Slots != 5 {
 		t.Errorf("queue b: %+v", b)
+	}
+}
+
+// An autoscaler needs no key that can do more than workers can: the one for workers of all tenants is enough, and none of a single tenant.
+func TestScalingWithAWorkersKey(t *testing.T) {
+	m := newMatrix(t)
+	k := want[client.APIKey](m.face, 201, "POST", "/api/v1/api-keys", `{"tenant_id": "*", "name": "keda", "role": "worker"}`, "Authorization", m.system)
+	want[client.Scaling](m.face, 200, "GET", "/api/v1/admin/scaling", "", "Authorization", "Bearer "+*k.Key)
+	want[client.Scaling](m.face, 200, "GET", "/api/v1/admin/scaling", "", "Authorization", m.system)
+	for role, key := range m.keys[mine] {
+		if role != tenant.System {
+			m.refused(403, "forbidden", "GET", "/api/v1/admin/scaling", "", "Authorization", key)
+		}
 	}
 }

@@ -148,11 +148,11 @@ func (r *running) start(ctx context.Context) error {
 	c := r.Config
 	r.failed = make(chan error, 1)
 	if c.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		pair, err := loadCertificate(c.TLSCert, c.TLSKey, r.log)
 		if err != nil {
 			return config.Mistakes{{Key: "tls.cert", Value: c.TLSCert, Want: "with tls.key, the files of a certificate and its key: " + err.Error(), From: "as set"}}
 		}
-		r.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		r.tls = pair.config()
 	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *running) start(ctx context.Context) error {
 	secrets := sign.NewSecrets(store, r.ring, clk)
 	tokens, err := sign.LoadTokens(ctx, store, r.ring)
 	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrUnknownKey) {
-		return fmt.Errorf("%w; set secrets.key_file or CARILLON_SECRETS_KEY to the key it was sealed under, or run 'carillon secrets rekey' with both before one is removed", err)
+		return fmt.Errorf("%w; set secrets.key_file or CARILLON_SECRETS_KEY to the key it was sealed under, or run 'carillon secret rekey' with both before one is removed", err)
 	}
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (r *running) start(ctx context.Context) error {
 		return fmt.Errorf("make the signing secret: %w", err)
 	}
 	greet(r.Out, greeting{
-		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Address: hostPort(r.address), TLS: r.tls != nil, Metrics: r.scrapes, Roles: c.Roles,
+		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Embedded: embeddedFile(c.Database), Address: hostPort(r.address), TLS: r.tls != nil, Metrics: r.scrapes, Roles: c.Roles,
 		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret,
 	})
 	return nil
@@ -466,21 +466,21 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
-	r.answer(ln, cfg)
+	r.answer(ln, cfg, r.tls)
 	return key, r.scraped(cfg.Ready)
 }
 
-// answer begins to answer HTTP on the listener.
-func (r *running) answer(ln net.Listener, cfg api.Config) {
+// answer begins to answer HTTP on the listener, over TLS unless secure is nil.
+func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) {
 	face := api.New(cfg)
 	server := &http.Server{
 		Handler: face, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 16 << 10, TLSConfig: r.tls, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 16 << 10, TLSConfig: secure, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(face.Stop)
 	go func() {
 		serve := server.Serve
-		if r.tls != nil {
+		if secure != nil {
 			serve = func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }
 		}
 		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {

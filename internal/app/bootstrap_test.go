@@ -143,3 +143,22 @@ func TestKeyFilesThatOthersRead(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Whoever has lost every key, and has the database, gets in again; the audit log knows of it.
+func TestALostKeyIsRecovered(t *testing.T) {
+	where := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
+	serve(t, where).stop()
+	c := config.Default()
+	c.Database = where
+	id, made, err := app.RecoverKey(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, where)
+	if code, text := s.ask("GET", "/api/v1/tenants", "", "Authorization", "Bearer "+made); code != 200 {
+		t.Errorf("the key is refused: %d, %s", code, text)
+	}
+	if code, text := s.ask("GET", "/api/v1/audit", "", "Authorization", "Bearer "+made); code != 200 || !strings.Contains(text, id) || !strings.Contains(text, "recovered on ") {
+		t.Errorf("the audit log: %d, %s", code, text)
+	}
+}

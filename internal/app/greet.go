@@ -13,6 +13,7 @@ type greeting struct {
 	Dev, Demo, TLS  bool
 	Pages           bool // the dashboard is in the binary
 	Store, Address  string
+	Embedded        string   // the file of the embedded store; "": there is none
 	Metrics         net.Addr // where scrapes are answered by themselves; nil: nowhere
 	Roles           []string
 	Slots, MaxSlots int
@@ -43,7 +44,7 @@ func greet(w io.Writer, g greeting) {
 	}
 	line("Health", "%s/readyz", base)
 	if g.Metrics != nil {
-		line("Metrics", "%s://%s/metrics", scheme, hostPort(g.Metrics))
+		line("Metrics", "http://%s/metrics", hostPort(g.Metrics))
 	}
 	line("Store", "%s", g.Store)
 	line("Roles", "%s", strings.Join(g.Roles, ", "))
@@ -76,6 +77,35 @@ func greet(w io.Writer, g greeting) {
 			fmt.Fprintf(&b, "  carillon dlq list%s\n", at)
 		}
 	}
+	if slices.Contains(g.Roles, "api") {
+		g.more(&b, base)
+	}
 	fmt.Fprint(&b, "\nCtrl-C stops it after what runs has ended. What was accepted is kept, whatever happens.\n\n")
 	io.WriteString(w, b.String())
+}
+
+// more is a card with what comes after a trial, one line each.
+func (g greeting) more(b *strings.Builder, base string) {
+	token := "$CARILLON_KEY"
+	if g.Dev {
+		token = "none" // nobody looks at it
+	}
+	fmt.Fprint(b, "\nWhen it is to be more:\n\n")
+	fmt.Fprintf(b, "  a worker     carillon worker --server %s --token %s --capacity 50\n", base, token)
+	if g.Embedded != "" {
+		fmt.Fprintf(b, "  PostgreSQL   carillon move --database sqlite:%s --to postgres://USER:PASSWORD@HOST/NAME\n", g.Embedded)
+	}
+	if g.Dev && g.Embedded != "" {
+		fmt.Fprintf(b, "  an API key   carillon serve --database sqlite:%s instead asks for one, and prints the first\n", g.Embedded)
+	} else if !g.Dev {
+		fmt.Fprint(b, "  an API key   carillon key create NAME --role operator\n")
+	}
+}
+
+// embeddedFile is the file that a database is in; "": it is on a server.
+func embeddedFile(database string) string {
+	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
+		return path
+	}
+	return ""
 }

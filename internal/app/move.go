@@ -40,6 +40,15 @@ func Backup(ctx context.Context, c config.Config, to string) (sqlite.Summary, er
 	return sqlite.Backup(ctx, path, to)
 }
 
+// BackupPlace says where Backup would write, and how large the store is. It changes nothing.
+func BackupPlace(c config.Config, to string) (at string, bytes int64, err error) {
+	path, err := embedded(c)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: of PostgreSQL backups are made with its own tools, such as pg_dump", err)
+	}
+	return sqlite.Place(path, to)
+}
+
 // VerifyBackup checks a backup and says what it holds.
 func VerifyBackup(ctx context.Context, file string) (sqlite.Summary, error) {
 	return sqlite.Verify(ctx, file)

@@ -90,7 +90,8 @@ func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispat
 // traced is the executor, whose attempts are told as spans where there is tracing.
 func (r *running) traced(exec *executor.Executor) worker.Executor { return r.tracer.Around(exec) }
 
-// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there.
+// scraped answers scrapes on a listener of their own, if the settings name one. A scrape needs no credential there, and is
+// plain HTTP also where the API has a certificate: servers and workers, who have none, are scraped alike.
 func (r *running) scraped(ready func(context.Context) error) error {
 	at := r.Config.Metrics.Listen
 	if at == "" {
@@ -105,7 +106,7 @@ func (r *running) scraped(ready func(context.Context) error) error {
 	if r.Dev && loopback(r.scrapes) {
 		cfg.Authenticate = nil // so that no page of another site reads them by a name that leads here
 	}
-	r.answer(ln, cfg)
+	r.answer(ln, cfg, nil)
 	return nil
 }
 

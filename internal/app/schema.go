@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/config"
@@ -36,8 +37,9 @@ func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
 	return store.Steps(ctx)
 }
 
-// MigrateUp applies the steps that are missing, and answers with these.
-func MigrateUp(ctx context.Context, c config.Config) (did []engine.Step, err error) {
+// MigrateUp applies the steps that are missing, and answers with these. Without force it is ErrConflict where one of them is for no
+// server that does not know it, and servers live.
+func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.Step, err error) {
 	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
 	if err != nil {
 		return nil, err
@@ -47,6 +49,11 @@ func MigrateUp(ctx context.Context, c config.Config) (did []engine.Step, err err
 	if err != nil {
 		return nil, err
 	}
+	if !force {
+		if err := alone(ctx, store, before); err != nil {
+			return nil, err
+		}
+	}
 	failed := store.Migrate(ctx)
 	after, err := store.Steps(ctx)
 	for i, s := range after {
@@ -55,6 +62,21 @@ func MigrateUp(ctx context.Context, c config.Config) (did []engine.Step, err err
 		}
 	}
 	return did, errors.Join(failed, err)
+}
+
+// alone says which step stops servers that live; nil: none.
+func alone(ctx context.Context, store engine.Schema, steps []engine.Step) error {
+	i := slices.IndexFunc(steps, func(s engine.Step) bool { return s.At.IsZero() && !s.Rolling })
+	shared, ok := store.(engine.Present)
+	if i < 0 || !ok {
+		return nil
+	}
+	hosts, err := shared.Present(ctx)
+	if err != nil || len(hosts) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: step %04d (%s) wants all servers stopped, and some live, on %s; stop them (one that was killed counts for some seconds more), or go on all the same with --force; nothing was changed",
+		engine.ErrConflict, steps[i].Version, steps[i].Name, strings.Join(hosts, ", "))
 }
 
 // retry is the settings' retry policy.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/seal"
@@ -102,27 +103,92 @@ func ownKeyFile(database string) (string, error) {
 
 // Rekey encrypts every stored secret, also what callbacks are signed with, under the first of the keys that the settings name, and answers with how many were
 // under another. progress is told how many are done.
-func Rekey(ctx context.Context, c config.Config, progress func(done int)) (int, error) {
+func Rekey(ctx context.Context, c config.Config, progress func(done int)) (n int, err error) {
+	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
+		if err := store.Migrate(ctx); err != nil {
+			return fmt.Errorf("bring the schema up to date: %w", err)
+		}
+		if n, err = secret.New(store, ring).Rekey(ctx, progress); err != nil {
+			return err
+		}
+		more, err := sign.Rekey(ctx, store, ring)
+		n += more
+		progress(n)
+		return err
+	})
+	return n, err
+}
+
+// Rekeying counts the secrets that Rekey would encrypt anew, and finds that each can be opened. It changes nothing.
+func Rekeying(ctx context.Context, c config.Config) (n int, err error) {
+	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
+		if err := store.CheckSchema(ctx); err != nil {
+			return err
+		}
+		if n, err = secret.New(store, ring).Stale(ctx); err != nil {
+			return err
+		}
+		more, err := sign.Stale(ctx, store, ring)
+		n += more
+		return err
+	})
+	return n, err
+}
+
+// sealed opens the database and reads the keys, of which there must be one.
+func sealed(ctx context.Context, c config.Config, do func(engine.Store, *seal.Ring) error) error {
 	ring, err := readRing(c.SecretsKeyFile, c.SecretsKey)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if ring == nil {
-		return 0, config.Mistakes{{Key: "secrets.key_file", Want: "the file of the new key and, behind it, the old ones; or CARILLON_SECRETS_KEY", From: "not set"}}
+		return config.Mistakes{{Key: "secrets.key_file", Want: "the file of the new key and, behind it, the old ones; or CARILLON_SECRETS_KEY", From: "not set"}}
+	}
+	if _, err := Steps(ctx, c); err != nil { // opening it would make it
+		return err
 	}
 	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer store.Close()
-	if err := store.Migrate(ctx); err != nil {
-		return 0, fmt.Errorf("bring the schema up to date: %w", err)
+	return do(store, ring)
+}
+
+// reached opens a database that there is, with the schema of this version.
+func reached(ctx context.Context, c config.Config) (engine.Store, error) {
+	if _, err := Steps(ctx, c); err != nil { // opening it would make it
+		return nil, err
 	}
-	done, err := secret.New(store, ring).Rekey(ctx, progress)
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
 	if err != nil {
-		return done, err
+		return nil, err
 	}
-	n, err := sign.Rekey(ctx, store, ring)
-	progress(done + n)
-	return done + n, err
+	if err := store.CheckSchema(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// Reach says whether a database can be used, and leaves it as it is.
+func Reach(ctx context.Context, c config.Config) error {
+	store, err := reached(ctx, c)
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// RecoverKey makes a key of role system in the database itself, for whoever has lost all of them. It is in the audit log.
+func RecoverKey(ctx context.Context, c config.Config) (id, key string, err error) {
+	store, err := reached(ctx, c)
+	if err != nil {
+		return "", "", err
+	}
+	defer store.Close()
+	now, err := store.Now(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	return access.Recover(ctx, store, hostname(), now)
 }

@@ -50,7 +50,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	}
 	r.answer(ln, api.Config{
 		Version: Version, Logger: r.log, HealthOnly: true, Keyless: true, Metrics: r.metrics, Ready: ready, Authenticate: nobody,
-	})
+	}, nil)
 	server := client.New(o.Servers, o.Token)
 	exec, err := r.executor(fetchFrom(server))
 	if err != nil {

@@ -368,3 +368,14 @@ func TestInspectingWaitsForNobody(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAFullDiskIsTold(t *testing.T) {
+	for _, e := range noRoom {
+		if err := full(&fs.PathError{Op: "write", Path: "x", Err: e}); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("%v is not taken for a full disk", e)
+		}
+	}
+	if err := full(fs.ErrPermission); errors.Is(err, ErrNoRoom) {
+		t.Error("what is forbidden is taken for a full disk")
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -165,7 +165,7 @@ func blobOf(file *os.File) (Blob, error) {
 
 // full tells a disk without room from other errors.
 func full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
+	if slices.ContainsFunc(noRoom, func(e error) bool { return errors.Is(err, e) }) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
 	return err

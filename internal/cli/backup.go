@@ -57,9 +57,17 @@ func backupCreate() *cobra.Command {
 		Example: "  carillon backup create carillon-$(date +%F).db",
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
+	dry := c.Flags().Bool("dry-run", false, "only say what would be written where")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := load()
 		if err != nil {
+			return err
+		}
+		if *dry {
+			at, bytes, err := app.BackupPlace(cfg, args[0])
+			if err == nil {
+				fmt.Fprintf(c.ErrOrStderr(), "Dry run: nothing is written. The backup of the store, which has %d bytes now, would be %s.\n", bytes, at)
+			}
 			return err
 		}
 		as, err := form()

@@ -20,6 +20,7 @@ func (s *session) jobBulk() *cobra.Command {
 	var f client.JobFilter
 	var r client.BulkRequest
 	var until, payload string
+	var add, remove []string
 	var rate float64
 	var everything, wait bool
 	c := &cobra.Command{
@@ -36,8 +37,8 @@ func (s *session) jobBulk() *cobra.Command {
 	c.Flags().BoolVar(&everything, "everything", false, "all jobs of the tenant")
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, of a pause")
 	c.Flags().StringVar(&until, "until", "", "when a pause ends by itself, such as +2h")
-	c.Flags().StringSliceVar(&r.Tags, "add", nil, "tags, of tag")
-	c.Flags().StringSliceVar(&r.Tags, "remove", nil, "tags, of untag")
+	c.Flags().StringSliceVar(&add, "add", nil, "tags, of tag")
+	c.Flags().StringSliceVar(&remove, "remove", nil, "tags, of untag")
 	c.Flags().StringVar(&payload, "payload", "", "JSON in place of each job's payload, of trigger")
 	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all is done")
@@ -50,6 +51,10 @@ func (s *session) jobBulk() *cobra.Command {
 		if r.Action = strings.ToLower(args[0]); !slices.Contains(bulkActions, r.Action) {
 			return usage{fmt.Errorf("%q: want one of %s", args[0], strings.Join(bulkActions, ", "))}
 		}
+		if r.Action != "tag" && len(add) > 0 || r.Action != "untag" && len(remove) > 0 {
+			return usage{fmt.Errorf("--add is for tag and --remove for untag, and this is %s", r.Action)}
+		}
+		r.Tags = append(add, remove...)
 		if f == (client.JobFilter{}) && !everything {
 			return usage{errors.New("which ones? Want a filter such as --tag reports, or --everything")}
 		}

@@ -228,9 +228,10 @@ func (s *session) executionCancel() *cobra.Command {
 	c := &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel executions: one that waits ends at once, one that runs is asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
 		Example: "  carillon execution cancel 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon execution cancel --filter tag=reports --filter status=PENDING,RETRYING --dry-run",
+		Long:    "Cancel executions by their ids, at once; or all that a filter chooses, in the background: these are counted first, and --yes, or whoever is at the terminal, says that it is meant.",
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; it is kept with the execution")
-	w.flags(c)
+	w.destructive(c)
 	b.flags(c, true)
 	completeArgs(c, s.executionNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {

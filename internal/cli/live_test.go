@@ -115,6 +115,20 @@ func TestWaitingForExecutions(t *testing.T) {
 	c.ok("execution", "cancel", hung, "--reason", "tests")
 	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", hung)
 
+	// All of a filter: told how many, and asked, before any is cancelled.
+	many := read[client.Job](c, "job", "create", "waits", "--kind", "nobody")
+	c.fails(misuse, "this would cancel 1 executions", "execution", "cancel", "--filter", "job="+many.JobID)
+	if e := read[client.Execution](c, "execution", "get", many.ExecutionID); e.Status == "CANCELLED" || e.Status == "CANCELLING" {
+		t.Errorf("it is %s, before anyone said that it is meant", e.Status)
+	}
+	c.ok("execution", "cancel", "--filter", "job="+many.JobID, "--yes", "--wait")
+	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", many.ExecutionID)
+	c.ok("execution", "retry", "--filter", "job="+many.JobID, "--filter", "status=CANCELLED")
+	if !strings.Contains(c.err, "It will retry 1 executions.") {
+		t.Errorf("retried without a count: %s", c.err)
+	}
+	c.ok("execution", "cancel", "--filter", "job="+many.JobID, "--yes", "--wait")
+
 	if out := c.ok("job", "create", "echo", "--follow", "--", "echo", "a\x1b[31mb"); out != `a\x1b[31mb` {
 		t.Errorf("followed: %q, %s", out, c.err)
 	}
@@ -161,6 +175,12 @@ func TestSettingsFromTheCommandLine(t *testing.T) {
 	c.ok("signing", "create")
 	id := c.ok("signing", "list", "-o", "name")
 	c.ok("signing", "rm", id, "--yes")
+	if public := c.ok("signing", "create", "--algorithm", "ed25519"); !strings.HasPrefix(public, "whpk_") {
+		t.Errorf("the public key is %q", public)
+	}
+	for _, id := range strings.Fields(c.ok("signing", "list", "-o", "name")) {
+		c.ok("signing", "rm", id, "--yes")
+	}
 	c.ok("notification", "set", "on-call", "--event", "failed,late", "--to", "https://example.com/x", "--late-after", "2m")
 	c.ok("notification", "get", "on-call")
 	c.ok("notification", "list")
@@ -252,6 +272,10 @@ func TestLoginAndContexts(t *testing.T) {
 		t.Error("a key that does not work was kept")
 	}
 	c.in = apptest.Key + "\n"
+	c.ok("login", real, "--name", "real", "--dry-run")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a rehearsal kept the key")
+	}
 	c.ok("login", real, "--name", "real")
 	if strings.Contains(c.out+c.err, apptest.Key) {
 		t.Errorf("it tells the key: %s", c.err)
@@ -328,5 +352,47 @@ func TestDoctor(t *testing.T) {
 	none.fails(failed, "", "doctor")
 	if !strings.Contains(none.out, "problem  server: http://127.0.0.1:1 does not answer") {
 		t.Errorf("without a server:\n%s", none.out)
+	}
+}
+
+func TestTagsAreAddedAndRemoved(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	id := c.ok("job", "create", "tagged", "--every", "1h", "--simulate", "noop", "--tag", "kept,gone", "--key", "tagged")
+	c.fails(misuse, "--add is for tag and --remove for untag, and this is tag", "job", "bulk", "tag", "--name", "tagged", "--remove", "gone")
+	c.fails(misuse, "this is untag", "job", "bulk", "untag", "--name", "tagged", "--add", "gone")
+	c.fails(misuse, "this is pause", "job", "bulk", "pause", "--name", "tagged", "--add", "gone")
+	c.ok("job", "bulk", "untag", "--name", "tagged", "--remove", "gone", "--wait")
+	c.ok("job", "bulk", "tag", "--name", "tagged", "--add", "new", "--wait")
+	if j := read[client.Job](c, "job", "get", id); strings.Join(j.Tags, ",") != "kept,new" {
+		t.Errorf("its tags are %q", j.Tags)
+	}
+}
+
+// Commands on the database itself: nothing is changed by a rehearsal, and no file is made where none is.
+func TestOverTheDatabase(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c, db := at(t), "sqlite:"+filepath.Join(dir, "c.db")
+	c.fails(failed, "", "key", "recover", "--database", db)
+	if _, err := os.Stat(filepath.Join(dir, "c.db")); err == nil {
+		t.Fatal("it made a database")
+	}
+	c.ok("migrate", "up", "--database", db)
+	c.ok("key", "recover", "--database", db, "--dry-run")
+	if c.out != "" {
+		t.Errorf("a rehearsal printed %q", c.out)
+	}
+	if key := c.ok("key", "recover", "--database", db); !strings.HasPrefix(key, "car_live_") || strings.Contains(c.err, key) {
+		t.Errorf("%q: %s", key, c.err)
+	}
+	c.ok("backup", "create", "b.db", "--database", db, "--dry-run")
+	if _, err := os.Stat("b.db"); err == nil || !strings.Contains(c.err, filepath.Join(dir, "b.db")) {
+		t.Errorf("%v: %s", err, c.err)
+	}
+	c.ok("backup", "create", "b.db", "--database", db)
+	c.fails(failed, "exists", "backup", "create", "b.db", "--database", db, "--dry-run")
+	t.Setenv("CARILLON_SECRETS_KEY", strings.Repeat("k", 43)+"=")
+	if out := c.ok("secret", "rekey", "--database", db, "--dry-run"); !strings.Contains(out, "0 secrets are under another key") {
+		t.Error(out)
 	}
 }

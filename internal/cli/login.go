@@ -19,6 +19,7 @@ import (
 
 func (s *session) loginCommand() *cobra.Command {
 	var name string
+	var w write
 	c := &cobra.Command{
 		Use: "login URL", Short: "Keep the address of a server and a key for it as a context, and use that from now on", Args: cobra.MaximumNArgs(1),
 		Long: `Keep the address of a server and an API key for it under a name, in a file that only you can read, and use them from now on.
@@ -28,6 +29,7 @@ The key is asked for without showing it; where standard input is not a terminal 
 	}
 	s.flags(c)
 	c.Flags().StringVar(&name, "name", "", "name of the context (default the server's host)")
+	w.flags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			s.servers = strings.FieldsFunc(args[0], func(c rune) bool { return c == ',' })
@@ -55,6 +57,9 @@ The key is asked for without showing it; where standard input is not a terminal 
 		return s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 			if _, err := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 1}); err != nil {
 				return err // nothing is kept of what does not work
+			}
+			if w.dryRun {
+				return s.would(fmt.Sprintf("keep the address %s and the key, which is accepted, as the context %q", strings.Join(p.servers, ", "), name), nil)
 			}
 			k, err := loadContexts()
 			if err != nil {

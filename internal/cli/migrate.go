@@ -177,11 +177,13 @@ func migrateStatus() *cobra.Command {
 func migrateUp() *cobra.Command {
 	c := &cobra.Command{
 		Use: "up", Short: "Apply the steps that are missing", Args: cobra.NoArgs,
-		Long:    "Apply the steps that are missing, each in one transaction. It may be repeated: what is done is not done again.",
+		Long: "Apply the steps that are missing, each in one transaction. It may be repeated: what is done is not done again.\n" +
+			"A step for which older servers must be stopped ('carillon migrate plan' says which) is refused while servers live.",
 		Example: "  carillon migrate up --database postgres://carillon@db.internal/carillon",
 	}
 	load := overDatabase(c)
 	dry := c.Flags().Bool("dry-run", false, "only list them, as 'carillon migrate plan' does")
+	force := c.Flags().Bool("force", false, "also where servers live that must be stopped: they answer, and are not ready from then on")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -190,7 +192,7 @@ func migrateUp() *cobra.Command {
 		if *dry {
 			return missingSteps(c, cfg, "table", false)
 		}
-		did, err := app.MigrateUp(c.Context(), cfg)
+		did, err := app.MigrateUp(c.Context(), cfg, *force)
 		for _, s := range did {
 			fmt.Fprintf(c.ErrOrStderr(), "%04d %s: applied\n", s.Version, s.Name)
 		}

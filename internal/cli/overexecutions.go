@@ -61,7 +61,15 @@ func (b *byFilter) selection() (*client.ExecutionSelection, error) {
 	return &f, nil
 }
 
-// overExecutions cancels or retries all that the filter chooses, after it has told how many there are.
+// executionsCount says how many a dry run counted.
+func executionsCount(b client.ExecutionBulkBegun) string {
+	if b.CountIsEstimate {
+		return fmt.Sprintf("about %d", b.Count)
+	}
+	return fmt.Sprint(b.Count)
+}
+
+// overExecutions cancels or retries all that the filter chooses, after it has told how many there are; before it cancels them it asks.
 func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilter, w write, r client.ExecutionBulkRequest) error {
 	var err error
 	if r.Filter, err = b.selection(); err != nil {
@@ -70,16 +78,23 @@ func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilt
 	if b.rate != 0 {
 		r.RatePerS = &b.rate
 	}
-	if w.dryRun {
-		r.DryRun = true
-		got, err := c.BulkExecutions(ctx, r)
-		if err != nil {
-			return err
-		}
-		return s.executionsSample(got, r.Action)
-	}
+	r.DryRun = true
 	got, err := c.BulkExecutions(ctx, r)
 	if err != nil {
+		return err
+	}
+	if w.dryRun {
+		return s.executionsSample(got, r.Action)
+	}
+	if r.Action == "cancel" {
+		if err := s.confirm(w, fmt.Sprintf("cancel %s executions", executionsCount(got)), fmt.Sprint(got.Count)); err != nil {
+			return err
+		}
+	} else {
+		s.say("It will %s %s executions.", r.Action, executionsCount(got))
+	}
+	r.DryRun = false
+	if got, err = c.BulkExecutions(ctx, r); err != nil {
 		return err
 	}
 	return s.begun(ctx, c, client.Begun{OperationID: got.OperationID, Count: got.Count}, r.Action, "executions", false, b.wait)
@@ -87,11 +102,7 @@ func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilt
 
 // executionsSample shows what a dry run counted, and the first of them.
 func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) error {
-	about := ""
-	if b.CountIsEstimate {
-		about = "about "
-	}
-	s.say("Dry run: nothing is changed. It would %s %s%d executions.", action, about, b.Count)
+	s.say("Dry run: nothing is changed. It would %s %s executions.", action, executionsCount(b))
 	if s.output != "table" && s.output != "wide" && s.output != "name" {
 		return s.value(b)
 	}

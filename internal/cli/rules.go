@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -113,6 +114,7 @@ func (s *session) notificationCommand() *cobra.Command {
 func (s *session) signingCommand() *cobra.Command {
 	v := view[client.SigningSecret]{columns[client.SigningSecret](
 		col("ID", func(x client.SigningSecret) string { return x.ID }),
+		col("ALGORITHM", func(x client.SigningSecret) string { return x.Algorithm }),
 		col("PREFIX", func(x client.SigningSecret) string { return x.Prefix }),
 		when(s, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
 		when(s, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
@@ -127,20 +129,33 @@ func (s *session) signingCommand() *cobra.Command {
 	})
 	var w write
 	overlap := 24 * time.Hour
-	create := &cobra.Command{Use: "create", Aliases: []string{"rotate"}, Short: "Make a signing secret, in place of the one before; it is printed once", Args: cobra.NoArgs}
+	var algorithm string
+	create := &cobra.Command{
+		Use: "create", Aliases: []string{"rotate"}, Short: "Make a signing secret, in place of the one before; it is printed once", Args: cobra.NoArgs,
+		Long:    "Make a signing secret, in place of the one before. It is printed once. Of ed25519 the public key is printed, with which targets verify; it is no secret.",
+		Example: "  carillon signing create --overlap 72h\n  carillon signing create --algorithm ed25519",
+	}
+	create.Flags().StringVar(&algorithm, "algorithm", "", "hmac-sha256, with a secret that targets have, too; or ed25519, with a public key for them (default hmac-sha256)")
+	complete(create, "algorithm", fixed("hmac-sha256", "ed25519"))
 	create.Flags().DurationVar(&overlap, "overlap", overlap, "how long the one before signs as well, up to 720h")
 	w.flags(create)
 	create.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if w.dryRun {
-			return s.would("make a signing secret; those before it would sign for another "+span(overlap), nil)
+			return s.would("make a signing secret ("+cmp.Or(algorithm, "hmac-sha256")+"); those before it would sign for another "+span(overlap), nil)
 		}
-		x, err := c.AddSigningSecret(ctx, client.SigningSecretRequest{OverlapSeconds: new(int64(overlap / time.Second))})
+		x, err := c.AddSigningSecret(ctx, client.SigningSecretRequest{Algorithm: algorithm, OverlapSeconds: new(int64(overlap / time.Second))})
 		if err != nil {
 			return err
 		}
-		s.say("Made the signing secret %s. It is shown only this once:", x.ID)
+		shown := x.Secret
+		if x.PublicKey != "" {
+			shown = x.PublicKey
+			s.say("Made the signing key %s. Targets verify with its public half:", x.ID)
+		} else {
+			s.say("Made the signing secret %s. It is shown only this once:", x.ID)
+		}
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
-			_, err := fmt.Fprintln(s.out, x.Secret)
+			_, err := fmt.Fprintln(s.out, shown)
 			return err
 		}
 		return s.value(x)

@@ -206,7 +206,7 @@ func (s *session) keyCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) {
 			return c.RevokeKey(ctx, id)
 		})
-	return s.noun(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "API keys"}, create, list, rotate, revoke)
+	return s.noun(&cobra.Command{Use: "key", Aliases: []string{"keys"}, Short: "API keys"}, create, list, rotate, revoke, recoverCommand())
 }
 
 func (s *session) tenantCommand() *cobra.Command {

@@ -38,6 +38,12 @@ type Owners interface {
 	Borrow(ctx context.Context, s ServerID, bs []Share) ([]int, error)
 }
 
+// Present is a store that several servers share and that knows which of them live, whichever steps its schema has had.
+type Present interface {
+	// Present lists the hosts of servers that live, each once, in order.
+	Present(ctx context.Context) ([]string, error)
+}
+
 // Server is a server as the others see it.
 type Server struct {
 	ID        ServerID

@@ -121,9 +121,6 @@ func (s *tasks) periodic(o map[string]json.RawMessage, all rows, path string) {
 	if !truth(o, "enabled", true) {
 		t.job.Paused = new(true)
 	}
-	if text(o, "expires") != "" {
-		t.say(LeftOut, "expires", "the time after which it is not sent any more; set schedule.end_at")
-	}
 	t.done()
 }
 
@@ -198,9 +195,18 @@ func (t *task) crontab(o map[string]json.RawMessage, zone string) bool {
 func (t *task) beatOptions(o map[string]json.RawMessage) {
 	t.job.RetryPolicy = &client.RetryPolicy{MaxRetries: new(0)}
 	t.queue(text(o, "queue"))
-	if limit := text(o, "expires") + text(o, "expire_seconds"); limit != "" {
-		if d, err := span(limit); err == nil && d >= time.Second {
+	for _, field := range []string{"expires", "expire_seconds"} {
+		limit := text(o, field)
+		if limit == "" {
+			continue
+		}
+		switch d, err := span(limit); {
+		case err == nil && d >= time.Second:
 			t.job.ExpiresAfter = new(d.Truncate(time.Second).String())
+		case err == nil:
+			t.say(LeftOut, field, "%s: executions that wait expire after a second or more", shorten(limit, 40))
+		default:
+			t.say(LeftOut, field, "the time after which it is not sent any more; set schedule.end_at")
 		}
 	}
 	t.without(o, [][2]string{

@@ -90,7 +90,11 @@ func (t *task) dkronSchedule(o map[string]json.RawMessage) bool {
 		t.say(Note, "schedule", "a time that is over by the time it is applied fires at once")
 	case strings.HasPrefix(expression, "@every "):
 		d, err := time.ParseDuration(strings.TrimSpace(strings.TrimPrefix(expression, "@every ")))
-		if err != nil || !t.every(d) {
+		if err != nil {
+			t.say(LeftOut, "schedule", "%s names no duration such as 90s or 1h30m", shorten(expression, 60))
+			return false
+		}
+		if !t.every(d) {
 			return false
 		}
 	case expression == "@manually" || expression == "":

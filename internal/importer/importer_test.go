@@ -141,3 +141,27 @@ func FuzzImports(f *testing.F) {
 		}
 	})
 }
+
+// Nothing goes without a line.
+func TestWhatIsLeftOutIsTold(t *testing.T) {
+	d, err := Dkron{}.Read([]byte(`[{"name": "odd", "schedule": "@every soon", "executor": "shell", "executor_config": {"command": "true"}}]`))
+	if err != nil || len(d.Jobs) != 0 || len(d.Differences) != 1 || d.Differences[0].Kind != LeftOut || d.Differences[0].Key != "odd" {
+		t.Errorf("a duration that is none: %+v, %v", d, err)
+	}
+	c, err := Celery{}.Read([]byte(`[
+		{"model": "django_celery_beat.intervalschedule", "pk": 1, "fields": {"every": 10, "period": "seconds"}},
+		{"model": "django_celery_beat.periodictask", "pk": 1, "fields": {"name": "both", "task": "a.b", "interval": 1, "expires": "2027-01-01T00:00:00Z", "expire_seconds": 60}}]`))
+	told := 0
+	for _, x := range c.Differences {
+		if x.About == "expires" && x.Kind == LeftOut {
+			told++
+		}
+	}
+	if err != nil || len(c.Jobs) != 1 || c.Jobs[0].ExpiresAfter == nil || *c.Jobs[0].ExpiresAfter != "1m0s" || told != 1 {
+		t.Errorf("with both expiries: %+v, told %d times, %v", c, told, err)
+	}
+	b, err := Celery{}.Read([]byte(`{"beat_schedule": {"dated": {"task": "a.b", "schedule": 10, "options": {"expires": "2027-01-01T00:00:00Z"}}}}`))
+	if err != nil || len(b.Jobs) != 1 || !strings.Contains(fmt.Sprint(b.Differences), "schedule.end_at") {
+		t.Errorf("an expiry that is an instant: %+v, %v", b, err)
+	}
+}

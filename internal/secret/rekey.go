@@ -8,6 +8,28 @@ import (
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
+// Stale counts what is stored under another key than the first one. It opens each, so that what cannot be sealed anew is
+// found before anything is changed.
+func (v *Vault) Stale(ctx context.Context) (int, error) {
+	if !v.CanSeal() {
+		return 0, seal.ErrNoKey
+	}
+	n := 0
+	var after engine.Secret
+	for {
+		piece, err := v.store.SecretsNotUnder(ctx, v.ring.KeyID(), after, 200)
+		if err != nil || len(piece) == 0 {
+			return n, err
+		}
+		for _, s := range piece {
+			if _, err := v.ring.Open(place(s), s.Sealed); err != nil {
+				return n, fmt.Errorf("the secret %s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
+			}
+		}
+		n, after = n+len(piece), piece[len(piece)-1]
+	}
+}
+
 // Rekey seals everything that is stored under another key anew under the first one, and answers with how many there
 // were. progress is told how many are done after each piece. It may be run again at any time.
 func (v *Vault) Rekey(ctx context.Context, progress func(done int)) (int, error) {

@@ -91,7 +91,7 @@ func (v *Vault) Check(ctx context.Context) error {
 		case errors.Is(err, seal.ErrNoKey):
 			return fmt.Errorf("secrets are stored, but there is no key to open them with; set secrets.key_file or CARILLON_SECRETS_KEY to the key they were sealed under (key id %s)", s.Key)
 		case err != nil:
-			return fmt.Errorf("stored secrets cannot be opened with the keys of secrets.key_file or CARILLON_SECRETS_KEY: %w; add the key with the id %s, or run 'carillon secrets rekey' with both before one is removed", err, s.Key)
+			return fmt.Errorf("stored secrets cannot be opened with the keys of secrets.key_file or CARILLON_SECRETS_KEY: %w; add the key with the id %s, or run 'carillon secret rekey' with both before one is removed", err, s.Key)
 		}
 	}
 	return nil

@@ -86,17 +86,22 @@ func TestRestoreWhileAnotherChanges(t *testing.T) {
 	}
 }
 
-func (m *morgue) DeadErrors(_ context.Context, _ engine.DeadLetterFilter, p engine.Page) (out []engine.DeadError, err error) {
+func (m *morgue) DeadErrors(_ context.Context, _ engine.DeadLetterFilter, p engine.Page) (out engine.Listed[engine.DeadError], err error) {
 	m.clock.Advance(m.slow)
 	var after time.Time
 	if p.Cursor != "" {
 		if after, _, err = engine.DecodeCursor(p.Cursor); err != nil {
-			return nil, err
+			return out, err
 		}
 	}
 	for _, e := range m.dead {
-		if at := m.died[e.ID]; (after.IsZero() || at.Before(after)) && len(out) < p.Limit {
-			out = append(out, engine.DeadError{Execution: e.ID, At: at, Error: &job.Error{Type: job.HTTPError, Message: "answered 500"}})
+		if at := m.died[e.ID]; after.IsZero() || at.Before(after) {
+			if len(out.Rows) == p.Limit {
+				last := out.Rows[p.Limit-1]
+				out.Next = engine.EncodeCursor(last.At, last.Execution)
+				break
+			}
+			out.Rows = append(out.Rows, engine.DeadError{Execution: e.ID, At: at, Error: &job.Error{Type: job.HTTPError, Message: "answered 500"}})
 		}
 	}
 	return out, nil
@@ -150,8 +155,8 @@ func (o old) DeadLetters(_ context.Context, f engine.DeadLetterFilter, _ engine.
 	return engine.DeadLetterPage{}, o.from(f)
 }
 
-func (o old) DeadErrors(_ context.Context, f engine.DeadLetterFilter, _ engine.Page) ([]engine.DeadError, error) {
-	return nil, o.from(f)
+func (o old) DeadErrors(_ context.Context, f engine.DeadLetterFilter, _ engine.Page) (engine.Listed[engine.DeadError], error) {
+	return engine.Listed[engine.DeadError]{}, o.from(f)
 }
 
 func (o old) Names(context.Context, tenant.ID, []job.ID) (map[job.ID]string, error) {

@@ -17,6 +17,21 @@ type Sealed interface {
 	Reshare(ctx context.Context, name string, was, value []byte) error
 }
 
+// Stale counts the signing secrets that are not under the first key of the ring, each of which it opens.
+func Stale(ctx context.Context, store Sealed, ring *seal.Ring) (n int, err error) {
+	all, err := store.SigningSecrets(ctx, "")
+	for _, s := range all {
+		if ring.Current(s.Sealed) {
+			continue
+		}
+		if _, err := ring.Open(Place(s.Tenant, s.ID), s.Sealed); err != nil {
+			return n, fmt.Errorf("the signing secret %s of the tenant %s: %w", s.ID, s.Tenant, err)
+		}
+		n++
+	}
+	return n, err
+}
+
 // Rekey seals every signing secret, and the key of callback tokens, anew under the first key of the ring, and answers with
 // how many were under another, or under none. It may be run again at any time.
 func Rekey(ctx context.Context, store Sealed, ring *seal.Ring) (int, error) {

@@ -36,15 +36,17 @@ tls: {existingSecret: carillon-tls, caSecret: carillon-ca}
 artifacts: {existingClaim: shared}
 imagePullSecrets: [{name: pull}]
 server: {podLabels: {team: a}, podAnnotations: {note: "yes"}, nodeSelector: {disk: fast}, tolerations: [{operator: Exists}], priorityClassName: high, extraEnv: [{name: A, value: b}], extraVolumes: [{name: x, emptyDir: {}}], extraVolumeMounts: [{name: x, mountPath: /x}], affinity: {nodeAffinity: {}}, service: {type: LoadBalancer, port: 443, annotations: {a: b}}}
-worker: {queues: [mail, images], labels: [gpu], capacity: 200, autoscaling: {kind: hpa, hpa: {matchLabels: {release: a}}}}
+worker: {queues: [mail, images], labels: [gpu], capacity: 200, autoscaling: {kind: hpa, hpa: {metric: mine, matchLabels: {release: a}}}}
 ingress: {enabled: true, className: nginx, hosts: [carillon.example, "*.carillon.example"], tlsSecret: web, annotations: {a: b}}
 networkPolicy: {enabled: true, databaseTo: [{ipBlock: {cidr: 10.1.0.0/16}}]}
 serviceAccount: {annotations: {role: x}}
 metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}}, prometheusRule: {enabled: true}, grafanaDashboard: {enabled: true}}`,
 	"keda by prometheus":      `{worker: {autoscaling: {kind: keda, minReplicas: 0, keda: {fallbackReplicas: 4, prometheus: {authenticationRef: prom}}}}}`,
-	"keda by the api":         `{worker: {autoscaling: {kind: keda, keda: {source: api}}}, tls: {existingSecret: t}}`,
+	"keda by the api":         `{worker: {autoscaling: {kind: keda, keda: {source: api}}}, tls: {existingSecret: t, caSecret: c}}`,
+	"keda for some queues":    `{worker: {queues: [gpu, mail], autoscaling: {kind: keda, keda: {source: api}}}, secrets: {workerKey: {existingSecret: w}}}`,
 	"hpa":                     `{worker: {autoscaling: {kind: hpa, minReplicas: 1, maxReplicas: 1}}}`,
 	"workers for servers far": `{server: {enabled: false}, worker: {servers: ["https://a.example", "https://b.example:8443"]}}`,
+	"two servers":             `{server: {replicas: 2}}`,
 	"no workers":              `{worker: {enabled: false}, server: {roles: [api, scheduler, worker]}, networkPolicy: {enabled: true}}`,
 	"servers migrate":         `{migration: {enabled: false}}`,
 	"no metrics":              `{metrics: {enabled: false}, networkPolicy: {enabled: true}}`,
@@ -136,21 +138,25 @@ func TestWhatIsRendered(t *testing.T) {
 func TestMistakesAreTold(t *testing.T) {
 	c := load(t)
 	for text, want := range map[string]string{
-		`{image: {repository: ""}}`:                                                       "image.repository: want where your image is",
-		`{existingSecret: ""}`:                                                            "existingSecret: want the name of a Secret",
-		`{existingSecret: "Not A Name"}`:                                                  "existingSecret",
-		`{databaseUrl: "postgres://x"}`:                                                   "databaseUrl",
-		`{server: {replica: 2}}`:                                                          "replica",
-		`{server: {replicas: 0}}`:                                                         "/server/replicas",
-		`{server: {replicas: "three"}}`:                                                   "/server/replicas",
-		`{server: {roles: [cook]}}`:                                                       "/server/roles/0",
-		`{server: {strategy: {maxUnavailable: "two"}}}`:                                   "/server/strategy/maxUnavailable",
-		`{worker: {capacity: 0}}`:                                                         "/worker/capacity",
-		`{worker: {servers: ["carillon.example/path"]}}`:                                  "/worker/servers/0",
-		`{worker: {autoscaling: {kind: vpa}}}`:                                            "/worker/autoscaling/kind",
-		`{worker: {autoscaling: {minReplicas: 30}}}`:                                      "minReplicas = 30: want at most maxReplicas, which is 20",
-		`{worker: {autoscaling: {kind: hpa, minReplicas: 0}}}`:                            "want 1 or more with hpa",
-		`{worker: {autoscaling: {kind: keda, keda: {source: kafka}}}}`:                    "/worker/autoscaling/keda/source",
+		`{image: {repository: ""}}`:                                    "image.repository: want where your image is",
+		`{existingSecret: ""}`:                                         "existingSecret: want the name of a Secret",
+		`{existingSecret: "Not A Name"}`:                               "existingSecret",
+		`{databaseUrl: "postgres://x"}`:                                "databaseUrl",
+		`{server: {replica: 2}}`:                                       "replica",
+		`{server: {replicas: 0}}`:                                      "/server/replicas",
+		`{server: {replicas: "three"}}`:                                "/server/replicas",
+		`{server: {roles: [cook]}}`:                                    "/server/roles/0",
+		`{server: {strategy: {maxUnavailable: "two"}}}`:                "/server/strategy/maxUnavailable",
+		`{worker: {capacity: 0}}`:                                      "/worker/capacity",
+		`{worker: {servers: ["carillon.example/path"]}}`:               "/worker/servers/0",
+		`{worker: {autoscaling: {kind: vpa}}}`:                         "/worker/autoscaling/kind",
+		`{worker: {autoscaling: {minReplicas: 30}}}`:                   "minReplicas = 30: want at most maxReplicas, which is 20",
+		`{worker: {autoscaling: {kind: hpa, minReplicas: 0}}}`:         "want 1 or more with hpa",
+		`{worker: {autoscaling: {kind: keda, keda: {source: kafka}}}}`: "/worker/autoscaling/keda/source",
+		`{server: {replicas: 1, strategy: {maxSurge: 0}}}`:             "server.strategy.maxSurge = 0: want 1 or more",
+		`{worker: {queues: [gpu], autoscaling: {kind: hpa}}}`:          "Prometheus knows no queues",
+		`{worker: {queues: [gpu], autoscaling: {kind: keda}}}`:         "want keda.source api, or keda.prometheus.query",
+		`{server: {enabled: false}, worker: {servers: ["https://a.example"], autoscaling: {kind: keda}}}`: "worker.autoscaling.keda.prometheus.query: want the query of the servers' release",
 		`{server: {enabled: false}}`:                                                      "worker.servers: want the addresses of servers",
 		`{server: {enabled: false}, worker: {enabled: false}}`:                            "want at least one of them true",
 		`{ingress: {enabled: true}}`:                                                      "ingress.hosts: want at least one name",
@@ -254,6 +260,101 @@ func TestScalingLeavesTheNumberOfReplicasAlone(t *testing.T) {
 		for _, d := range all.deployments {
 			if d.Name == "bells-carillon-worker" && d.Spec.Replicas != nil {
 				t.Errorf("%s: an upgrade would set the number of workers back to %d", name, *d.Spec.Replicas)
+			}
+		}
+	}
+}
+
+// of is what the chart makes of values.
+func of(t *testing.T, text string) rendered {
+	t.Helper()
+	out, err := render(load(t), values(t, text), "v1.33.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, out)
+}
+
+func TestAServerStaysWhileTheOthersChange(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "2", "{server: {replicas: 2}}": "1", "{server: {replicas: 1}}": "0", "{server: {replicas: 9}}": "2",
+		`{server: {replicas: 4, strategy: {maxUnavailable: "50%"}}}`: "2", `{server: {replicas: 4, strategy: {maxUnavailable: "100%"}}}`: "3",
+	} {
+		for _, d := range of(t, text).deployments {
+			if got := d.Spec.Strategy.RollingUpdate.MaxUnavailable.String(); d.Name == "bells-carillon-server" && got != want {
+				t.Errorf("%s: %s servers may be away, want %s", text, got, want)
+			}
+		}
+	}
+}
+
+func TestAServerThatMigratesIsGivenTimeToStart(t *testing.T) {
+	for text, want := range map[string]int32{"": 60, "{migration: {enabled: false}}": 900, "{migration: {enabled: false, activeDeadlineSeconds: 7199}}": 3600} {
+		for _, d := range of(t, text).deployments {
+			p := d.Spec.Template.Spec.Containers[0].StartupProbe
+			if d.Name == "bells-carillon-server" && p.FailureThreshold != want || d.Name != "bells-carillon-server" && p.FailureThreshold != 60 || p.PeriodSeconds != 2 {
+				t.Errorf("%s: %s is tried %d times, every %d s", text, d.Name, p.FailureThreshold, p.PeriodSeconds)
+			}
+		}
+	}
+}
+
+// The metrics have no certificate, also where the API has one, and a release is an installation of its own.
+func TestReleasesAreScrapedApart(t *testing.T) {
+	all := of(t, sets["everything"])
+	if len(all.monitors) != 1 {
+		t.Fatalf("%d monitors", len(all.monitors))
+	}
+	m := all.monitors[0]
+	if e := m.Spec.Endpoints[0]; e.Port != "metrics" || e.Scheme != nil && *e.Scheme != "http" {
+		t.Errorf("scraped at %s by %v", e.Port, e.Scheme)
+	}
+	for _, s := range all.services {
+		if s.Name == "bells-carillon-metrics" && s.Labels[m.Spec.JobLabel] != "bells" {
+			t.Errorf("the job is %q, by %s", s.Labels[m.Spec.JobLabel], m.Spec.JobLabel)
+		}
+	}
+	for _, r := range all.rules {
+		for _, g := range r.Spec.Groups {
+			for _, rule := range g.Rules {
+				if e := rule.Expr.String(); strings.Contains(e, "by (job") {
+					t.Errorf("%s does not tell two namespaces apart: %s", rule.Alert, e)
+				}
+			}
+		}
+	}
+	if q := of(t, sets["keda by prometheus"]).scaled[0].Spec.Triggers[0].Metadata["query"]; q != `max(sum by (instance) (carillon_queue_depth{namespace="jobs",job="bells"}))` {
+		t.Errorf("KEDA asks %s", q)
+	}
+	if l := of(t, sets["hpa"]).scalers[0].Spec.Metrics[0].External.Metric.Selector.MatchLabels; l["namespace"] != "jobs" || l["job"] != "bells" {
+		t.Errorf("the HPA asks for %v", l)
+	}
+}
+
+// KEDA has no more rights than workers, and asks for the queues that they serve.
+func TestWhatKEDAAsksTheServers(t *testing.T) {
+	all := of(t, sets["keda for some queues"])
+	for _, x := range all.scaled[0].Spec.Triggers {
+		if x.Metadata["url"] != "http://bells-carillon.jobs.svc:8080/api/v1/admin/scaling?queue=gpu,mail" {
+			t.Errorf("it asks %s", x.Metadata["url"])
+		}
+	}
+	if s := all.logins[0].Spec.SecretTargetRef; len(s) != 1 || s[0].Name != "w" || s[0].Key != "worker-key" {
+		t.Errorf("with %+v", s)
+	}
+	s := of(t, sets["keda by the api"]).logins[0].Spec.SecretTargetRef
+	if len(s) != 2 || s[1].Parameter != "ca" || s[1].Name != "c" || s[1].Key != "ca.crt" {
+		t.Errorf("with a certificate of ours it has %+v", s)
+	}
+}
+
+func TestMetadataIsOutOfReach(t *testing.T) {
+	for _, p := range of(t, sets["everything"]).policies {
+		for _, e := range p.Spec.Egress {
+			for _, to := range e.To {
+				if b := to.IPBlock; b != nil && (b.CIDR == "0.0.0.0/0" && !slices.Equal(b.Except, []string{"169.254.0.0/16"}) || b.CIDR == "::/0" && !slices.Equal(b.Except, []string{"fd00:ec2::254/128"})) {
+					t.Errorf("%s: %s but for %q", p.Name, b.CIDR, b.Except)
+				}
 			}
 		}
 	}

@@ -74,6 +74,9 @@ type rendered struct {
 	budgets     []policyv1.PodDisruptionBudget
 	policies    []networkingv1.NetworkPolicy
 	scaled      []scaledObject
+	scalers     []autoscalingv2.HorizontalPodAutoscaler
+	logins      []triggerAuthentication
+	monitors    []monitoring.ServiceMonitor
 	rules       []monitoring.PrometheusRule
 	config      corev1.ConfigMap
 }
@@ -125,15 +128,15 @@ func decode(t *testing.T, files map[string]string) (out rendered) {
 			case "networking.k8s.io/v1 Ingress":
 				strict[networkingv1.Ingress](t, doc)
 			case "autoscaling/v2 HorizontalPodAutoscaler":
-				strict[autoscalingv2.HorizontalPodAutoscaler](t, doc)
+				out.scalers = append(out.scalers, strict[autoscalingv2.HorizontalPodAutoscaler](t, doc))
 			case "monitoring.coreos.com/v1 ServiceMonitor":
-				strict[monitoring.ServiceMonitor](t, doc)
+				out.monitors = append(out.monitors, strict[monitoring.ServiceMonitor](t, doc))
 			case "monitoring.coreos.com/v1 PrometheusRule":
 				out.rules = append(out.rules, strict[monitoring.PrometheusRule](t, doc))
 			case "keda.sh/v1alpha1 ScaledObject":
 				out.scaled = append(out.scaled, strict[scaledObject](t, doc))
 			case "keda.sh/v1alpha1 TriggerAuthentication":
-				strict[triggerAuthentication](t, doc)
+				out.logins = append(out.logins, strict[triggerAuthentication](t, doc))
 			default:
 				t.Errorf("%s: nobody checks %s %s", name, head.APIVersion, head.Kind)
 			}

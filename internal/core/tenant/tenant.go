@@ -75,6 +75,7 @@ const (
 	Write  Permission = "write"
 	Manage Permission = "manage"
 	Work   Permission = "work"
+	Scale  Permission = "scale" // to know how much there is to do, over all tenants
 	Run    Permission = "run-the-installation"
 
 	// Callback is of whoever has the token of the execution that the request is about; whoever answers it checks that.
@@ -89,8 +90,8 @@ var grants = map[Role]map[Permission]bool{
 	Viewer:   {Known: true, Read: true, Fetch: true},
 	Operator: {Known: true, Read: true, Fetch: true, Write: true},
 	Admin:    {Known: true, Read: true, Fetch: true, Write: true, Manage: true},
-	Worker:   {Known: true, Work: true, Fetch: true},
-	System:   {Known: true, Read: true, Fetch: true, Write: true, Manage: true, Work: true, Run: true},
+	Worker:   {Known: true, Work: true, Scale: true, Fetch: true},
+	System:   {Known: true, Read: true, Fetch: true, Write: true, Manage: true, Work: true, Scale: true, Run: true},
 }
 
 // Allows reports whether the role carries the permission.

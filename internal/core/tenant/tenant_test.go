@@ -4,15 +4,15 @@ import "testing"
 
 // What each role may do, written out: a role that gains something by accident shows here.
 func TestRoles(t *testing.T) {
-	all := []Permission{Open, Read, Write, Manage, Work, Run}
+	all := []Permission{Open, Read, Write, Manage, Work, Scale, Run}
 	for role, may := range map[Role][]bool{
-		Viewer:   {true, true, false, false, false, false},
-		Operator: {true, true, true, false, false, false},
-		Admin:    {true, true, true, true, false, false},
-		Worker:   {true, false, false, false, true, false},
-		System:   {true, true, true, true, true, true},
-		"":       {true, false, false, false, false, false},
-		"root":   {true, false, false, false, false, false},
+		Viewer:   {true, true, false, false, false, false, false},
+		Operator: {true, true, true, false, false, false, false},
+		Admin:    {true, true, true, true, false, false, false},
+		Worker:   {true, false, false, false, true, true, false},
+		System:   {true, true, true, true, true, true, true},
+		"":       {true, false, false, false, false, false, false},
+		"root":   {true, false, false, false, false, false, false},
 	} {
 		for i, p := range all {
 			if got := role.Allows(p); got != may[i] {

@@ -161,6 +161,23 @@ func (s *Store) Steps(ctx context.Context) (steps []engine.Step, err error) {
 	return steps, err
 }
 
+// Present lists the hosts of servers that live. A database without the table of them has had none.
+func (s *Store) Present(ctx context.Context) (hosts []string, err error) {
+	err = s.ask(ctx, "look for servers", func(ctx context.Context, c *pgxpool.Conn) error {
+		var has bool
+		if err := c.QueryRow(ctx, "SELECT to_regclass('servers') IS NOT NULL").Scan(&has); err != nil || !has {
+			return err
+		}
+		rows, err := c.Query(ctx, "SELECT DISTINCT host FROM servers s WHERE "+serves+" ORDER BY host")
+		if err != nil {
+			return err
+		}
+		hosts, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return hosts, err
+}
+
 // CheckSchema says what Migrate would have to do first. Where that is nothing, it takes its place behind the wall that stands.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	var schema, why string

@@ -34,15 +34,8 @@ type TableCount struct {
 // file open and write to it meanwhile.
 func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	doing := "back up " + path
-	to, err = filepath.Abs(to)
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err == nil {
-		err = free(to)
-	}
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", doing, err)
+	if to, _, err = Place(path, to); err != nil {
+		return s, err
 	}
 	part := to + ".partial"
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // SQLite would make it for everyone to read
@@ -74,6 +67,22 @@ func Backup(ctx context.Context, path, to string) (s Summary, err error) {
 	}
 	s.Path = to
 	return s, settle(filepath.Dir(to))
+}
+
+// Place says where a backup would be, and how large the store is now; it fails where there is no store, or something in its place.
+func Place(path, to string) (at string, bytes int64, err error) {
+	at, err = filepath.Abs(to)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	if err == nil {
+		err = free(at)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("back up %s: %w", path, err)
+	}
+	return at, info.Size(), nil
 }
 
 // free fails if a name is taken.
@@ -217,6 +226,9 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 		return s, "", fmt.Errorf("%s: %w", doing, err)
 	}
 	defer lock.Close()
+	if err := give(path + ".lock"); err != nil {
+		return s, "", fmt.Errorf("%s: %w", doing, err)
+	}
 	epoch := s.Epoch
 	there := free(path) != nil
 	if there && !keep {
@@ -235,6 +247,9 @@ func Restore(ctx context.Context, backup, path string, now time.Time, keep bool)
 	defer os.Remove(part)
 	if err = duplicate(ctx, backup, part); err == nil {
 		err = renew(ctx, part, s.Epoch, now)
+	}
+	if err == nil {
+		err = give(part)
 	}
 	if err != nil {
 		return s, "", translate(ctx, doing, err)

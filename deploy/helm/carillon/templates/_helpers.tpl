@@ -107,6 +107,25 @@ app.kubernetes.io/part-of: carillon
 {{- end -}}
 {{- end -}}
 
+{{/* The series of this release, as a selector of PromQL */}}
+{{- define "carillon.series" -}}
+{{- printf "{namespace=%q,job=%q}" .Release.Namespace .Release.Name -}}
+{{- end -}}
+
+{{/* How many servers may be away while they change: as many as is said, and never all of them */}}
+{{- define "carillon.maxUnavailable" -}}
+{{- $s := .Values.server -}}
+{{- $n := $s.strategy.maxUnavailable -}}
+{{- if kindIs "string" $n -}}
+{{- $n = div (mul (int (trimSuffix "%" $n)) (int $s.replicas)) 100 -}}
+{{- end -}}
+{{- $n = min (int $n) (sub (int $s.replicas) 1) -}}
+{{- if and (eq (int $n) 0) (has (toString $s.strategy.maxSurge) (list "0" "0%")) -}}
+{{- fail (printf "server.strategy.maxSurge = %v: want 1 or more, as maxUnavailable (%v of %d servers, one of which must stay) comes to 0" $s.strategy.maxSurge $s.strategy.maxUnavailable (int $s.replicas)) -}}
+{{- end -}}
+{{- $n -}}
+{{- end -}}
+
 {{/* What a stop may take: the drain, then the rest */}}
 {{- define "carillon.graceSeconds" -}}
 {{- $drain := 30 -}}
@@ -165,12 +184,13 @@ checksum/config: {{ include "carillon.toml" (dict "name" "" "table" .ctx.Values.
 {{- end }}
 {{- end -}}
 
+{{/* Probes: (dict "scheme" "http" "startSeconds" 120), the latter how long a start may take */}}
 {{- define "carillon.probes" -}}
 {{- $scheme := upper .scheme -}}
 startupProbe:
   httpGet: {path: /healthz, port: http, scheme: {{ $scheme }}}
   periodSeconds: 2
-  failureThreshold: 60
+  failureThreshold: {{ div (add (int .startSeconds) 1) 2 }}
 livenessProbe:
   httpGet: {path: /healthz, port: http, scheme: {{ $scheme }}}
   periodSeconds: 10
@@ -197,6 +217,18 @@ readinessProbe:
 {{- end -}}
 {{- if and (eq $a.kind "hpa") (lt (int $a.minReplicas) 1) -}}
 {{- fail "worker.autoscaling.minReplicas = 0: want 1 or more with hpa; keda can begin with none" -}}
+{{- end -}}
+{{- $unqueued := "Prometheus knows no queues, so that workers of some would be scaled by what is in all" -}}
+{{- if and .Values.worker.queues (eq $a.kind "hpa") (eq $a.hpa.metric "carillon_queue_depth") -}}
+{{- fail (printf "worker.autoscaling.hpa.metric = carillon_queue_depth, beside worker.queues: %s; want kind keda with keda.source api, or a metric of your own" $unqueued) -}}
+{{- end -}}
+{{- if and (eq $a.kind "keda") (eq $a.keda.source "prometheus") (empty $a.keda.prometheus.query) -}}
+{{- if .Values.worker.queues -}}
+{{- fail (printf "worker.autoscaling.keda.source = prometheus, beside worker.queues: %s; want keda.source api, or keda.prometheus.query" $unqueued) -}}
+{{- end -}}
+{{- if not .Values.server.enabled -}}
+{{- fail "worker.autoscaling.keda.prometheus.query: want the query of the servers' release, where server.enabled is false: max(sum by (instance) (carillon_queue_depth{namespace=\"…\",job=\"…\"}))" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
 {{- fail "metrics.serviceMonitor.enabled: want metrics.enabled, too" -}}

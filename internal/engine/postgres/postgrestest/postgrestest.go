@@ -38,13 +38,14 @@ func URL(t testing.TB) string {
 		t.Fatal("CARILLON_TEST_POSTGRES is not a URL such as postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
 	}
 	name := "carillon_test_" + strings.ToLower(rand.Text()[:16])
-	run(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { run(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	Exec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	u.Path = "/" + name
 	return u.String()
 }
 
-func run(t testing.TB, server, sql string) {
+// Exec runs a statement in a database.
+func Exec(t testing.TB, server, sql string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

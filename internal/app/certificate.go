@@ -1,0 +1,68 @@
+package app
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificate is the pair of files that the server shows. A pair that has been replaced is taken at the next connection;
+// one that cannot be read, or is only half replaced, leaves the one before in use.
+type certificate struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu    sync.Mutex
+	pair  *tls.Certificate // guarded by mu
+	tried [2]stamp         // of the files when they were last read; guarded by mu
+}
+
+// stamp tells one version of a file from another.
+type stamp struct {
+	at   time.Time
+	size int64
+}
+
+// loadCertificate reads the pair for the first time.
+func loadCertificate(cert, key string, log *slog.Logger) (*certificate, error) {
+	c := &certificate{cert: cert, key: key, log: log}
+	c.tried = c.stamps()
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	c.pair = &pair
+	return c, err
+}
+
+func (c *certificate) stamps() (out [2]stamp) {
+	for i, path := range []string{c.cert, c.key} {
+		if info, err := os.Stat(path); err == nil {
+			out[i] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+	return out
+}
+
+// current is the pair to show now.
+func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	now := c.stamps()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now == c.tried {
+		return c.pair, nil
+	}
+	c.tried = now
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		c.log.Warn("the certificate's files have changed and cannot be used; the one before is shown until they can", "cert", c.cert, "key", c.key, "error", err)
+		return c.pair, nil
+	}
+	c.pair = &pair
+	c.log.Info("a new certificate is in use", "cert", c.cert, "until", pair.Leaf.NotAfter)
+	return c.pair, nil
+}
+
+// config is TLS with whichever pair is current.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS12}
+}
