@@ -40,7 +40,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		return err
 	}
 	out := client.QueueStatus{
-		Pending: all.Waiting, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
+		Pending: all.Waiting + all.Paused, Paused: all.Paused, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
 		ActiveWorkers: st.Workers, DrainingWorkers: st.Draining, Slots: st.Slots,
 		AverageWaitSeconds: average(st.Day.Wait, st.Day.Waited), AverageWaitSeconds5m: average(st.Lately.Wait, st.Lately.Waited), MaxWaitSeconds: inSeconds(st.Day.MaxWait),
 		AverageTriggerDelay: average(st.Day.Delay, st.Day.Fired), OldestPendingSeconds: age(all.Oldest, st.Now),
@@ -48,8 +48,8 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		Queues: make([]client.QueueDepth, len(loads)),
 	}
 	for i, l := range loads {
-		out.PendingIsMinimum = out.PendingIsMinimum || l.Waiting >= dispatch.MaxWaiting
-		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
+		out.PendingIsMinimum = out.PendingIsMinimum || max(l.Waiting, l.Paused) >= dispatch.MaxWaiting
+		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting + l.Paused, Paused: l.Paused, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
 	}
 	for _, m := range st.Minutes {
 		out.Minutes = append(out.Minutes, wireMinute(m))
