@@ -188,12 +188,13 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
   const workers = useGet<Workers>("/workers", { limit: 200 }, { every: 10_000 });
   const serving = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD" && (w.queues.length === 0 || w.queues.includes(name)));
   const h = holding(q);
+  const named = /^[a-z0-9][a-z0-9._-]{0,127}$/.test(name); // no queue can have another name
   return (
     <>
       <Head title={name} crumb={<Link to="/queues">Queues</Link>} actions={
           <>
-            {may.pause && <PauseButton q={q} ask={ask} resume={resume} />}
-            {may.limit && <Button onClick={() => ask({ limit: name })}>Limit</Button>}
+            {may.pause && named && <PauseButton q={q} ask={ask} resume={resume} />}
+            {may.limit && named && <Button onClick={() => ask({ limit: name })}>Limit</Button>}
           </>
         }
       >
@@ -238,7 +239,7 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
         </section>
       </div>
       <QueuePlot queue={name} {...(known.system ? { scope: "installation" } : {})} />
-      <Throttled queue={name} />
+      {named && <Throttled queue={name} />}
     </>
   );
 }
