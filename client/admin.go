@@ -16,6 +16,7 @@ type Limit struct {
 	Queue         *string    `json:"queue" doc:"null: the whole tenant."`
 	MaxConcurrent *int       `json:"max_concurrent"`
 	RateLimit     *RateLimit `json:"rate_limit"`
+	Pause         *Pause     `json:"pause" doc:"Of a queue: nothing of it starts. null: it is not paused."`
 }
 
 // Limits is all limits of a tenant, its own before those of its queues.
@@ -126,7 +127,8 @@ type Tenants struct {
 
 // Scaling is how much there is to do, for whatever starts and stops workers.
 type Scaling struct {
-	Waiting        int            `json:"waiting" doc:"Due executions that wait; of very many, enough to scale by."`
+	Waiting        int            `json:"waiting" doc:"Due executions that wait, of queues that are not paused; of very many, enough to scale by."`
+	Paused         int            `json:"paused" doc:"Due executions that wait because their queue is paused."`
 	Running        int            `json:"running"`
 	Slots          int            `json:"slots" doc:"Of workers that live and take more, in the queue that has the most."`
 	DesiredWorkers int            `json:"desired_workers" doc:"One for every 10 that wait, at most 1000."`
@@ -137,6 +139,7 @@ type Scaling struct {
 type QueueScaling struct {
 	Queue          string `json:"queue"`
 	Waiting        int    `json:"waiting"`
+	Paused         int    `json:"paused"`
 	Running        int    `json:"running"`
 	Slots          int    `json:"slots" doc:"Of workers that serve the queue; a worker may serve several."`
 	DesiredWorkers int    `json:"desired_workers"`

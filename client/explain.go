@@ -7,7 +7,7 @@ type Explanation struct {
 	ExecutionID    string             `json:"execution_id"`
 	JobID          string             `json:"job_id"`
 	Status         string             `json:"status" enum:"WAITING,PENDING,RUNNING,RETRYING,CANCELLING,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
-	Code           string             `json:"code" enum:"NOT_DUE,JOB_PAUSED,OVERLAP,NO_WORKERS,NO_MATCHING_WORKER,CONCURRENCY_LIMIT,RATE_LIMIT,ALL_SLOTS_BUSY,READY,RETRY_BACKOFF,CIRCUIT_OPEN,SNOOZED,RUNNING,AWAITING_COMPLETION,CANCELLING,SUCCEEDED,ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON,STALLED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
+	Code           string             `json:"code" enum:"NOT_DUE,JOB_PAUSED,QUEUE_PAUSED,OVERLAP,NO_WORKERS,NO_MATCHING_WORKER,CONCURRENCY_LIMIT,RATE_LIMIT,ALL_SLOTS_BUSY,READY,RETRY_BACKOFF,CIRCUIT_OPEN,SNOOZED,RUNNING,AWAITING_COMPLETION,CANCELLING,SUCCEEDED,ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON,STALLED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
 	Summary        string             `json:"summary" doc:"One sentence."`
 	Since          *time.Time         `json:"since"`
 	EstimatedStart *time.Time         `json:"estimated_start" doc:"null: it is not known, or it does not start again."`
@@ -22,6 +22,7 @@ type ExplanationDetails struct {
 	Error       *Error            `json:"error,omitempty" doc:"Of the last attempt that failed, or its own."`
 	ExitCode    *int              `json:"exit_code,omitempty"`
 	Reason      string            `json:"reason,omitempty" doc:"Of a pause, a cancel, a skip or a snooze."`
+	By          string            `json:"by,omitempty" doc:"Who paused its queue."`
 	WorkerID    *string           `json:"worker_id,omitempty"`
 	Progress    *Progress         `json:"progress,omitempty"`
 	Needs       *ExplanationNeeds `json:"needs,omitempty" doc:"What it needs of a worker."`

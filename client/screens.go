@@ -281,6 +281,7 @@ type Overview struct {
 	Failing               []FailingSummary `json:"failing"`
 	Running               int              `json:"running"`
 	Queued                int              `json:"queued"`
+	QueuedPaused          int              `json:"queued_paused" doc:"Of those, how many wait because their queue is paused."`
 	QueuedIsMinimum       bool             `json:"queued_is_minimum,omitempty" doc:"There are more, or may be: where very many wait in a queue, of each tenant at least 1000 are counted in it."`
 	OldestQueuedSeconds   *float64         `json:"oldest_queued_seconds"`
 	DeadLetters           int64            `json:"dead_letters"`

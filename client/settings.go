@@ -179,9 +179,24 @@ func (c *Client) Workers(ctx context.Context) iter.Seq2[Worker, error] {
 	})
 }
 
+// Worker reads a worker.
+func (c *Client) Worker(ctx context.Context, id string) (Worker, error) {
+	return get[Worker](ctx, c, "/workers/"+seg(id))
+}
+
 // DrainWorker has a worker take nothing more and finish what it has.
 func (c *Client) DrainWorker(ctx context.Context, id string) (Draining, error) {
 	return post[Draining](ctx, c, "/workers/"+seg(id)+"/drain", nil)
+}
+
+// CordonWorker has a worker given nothing more until it is uncordoned; it stays, and goes on with what it has.
+func (c *Client) CordonWorker(ctx context.Context, id string) (Worker, error) {
+	return post[Worker](ctx, c, "/workers/"+seg(id)+"/cordon", nil)
+}
+
+// UncordonWorker has a worker given executions again.
+func (c *Client) UncordonWorker(ctx context.Context, id string) (Worker, error) {
+	return post[Worker](ctx, c, "/workers/"+seg(id)+"/uncordon", nil)
 }
 
 // Scaling tells how many workers the load asks for, over all tenants; in some queues, where they are named.

@@ -6,6 +6,7 @@ import "time"
 type QueueStatus struct {
 	Pending               int           `json:"pending" doc:"Executions that are due and wait for a worker."`
 	PendingIsMinimum      bool          `json:"pending_is_minimum,omitempty" doc:"There are more, or may be: of each queue at least 10000 are counted."`
+	Paused                int           `json:"paused" doc:"Of those, how many wait because their queue is paused."`
 	InProgress            int           `json:"in_progress"`
 	Completed24h          int64         `json:"completed_24h" doc:"Executions that succeeded."`
 	Failed24h             int64         `json:"failed_24h" doc:"Executions that failed or timed out for good."`
@@ -30,6 +31,7 @@ type QueueStatus struct {
 type QueueDepth struct {
 	Queue                string   `json:"queue"`
 	Pending              int      `json:"pending" doc:"Exact up to 10000."`
+	Paused               int      `json:"paused" doc:"Of those, how many wait because a tenant has paused the queue."`
 	InProgress           int      `json:"in_progress"`
 	Slots                int      `json:"slots" doc:"Of active workers that take from it."`
 	OldestPendingSeconds *float64 `json:"oldest_pending_seconds"`

@@ -145,7 +145,7 @@ type Worker struct {
 	Kinds      []string  `json:"kinds"`
 	Capacity   int       `json:"capacity"`
 	Running    int       `json:"running" doc:"As of its last beat."`
-	Status     string    `json:"status" enum:"ACTIVE,IDLE,BUSY,DRAINING,DEAD"`
+	Status     string    `json:"status" enum:"ACTIVE,IDLE,BUSY,DRAINING,CORDONED,DEAD"`
 	Completed  int64     `json:"completed"`
 	Failed     int64     `json:"failed"`
 	StartedAt  time.Time `json:"started_at"`

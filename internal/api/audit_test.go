@@ -71,12 +71,18 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do(200, "DELETE", "/notification-rules/r", "")
 	do(200, "PUT", "/limits/tenant", `{"max_concurrent": 5}`)
 	do(200, "PUT", "/limits/queues/q", `{"max_concurrent": 5}`)
+	do(200, "POST", "/queues/q/pause", `{"reason": "`+strings.Repeat("r", 10)+`"}`)
+	do(200, "POST", "/queues/q/pause", `{"reason": "`+strings.Repeat("r", 10)+`"}`)
+	do(200, "POST", "/queues/q/resume", "")
+	do(200, "POST", "/queues/q/resume", "")
 	key := do(201, "POST", "/api-keys", `{"name": "new", "role": "viewer"}`)
 	do(201, "POST", "/api-keys/"+key["key_id"].(string)+"/rotate", "")
 	do(200, "DELETE", "/api-keys/"+key["key_id"].(string), "")
 	art := do(201, "PUT", "/artifacts", "#!/bin/sh\n")["artifact_id"].(string)
 	do(200, "DELETE", "/artifacts/"+art, "")
 	worker := want[client.Session](s.face, 201, "POST", "/api/v1/workers", `{}`, s.key("worker")...)
+	do(200, "POST", "/workers/"+worker.WorkerID+"/cordon", "")
+	do(200, "POST", "/workers/"+worker.WorkerID+"/uncordon", "")
 	do(202, "POST", "/workers/"+worker.WorkerID+"/drain", "")
 	do(200, "DELETE", "/jobs/"+job, "")
 	do(200, "DELETE", "/jobs/"+job, "")
@@ -98,7 +104,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	}
 	wanted := strings.Fields(`tenant.create api_key.create tenant.update job.create job.create job.update job.pause job.resume job.trigger execution.cancel execution.retry
 		dead_letter.discard operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke
-		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set api_key.create api_key.create api_key.expire api_key.revoke artifact.put artifact.delete api_key.create worker.drain
+		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set queue.pause queue.resume api_key.create api_key.create api_key.expire api_key.revoke artifact.put artifact.delete api_key.create worker.cordon worker.uncordon worker.drain
 		job.delete tenant.update`)
 	if !slices.Equal(got, wanted) {
 		t.Errorf("got  %q\nwant %q", got, wanted)

@@ -255,12 +255,16 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	}
 	out := client.Workers{Workers: make([]client.Worker, len(ws)), Pagination: page}
 	for i, x := range ws {
-		out.Workers[i] = client.Worker{
-			WorkerID: x.ID.String(), Host: x.Host, Version: x.Version, Labels: list0(x.Labels), Queues: list0(x.Queues), Targets: list0(x.Targets), Kinds: list0(x.Kinds),
-			Capacity: x.Capacity, Running: x.Running, Status: string(x.State), Completed: x.Completed, Failed: x.Failed, StartedAt: x.StartedAt, LastBeatAt: x.BeatAt,
-		}
+		out.Workers[i] = wireWorker(x)
 	}
 	return reply(w, 200, out)
+}
+
+func wireWorker(x service.WorkerReport) client.Worker {
+	return client.Worker{
+		WorkerID: x.ID.String(), Host: x.Host, Version: x.Version, Labels: list0(x.Labels), Queues: list0(x.Queues), Targets: list0(x.Targets), Kinds: list0(x.Kinds),
+		Capacity: x.Capacity, Running: x.Running, Status: string(x.State), Completed: x.Completed, Failed: x.Failed, StartedAt: x.StartedAt, LastBeatAt: x.BeatAt,
+	}
 }
 
 // list0 is a list that is never null.

@@ -34,7 +34,7 @@ func wireExplanation(x service.Explained) client.Explanation {
 		ExecutionID: x.Execution.ID.String(), JobID: x.Execution.Job.String(), Status: x.Execution.Status.String(), Code: string(y.Code), Summary: y.Text,
 		Since: instant(y.Since), EstimatedStart: instant(y.Start),
 		Details: client.ExplanationDetails{
-			Until: instant(f.Until), Attempt: f.Attempt, MaxAttempts: f.MaxAttempts, Error: wireError(f.Error), ExitCode: f.ExitCode, Reason: f.Reason,
+			Until: instant(f.Until), Attempt: f.Attempt, MaxAttempts: f.MaxAttempts, Error: wireError(f.Error), ExitCode: f.ExitCode, Reason: f.Reason, By: f.By,
 			WorkerID: workerID(f.Worker), Lacks: f.Lacks, Ahead: f.Ahead, AheadIsMin: f.More,
 		},
 	}

@@ -114,7 +114,7 @@ func wholeSeconds(d time.Duration) *int64 {
 }
 
 func wireLimit(l job.Limit) client.Limit {
-	return client.Limit{Queue: optional(l.Queue), MaxConcurrent: atOnce(l.Max), RateLimit: wireRate(l.Rate)}
+	return client.Limit{Queue: optional(l.Queue), MaxConcurrent: atOnce(l.Max), RateLimit: wireRate(l.Rate), Pause: wirePause(l.Pause)}
 }
 
 func (s *Server) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -134,9 +134,9 @@ func (s *Server) setTenantLimit(w http.ResponseWriter, r *http.Request, p tenant
 }
 
 func (s *Server) setQueueLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	queue := r.PathValue("queue")
-	if !job.ValidKey(queue) {
-		return job.Invalids{{Field: "queue", Value: job.Show(queue), Want: "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"}}
+	queue, err := queueName(r)
+	if err != nil {
+		return err
 	}
 	return s.setLimit(w, r, p, queue)
 }
@@ -158,6 +158,13 @@ func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	}
 	if err := s.service.SetLimit(r.Context(), p, l); err != nil {
 		return err
+	}
+	if queue != "" {
+		now, err := s.service.QueueLimit(r.Context(), p, queue)
+		if err != nil {
+			return err
+		}
+		l.Pause = now.Pause
 	}
 	return reply(w, 200, wireLimit(l))
 }

@@ -99,7 +99,7 @@ func (m *matrix) fill() {
 	m.worker = want[client.Session](f, 201, "POST", "/api/v1/workers", `{}`, "Authorization", m.keys[mine][tenant.Worker])
 	m.things = map[string]string{
 		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/operations/": op.OperationID,
-		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things",
+		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things", "/api/v1/queues/": "things",
 		"/api/v1/artifacts/": art.ArtifactID, "/api/v1/signing-secrets/": secret.ID, "/api/v1/api-keys/": key.KeyID, "/api/v1/tenants/": string(mine),
 		"/api/v1/workers/": m.worker.WorkerID,
 	}
@@ -197,7 +197,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			}
 			for _, by := range m.credentials(other, role) {
 				by = append(by, "X-Worker-Session", m.worker.Session)
-				if r.Method == "PUT" { // under a name of its own tenant's
+				if r.Method == "PUT" || strings.HasPrefix(path, "/api/v1/queues/") { // under a name of its own tenant's
 					if w := m.ask(r.Method, path, r.Sample, by...); w.Code != 200 && w.Code != 422 {
 						t.Errorf("%s %s of another tenant: %d, %s", r.Method, path, w.Code, w.Body)
 					}

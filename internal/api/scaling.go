@@ -39,9 +39,9 @@ func (s *Server) scaling(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	}
 	out := client.Scaling{Queues: make([]client.QueueScaling, len(loads))}
 	for i, l := range loads {
-		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Running: l.Running, Slots: l.Slots, DesiredWorkers: DesiredWorkers(l.Waiting)}
+		out.Queues[i] = client.QueueScaling{Queue: l.Queue, Waiting: l.Waiting, Paused: l.Paused, Running: l.Running, Slots: l.Slots, DesiredWorkers: DesiredWorkers(l.Waiting)}
 	}
-	out.Waiting, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Running, all.Slots, DesiredWorkers(all.Waiting)
+	out.Waiting, out.Paused, out.Running, out.Slots, out.DesiredWorkers = all.Waiting, all.Paused, all.Running, all.Slots, DesiredWorkers(all.Waiting)
 	return reply(w, 200, out)
 }
 

@@ -266,7 +266,8 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	out := client.Overview{
 		Schedules: o.Schedules.Count, SchedulesIsEstimate: o.Schedules.Estimate, Paused: o.Paused.Count, LateJobs: o.Late.Count, LateJobsIsMinimum: o.Late.Estimate,
 		Late: make([]client.LateJob, len(o.LateJobs)), Delay: wireDelays(&o.Hour), FailingJobs: o.Failing.Count, FailingIsMinimum: o.Failing.Estimate,
-		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running, Queued: load.Waiting, QueuedIsMinimum: load.Cut,
+		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running,
+		Queued: load.Waiting + load.Paused, QueuedIsMinimum: load.Cut, QueuedPaused: load.Paused,
 		OldestQueuedSeconds: age(load.Oldest, o.Now), DeadLetters: o.DeadLetters.Count, DeadLettersIsEstimate: o.DeadLetters.Estimate, Workers: o.Workers, LastHour: wireTotal(&o.Hour),
 	}
 	for i, j := range o.LateJobs {
@@ -321,13 +322,16 @@ func judged(o *client.Overview) (health, sentence string) {
 		health = "critical"
 		says = append(says, fmt.Sprintf("%s of the last hour's fires more than 5 s late", grouped(late)))
 	}
-	if o.Workers == 0 && o.Queued > 0 {
+	if could := o.Queued - o.QueuedPaused; o.Workers == 0 && could > 0 {
 		health = "critical"
 		these := "the "
 		if o.QueuedIsMinimum {
 			these = "at least "
 		}
-		says = append(says, "no worker for "+these+countOf(int64(o.Queued), "execution")+" waiting")
+		says = append(says, "no worker for "+these+countOf(int64(could), "execution")+" waiting")
+	}
+	if o.QueuedPaused > 0 {
+		says = append(says, countOf(int64(o.QueuedPaused), "execution")+" in paused queues")
 	}
 	sentence = strings.Join(says, "; ") + "."
 	return health, strings.ToUpper(sentence[:1]) + sentence[1:]

@@ -39,7 +39,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		return err
 	}
 	out := client.QueueStatus{
-		Pending: all.Waiting, PendingIsMinimum: all.Cut, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
+		Pending: all.Waiting + all.Paused, Paused: all.Paused, PendingIsMinimum: all.Cut, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
 		ActiveWorkers: st.Workers, DrainingWorkers: st.Draining, Slots: st.Slots,
 		AverageWaitSeconds: average(st.Day.Wait, st.Day.Waited), AverageWaitSeconds5m: average(st.Lately.Wait, st.Lately.Waited), MaxWaitSeconds: inSeconds(st.Day.MaxWait),
 		AverageTriggerDelay: average(st.Day.Delay, st.Day.Fired), OldestPendingSeconds: age(all.Oldest, st.Now),
@@ -47,7 +47,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		Queues: make([]client.QueueDepth, len(loads)),
 	}
 	for i, l := range loads {
-		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
+		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting + l.Paused, Paused: l.Paused, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
 	}
 	for _, m := range st.Minutes {
 		out.Minutes = append(out.Minutes, wireMinute(m))

@@ -68,7 +68,7 @@ func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispat
 		for i, b := range all.Bands {
 			p.Pending[i], p.Running[i] = b.Waiting, b.Running
 		}
-		p.Oldest, p.DesiredWorkers = all.Oldest, api.DesiredWorkers(all.Waiting)
+		p.Paused, p.Oldest, p.DesiredWorkers = all.Paused, all.Oldest, api.DesiredWorkers(all.Waiting)
 		if !shared && !r.has("scheduler") {
 			p.Unscheduled = job.Partitions // nobody else has the store
 		}

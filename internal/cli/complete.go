@@ -111,11 +111,9 @@ func (s *session) deadLetterNames() names {
 
 func (s *session) queueNames() names {
 	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
-		page, _ := c.ListLimits(ctx, client.Page{})
-		for _, l := range page.Limits {
-			if l.Queue != nil {
-				out = append(out, *l.Queue)
-			}
+		page, _ := c.ListQueues(ctx, client.Page{Limit: 200})
+		for _, q := range page.Queues {
+			out = append(out, q.Queue)
 		}
 		jobs, _ := c.ListJobs(ctx, client.JobFilter{}, client.Page{Limit: 200})
 		for _, j := range jobs.Jobs {

@@ -300,27 +300,36 @@ func unserved(j client.Job, workers []client.Worker) string {
 	return best
 }
 
-// queues looks for limits that hold work back, and for more work than workers.
-func (d *doctor) queues(ctx context.Context, c *client.Client) {
-	rows, err := queueRows(ctx, c)
-	if err != nil {
-		d.problem("queues", detail(err), "")
-		return
+// because is a reason, behind what it is of.
+func because(reason *string) string {
+	if reason == nil {
+		return ""
 	}
+	return " (" + line(*reason) + ")"
+}
+
+// queues looks for limits and pauses that hold work back, and for more work than workers.
+func (d *doctor) queues(ctx context.Context, c *client.Client) {
 	held := false
-	for _, q := range rows {
-		waiting, running := or(q.Waiting, 0), or(q.Running, 0)
+	for q, err := range c.Queues(ctx) {
+		if err != nil {
+			d.problem("queues", detail(err), "")
+			return
+		}
 		switch {
-		case waiting > 0 && q.MaxConcurrent != nil && running >= *q.MaxConcurrent:
+		case q.Pause != nil:
 			held = true
-			d.warn("queues", fmt.Sprintf("the limit of the queue %s (%d at once) holds %d back", q.Queue, *q.MaxConcurrent, waiting), "Raise it with 'carillon queue limit "+q.Queue+" --max-concurrent N', or wait.")
-		case waiting > 10*max(1, or(q.Slots, 0)):
+			d.warn("queues", fmt.Sprintf("the queue %s is paused since %s by %s, and holds %d back%s", q.Queue, exact(q.Pause.At)+" UTC", line(q.Pause.By), q.Waiting, because(q.Pause.Reason)), "Resume it with 'carillon queue resume "+q.Queue+"'.")
+		case q.Waiting > 0 && q.MaxConcurrent != nil && q.Running >= *q.MaxConcurrent:
 			held = true
-			d.warn("queues", fmt.Sprintf("%d wait in the queue %s for %d slots", waiting, q.Queue, or(q.Slots, 0)), "Start more workers for it.")
+			d.warn("queues", fmt.Sprintf("the limit of the queue %s (%d at once) holds %d back", q.Queue, *q.MaxConcurrent, q.Waiting), "Raise it with 'carillon queue limit "+q.Queue+" --max-concurrent N', or wait.")
+		case q.Waiting > 10*max(1, q.Slots):
+			held = true
+			d.warn("queues", fmt.Sprintf("%d wait in the queue %s for %d slots", q.Waiting, q.Queue, q.Slots), "Start more workers for it.")
 		}
 	}
 	if !held {
-		d.ok("queues", "no limit holds work back")
+		d.ok("queues", "no limit or pause holds work back")
 	}
 }
 

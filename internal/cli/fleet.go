@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,111 +12,16 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// queueRow is what is known of a queue: its limit, and, for who may know it, its load over all tenants.
-type queueRow struct {
-	Queue         string            `json:"queue"`
-	Waiting       *int              `json:"waiting"`
-	Running       *int              `json:"running"`
-	Slots         *int              `json:"slots"`
-	MaxConcurrent *int              `json:"max_concurrent"`
-	RateLimit     *client.RateLimit `json:"rate_limit"`
-}
-
-func (s *session) queueView() view[queueRow] {
-	return view[queueRow]{columns[queueRow](
-		col("QUEUE", func(q queueRow) string { return q.Queue }),
-		col("WAITING", func(q queueRow) string { return number(q.Waiting) }),
-		col("RUNNING", func(q queueRow) string { return number(q.Running) }),
-		col("SLOTS", func(q queueRow) string { return number(q.Slots) }),
-		col("MAX AT ONCE", func(q queueRow) string { return number(q.MaxConcurrent) }),
-		col("RATE", func(q queueRow) string { return rateWords(q.RateLimit) }),
-	), func(q queueRow) string { return q.Queue }}
-}
-
-func rateWords(r *client.RateLimit) string {
-	if r == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d/%s", r.Count, r.Per)
-}
-
-// queueRows puts together what the limits and the load say. Loads are for the role system; others see limits alone.
-func queueRows(ctx context.Context, c *client.Client) ([]queueRow, error) {
-	rows := map[string]queueRow{}
-	for l, err := range c.Limits(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if l.Queue != nil {
-			rows[*l.Queue] = queueRow{Queue: *l.Queue, MaxConcurrent: l.MaxConcurrent, RateLimit: l.RateLimit}
-		}
-	}
-	load, err := c.Scaling(ctx)
-	if err != nil && !errors.Is(err, client.ErrForbidden) {
-		return nil, err
-	}
-	for _, q := range load.Queues {
-		r := rows[q.Queue]
-		r.Queue, r.Waiting, r.Running, r.Slots = q.Queue, &q.Waiting, &q.Running, &q.Slots
-		rows[q.Queue] = r
-	}
-	out := []queueRow{}
-	for _, r := range rows {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b queueRow) int { return strings.Compare(a.Queue, b.Queue) })
-	return out, nil
-}
-
-func (s *session) queueCommand() *cobra.Command {
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List queues that have work, workers or a limit", Args: cobra.NoArgs}
-	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
-		rows, err := queueRows(ctx, c)
-		if err != nil {
-			return err
-		}
-		return listedAll(s, s.queueView(), "No queue has work or a limit.", each(rows))
-	})
-	get := &cobra.Command{Use: "get QUEUE", Short: "Show a queue", Args: cobra.ExactArgs(1)}
-	completeArgs(get, s.queueNames())
-	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		rows, err := queueRows(ctx, c)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(rows, func(q queueRow) bool { return q.Queue == args[0] })
-		if i < 0 {
-			return missing{fmt.Errorf("the queue %q has neither work nor a limit", args[0])}
-		}
-		q := rows[i]
-		return one(s, s.queueView(), q, []field{
-			{"Queue", q.Queue},
-			{"Waiting", number(q.Waiting)},
-			{"Running", number(q.Running)},
-			{"Slots", number(q.Slots)},
-			{"Max at once", dash(number(q.MaxConcurrent))},
-			{"Rate", dash(rateWords(q.RateLimit))},
-		})
-	})
-	limit := &cobra.Command{
-		Use: "limit QUEUE", Short: "Limit how many executions of a queue run at once or start in a time", Args: cobra.ExactArgs(1),
-		Example: "  carillon queue limit mail --max-concurrent 5\n  carillon queue limit mail --rate 10/1s\n  carillon queue limit mail --none",
-	}
-	completeArgs(limit, s.queueNames())
-	s.limitFlags(limit, func(ctx context.Context, c *client.Client, args []string, r client.LimitRequest) (client.Limit, error) {
-		return c.SetQueueLimit(ctx, args[0], r)
-	}, func(args []string) string { return "the queue " + args[0] })
-	return s.noun(&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Look at queues and limit them"}, list, get, limit)
-}
-
 // limitFlags makes a command that sets a limit.
 func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client.Client, []string, client.LimitRequest) (client.Limit, error), what func([]string) string) {
 	var w write
 	var most int
 	var rate string
+	var burst int
 	var none bool
 	c.Flags().IntVar(&most, "max-concurrent", 0, "how many run at once")
 	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time, such as 10/1s")
+	c.Flags().IntVar(&burst, "burst", 0, "with --rate: how many may start together; else what a tenth of a second is worth")
 	c.Flags().BoolVar(&none, "none", false, "remove the limit")
 	w.flags(c)
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -131,6 +35,12 @@ func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client
 				return err
 			}
 			r.RateLimit = &client.RateLimit{Count: f["count"].(int), Per: f["per"].(string)}
+		}
+		if c.Flags().Changed("burst") {
+			if r.RateLimit == nil {
+				return usage{errors.New("--burst is of a rate: want --rate")}
+			}
+			r.RateLimit.Burst = &burst
 		}
 		if none == (r != client.LimitRequest{}) {
 			return usage{errors.New("want --max-concurrent or --rate, or else --none")}
@@ -176,15 +86,11 @@ func orAll(list []string) string {
 
 // findWorker finds a worker by its id.
 func findWorker(ctx context.Context, c *client.Client, id string) (client.Worker, error) {
-	for w, err := range c.Workers(ctx) {
-		if err != nil {
-			return w, err
-		}
-		if w.WorkerID == id {
-			return w, nil
-		}
+	w, err := c.Worker(ctx, id)
+	if errors.Is(err, client.ErrNotFound) {
+		return w, missing{fmt.Errorf("there is no worker %q; 'carillon workers list' shows them, for an hour also those that are gone", id)}
 	}
-	return client.Worker{}, missing{fmt.Errorf("there is no worker %q; 'carillon workers list' shows them, for an hour also those that are gone", id)}
+	return w, err
 }
 
 func (s *session) workersCommand() *cobra.Command {
@@ -245,10 +151,39 @@ func (s *session) workersCommand() *cobra.Command {
 		}
 		return nil
 	})
-	for _, c := range []*cobra.Command{get, drain} {
+	cordon := s.cordoning("cordon", "Have workers given nothing more until they are uncordoned; what they run goes on", "is cordoned", (*client.Client).CordonWorker)
+	uncordon := s.cordoning("uncordon", "Have cordoned workers given executions again", "takes executions", (*client.Client).UncordonWorker)
+	for _, c := range []*cobra.Command{get, drain, cordon, uncordon} {
 		completeArgs(c, s.workerNames())
 	}
-	return s.noun(&cobra.Command{Use: "workers", Short: "Look at workers and drain them"}, list, get, drain)
+	return s.noun(&cobra.Command{Use: "workers", Short: "Look at workers, cordon and drain them"}, list, get, cordon, uncordon, drain)
+}
+
+// cordoning makes a command that cordons workers, or ends that.
+func (s *session) cordoning(verb, short, said string, do func(*client.Client, context.Context, string) (client.Worker, error)) *cobra.Command {
+	var w write
+	c := &cobra.Command{Use: verb + " ID...", Short: short, Args: cobra.MinimumNArgs(1)}
+	w.flags(c)
+	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		for _, id := range args {
+			if w.dryRun {
+				x, err := findWorker(ctx, c, id)
+				if err != nil {
+					return err
+				}
+				if err := s.would(fmt.Sprintf("%s the worker %s on %s, which is %s and runs %d", verb, id, x.Host, x.Status, x.Running), nil); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := do(c, ctx, id); err != nil {
+				return err
+			}
+			s.say("The worker %s %s.", id, said)
+		}
+		return nil
+	})
+	return c
 }
 
 func (s *session) forecastCommand() *cobra.Command {

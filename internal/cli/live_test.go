@@ -154,6 +154,27 @@ func TestSettingsFromTheCommandLine(t *testing.T) {
 		t.Error(out)
 	}
 	c.fails(misuse, "--none", "queue", "limit", "mail")
+	c.fails(misuse, "--burst", "queue", "limit", "mail", "--max-concurrent", "5", "--burst", "3")
+	c.ok("queue", "limit", "mail", "--rate", "10/m", "--burst", "7")
+	if out := c.ok("queue", "get", "mail", "-o", "json"); !strings.Contains(out, `"burst": 7`) {
+		t.Error(out)
+	}
+	c.ok("queue", "pause", "mail", "--dry-run")
+	c.ok("queue", "pause", "mail", "reports", "--reason", "moved", "--until", "+2h")
+	if !strings.Contains(c.err, "Paused the queue mail until ") {
+		t.Error(c.err)
+	}
+	if out := c.ok("queue", "list", "-o", "wide"); strings.Count(out, "PAUSED") != 4 || !strings.Contains(out, "moved") { // two of them heads of columns
+		t.Error(out)
+	}
+	if out := c.ok("queue", "get", "mail"); !strings.Contains(out, "moved") {
+		t.Error(out)
+	}
+	c.fails(misuse, "--until", "queue", "pause", "mail", "--until", "soon")
+	c.ok("queue", "resume", "mail", "reports")
+	if out := c.ok("queue", "list"); strings.Contains(out, "PAUSED") {
+		t.Error(out)
+	}
 	c.ok("queue", "limit", "mail", "--none")
 	acme := c.ok("tenant", "create", "Acme", "--tier", "pro")
 	c.ok("tenant", "quota", acme, "--tier", "enterprise")

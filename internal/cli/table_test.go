@@ -61,6 +61,7 @@ func TestTables(t *testing.T) {
 		{"dlq", "list"},
 		{"workers", "list"},
 		{"queue", "list"},
+		{"queue", "list", "-o", "wide"},
 		{"forecast"},
 		{"top", "--once"},
 	} {

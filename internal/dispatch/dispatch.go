@@ -48,6 +48,7 @@ var ErrStopped = errors.New("the dispatcher has stopped")
 type Store interface {
 	engine.Leases
 	engine.Limits
+	Cordoned(ctx context.Context) ([]job.WorkerID, error)
 	AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error)
 }
 
@@ -76,7 +77,7 @@ type Dispatcher struct {
 	missed atomic.Bool      // a hint was dropped
 	wake   chan struct{}    // something may be ready that no hint tells of
 	freed  chan struct{}    // leases that count have ended
-	anew   atomic.Bool      // limits or tenants have changed
+	anew   atomic.Bool      // limits, tenants or cordons have changed
 	done   chan struct{}
 
 	reports *batch[report, []job.Verdict]
@@ -86,6 +87,8 @@ type Dispatcher struct {
 	ledger   ledger
 	watchers watchers
 	loads    loads
+
+	pauses atomic.Pointer[pauses] // of queues, as they were last read
 
 	counts atomic.Bool // leases count against limits
 	mu     sync.Mutex
@@ -121,11 +124,14 @@ func New(store Store, clk clock.Clock, log *slog.Logger, cfg Config) *Dispatcher
 	return d
 }
 
-// Refresh says that limits or tenants have changed; it never blocks. Without it the change is seen a second or two later.
+// Refresh says that limits, tenants or cordons have changed; it never blocks. Without it the change is seen a second or two later.
 func (d *Dispatcher) Refresh() {
 	d.anew.Store(true)
 	d.Wake()
 }
+
+// Now is what the store's clock says.
+func (d *Dispatcher) Now() time.Time { return d.clock.Now() }
 
 // LeaseTTL is how long a session lives without a beat.
 func (d *Dispatcher) LeaseTTL() time.Duration { return d.cfg.LeaseTTL }

@@ -46,6 +46,7 @@ type fakeStore struct {
 	disowned  []time.Time // what Disown was told
 	drain     bool
 	orders    []job.Order
+	cordoned  []job.WorkerID
 }
 
 func newFake(now func() time.Time) *fakeStore {
@@ -112,6 +113,12 @@ func (f *fakeStore) Limits(context.Context, tenant.ID) ([]job.Limit, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.limits, nil
+}
+
+func (f *fakeStore) Cordoned(context.Context) ([]job.WorkerID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.cordoned), nil
 }
 
 func (f *fakeStore) Draw(_ context.Context, ds []engine.Draw) ([]engine.Drawn, error) {

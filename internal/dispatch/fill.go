@@ -143,9 +143,10 @@ func (m *matcher) own(p job.Partition) bool {
 	return ok
 }
 
-// reads reports whether a lane is read: one of its own, or, when nothing of its own is left, one without limits.
+// reads reports whether a lane is read: one of its own, or, when nothing of its own is left, one without limits; none whose
+// queue is paused.
 func (m *matcher) reads(k job.Lane) bool {
-	if !m.serves(k.Class) {
+	if !m.serves(k.Class) || m.paused(k) {
 		return false
 	}
 	return m.own(k.Partition) || m.foreign && !m.limited(k)
@@ -156,6 +157,9 @@ func (m *matcher) limited(k job.Lane) bool {
 	return m.win.picker.Limits(&job.Ready{Tenant: k.Tenant, Class: k.Class, Group: job.Group{Key: k.Group}})
 }
 
+// paused reports whether the queue of a lane is paused.
+func (m *matcher) paused(k job.Lane) bool { return m.win.picker.Paused(k.Tenant, k.Class, m.now) }
+
 // covet asks for partitions of others in which executions wait that count against limits, which only the owner may
 // lease, and that nobody there seems to serve.
 func (m *matcher) covet(ctx context.Context, now time.Time) error {
@@ -165,7 +169,7 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	m.wanted = now
 	var cs []engine.LaneCursor
 	for k := range m.win.lanes {
-		if !m.own(k.Partition) && m.serves(k.Class) && m.limited(k) && len(cs) < 100 {
+		if !m.own(k.Partition) && m.serves(k.Class) && m.limited(k) && !m.paused(k) && len(cs) < 100 {
 			cs = append(cs, engine.LaneCursor{Lane: k})
 		}
 	}
@@ -196,7 +200,7 @@ func (m *matcher) unfit() {
 	served := map[job.Class]bool{}
 	out := map[job.Partition]bool{}
 	for k := range m.win.lanes {
-		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) {
+		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) || m.paused(k) {
 			continue
 		}
 		ok, seen := served[k.Class]

@@ -24,14 +24,16 @@ const (
 	ownWaiting = 1000   // that are counted of each tenant in it, however many others wait
 )
 
-// Waiting counts executions that are due and wait for a worker like this one, up to most.
+// Waiting counts executions that are due and wait for a worker like this one, up to most; not those of paused queues.
 func (d *Dispatcher) Waiting(ctx context.Context, id job.WorkerID, most int) (int, error) {
 	w, err := d.Worker(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	n := 0
-	err = d.count(ctx, most, func(l job.Lane) bool { return (w.Tenant == "" || w.Tenant == l.Tenant) && w.Serves(l.Class) }, func(job.Ready) bool {
+	n, now := 0, d.clock.Now()
+	err = d.count(ctx, most, func(l job.Lane) bool {
+		return (w.Tenant == "" || w.Tenant == l.Tenant) && w.Serves(l.Class) && !d.paused(l, now)
+	}, func(job.Ready) bool {
 		n++
 		return n < most
 	})
@@ -87,11 +89,13 @@ func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lan
 // Load is how much there is to do in a queue, and who does it.
 type Load struct {
 	Queue   string
-	Waiting int  // due
+	Waiting int  // due, and not of a paused queue
+	Paused  int  // due, and of a paused queue
 	Cut     bool // more wait, or may: not all was counted
 	Running int
 	Slots   int       // of workers that live and take more, and serve the queue
-	Oldest  time.Time // when what has waited the longest was due; zero: nothing waits
+	Oldest  time.Time // when what has waited the longest was due, of what a worker could take; zero: nothing waits
+	Held    time.Time // likewise, of what a pause holds
 	Bands   [Bands]Depth
 }
 
@@ -117,21 +121,48 @@ func band(priority int) int {
 }
 
 // wait adds so many that wait at a priority.
-func (l *Load) wait(priority, n int) {
+func (l *Load) wait(priority, n int, paused bool) {
+	if paused {
+		l.Paused += n
+		return
+	}
 	l.Waiting += n
 	l.Bands[band(priority)].Waiting += n
 }
+
+// all is what waits and what runs.
+func (l *Load) all() int { return l.Waiting + l.Paused + l.Running }
 
 func (l *Load) run(priority int) {
 	l.Running++
 	l.Bands[band(priority)].Running++
 }
 
-// waited notes that something waits that was due at an instant.
-func (l *Load) waited(due time.Time) {
-	if !due.IsZero() && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
-		l.Oldest = due
+// counted is how far what waits was counted, of paused queues or of others.
+func (l *Load) counted(paused bool) int {
+	if paused {
+		return l.Paused
 	}
+	return l.Waiting
+}
+
+// waited notes that something waits that was due at an instant.
+func (l *Load) waited(due time.Time, paused bool) {
+	oldest := &l.Oldest
+	if paused {
+		oldest = &l.Held
+	}
+	if !due.IsZero() && (oldest.IsZero() || due.Before(*oldest)) {
+		*oldest = due
+	}
+}
+
+// add takes in what there is to do elsewhere.
+func (l *Load) add(o *Load) {
+	l.Waiting, l.Paused, l.Running = l.Waiting+o.Waiting, l.Paused+o.Paused, l.Running+o.Running
+	l.waited(o.Oldest, false)
+	l.waited(o.Held, true)
+	l.Cut = l.Cut || o.Cut
 }
 
 // loads remembers the last count, so that asking often costs little.
@@ -142,6 +173,9 @@ type loads struct {
 	all   Load               // guarded by mu
 	each  map[tenant.ID]Load // guarded by mu: of those that have something to do
 	more  bool               // guarded by mu: of each there may be more
+
+	queues  map[queueOf]Load // guarded by mu: of each tenant
+	workers []job.Worker     // guarded by mu: that live and take more
 }
 
 // loadLife is how long a count is given again, at the least; one that took long is given again for ten times as long.
@@ -167,7 +201,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			return nil, Load{}, err
 		}
 		for _, w := range ws {
-			if s := w.State(now); s != job.WorkerDead && s != job.WorkerDraining {
+			if w.State(now).Takes() {
 				workers[w.ID] = w
 			}
 		}
@@ -184,24 +218,20 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 				l.Slots += w.Capacity
 			}
 		}
-		all.Waiting, all.Running = all.Waiting+l.Waiting, all.Running+l.Running
+		all.add(l)
 		for i, b := range l.Bands {
 			all.Bands[i].Waiting, all.Bands[i].Running = all.Bands[i].Waiting+b.Waiting, all.Bands[i].Running+b.Running
 		}
-		all.waited(l.Oldest)
-		all.Cut = all.Cut || l.Cut
 		of = append(of, *l)
 	}
-	each := map[tenant.ID]Load{}
+	each, queues := map[tenant.ID]Load{}, make(map[queueOf]Load, len(t.each))
 	for k, l := range t.each {
 		x := each[k.tenant]
-		x.Waiting, x.Running = x.Waiting+l.Waiting, x.Running+l.Running
-		x.waited(l.Oldest)
-		x.Cut = x.Cut || l.Cut
-		each[k.tenant] = x
+		x.add(l)
+		each[k.tenant], queues[k] = x, *l
 	}
 	then := d.clock.Now()
-	d.loads.each, d.loads.more = each, t.more
+	d.loads.each, d.loads.queues, d.loads.workers, d.loads.more = each, queues, slices.Collect(maps.Values(workers)), t.more
 	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, 10*then.Sub(now)))
 	return of, all, nil
 }
@@ -216,6 +246,36 @@ func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
 	l := d.loads.each[of]
 	l.Cut = l.Cut || d.loads.more
 	return l, nil
+}
+
+// QueuesOf says how much there is to do in each queue of a tenant that has something to do, and in those that are named, as
+// it was counted last, in order of their names.
+func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string) ([]Load, error) {
+	if _, _, err := d.Loads(ctx); err != nil {
+		return nil, err
+	}
+	d.loads.mu.Lock()
+	defer d.loads.mu.Unlock()
+	by := map[string]Load{}
+	for _, q := range named {
+		by[q] = Load{Queue: q}
+	}
+	for k, l := range d.loads.queues {
+		if k.tenant == of {
+			by[k.queue] = l
+		}
+	}
+	out := make([]Load, 0, len(by))
+	for _, q := range slices.Sorted(maps.Keys(by)) {
+		l := by[q]
+		for _, w := range d.loads.workers {
+			if (w.Tenant == "" || w.Tenant == of) && (len(w.Queues) == 0 || slices.Contains(w.Queues, q)) {
+				l.Slots += w.Capacity
+			}
+		}
+		out = append(out, l)
+	}
+	return out, nil
 }
 
 // mostQueues is how many queues of a tenant are told apart.
@@ -237,13 +297,14 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 	}
 	var out []engine.TenantDepths
 	for of, ls := range by {
-		ls = slices.DeleteFunc(ls, func(l *Load) bool { return l.Waiting+l.Running == 0 })
+		ls = slices.DeleteFunc(ls, func(l *Load) bool { return l.all() == 0 })
 		slices.SortFunc(ls, func(a, b *Load) int {
-			return cmp.Or(cmp.Compare(b.Waiting+b.Running, a.Waiting+a.Running), cmp.Compare(a.Queue, b.Queue))
+			return cmp.Or(cmp.Compare(b.all(), a.all()), cmp.Compare(a.Queue, b.Queue))
 		})
 		x := engine.TenantDepths{Tenant: of}
 		for i, l := range ls {
-			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting), Running: int64(l.Running)}
+			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting + l.Paused), Running: int64(l.Running)}
+			l.waited(l.Held, false)
 			if !l.Oldest.IsZero() {
 				q.Oldest = max(time.Microsecond, now.Sub(l.Oldest))
 			}
@@ -261,7 +322,11 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 
 // tally counts what there is to do in each queue.
 func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
-	t := &tally{d: d, queues: map[string]*Load{}, each: map[queueOf]*Load{}, tenants: map[tenant.ID]bool{}}
+	ls, err := d.store.Limits(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	t := &tally{d: d, now: d.clock.Now(), pauses: pausesIn(ls), queues: map[string]*Load{}, each: map[queueOf]*Load{}, tenants: map[tenant.ID]bool{}}
 	t.of("")
 	if err := t.waiting(ctx); err != nil {
 		return nil, err
@@ -281,6 +346,8 @@ func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
 // tally counts what there is to do in each queue.
 type tally struct {
 	d       *Dispatcher
+	now     time.Time
+	pauses  pauses
 	queues  map[string]*Load
 	each    map[queueOf]*Load  // of each tenant
 	tenants map[tenant.ID]bool // that have something to do
@@ -312,13 +379,16 @@ func (t *tally) of(c job.Class) *Load {
 // room is how many more are counted of a lane: until its queue has enough, and so has its tenant in that. Where there is none
 // the counts are too low from then on.
 func (t *tally) room(l job.Lane) int {
-	q, its := t.of(l.Class), t.its(l.Tenant, l.Class)
-	n := max(maxWaiting-q.Waiting, ownWaiting-its.Waiting, 0)
+	paused := t.paused(l)
+	n := max(maxWaiting-t.of(l.Class).counted(paused), ownWaiting-t.its(l.Tenant, l.Class).counted(paused), 0)
 	if n == 0 {
-		q.Cut, its.Cut = true, true
+		t.cut(l)
 	}
 	return n
 }
+
+// cut notes that more waits in a lane than was counted, or may.
+func (t *tally) cut(l job.Lane) { t.of(l.Class).Cut, t.its(l.Tenant, l.Class).Cut = true, true }
 
 // waiting counts what is due and waits: a little of every lane, and then more of the lanes that have more, until there is no
 // room.
@@ -332,8 +402,7 @@ func (t *tally) waiting(ctx context.Context) error {
 		var heads []engine.LaneCursor
 		for i, n := range ns {
 			if n > 0 {
-				t.of(some[i].Class).wait(some[i].Priority, n)
-				t.its(some[i].Tenant, some[i].Class).wait(some[i].Priority, n)
+				t.wait(some[i], n)
 				t.tenants[some[i].Tenant] = true
 				heads = append(heads, engine.LaneCursor{Lane: some[i]})
 			}
@@ -379,14 +448,22 @@ func (t *tally) waiting(ctx context.Context) error {
 			return err
 		}
 		more := max(0, ns[0]-countEach) // it may have become less
-		q, its := t.of(l.Class), t.its(l.Tenant, l.Class)
-		q.wait(l.Priority, more)
-		its.wait(l.Priority, more)
+		t.wait(l, more)
 		if more == room {
-			q.Cut, its.Cut = true, true
+			t.cut(l)
 		}
 	}
 	return nil
+}
+
+// paused reports whether the queue of a lane is paused.
+func (t *tally) paused(l job.Lane) bool { return t.pauses.hold(l.Tenant, l.Class, t.now) }
+
+// wait adds so many that wait in a lane.
+func (t *tally) wait(l job.Lane, n int) {
+	paused := t.paused(l)
+	t.of(l.Class).wait(l.Priority, n, paused)
+	t.its(l.Tenant, l.Class).wait(l.Priority, n, paused)
 }
 
 // oldest looks at the first that waits of each lane.
@@ -396,8 +473,9 @@ func (t *tally) oldest(ctx context.Context, heads []engine.LaneCursor) error {
 	}
 	rs, err := t.d.store.Ready(ctx, heads, 1)
 	for _, r := range rs {
-		t.of(r.Class).waited(r.DueAt)
-		t.its(r.Tenant, r.Class).waited(r.DueAt)
+		paused := t.pauses.hold(r.Tenant, r.Class, t.now)
+		t.of(r.Class).waited(r.DueAt, paused)
+		t.its(r.Tenant, r.Class).waited(r.DueAt, paused)
 	}
 	return err
 }

@@ -17,7 +17,8 @@ type matcher struct {
 	d       *Dispatcher
 	win     *window
 	waiting []*claim
-	woken   bool // something may be ready that no hint tells of
+	woken   bool      // something may be ready that no hint tells of
+	now     time.Time // of this pass
 
 	swept   time.Time
 	after   *job.Lane            // where the next sweep goes on
@@ -25,9 +26,10 @@ type matcher struct {
 	skipped map[crowded]bool     // of which this round of sweeps has not listed all
 
 	holding   engine.Holding
-	recount   bool        // what runs must be counted before anything limited is leased
-	confirmed time.Time   // when what is counted was last held against the store
-	ruled     time.Time   // when limits were last read
+	recount   bool      // what runs must be counted before anything limited is leased
+	confirmed time.Time // when what is counted was last held against the store
+	ruled     time.Time // when limits and cordons were last read
+	cordoned  map[job.WorkerID]bool
 	weighed   time.Time   // and tenants
 	quotas    []job.Limit // the rates that their quotas give them
 	shared    time.Time   // and shares of limits asked for
@@ -51,11 +53,12 @@ const (
 func (m *matcher) pass(ctx context.Context) error {
 	m.wait(ctx)
 	now := m.d.clock.Now()
+	m.now = now
 	m.win.ripen(now)
 	m.settle()
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return c.taken.Load() })
 	if m.d.cfg.Owner != nil {
-		m.d.cfg.Owner.Feed(len(m.waiting) > 0)
+		m.d.cfg.Owner.Feed(slices.ContainsFunc(m.waiting, m.fed))
 	}
 	if len(m.waiting) == 0 || ctx.Err() != nil {
 		return ctx.Err()
@@ -71,8 +74,11 @@ func (m *matcher) pass(ctx context.Context) error {
 
 // serves reports whether any of the waiting claims takes executions of the class.
 func (m *matcher) serves(c job.Class) bool {
-	return slices.ContainsFunc(m.waiting, func(x *claim) bool { return x.worker.Serves(c) })
+	return slices.ContainsFunc(m.waiting, func(x *claim) bool { return m.fed(x) && x.worker.Serves(c) })
 }
+
+// fed reports whether a claim may be given something: its worker is not cordoned.
+func (m *matcher) fed(c *claim) bool { return !m.cordoned[c.worker.ID] }
 
 // wait blocks until a claim and something to give it may have come together.
 func (m *matcher) wait(ctx context.Context) {
@@ -108,6 +114,7 @@ func (m *matcher) wait(ctx context.Context) {
 // pause is how long there is nothing to do, unless something comes.
 func (m *matcher) pause() time.Duration {
 	now := m.d.clock.Now()
+	m.now = now // a pause may have ended
 	p := m.win.picker
 	if p.Any(m.serves, now) || p.Short() || m.d.missed.Load() || len(m.win.dry(0, m.reads)) > 0 {
 		return 0
@@ -138,7 +145,7 @@ func (m *matcher) lease(ctx context.Context) error {
 	now := m.d.clock.Now()
 	var gs []grant
 	for _, c := range m.waiting {
-		if slices.ContainsFunc(gs, func(g grant) bool { return g.claim.worker.ID == c.worker.ID }) {
+		if !m.fed(c) || slices.ContainsFunc(gs, func(g grant) bool { return g.claim.worker.ID == c.worker.ID }) {
 			continue // one grant a session and commit
 		}
 		rs, err := m.pick(ctx, c, now)

@@ -23,7 +23,7 @@ func (m *matcher) settle() {
 	}
 }
 
-// rules keeps what decides who is given what up to date: who owns which partition, weights, limits, and what runs.
+// rules keeps what decides who is given what up to date: who owns which partition, weights, limits, cordons, and what runs.
 func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	if m.d.cfg.Owner != nil {
@@ -57,8 +57,18 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 			return err
 		}
 		m.recount = p.Limit(job.Both(ls, m.quotas)) || m.recount
+		m.d.keepPauses(ls)
+		ws, err := m.d.store.Cordoned(ctx)
+		if err != nil {
+			return err
+		}
+		m.cordoned = make(map[job.WorkerID]bool, len(ws))
+		for _, w := range ws {
+			m.cordoned[w] = true
+		}
 		m.ruled = now
 	}
+	m.win.shed(now)
 	if err := m.count(ctx, now); err != nil {
 		return err
 	}

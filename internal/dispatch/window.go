@@ -95,6 +95,18 @@ func (w *window) lane(k job.Lane) *lane {
 	return l
 }
 
+// shed lets go of what its queue's pause holds back: it stays in the store, and its lanes are read again from their start
+// when the pause has ended.
+func (w *window) shed(now time.Time) {
+	w.picker.Shed(now, func(r *job.Ready) {
+		delete(w.known, r.ID)
+		k := r.Lane()
+		l := w.lane(k)
+		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
+		w.load(k, -1)
+	})
+}
+
 // ripen moves what has become due to where it can be picked.
 func (w *window) ripen(now time.Time) {
 	for len(w.later) > 0 && !w.later[0].DueAt.After(now) {

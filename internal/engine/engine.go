@@ -45,6 +45,8 @@ type Store interface {
 	Operations
 	Limits
 	Reaches
+	Pauses
+	Cordons
 	Quotas
 	Audit
 	Calendars
@@ -481,9 +483,10 @@ type Limits interface {
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
 	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted anew.
 	UpdateTenant(ctx context.Context, t tenant.Tenant) error
-	// SetLimit keeps a limit, in place of any before; one that is zero is removed.
+	// SetLimit keeps a limit, in place of any before; one that is zero is removed. A pause stays as it is: see Pauses.
 	SetLimit(ctx context.Context, l job.Limit) error
-	// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues.
+	// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues, and which of
+	// these are paused; one that is paused may have no limit.
 	Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error)
 	// Draw takes tokens out of buckets that fill at their rate, up to their burst, by the store's clock, and answers in
 	// order. Each bucket is named once. All who draw share them.

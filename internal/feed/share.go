@@ -16,9 +16,9 @@ const (
 	callEvery   = 2 * time.Second // how often a server says whom it watches
 	callHolds   = 7 * time.Second // how long others heed that
 	callTakes   = 500 * time.Millisecond
-	bundleMost  = 400             // changes of a tenant that are told at once; where there are more, only that
-	messageMost = 35              // changes in a message
-	tenantsMost = 100             // tenants named in a message
+	bundleMost  = 400 // changes of a tenant that are told at once; where there are more, only that
+	messageMost = 35  // changes in a message
+	tenantsMost = 100 // tenants named in a message
 )
 
 // bundle is what is to be told elsewhere of a tenant.

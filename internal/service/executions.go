@@ -310,6 +310,18 @@ func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.Exe
 // Drain asks a worker to take nothing more and to finish what it has. Those that serve every tenant are for who runs the
 // installation to drain.
 func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
+	if err := s.overWorker(ctx, p, w); err != nil {
+		return err
+	}
+	if err := s.store.Drain(s.audited(ctx, p, "worker.drain", w.String(), detail{}), p.Tenant, w); err != nil {
+		return err
+	}
+	s.cfg.Nudge()
+	return nil
+}
+
+// overWorker reports why a principal may not tell a worker what to do.
+func (s *Service) overWorker(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
 	if err := allow(p, tenant.Write); err != nil {
 		return err
 	}
@@ -319,22 +331,57 @@ func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID)
 	}
 	for _, x := range ws {
 		if x.ID == w && x.Tenant == "" {
-			if err := allow(p, tenant.Run); err != nil {
-				return err
-			}
+			return allow(p, tenant.Run)
 		}
 	}
-	if err := s.store.Drain(s.audited(ctx, p, "worker.drain", w.String(), detail{}), p.Tenant, w); err != nil {
-		return err
-	}
-	s.cfg.Nudge()
 	return nil
+}
+
+// Cordon has a worker given nothing more, within two seconds at every server, until that is ended; what it has it goes on
+// with. It stays, and need not know. Those that serve every tenant are for who runs the installation.
+func (s *Service) Cordon(ctx context.Context, p tenant.Principal, w job.WorkerID, on bool) (WorkerReport, error) {
+	if err := s.overWorker(ctx, p, w); err != nil {
+		return WorkerReport{}, err
+	}
+	was, err := s.Worker(ctx, p, w)
+	if err != nil {
+		return was, err
+	}
+	if was.State == job.WorkerDead {
+		return was, engine.ErrNotFound
+	}
+	if was.Cordoned == on {
+		return was, nil
+	}
+	action := "worker.uncordon"
+	if on {
+		action = "worker.cordon"
+	}
+	if err := s.store.Cordon(s.audited(ctx, p, action, w.String(), detail{}), p.Tenant, w, on); err != nil {
+		return was, err
+	}
+	s.cfg.Refresh()
+	return s.Worker(ctx, p, w)
 }
 
 // WorkerReport is a worker and how it does now.
 type WorkerReport struct {
 	job.Worker
 	State job.WorkerState
+}
+
+// Worker finds a worker that may serve the tenant.
+func (s *Service) Worker(ctx context.Context, p tenant.Principal, id job.WorkerID) (WorkerReport, error) {
+	ws, err := s.Workers(ctx, p)
+	if err != nil {
+		return WorkerReport{}, err
+	}
+	for _, w := range ws {
+		if w.ID == id {
+			return w, nil
+		}
+	}
+	return WorkerReport{}, engine.ErrNotFound
 }
 
 // Workers lists the workers that may serve the tenant.

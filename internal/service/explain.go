@@ -47,7 +47,7 @@ func (s *Service) queued(ctx context.Context, x *explain.Situation) (err error) 
 	if x.Workers, err = s.store.Workers(ctx, e.Tenant); err != nil {
 		return err
 	}
-	if x.Limits, err = s.limitsOf(ctx, e, &x.Job); err != nil {
+	if x.Limits, err = s.limitsOf(ctx, x); err != nil {
 		return err
 	}
 	if x.Ahead, x.More, err = s.ahead(ctx, e); err != nil {
@@ -60,8 +60,9 @@ func (s *Service) queued(ctx context.Context, x *explain.Situation) (err error) 
 	return err
 }
 
-// limitsOf lists the limits that an execution is under, and how far they are used.
-func (s *Service) limitsOf(ctx context.Context, e *job.Execution, j *job.Job) ([]explain.Limit, error) {
+// limitsOf lists the limits that an execution is under, and how far they are used; it notes the pause of its queue.
+func (s *Service) limitsOf(ctx context.Context, of *explain.Situation) ([]explain.Limit, error) {
+	e, j := &of.Execution, &of.Job
 	all, err := s.store.Limits(ctx, e.Tenant)
 	if err != nil {
 		return nil, err
@@ -76,6 +77,12 @@ func (s *Service) limitsOf(ctx context.Context, e *job.Execution, j *job.Job) ([
 	atOnce := false
 	for _, l := range job.Both(all, job.QuotaLimits(e.Tenant, q)) {
 		if l.Queue != "" && l.Queue != queue {
+			continue
+		}
+		if l.Queue != "" {
+			of.Pause = l.Pause
+		}
+		if l.IsZero() {
 			continue
 		}
 		x := explain.Limit{Scope: "tenant", Queue: l.Queue, Max: l.Max, Rate: l.Rate}

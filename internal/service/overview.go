@@ -86,7 +86,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 	out.DeadLetters = dead.Total
 	ws, err := s.store.Workers(ctx, p.Tenant)
 	for _, w := range ws {
-		if st := w.State(out.Now); st != job.WorkerDead && st != job.WorkerDraining {
+		if w.State(out.Now).Takes() {
 			out.Workers++
 		}
 	}

@@ -43,6 +43,8 @@ type Store interface {
 	engine.Logs
 	engine.Operations
 	engine.Limits
+	engine.Pauses
+	engine.Cordons
 	engine.Quotas
 	engine.Audit
 	engine.Calendars

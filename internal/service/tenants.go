@@ -32,7 +32,7 @@ func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit)
 	}
 	var v job.Invalids
 	if l.Queue != "" && !job.ValidKey(l.Queue) {
-		v.Add("queue", l.Queue, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+		v.Add("queue", l.Queue, WantQueue)
 	}
 	job.CheckAtOnce(l.Max, "max_concurrent", &v)
 	l.Rate.Check("rate_limit", &v)

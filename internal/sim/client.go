@@ -54,6 +54,8 @@ func (w *world) client(n int, wishes []wish) {
 			c.delete(x, c.jobs[x.of])
 		case wishLimit:
 			c.limit(x)
+		case wishPause:
+			c.pause(x)
 		}
 	}
 }
@@ -206,6 +208,17 @@ func (c *caller) cancel(x wish, m made) {
 func (c *caller) limit(x wish) {
 	c.ask(x, check.Event{Op: check.Limited, Queue: x.lim.Queue, Max: x.lim.Max}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
 		return s.SetLimit(ctx, tenant.Local(), x.lim)
+	})
+}
+
+func (c *caller) pause(x wish) {
+	c.ask(x, check.Event{Op: check.Paused, Queue: slow}, func(ctx context.Context, s *service.Service, _ *check.Event) (err error) {
+		if x.last == 0 {
+			_, err = s.ResumeQueue(ctx, tenant.Local(), slow)
+		} else {
+			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", time.Now().Add(x.last))
+		}
+		return err
 	})
 }
 

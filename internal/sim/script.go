@@ -44,6 +44,7 @@ type wish struct {
 	kind wishKind
 	def  job.Definition // of a job to be made
 	lim  job.Limit      // to be set
+	last time.Duration  // that a pause of the slow queue lasts
 	key  string         // the value of the concurrency key in a payload of its own
 	of   int            // which of the client's earlier jobs, or executions, it is about
 	gap  time.Duration  // between its tries
@@ -59,6 +60,7 @@ const (
 	wishRerun
 	wishDelete
 	wishLimit
+	wishPause
 )
 
 // fault is something that breaks at an instant, for a time.
@@ -116,6 +118,9 @@ func write(seed uint64) script {
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	if s.crowded {
 		s.clients = append(s.clients, rush(stream(seed, "rush"), len(s.clients), s.faults))
+	}
+	if p := stream(seed, "pauses"); p.IntN(3) == 0 {
+		s.clients = append(s.clients, pauses(p))
 	}
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
@@ -182,6 +187,20 @@ func rush(r *rand.Rand, client int, faults []fault) []wish {
 			d.Schedule, d.MaxConcurrent = job.Schedule{Type: job.Immediate}, 1
 			out = append(out, wish{at: f.at + upTo(r, 8*time.Second), kind: wishCreate, def: d, gap: time.Second, try: 2})
 		}
+	}
+	slices.SortFunc(out, func(a, b wish) int { return int(a.at - b.at) })
+	return out
+}
+
+// pauses makes up when the slow queue is paused: for a while, or not any more.
+func pauses(r *rand.Rand) []wish {
+	var out []wish
+	for range 1 + r.IntN(4) {
+		w := wish{at: upTo(r, chaos), kind: wishPause, gap: 100*time.Millisecond + upTo(r, time.Second), try: 1 + r.IntN(4)}
+		if r.IntN(3) > 0 {
+			w.last = time.Second + upTo(r, 8*time.Second)
+		}
+		out = append(out, w)
 	}
 	slices.SortFunc(out, func(a, b wish) int { return int(a.at - b.at) })
 	return out

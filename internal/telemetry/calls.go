@@ -238,6 +238,21 @@ func (s *Store) SetLimit(ctx context.Context, l job.Limit) (err error) {
 	return s.Store.SetLimit(ctx, l)
 }
 
+func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) (err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.Cordon(ctx, t, w, on)
+}
+
+func (s *Store) Cordoned(ctx context.Context) (_ []job.WorkerID, err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.Cordoned(ctx)
+}
+
+func (s *Store) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) (err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.PauseQueue(ctx, t, queue, p)
+}
+
 func (s *Store) Limits(ctx context.Context, t tenant.ID) (_ []job.Limit, err error) {
 	defer s.begin(&ctx, opSettings).end(&err)
 	return s.Store.Limits(ctx, t)

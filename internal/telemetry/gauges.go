@@ -18,6 +18,7 @@ type Picture struct {
 	engine.Census
 	Now              time.Time
 	Pending, Running [len(Bands)]int // by band
+	Paused           int             // that wait in paused queues
 	Oldest           time.Time       // when what has waited the longest was due; zero: nothing waits
 	DesiredWorkers   int
 	Archive          time.Duration // by how much history is late to move on
@@ -49,7 +50,8 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	queueDepth     = gauge("queue_depth", "Executions that are due and wait for a worker (pending), and that run, by band of priorities: 1 to 3 high, 4 to 7 normal, 8 to 10 low.", "state", "band")
-	oldestPending  = gauge("oldest_pending_seconds", "For how long the execution has waited that has waited the longest.")
+	queuePaused    = gauge("queue_paused", "Executions that are due and wait because their queue is paused; queue_depth leaves them out.")
+	oldestPending  = gauge("oldest_pending_seconds", "For how long the execution has waited that has waited the longest, of queues that are not paused.")
 	overdueJobs    = gauge("overdue_jobs", "Jobs whose instant came more than 5 s ago and that have not fired.")
 	deadLetters    = gauge("dead_letters", "Dead letters.")
 	oldestDead     = gauge("oldest_dead_letter_seconds", "For how long the oldest dead letter has been one.")
@@ -63,7 +65,7 @@ var (
 
 // Describe lists the gauges.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueDepth, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, unowned, archiveLag, historyBytes, desiredWorkers} {
+	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, unowned, archiveLag, historyBytes, desiredWorkers} {
 		to <- d
 	}
 }
@@ -81,6 +83,7 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 		tell(queueDepth, float64(p.Pending[i]), "pending", band)
 		tell(queueDepth, float64(p.Running[i]), "running", band)
 	}
+	tell(queuePaused, float64(p.Paused))
 	tell(oldestPending, since(p.Oldest, p.Now))
 	tell(overdueJobs, float64(p.Overdue.Count))
 	tell(deadLetters, float64(p.DeadLetters.Count))

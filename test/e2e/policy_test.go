@@ -114,6 +114,61 @@ func TestLimitsOfAQueueAndATenant(t *testing.T) {
 	})
 }
 
+// checkPause pauses a queue at the first server, has jobs of it and of another made, sees that only the others run, and that
+// all run once, wherever they do, when it is resumed at the last.
+func checkPause(t *testing.T, s *harness.Sink, ps []*harness.Process, restart func() *harness.Process) {
+	t.Helper()
+	last := ps[len(ps)-1]
+	q := harness.Want[client.Queue](ps[0], 200, "POST", "/api/v1/queues/held/pause", `{"reason": "maintenance"}`)
+	if q.Pause == nil || *q.Pause.Reason != "maintenance" {
+		t.Fatalf("%+v", q)
+	}
+	<-time.After(2 * time.Second) // other servers have heard of it by now
+	held := harness.Want[client.CreatedJobs](last, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 5, 8, `, "queue": "held"`))
+	free := harness.Want[client.CreatedJobs](last, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=free"))
+	for _, j := range free.Jobs {
+		last.Ends(j.ExecutionID, "SUCCEEDED")
+	}
+	if restart != nil {
+		last = restart()
+	}
+	<-time.After(3 * time.Second)
+	if n := len(s.Seen()); n != len(free.Jobs) {
+		t.Fatalf("%d calls, want those of the other queue alone", n)
+	}
+	x := harness.Want[client.Explanation](last, 200, "GET", "/api/v1/executions/"+held.Jobs[0].ExecutionID+"/explain", "")
+	if x.Code != "QUEUE_PAUSED" || !strings.Contains(x.Summary, "because: maintenance.") {
+		t.Errorf("explained: %+v", x)
+	}
+	if l := harness.Want[client.Scaling](last, 200, "GET", "/api/v1/admin/scaling", ""); l.Waiting != 0 || l.Paused != len(held.Jobs) || l.DesiredWorkers != 0 {
+		t.Errorf("scaling: %+v", l)
+	}
+	harness.Want[client.Queue](last, 200, "POST", "/api/v1/queues/held/resume", "")
+	for _, j := range held.Jobs {
+		last.Ends(j.ExecutionID, "SUCCEEDED")
+	}
+	if n := len(s.Seen()); n != len(free.Jobs)+len(held.Jobs) {
+		t.Errorf("%d calls in the end, want %d", n, len(free.Jobs)+len(held.Jobs))
+	}
+}
+
+func TestAPausedQueue(t *testing.T) {
+	harness.Stores(t, func(t *testing.T, where string) {
+		s := harness.NewSink(t)
+		p := harness.Serve(t, where)
+		checkPause(t, s, []*harness.Process{p}, func() *harness.Process {
+			p.Kill()
+			return harness.Serve(t, where)
+		})
+	})
+}
+
+func TestAQueueThatAnotherServerPaused(t *testing.T) {
+	t.Parallel()
+	where := postgrestest.URL(t)
+	checkPause(t, harness.NewSink(t), []*harness.Process{wide(t, where), wide(t, where)}, nil)
+}
+
 func TestRateLimitOfAJob(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
 		s := harness.NewSink(t)

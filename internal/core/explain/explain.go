@@ -27,6 +27,7 @@ type Code string
 const (
 	NotDue      Code = "NOT_DUE"
 	Paused      Code = "JOB_PAUSED"
+	QueuePaused Code = "QUEUE_PAUSED"
 	Overlap     Code = "OVERLAP"
 	NoWorkers   Code = "NO_WORKERS"
 	NoMatch     Code = "NO_MATCHING_WORKER"
@@ -61,6 +62,7 @@ type Situation struct {
 
 	// Of one that is due and waits, see Waits.
 	Workers []job.Worker // that may serve the tenant
+	Pause   job.Pause    // of its queue
 	Limits  []Limit      // that it is under, the widest first
 	Ahead   int          // of its tenant and class start before it
 	More    bool         // at the least
@@ -95,6 +97,7 @@ type Facts struct {
 	Error       *job.Error
 	ExitCode    *int
 	Reason      string // of a pause, a cancel or a skip
+	By          string // who paused its queue
 	Worker      job.WorkerID
 	Progress    *job.Progress
 	Needs       *job.Needs
@@ -210,6 +213,10 @@ func (w *Why) waits(s *Situation) {
 	if a, _ := s.last(); a != nil {
 		f.Error = &a.Error
 	}
+	if s.Pause.Holds(s.Now) {
+		w.halted(s)
+		return
+	}
 	if !w.servable(s) {
 		return
 	}
@@ -239,13 +246,31 @@ func (w *Why) waits(s *Situation) {
 	}
 }
 
+// halted is for what its queue's pause holds back.
+func (w *Why) halted(s *Situation) {
+	p := &s.Pause
+	f := &w.Facts
+	w.Since, f.Reason, f.By, f.Until = latest(p.At, s.Execution.DueAt), p.Reason, p.By, p.Until
+	text := fmt.Sprintf("Its queue %q is paused since %s", f.Needs.Queue, instant(p.At))
+	if p.By != "" {
+		text += ", by " + p.By
+	}
+	if !p.Until.IsZero() {
+		text += ", until " + instant(p.Until)
+	}
+	if p.Reason != "" {
+		text += ", because: " + p.Reason
+	}
+	w.say(QueuePaused, "%s", sentence(text))
+}
+
 // servable reports whether a worker could run it, and says what is missing if none could.
 func (w *Why) servable(s *Situation) bool {
 	f := &w.Facts
 	needs := f.Needs
 	var live []job.Worker
 	for _, x := range s.Workers {
-		if st := x.State(s.Now); st != job.WorkerDead && st != job.WorkerDraining {
+		if x.State(s.Now).Takes() {
 			live = append(live, x)
 			if x.Serves(s.Execution.Class) {
 				f.Matching++

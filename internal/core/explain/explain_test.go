@@ -56,6 +56,15 @@ func TestExplain(t *testing.T) {
 			waiting(func(s *explain.Situation) { s.Execution.DueAt = now.Add(90 * time.Minute) }), explain.NotDue,
 			[]string{"not due until 2026-03-04 13:30:00Z", "in 90 min"}, now.Add(90 * time.Minute),
 		},
+		"a paused queue, and no worker": {
+			waiting(func(s *explain.Situation) {
+				s.Workers, s.Pause = nil, job.Pause{At: now.Add(-time.Hour), Until: now.Add(time.Hour), By: "ann", Reason: "the mail server is moved."}
+			}), explain.QueuePaused,
+			[]string{`Its queue "mail" is paused since 2026-03-04 11:00:00Z, by ann, until 2026-03-04 13:00:00Z, because: the mail server is moved.`}, time.Time{},
+		},
+		"a queue whose pause is over": {
+			waiting(func(s *explain.Situation) { s.Pause = job.Pause{At: now.Add(-time.Hour), Until: now} }), explain.Ready, nil, now,
+		},
 		"retry": {waiting(retry), explain.Backoff, []string{"Attempt 1 of 4 failed (HTTP_ERROR: answered 503)", "12:00:08Z"}, now.Add(8 * time.Second)},
 		"breaker": {
 			waiting(retry, func(s *explain.Situation) {

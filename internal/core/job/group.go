@@ -87,6 +87,23 @@ type Limit struct {
 	Queue  string // empty: the whole tenant
 	Max    int    // run at once; 0: any number
 	Rate   Rate
+	Pause  Pause // of a queue: nothing of it starts
+}
+
+// Pause says that nothing of a queue starts; the zero Pause is none.
+type Pause struct {
+	At     time.Time
+	Until  time.Time // zero: until it is resumed
+	By     string
+	Reason string
+}
+
+// IsZero reports whether there is no pause.
+func (p Pause) IsZero() bool { return p.At.IsZero() }
+
+// Holds reports whether the pause lasts at an instant.
+func (p Pause) Holds(now time.Time) bool {
+	return !p.IsZero() && (p.Until.IsZero() || now.Before(p.Until))
 }
 
 // IsZero reports whether it limits nothing.

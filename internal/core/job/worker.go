@@ -24,6 +24,7 @@ type Worker struct {
 	BeatAt    time.Time // by the store's clock
 	ExpiresAt time.Time
 	Ended     bool // its session has ended
+	Cordoned  bool // it is given nothing more until it is uncordoned
 }
 
 // Beat is how a worker does, as it says itself.
@@ -43,6 +44,7 @@ const (
 	WorkerIdle     WorkerState = "IDLE"
 	WorkerBusy     WorkerState = "BUSY"
 	WorkerDraining WorkerState = "DRAINING"
+	WorkerCordoned WorkerState = "CORDONED"
 	WorkerDead     WorkerState = "DEAD"
 )
 
@@ -53,12 +55,19 @@ func (w Worker) State(now time.Time) WorkerState {
 		return WorkerDead
 	case w.Draining:
 		return WorkerDraining
+	case w.Cordoned:
+		return WorkerCordoned
 	case w.Running == 0:
 		return WorkerIdle
 	case w.Running >= w.Capacity:
 		return WorkerBusy
 	}
 	return WorkerActive
+}
+
+// Takes reports whether a worker in this state is given executions.
+func (s WorkerState) Takes() bool {
+	return s == WorkerActive || s == WorkerIdle || s == WorkerBusy
 }
 
 // OrderKind is what a worker is to do with an execution that it was given.

@@ -37,13 +37,20 @@ type gate struct {
 	held bool // its bins stand aside
 }
 
-// Limit sets the limits over tenants and queues. It reports whether what runs must be counted anew: there is a limit on
-// it where there was none.
+// Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be
+// counted anew: there is a limit on it where there was none.
 func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 	was := p.gates
 	p.gates = make(map[scope]*gate, len(ls))
+	clear(p.paused)
 	for _, l := range ls {
 		k := scope{l.Tenant, l.Queue}
+		if !l.Pause.IsZero() {
+			p.paused[k] = l.Pause
+		}
+		if l.IsZero() {
+			continue
+		}
 		g := was[k]
 		if g == nil {
 			g = &gate{scope: k, timed: -1}

@@ -3,7 +3,7 @@
 // A Picker holds candidates and says, for a worker that wants some: the tenant
 // whose turn it is, by weighted fair shares; of that tenant the execution with
 // the best rank; and none that is over a limit, of its tenant, its queue or its
-// group. What a limit holds back steps aside, so that it stands in nobody's way,
+// group, or whose queue is paused. What a limit holds back steps aside, so that it stands in nobody's way,
 // and comes forward when the limit gives way.
 //
 // A Picker knows neither stores nor clocks: candidates, tokens of rates, shares
@@ -27,7 +27,8 @@ type Picker struct {
 	size    int
 	queues  map[job.Class]string // of classes
 
-	gates   map[scope]*gate // of tenants and queues that have a limit
+	gates   map[scope]*gate     // of tenants and queues that have a limit
+	paused  map[scope]job.Pause // queues of which nothing starts
 	groups  map[job.GroupKey]*gate
 	running map[job.Lease]job.Ready // what counts against limits
 	short   []*gate                 // whose rate must be asked for more
@@ -64,7 +65,7 @@ type bin struct {
 func New() *Picker {
 	return &Picker{
 		tenants: map[tenant.ID]*party{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
-		gates: map[scope]*gate{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]job.Ready{},
+		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]job.Ready{},
 	}
 }
 
@@ -172,7 +173,7 @@ func (p *Picker) best(t *party, serves func(job.Class) bool, now time.Time) *bin
 	var best *bin
 	paid := false // the tenant's rate was asked for
 	for c, s := range t.shelves {
-		if len(s.open) == 0 || !serves(c) || p.full(scope{t.id, s.queue}) {
+		if len(s.open) == 0 || !serves(c) || p.halted(scope{t.id, s.queue}, now) || p.full(scope{t.id, s.queue}) {
 			continue
 		}
 		for len(s.open) > 0 && !p.admits(s.open[0]) {

@@ -343,6 +343,20 @@ func (f *Faulty) SetLimit(ctx context.Context, l job.Limit) error {
 	return err
 }
 
+func (f *Faulty) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error {
+	_, err := disturb(ctx, f, "Cordon", func() (struct{}, error) { return none(f.Store.Cordon(ctx, t, w, on)) })
+	return err
+}
+
+func (f *Faulty) Cordoned(ctx context.Context) ([]job.WorkerID, error) {
+	return disturb(ctx, f, "Cordoned", func() ([]job.WorkerID, error) { return f.Store.Cordoned(ctx) })
+}
+
+func (f *Faulty) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) error {
+	_, err := disturb(ctx, f, "PauseQueue", func() (struct{}, error) { return none(f.Store.PauseQueue(ctx, t, queue, p)) })
+	return err
+}
+
 func (f *Faulty) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
 	return disturb(ctx, f, "Limits", func() ([]job.Limit, error) { return f.Store.Limits(ctx, t) })
 }

@@ -33,10 +33,10 @@ const (
 			(SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0) FROM pg_inherits i WHERE i.inhparent = 'executions'::regclass)::int8
 				+ pg_total_relation_size('attempts') + pg_total_relation_size('events') + pg_total_relation_size('logs'),
 			d.n, CASE WHEN d.n > $2 THEN (SELECT greatest(reltuples, d.n)::int8 FROM pg_class WHERE oid = 'dead_letters'::regclass) ELSE d.n END, o.n
-		FROM (SELECT count(*) FILTER (WHERE NOT draining AND NOT drain) AS live, count(*) FILTER (WHERE draining OR drain) AS draining,
-				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain), 0)::int8 AS slots,
-				coalesce(sum(least(running, capacity)) FILTER (WHERE NOT draining AND NOT drain), 0)::int8 AS busy,
-				coalesce(sum(capacity) FILTER (WHERE draining OR drain), 0)::int8 AS draining_slots,
+		FROM (SELECT count(*) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned) AS live, count(*) FILTER (WHERE draining OR drain OR cordoned) AS draining,
+				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS slots,
+				coalesce(sum(least(running, capacity)) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS busy,
+				coalesce(sum(capacity) FILTER (WHERE draining OR drain OR cordoned), 0)::int8 AS draining_slots,
 				(SELECT count(*) FROM sessions WHERE expires_at > now() - interval '1 hour' AND (deposed OR expires_at <= now())) AS dead
 			FROM sessions WHERE NOT deposed AND expires_at > now()) w,
 			(SELECT count(*) AS n FROM (SELECT 1 FROM dead_letters LIMIT $2 + 1) d) d,

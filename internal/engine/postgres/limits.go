@@ -72,12 +72,47 @@ func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	})
 }
 
+const (
+	unlimitSQL   = "UPDATE limits SET max_concurrent = 0, rate_count = 0, rate_us = 0, rate_burst = 0 WHERE tenant = $1 AND queue = $2"
+	dropLimitSQL = "DELETE FROM limits WHERE tenant = $1 AND queue = $2 AND paused_at IS NULL AND max_concurrent = 0 AND rate_count = 0"
+	pauseSQL     = `
+		INSERT INTO limits (tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_at, paused_until, paused_by, pause_reason)
+		VALUES ($1, $2, 0, 0, 0, 0, $3, $4, $5, $6)
+		ON CONFLICT (tenant, queue) DO UPDATE SET paused_at = EXCLUDED.paused_at, paused_until = EXCLUDED.paused_until,
+			paused_by = EXCLUDED.paused_by, pause_reason = EXCLUDED.pause_reason`
+	resumeSQL = "UPDATE limits SET paused_at = NULL, paused_until = NULL, paused_by = '', pause_reason = '' WHERE tenant = $1 AND queue = $2"
+	// tidyPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+	tidyPausesSQL = `
+		DELETE FROM limits WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM limits WHERE paused_until <= now() AND max_concurrent = 0 AND rate_count = 0 LIMIT $1 FOR UPDATE SKIP LOCKED))`
+)
+
+// overQueue runs statements over a queue one after the other.
+func overQueue(ctx context.Context, c writer, t tenant.ID, queue string, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := c.Exec(ctx, sql, string(t), queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PauseQueue pauses a queue, in place of any pause before; the zero Pause ends it.
+func (s *Store) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) error {
+	return s.change(ctx, "pause a queue", func(ctx context.Context, c writer) error {
+		if p.IsZero() {
+			return overQueue(ctx, c, t, queue, resumeSQL, dropLimitSQL)
+		}
+		_, err := c.Exec(ctx, pauseSQL, string(t), queue, p.At, orNever(p.Until), plain(p.By), plain(p.Reason))
+		return err
+	})
+}
+
 // SetLimit keeps a limit, in place of any before; one that is zero is removed.
 func (s *Store) SetLimit(ctx context.Context, l job.Limit) error {
 	return s.change(ctx, "set a limit", func(ctx context.Context, c writer) error {
 		if l.IsZero() {
-			_, err := c.Exec(ctx, "DELETE FROM limits WHERE tenant = $1 AND queue = $2", string(l.Tenant), l.Queue)
-			return err
+			return overQueue(ctx, c, l.Tenant, l.Queue, unlimitSQL, dropLimitSQL)
 		}
 		_, err := c.Exec(ctx, `
 			INSERT INTO limits (tenant, queue, max_concurrent, rate_count, rate_us, rate_burst) VALUES ($1, $2, $3, $4, $5, $6)
@@ -88,14 +123,23 @@ func (s *Store) SetLimit(ctx context.Context, l job.Limit) error {
 	})
 }
 
-// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues.
+// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues, and what is paused.
 func (s *Store) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
 	var out []job.Limit
 	err := s.look(ctx, "list limits", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT tenant, queue, max_concurrent, rate_count, rate_us, rate_burst FROM limits WHERE $1 = '' OR tenant = $1 ORDER BY tenant, queue", string(t))
+		rows, _ := c.Query(ctx, `
+			SELECT tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_at, paused_until, paused_by, pause_reason FROM (
+				SELECT tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_until, paused_by, pause_reason,
+					CASE WHEN coalesce(paused_until > now(), true) THEN paused_at END AS paused_at
+				FROM limits WHERE $1 = '' OR tenant = $1) l
+			WHERE paused_at IS NOT NULL OR max_concurrent > 0 OR rate_count > 0 ORDER BY tenant, queue`, string(t))
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (l job.Limit, err error) {
-			err = r.Scan((*string)(&l.Tenant), &l.Queue, &l.Max, &l.Rate.Count, span{&l.Rate.Per, time.Microsecond}, &l.Rate.Burst)
+			p := &l.Pause
+			err = r.Scan((*string)(&l.Tenant), &l.Queue, &l.Max, &l.Rate.Count, span{&l.Rate.Per, time.Microsecond}, &l.Rate.Burst, at(&p.At), at(&p.Until), &p.By, &p.Reason)
+			if p.IsZero() {
+				l.Pause = job.Pause{}
+			}
 			return l, err
 		})
 		return err

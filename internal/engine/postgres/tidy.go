@@ -82,8 +82,8 @@ const (
 			SELECT id FROM operations WHERE finished_at IS NOT NULL AND finished_at < now() - interval '30 days' ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED))`
 )
 
-// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets, what secrets were
-// long ago and logs of executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
+// Tidy drops expired idempotency keys, ended sessions, orders that are over, finished leases, old operations, full buckets, pauses that are
+// over, what secrets were long ago and logs of executions that are gone, ends what a deletion left behind, and prepares the tables of the coming days.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	err = s.write(ctx, "tidy", func(ctx context.Context, c *pgxpool.Conn) error {
 		more = false
@@ -121,6 +121,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			return err
 		}
 		if _, err := c.Exec(ctx, tidyOperationsSQL, tidiedOps); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, tidyPausesSQL, tidiedOps); err != nil {
 			return err
 		}
 		secrets, err := c.Exec(ctx, tidySecretsSQL, tidiedOps)

@@ -31,6 +31,8 @@ const (
 		RETURNING v.id, v.lease, v.worker`
 	drainSQL = `
 		UPDATE sessions SET drain = true WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
+	cordonSQL = `
+		UPDATE sessions SET cordoned = $3 WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
 	// A row for each session that was renewed, or one for each of its orders.
 	renewSQL = `
 		WITH renewed AS (
@@ -46,7 +48,7 @@ const (
 			WHERE o.worker = r.id AND (o.kind = 1 AND v.held OR o.kind = 2 AND o.at > now() - interval '1 hour') OFFSET 0
 		) o ON true`
 	workerSQL = `
-		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed,
+		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed, cordoned,
 			secret, labels, queues, targets, kinds
 		FROM sessions`
 	workersSQL = workerSQL + `
@@ -221,6 +223,27 @@ func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
 	})
 }
 
+// Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
+func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error {
+	return s.change(ctx, "cordon a worker", func(ctx context.Context, c writer) error {
+		done, err := c.Exec(ctx, cordonSQL, string(t), [16]byte(w), on)
+		if err == nil && done.RowsAffected() == 0 {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Cordoned lists the sessions that have not ended and are cordoned.
+func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
+	err = s.look(ctx, "list cordoned workers", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, "SELECT id FROM sessions WHERE cordoned AND NOT deposed")
+		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (w job.WorkerID, err error) { return w, r.Scan((*[16]byte)(&w)) })
+		return err
+	})
+	return out, err
+}
+
 // Worker finds a session, also one that has ended lately.
 func (s *Store) Worker(ctx context.Context, w job.WorkerID) (job.Worker, error) {
 	var out job.Worker
@@ -248,7 +271,7 @@ func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) 
 // scanWorker reads what workerSQL selects.
 func scanWorker(r pgx.CollectableRow) (w job.Worker, err error) {
 	err = r.Scan((*[16]byte)(&w.ID), (*text)(&w.Tenant), &w.Host, &w.Version, &w.Capacity, at(&w.StartedAt),
-		&w.Running, &w.Completed, &w.Failed, &w.Draining, at(&w.BeatAt), at(&w.ExpiresAt), &w.Ended,
+		&w.Running, &w.Completed, &w.Failed, &w.Draining, at(&w.BeatAt), at(&w.ExpiresAt), &w.Ended, &w.Cordoned,
 		(*digest)(&w.Secret), &w.Labels, &w.Queues, &w.Targets, &w.Kinds)
 	return w, err
 }

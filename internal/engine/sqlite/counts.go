@@ -15,7 +15,7 @@ const (
 		SELECT at, sum(started), sum(completed), sum(failed), sum(again), sum(waited), sum(wait_us), max(max_wait_us), sum(fired), sum(delay_us), max(max_delay_us)
 		FROM minutes WHERE at >= ? GROUP BY at ORDER BY at`
 	oldMinutesSQL    = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
-	countWorkersSQL  = "SELECT draining <> 0 OR drain <> 0, count(*), sum(capacity), sum(min(running, capacity)) FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1"
+	countWorkersSQL  = "SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, count(*), sum(capacity), sum(min(running, capacity)) FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1"
 	countGoneSQL     = "SELECT count(*) FROM sessions WHERE expires_at > ?2 AND (deposed <> 0 OR expires_at <= ?1)"
 	oldestDeadSQL    = "SELECT min((SELECT at FROM dead_letters WHERE tenant = t.id ORDER BY at LIMIT 1)) FROM tenants t"
 	sizeSQL          = "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)"

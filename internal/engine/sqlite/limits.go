@@ -68,12 +68,48 @@ const setLimitSQL = `
 	ON CONFLICT (tenant, queue) DO UPDATE SET max_concurrent = excluded.max_concurrent,
 		rate_count = excluded.rate_count, rate_us = excluded.rate_us, rate_burst = excluded.rate_burst`
 
+const (
+	unlimitSQL = "UPDATE limits SET max_concurrent = 0, rate_count = 0, rate_us = 0, rate_burst = 0 WHERE tenant = ? AND queue = ?"
+	pauseSQL   = `
+		INSERT INTO limits (tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_at, paused_until, paused_by, pause_reason)
+		VALUES (?, ?, 0, 0, 0, 0, ?, ?, ?, ?)
+		ON CONFLICT (tenant, queue) DO UPDATE SET paused_at = excluded.paused_at, paused_until = excluded.paused_until,
+			paused_by = excluded.paused_by, pause_reason = excluded.pause_reason`
+	resumeSQL = "UPDATE limits SET paused_at = NULL, paused_until = NULL, paused_by = '', pause_reason = '' WHERE tenant = ? AND queue = ?"
+	noLimit   = "max_concurrent = 0 AND rate_count = 0"
+	// oldPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+	oldPausesSQL = "DELETE FROM limits WHERE (tenant, queue) IN (SELECT tenant, queue FROM limits WHERE paused_until <= ? AND " + noLimit + " LIMIT ?)"
+)
+
+// dropLimit drops the row of a queue that has neither a limit nor a pause.
+func dropLimit(c *conn, t tenant.ID, queue string) error {
+	_, err := c.prepare("DELETE FROM limits WHERE tenant = ? AND queue = ? AND paused_at IS NULL AND " + noLimit).text(string(t)).text(queue).exec()
+	return err
+}
+
+// PauseQueue pauses a queue, in place of any pause before; the zero Pause ends it.
+func (s *Store) PauseQueue(ctx context.Context, t tenant.ID, queue string, p job.Pause) error {
+	return s.write(ctx, "pause a queue", func(c *conn, _ int64) error {
+		if !p.IsZero() {
+			_, err := c.prepare(pauseSQL).text(string(t)).text(queue).at(p.At).at(p.Until).text(p.By).text(p.Reason).exec()
+			return err
+		}
+		if _, err := c.prepare(resumeSQL).text(string(t)).text(queue).exec(); err != nil {
+			return err
+		}
+		return dropLimit(c, t, queue)
+	})
+}
+
 // SetLimit keeps a limit, in place of any before; one that is zero is removed.
 func (s *Store) SetLimit(ctx context.Context, l job.Limit) error {
 	return s.write(ctx, "set a limit", func(c *conn, _ int64) error {
 		if l.IsZero() {
-			_, err := c.prepare("DELETE FROM limits WHERE tenant = ? AND queue = ?").text(string(l.Tenant)).text(l.Queue).exec()
-			return err
+			_, err := c.prepare(unlimitSQL).text(string(l.Tenant)).text(l.Queue).exec()
+			if err != nil {
+				return err
+			}
+			return dropLimit(c, l.Tenant, l.Queue)
 		}
 		_, err := c.prepare(setLimitSQL).text(string(l.Tenant)).text(l.Queue).int(int64(l.Max)).
 			int(int64(l.Rate.Count)).int(l.Rate.Per.Microseconds()).int(int64(l.Rate.Burst)).exec()
@@ -81,7 +117,7 @@ func (s *Store) SetLimit(ctx context.Context, l job.Limit) error {
 	})
 }
 
-// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues.
+// Limits lists the limits of a tenant, or of all where it is empty, its own before those of its queues, and what is paused.
 func (s *Store) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
 	w := &where{conditions: []string{"1"}}
 	if t != "" {
@@ -89,11 +125,19 @@ func (s *Store) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
 	}
 	var out []job.Limit
 	err := s.look(ctx, "list limits", func(c *conn) error {
-		q := c.prepare("SELECT tenant, queue, max_concurrent, rate_count, rate_us, rate_burst FROM limits WHERE " + w.String() + " ORDER BY tenant, queue")
+		now := time.UnixMicro(s.now())
+		q := c.prepare("SELECT tenant, queue, max_concurrent, rate_count, rate_us, rate_burst, paused_at, paused_until, paused_by, pause_reason FROM limits WHERE " +
+			w.String() + " ORDER BY tenant, queue")
 		return w.bind(q).each(func(r *row) error {
 			l := job.Limit{Tenant: tenant.ID(r.text()), Queue: r.text(), Max: r.int()}
 			l.Rate = job.Rate{Count: r.int(), Per: time.Duration(r.int64()) * time.Microsecond, Burst: r.int()}
-			out = append(out, l)
+			l.Pause = job.Pause{At: r.at(), Until: r.at(), By: r.text(), Reason: r.text()}
+			if !l.Pause.Holds(now) {
+				l.Pause = job.Pause{}
+			}
+			if !l.IsZero() || !l.Pause.IsZero() {
+				out = append(out, l)
+			}
 			return nil
 		})
 	})

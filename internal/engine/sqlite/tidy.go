@@ -30,7 +30,7 @@ const (
 )
 
 // Tidy drops idempotency keys, orders and sessions that have expired, operations that finished long ago, buckets that are
-// full, logs of executions that are gone, and what the directory need not know any more.
+// full, pauses that are over, logs of executions that are gone, and what the directory need not know any more.
 func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 	gs, more, err := s.sweep(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			before int64
 		}{
 			{oldKeysSQL, now}, {lostOrdersSQL, now - afterlife.Microseconds()}, {oldSessionsSQL, now - afterlife.Microseconds()},
-			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldSecretsSQL, now}, {oldPastSecretsSQL, now - engine.PastLife.Microseconds()},
+			{oldOperationsSQL, now - keepOps.Microseconds()}, {fullBucketsSQL, now}, {oldPausesSQL, now}, {oldSecretsSQL, now}, {oldPastSecretsSQL, now - engine.PastLife.Microseconds()},
 			{oldMinutesSQL, now - engine.MinutesKept.Microseconds()}, {oldTracesSQL, now - engine.TracesKept.Microseconds()},
 		} {
 			n, err := c.prepare(old.sql).int(old.before).int(tidyRows).exec()

@@ -25,10 +25,11 @@ const (
 		WHERE id = ? AND deposed = 0 RETURNING drain`
 	advanceSQL = "UPDATE live SET progress_at = ?4, progress = ?5" + heldBy
 	drainSQL   = "UPDATE sessions SET drain = 1 WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
+	cordonSQL  = "UPDATE sessions SET cordoned = ? WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
 	// workerSQL is what readWorker reads.
 	workerSQL = `
 		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
-			running, completed, failed, draining, beat_at, expires_at, deposed FROM sessions`
+			running, completed, failed, draining, beat_at, expires_at, deposed, cordoned FROM sessions`
 	oneWorkerSQL = workerSQL + " WHERE id = ?"
 	workersSQL   = workerSQL + `
 		WHERE (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
@@ -145,6 +146,28 @@ func (s *Store) Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error {
 	})
 }
 
+// Cordon keeps a session that may serve the tenant from being given anything more, or ends that.
+func (s *Store) Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error {
+	return s.write(ctx, "cordon a worker", func(c *conn, _ int64) error {
+		n, err := c.prepare(cordonSQL).bool(on).id(w).text(string(t)).exec()
+		if err == nil && n == 0 {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+}
+
+// Cordoned lists the sessions that have not ended and are cordoned.
+func (s *Store) Cordoned(ctx context.Context) (out []job.WorkerID, err error) {
+	err = s.look(ctx, "list cordoned workers", func(c *conn) error {
+		return c.prepare("SELECT id FROM sessions WHERE cordoned <> 0 AND deposed = 0").each(func(r *row) error {
+			out = append(out, r.id())
+			return nil
+		})
+	})
+	return out, err
+}
+
 // Worker finds a session, also one that has ended lately.
 func (s *Store) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
 	var out job.Worker
@@ -172,7 +195,7 @@ func readWorker(r *row) (job.Worker, error) {
 	}
 	w.Capacity, w.StartedAt = r.int(), r.at()
 	w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool()}
-	w.BeatAt, w.ExpiresAt, w.Ended = r.at(), r.at(), r.bool()
+	w.BeatAt, w.ExpiresAt, w.Ended, w.Cordoned = r.at(), r.at(), r.bool(), r.bool()
 	return w, nil
 }
 

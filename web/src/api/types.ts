@@ -92,20 +92,23 @@ export type Calendar = { name: string; dates: string[]; yearly: string[]; weekda
 
 export type Worker = {
   worker_id: string; host: string; version: string; labels: string[]; queues: string[]; targets: string[]; kinds: string[]; capacity: number; running: number;
-  status: "ACTIVE" | "IDLE" | "BUSY" | "DRAINING" | "DEAD"; completed: number; failed: number; started_at: string; last_beat_at: string;
+  status: "ACTIVE" | "IDLE" | "BUSY" | "DRAINING" | "CORDONED" | "DEAD"; completed: number; failed: number; started_at: string; last_beat_at: string;
 };
 export type Workers = { workers: Worker[]; pagination: Pagination };
-export type QueueDepth = { queue: string; pending: number; in_progress: number; slots: number; oldest_pending_seconds: number | null };
+export type QueueDepth = { queue: string; pending: number; paused: number; in_progress: number; slots: number; oldest_pending_seconds: number | null };
 export type QueueMinute = {
   at: string; started: number; completed: number; failed: number; retried: number; average_wait_seconds: number; max_wait_seconds: number;
   average_trigger_delay_seconds: number; max_trigger_delay_seconds: number;
 };
 export type QueueStatus = {
-  pending: number; pending_is_minimum?: boolean; in_progress: number; completed_24h: number; failed_24h: number; retried_24h: number; active_workers: number; draining_workers: number;
+  pending: number; pending_is_minimum?: boolean; paused: number; in_progress: number; completed_24h: number; failed_24h: number; retried_24h: number; active_workers: number; draining_workers: number;
   slots: number; average_wait_seconds: number; average_wait_seconds_5m: number; max_wait_seconds: number; average_trigger_delay_seconds: number; oldest_pending_seconds: number | null;
   dead_letters: number; dead_letters_is_estimate?: boolean; overdue_jobs: number; overdue_jobs_is_minimum?: boolean; queues: QueueDepth[]; minutes?: QueueMinute[];
 };
-export type Limit = { queue: string | null; max_concurrent: number | null; rate_limit: RateLimit | null };
+export type Limit = { queue: string | null; max_concurrent: number | null; rate_limit: RateLimit | null; pause: PausedQueue | null };
+export type PausedQueue = { at: string; until: string | null; by: string; reason: string | null };
+export type QueueOf = { queue: string; waiting: number; running: number; slots: number; oldest_waiting_seconds: number | null; max_concurrent: number | null; rate_limit: RateLimit | null; pause: PausedQueue | null };
+export type QueuesOf = { queues: QueueOf[]; pagination: Pagination };
 export type Limits = { limits: Limit[]; pagination: Pagination };
 
 /** Change is something that happened, as the stream of events tells it. */

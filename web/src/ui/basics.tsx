@@ -51,6 +51,7 @@ const states: Record<string, [Tone, Shape, string]> = {
   IDLE: ["good", "ring", "Idle"],
   BUSY: ["busy", "play", "Busy"],
   DRAINING: ["warn", "bar", "Draining"],
+  CORDONED: ["warn", "bar", "Cordoned"],
   DEAD: ["bad", "cross", "Dead"],
   LATE: ["warn", "triangle", "Late"],
   ATTEMPTS_EXHAUSTED: ["bad", "again", "Attempts exhausted"],

@@ -11,7 +11,7 @@ import { acts, New, Only } from "./parts";
 export function Limits() {
   const page = usePage<Limit>("/limits", "limits", { limit: 100 });
   const may = useMay("admin");
-  const [edit, setEdit] = useState<{ queue: string | null; limit: Limit | undefined }>();
+  const [edit, setEdit] = useState<{ queue: string | null }>();
   const columns: Column<Limit>[] = [
     {
       id: "of",
@@ -32,7 +32,7 @@ export function Limits() {
     ...(may
       ? [
           acts<Limit>((l) => (
-            <Button small onClick={() => setEdit({ queue: l.queue, limit: l })} aria-label={"Change the limit of " + (l.queue ?? "the tenant")}>
+            <Button small onClick={() => setEdit({ queue: l.queue })} aria-label={"Change the limit of " + (l.queue ?? "the tenant")}>
               Change
             </Button>
           )),
@@ -45,8 +45,8 @@ export function Limits() {
         title="Limits"
         actions={
           <>
-            {may && !page.rows.some((l) => l.queue === null) && <Button onClick={() => setEdit({ queue: null, limit: undefined })}>Limit the tenant</Button>}
-            <New may={may} role="admin" onClick={() => setEdit({ queue: "", limit: undefined })}>
+            {may && !page.rows.some((l) => l.queue === null) && <Button onClick={() => setEdit({ queue: null })}>Limit the tenant</Button>}
+            <New may={may} role="admin" onClick={() => setEdit({ queue: "" })}>
               Limit a queue
             </New>
           </>

@@ -1,7 +1,7 @@
 // Execution: what became of it and why, where its time went, what it wrote, and running it again.
 
 import { useState } from "react";
-import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, type Events, type Explanation, type Job, type Report, type Workers } from "../../api";
+import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, type Events, type Explanation, type Job, type Report, type Worker, type Workers } from "../../api";
 import { Link, navigate, withParams } from "../../router";
 import { useMay } from "../../session";
 import { Button, Confirm, CopyAs, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, State, Tabs, toast, useCommands, useHotkeys } from "../../ui";
@@ -32,7 +32,8 @@ function One({ id }: { id: string }) {
   const events = useGet<Events>(e && path + "/events", { limit: 1000 });
   const why = useGet<Explanation>(e && path + "/explain", undefined, tick);
   const job = useGet<Job>(e && "/jobs/" + e.job_id);
-  const workers = useGet<Workers>(e?.worker_id ? "/workers" : undefined, { limit: 1000 }, tick);
+  const workers = useGet<Workers>(e?.worker_id ? "/workers" : undefined, { limit: 200 });
+  const holder = useGet<Worker>(e?.worker_id && (e.status === "RUNNING" || e.status === "CANCELLING") ? "/workers/" + e.worker_id : undefined, undefined, tick);
   const refresh = useRefresh();
   useLive({ match: (c) => c.execution_id === id, refresh: () => refresh(path) });
   const may = useMay("operator");
@@ -46,8 +47,8 @@ function One({ id }: { id: string }) {
   const discarded = list.some((x) => x.type === "discarded");
   const failedForGood = e !== undefined && (e.status === "FAILED" || e.status === "TIMED_OUT");
   const dead = failedForGood && events.data !== undefined && again.length === 0 && !discarded;
-  const host = (w: string | null) => (w === null ? "–" : ((h) => (h ? `${h.host} (${w.slice(-6)})` : "…" + w.slice(-12)))(workers.data?.workers.find((x) => x.worker_id === w)));
-  const beatAt = e && (e.status === "RUNNING" || e.status === "CANCELLING") ? workers.data?.workers.find((x) => x.worker_id === e.worker_id)?.last_beat_at : undefined;
+  const host = (w: string | null) => (w === null ? "–" : ((h) => (h ? `${h.host} (${w.slice(-6)})` : "…" + w.slice(-12)))(holder.data?.worker_id === w ? holder.data : workers.data?.workers.find((x) => x.worker_id === w)));
+  const beatAt = e && (e.status === "RUNNING" || e.status === "CANCELLING") ? holder.data?.last_beat_at : undefined;
 
   const retry = () => (dead ? redriveNow(id, refresh) : void retryNow(id, {}, newKey(), refresh).catch(failed));
   const cancel = () => (e && waiting.includes(e.status) ? cancelWaiting(e, refresh) : setOpen("cancel"));

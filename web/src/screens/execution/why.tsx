@@ -6,7 +6,7 @@ import { Link } from "../../router";
 import { CommandLine, count, Time, type Tone } from "../../ui";
 
 const tones: Record<string, Tone> = {
-  SUCCEEDED: "good", RUNNING: "busy", AWAITING_COMPLETION: "busy", READY: "busy", CANCELLING: "warn", RETRY_BACKOFF: "warn", SNOOZED: "calm", NOT_DUE: "calm", OVERLAP: "calm", JOB_PAUSED: "warn", CIRCUIT_OPEN: "warn",
+  SUCCEEDED: "good", RUNNING: "busy", AWAITING_COMPLETION: "busy", READY: "busy", CANCELLING: "warn", RETRY_BACKOFF: "warn", SNOOZED: "calm", NOT_DUE: "calm", OVERLAP: "calm", JOB_PAUSED: "warn", QUEUE_PAUSED: "warn", CIRCUIT_OPEN: "warn",
   NO_WORKERS: "bad", NO_MATCHING_WORKER: "bad", CONCURRENCY_LIMIT: "warn", RATE_LIMIT: "warn", ALL_SLOTS_BUSY: "warn", ATTEMPTS_EXHAUSTED: "bad", NOT_RETRYABLE: "bad", TIMED_OUT: "bad", STALLED: "bad", POISON: "bad",
   CANCELLED: "calm", EXPIRED: "calm", SKIPPED: "calm",
 };
@@ -114,6 +114,12 @@ function Advice({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefined 
     }
     case "JOB_PAUSED":
       return <p className="dim">Resume {job} and it goes on.</p>;
+    case "QUEUE_PAUSED":
+      return (
+        <p className="dim">
+          Resume <Link to={"/queues/" + encodeURIComponent(x.details.needs?.queue ?? "default")}>its queue</Link> and it goes on.
+        </p>
+      );
     case "CONCURRENCY_LIMIT":
     case "RATE_LIMIT":
     case "ALL_SLOTS_BUSY":

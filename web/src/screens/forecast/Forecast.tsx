@@ -72,7 +72,7 @@ type Capacity = { slots: number; seconds: number; perMinute: number };
 function useCapacity(): Capacity | undefined {
   const workers = useGet<Workers>("/workers", { limit: 1000 });
   const last = useGet<Executions>("/executions", { limit: 200, status: "SUCCEEDED,FAILED,TIMED_OUT" });
-  const slots = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD" && w.status !== "DRAINING").reduce((n, w) => n + w.capacity, 0);
+  const slots = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD" && w.status !== "DRAINING" && w.status !== "CORDONED").reduce((n, w) => n + w.capacity, 0);
   const took = (last.data?.executions ?? []).flatMap((e) => (e.duration_ms === null ? [] : [e.duration_ms]));
   if (slots === 0 || took.length === 0) return undefined;
   const seconds = Math.max(0.001, took.reduce((a, b) => a + b, 0) / took.length / 1000);

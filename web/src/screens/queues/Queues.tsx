@@ -2,43 +2,67 @@
 
 import { useState } from "react";
 import type { ScreenProps } from "..";
-import { isProblem, useGet, useLive, useRefresh, type Limit, type Workers } from "../../api";
+import { isProblem, useGet, useLive, useRefresh, type Workers } from "../../api";
 import { Link, navigate } from "../../router";
 import { useMay, useSession } from "../../session";
-import { Button, count, duration, Duration, Empty, ErrorBox, Head, Loading, State, Table, useCommands, useHotkeys, type Column } from "../../ui";
+import { Button, count, duration, Duration, Empty, ErrorBox, Head, Loading, State, Table, useCommands, useHotkeys, useSelection, type Column, type Selection } from "../../ui";
+import { sh } from "../../ui/ask";
 import { Meter } from "../../ui/meter";
 import { QueuePlot } from "../now/plots";
 import { holding, limitWords, useQueues, whole, type Queue, type Queues as Known } from "./data";
 import { LimitDialog } from "./LimitDialog";
+import { PauseDialog, useResume } from "./PauseDialog";
 import { ThroughputPlot } from "./plots";
 import { Throttled } from "./Throttled";
 import "./queues.css";
 
-type Asked = { queue: string | null; limit: Limit | undefined };
+/** What is asked for in a dialog: a limit of a queue ("" asks which, null is the tenant), or a pause of queues. */
+type Asked = { limit: string | null } | { pause: string[] };
 
 export default function Queues({ params }: ScreenProps) {
   const known = useQueues();
   const refresh = useRefresh();
-  const live = useLive({ refresh: () => refresh("/admin/queue/status", "/series/queues") });
-  const may = useMay("admin");
+  const live = useLive({ refresh: () => refresh("/admin/queue/status", "/queues") });
+  const may = { limit: useMay("admin"), pause: useMay("operator") };
   const [asked, setAsked] = useState<Asked>();
   const name = params["name"];
-  useHotkeys(may ? [{ keys: "l", label: name ? "Limit this queue" : "Limit a queue", run: () => setAsked(name ? { queue: name, limit: known.limits.find((l) => l.queue === name) } : { queue: "", limit: undefined }) }] : []);
+  const selected = useSelection("queues");
+  const resume = useResume();
+  const chosen = name === undefined ? [...selected.ids] : [name];
+  const paused = chosen.map((queue) => ({ queue, pause: known.limits.find((l) => l.queue === queue)?.pause ?? null })).filter((q) => q.pause !== null);
+  const toggle = () => {
+    if (chosen.length > 0 && paused.length === chosen.length) {
+      resume(paused);
+      selected.set(new Set());
+    } else if (chosen.length > 0) setAsked({ pause: chosen });
+  };
+  useHotkeys(may.limit ? [{ keys: "l", label: name ? "Limit this queue" : "Limit a queue", run: () => setAsked({ limit: name ?? "" }) }] : []);
+  useHotkeys(may.pause && chosen.length > 0 ? [{ keys: "p", label: (paused.length === chosen.length ? "Resume" : "Pause") + (name ? "" : " the selected queues"), run: toggle }] : []);
   useCommands([
     ...known.rows.map((q) => ({ label: "Queue " + q.queue, note: "queue", run: () => navigate("/queues/" + encodeURIComponent(q.queue)) })),
-    ...(may ? [{ label: "Limit the tenant", note: "limit", run: () => setAsked({ queue: null, limit: known.own }) }] : []),
+    ...(may.limit ? [{ label: "Limit the tenant", note: "limit", run: () => setAsked({ limit: null }) }] : []),
+    ...(may.pause && name !== undefined ? [{ label: (paused.length ? "Resume " : "Pause ") + name, note: "p", run: toggle }] : []),
   ]);
   return (
     <>
-      {name === undefined ? <All known={known} may={may} region={live.region} ask={setAsked} /> : <One name={name} known={known} may={may} ask={setAsked} />}
-      {asked && <LimitDialog {...asked} onClose={() => setAsked(undefined)} />}
+      {name === undefined ? <All known={known} may={may} region={live.region} ask={setAsked} selected={selected} resume={resume} /> : <One name={name} known={known} may={may} ask={setAsked} resume={resume} />}
+      {asked && "limit" in asked && <LimitDialog queue={asked.limit} onClose={() => setAsked(undefined)} />}
+      {asked && "pause" in asked && (
+        <PauseDialog
+          queues={asked.pause}
+          onClose={() => {
+            setAsked(undefined);
+            selected.set(new Set());
+          }}
+        />
+      )}
     </>
   );
 }
 
-type Parts = { known: Known; may: boolean; ask: (a: Asked) => void };
+type Parts = { known: Known; may: { limit: boolean; pause: boolean }; ask: (a: Asked) => void; resume: ReturnType<typeof useResume> };
 
-function All({ known, may, ask, region }: Parts & { region: object }) {
+function All({ known, may, ask, resume, region, selected }: Parts & { region: object; selected: Selection }) {
   const { status: s, rows, system } = known;
   const session = useSession();
   const waiting = rows.reduce((n, q) => n + (q.waiting ?? 0), 0);
@@ -66,16 +90,21 @@ function All({ known, may, ask, region }: Parts & { region: object }) {
     { id: "oldest", head: "Oldest waits", label: "oldest", num: true, cell: (q) => <Duration ms={q.oldest === null ? null : q.oldest * 1000} /> },
     { id: "running", head: "Running, of slots", label: "running", cell: (q) => (q.running === null ? <span className="dim">–</span> : <Meter label={`Slots of ${q.queue} in use`} value={q.running} limit={q.slots} />) },
     { id: "limit", head: "Limit", label: "limit", cell: (q) => <span className={q.limit ? "" : "dim"}>{limitWords(q.limit)}</span> },
-    ...(may
+    ...(may.pause || may.limit
       ? [
           {
             id: "do",
             head: <span className="sr">Actions</span>,
             num: true,
             cell: (q: Queue) => (
-              <Button small onClick={() => ask({ queue: q.queue, limit: q.limit })} aria-label={"Limit " + q.queue}>
-                Limit
-              </Button>
+              <span className="row end">
+                {may.pause && <PauseButton q={q} small ask={ask} resume={resume} />}
+                {may.limit && (
+                  <Button small onClick={() => ask({ limit: q.queue })} aria-label={"Limit " + q.queue}>
+                    Limit
+                  </Button>
+                )}
+              </span>
             ),
           },
         ]
@@ -86,22 +115,22 @@ function All({ known, may, ask, region }: Parts & { region: object }) {
       <Head
         title="Queues"
         actions={
-          may && (
+          may.limit && (
             <>
-              <Button onClick={() => ask({ queue: null, limit: known.own })}>Limit the tenant</Button>
-              <Button onClick={() => ask({ queue: "", limit: undefined })}>Limit a queue</Button>
+              <Button onClick={() => ask({ limit: null })}>Limit the tenant</Button>
+              <Button onClick={() => ask({ limit: "" })}>Limit a queue</Button>
             </>
           )
         }
       >
         <p className="dim" role="status">
-          {known.counted ? sentence(waiting, stuck) : system === false && "How much waits is counted by the server's newer version; what limits there are is below."}
+          {known.counted && sentence(waiting, stuck)}
           {system && session && session.kind !== "none" && " Over all tenants."}
         </p>
       </Head>
       {s && (
         <div className="queues-tiles">
-          <Tile label="Waiting" value={(s.pending_is_minimum ? "≥ " : "") + count(s.pending)} note={s.oldest_pending_seconds === null ? "nothing waits" : "the oldest for " + duration(s.oldest_pending_seconds * 1000)} tone={s.pending > 0 && s.active_workers === 0 ? "bad" : undefined} />
+          <Tile label="Waiting" value={(s.pending_is_minimum ? "≥ " : "") + count(s.pending)} note={s.paused > 0 ? `${count(s.paused)} in paused queues` : s.oldest_pending_seconds === null ? "nothing waits" : "the oldest for " + duration(s.oldest_pending_seconds * 1000)} tone={s.pending > s.paused && s.active_workers === 0 ? "bad" : undefined} />
           <Tile label="Running" value={count(s.in_progress)} note={`of ${count(s.slots)} slots`} />
           <Tile label="Wait, last 5 min" value={duration(s.average_wait_seconds_5m * 1000)} note={`longest in 24 h ${duration(s.max_wait_seconds * 1000)}`} tone={s.average_wait_seconds_5m > 5 ? "warn" : undefined} />
           <Tile label="Succeeded, 24 h" value={count(s.completed_24h)} note={s.completed_24h < 1440 ? "less than one a minute" : `${count(Math.round(s.completed_24h / 1440))} a minute`} />
@@ -109,7 +138,7 @@ function All({ known, may, ask, region }: Parts & { region: object }) {
         </div>
       )}
       <div {...region} className="stack">
-        <Table label="Queues" page={whole(rows, known.query)} columns={columns} id={(q) => q.queue} open={(q) => "/queues/" + encodeURIComponent(q.queue)} empty={<Empty title="No queues yet">A queue is there as soon as a job names it.</Empty>} />
+        <Table label="Queues" page={whole(rows, known.query)} columns={columns} id={(q) => q.queue} {...(may.pause ? { selected } : {})} open={(q) => "/queues/" + encodeURIComponent(q.queue)} empty={<Empty title="No queues yet">A queue is there as soon as a job names it.</Empty>} />
       </div>
       {known.own && (
         <p className="dim">
@@ -125,8 +154,21 @@ function All({ known, may, ask, region }: Parts & { region: object }) {
   );
 }
 
+/** PauseButton pauses a queue, or resumes it. */
+function PauseButton({ q, small, ask, resume }: { q: Queue; small?: boolean } & Pick<Parts, "ask" | "resume">) {
+  return q.pause ? (
+    <Button small={small ?? false} onClick={() => resume([q])} aria-label={"Resume " + q.queue}>
+      Resume
+    </Button>
+  ) : (
+    <Button small={small ?? false} onClick={() => ask({ pause: [q.queue] })} aria-label={"Pause " + q.queue}>
+      Pause
+    </Button>
+  );
+}
+
 function sentence(waiting: number, stuck: Queue[]): string {
-  if (waiting === 0) return "Nothing waits.";
+  if (waiting === 0 && stuck.length === 0) return "Nothing waits.";
   const held = stuck.map((q) => `${q.queue}: ${holding(q).why.replace(/\.$/, "")}`).join("; ");
   return `${count(waiting)} wait${waiting === 1 ? "s" : ""}.` + (held ? ` Held back: ${held}.` : "");
 }
@@ -141,14 +183,21 @@ function Tile({ label, value, note, tone }: { label: string; value: string; note
   );
 }
 
-function One({ name, known, may, ask }: Parts & { name: string }) {
-  const q = known.rows.find((r) => r.queue === name) ?? { queue: name, waiting: 0, running: 0, slots: null, oldest: null, limit: known.limits.find((l) => l.queue === name) };
+function One({ name, known, may, ask, resume }: Parts & { name: string }) {
+  const q: Queue = known.rows.find((r) => r.queue === name) ?? { queue: name, waiting: 0, running: 0, slots: null, oldest: null, limit: undefined, pause: null };
   const workers = useGet<Workers>("/workers", { limit: 200 }, { every: 10_000 });
   const serving = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD" && (w.queues.length === 0 || w.queues.includes(name)));
   const h = holding(q);
+  const named = /^[a-z0-9][a-z0-9._-]{0,127}$/.test(name); // no queue can have another name
   return (
     <>
-      <Head title={name} crumb={<Link to="/queues">Queues</Link>} actions={may && <Button onClick={() => ask({ queue: name, limit: q.limit })}>Limit</Button>}>
+      <Head title={name} crumb={<Link to="/queues">Queues</Link>} actions={
+          <>
+            {may.pause && named && <PauseButton q={q} ask={ask} resume={resume} />}
+            {may.limit && named && <Button onClick={() => ask({ limit: name })}>Limit</Button>}
+          </>
+        }
+      >
         <div className="row">
           <State of={h.state} word={h.word} />
           <span className="dim">{h.why}</span>
@@ -174,7 +223,7 @@ function One({ name, known, may, ask }: Parts & { name: string }) {
         </section>
         <section className="panel stack" aria-label="Workers that take from it">
           <h2>Workers that take from it</h2>
-          {workers.data && serving.length === 0 && <Empty title="No worker takes from this queue" command={`carillon worker --server ${location.origin} --token $CARILLON_TOKEN --queues ${name}`} />}
+          {workers.data && serving.length === 0 && <Empty title="No worker takes from this queue" command={`carillon worker --server ${location.origin} --token $CARILLON_TOKEN --queues ${sh(name)}`} />}
           <ul className="queues-why">
             {serving.slice(0, 12).map((w) => (
               <li key={w.worker_id} className="row">
@@ -190,7 +239,7 @@ function One({ name, known, may, ask }: Parts & { name: string }) {
         </section>
       </div>
       <QueuePlot queue={name} {...(known.system ? { scope: "installation" } : {})} />
-      <Throttled queue={name} />
+      {named && <Throttled queue={name} />}
     </>
   );
 }

@@ -1,31 +1,30 @@
 // Throttled: who waits, and what each waits for, in the server's own words.
 
-import { useGet, type Executions, type Explanation } from "../../api";
+import { useGet, type Execution, type Executions, type Explanation } from "../../api";
 import { Link } from "../../router";
 import { Loading, Time } from "../../ui";
 
-/** Throttled asks for the reasons of a few executions that wait; of one queue, if it is named. */
+/** Throttled asks for the reasons of a few executions that wait; of one queue, if it is named: those that are to start first. */
 export function Throttled({ queue }: { queue?: string }) {
-  const q = useGet<Executions>("/executions", { status: "PENDING,WAITING,RETRYING", limit: queue ? 20 : 8 }, { every: 10_000 });
+  const all = useGet<Executions>(queue === undefined ? "/executions" : undefined, { status: "PENDING,WAITING,RETRYING", limit: 8 }, { every: 10_000 });
+  const its = useGet<{ executions: Execution[] }>(queue === undefined ? undefined : `/queues/${encodeURIComponent(queue)}/waiting`, { limit: 12 }, { every: 10_000 });
+  const q = queue === undefined ? all : its;
   const rows = q.data?.executions ?? [];
   return (
     <section className="panel stack" aria-label="What waits, and why">
-      <h2>What waits, and why</h2>
+      <h2>{queue === undefined ? "What waits, and why" : "What is to start first, and why it waits"}</h2>
       {q.isPending ? <Loading lines={2} /> : rows.length === 0 ? <p className="dim">Nothing waits.</p> : null}
       <ul className="queues-why">
         {rows.map((e) => (
-          <Reason key={e.execution_id} id={e.execution_id} name={e.job_name} due={e.due_at} queue={queue} />
+          <Reason key={e.execution_id} id={e.execution_id} name={e.job_name} due={e.due_at} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Reason({ id, name, due, queue }: { id: string; name: string; due: string; queue: string | undefined }) {
+function Reason({ id, name, due }: { id: string; name: string; due: string }) {
   const q = useGet<Explanation>(`/executions/${id}/explain`, undefined, { every: 10_000 });
-  const d = q.data?.details;
-  const of = d?.needs?.queue ?? d?.limit?.queue;
-  if (queue !== undefined && of !== undefined && of !== queue) return null;
   return (
     <li className="row top">
       <span className="grow">

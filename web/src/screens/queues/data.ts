@@ -1,10 +1,10 @@
 // What is known of queues: of the whole installation for the role system, of the tenant for everyone else.
 
 import type { UseQueryResult } from "@tanstack/react-query";
-import { useGet, type Limit, type Limits, type Page, type QueueSeries, type QueueStatus } from "../../api";
+import { useGet, type Limit, type Limits, type Page, type PausedQueue, type QueuesOf, type QueueStatus } from "../../api";
 import type { Session } from "../../session";
 
-export type Queue = { queue: string; waiting: number | null; running: number | null; slots: number | null; oldest: number | null; limit: Limit | undefined };
+export type Queue = { queue: string; waiting: number | null; running: number | null; slots: number | null; oldest: number | null; limit: Limit | undefined; pause: PausedQueue | null };
 
 /** useSystem is whether the session may look at the whole installation; undefined while that is not known. */
 export function useSystem(): boolean | undefined {
@@ -18,12 +18,13 @@ export type Queues = { rows: Queue[]; own: Limit | undefined; limits: Limit[]; s
 export function useQueues(): Queues {
   const system = useSystem();
   const status = useGet<QueueStatus>(system === true ? "/admin/queue/status" : undefined, { minutes: 1440 }, { every: 5000 });
-  const series = useGet<QueueSeries>(system === false ? "/series/queues" : undefined, { hours: 1, step: 60 }, { every: 15_000 });
-  const limits = useGet<Limits>("/limits", { limit: 1000 });
+  const own = useGet<QueuesOf>(system === false ? "/queues" : undefined, { limit: 1000 }, { every: 5000 });
+  const limits = useGet<Limits>("/limits", { limit: 1000 }, { every: 10_000 });
   const known = limits.data?.limits ?? [];
   const rows = new Map<string, Queue>();
   const row = (queue: string) => {
-    const r = rows.get(queue) ?? { queue, waiting: null, running: null, slots: null, oldest: null, limit: known.find((l) => l.queue === queue) };
+    const limit = known.find((l) => l.queue === queue);
+    const r = rows.get(queue) ?? { queue, waiting: null, running: null, slots: null, oldest: null, limit, pause: limit?.pause ?? null };
     rows.set(queue, r);
     return r;
   };
@@ -32,15 +33,8 @@ export function useQueues(): Queues {
   // What the server does not name has neither work nor workers of its own.
   if (status.data) for (const r of rows.values()) Object.assign(r, { waiting: 0, running: 0 });
   for (const q of status.data?.queues ?? []) Object.assign(row(q.queue), { waiting: q.pending, running: q.in_progress, slots: q.slots, oldest: q.oldest_pending_seconds });
-  const last = series.data?.columns[series.data.columns.length - 1];
-  if (series.data) {
-    // A column is left out where there was nothing in any queue: the last one counts only if it is of this minute or the one before.
-    const fresh = last && Date.parse(last.at) > Date.parse(series.data.to) - 150_000 ? last.queues : [];
-    for (const name of series.data.queues) Object.assign(row(name), { waiting: 0, running: 0 });
-    for (const r of rows.values()) Object.assign(r, { waiting: 0, running: 0 });
-    for (const q of fresh) Object.assign(row(q.queue), { waiting: q.waiting, running: q.running, oldest: q.oldest_seconds });
-  }
-  const query = system === false ? limits : status;
+  for (const q of own.data?.queues ?? []) Object.assign(row(q.queue), { waiting: q.waiting, running: q.running, slots: q.slots, oldest: q.oldest_waiting_seconds });
+  const query = system === false ? own : status;
   return {
     rows: [...rows.values()].sort((a, b) => (b.waiting ?? 0) - (a.waiting ?? 0) || a.queue.localeCompare(b.queue)),
     own: known.find((l) => l.queue === null),
@@ -48,7 +42,7 @@ export function useQueues(): Queues {
     status: status.data,
     system,
     query,
-    counted: status.data !== undefined || series.data !== undefined,
+    counted: status.data !== undefined || own.data !== undefined,
   };
 }
 
@@ -63,8 +57,15 @@ export function limitWords(l: Limit | undefined): string {
 
 export type Holding = { state: string; word: string; why: string };
 
+/** pauseWords says a pause. */
+export function pauseWords(p: PausedQueue): string {
+  const day = (t: string) => t.slice(0, 16).replace("T", " ") + " UTC";
+  return `Paused since ${day(p.at)}${p.by ? " by " + p.by : ""}${p.until ? ", until " + day(p.until) : ""}${p.reason ? ": " + p.reason.replace(/\.$/, "") : ""}.`;
+}
+
 /** holding says what holds a queue back, if anything does. */
 export function holding(q: Queue): Holding {
+  if (q.pause) return { state: "PAUSED", word: "Paused", why: pauseWords(q.pause) };
   if (!q.waiting) return { state: "IDLE", word: q.running ? "Flowing" : "Empty", why: "Nothing waits." };
   if (q.limit?.max_concurrent && (q.running ?? 0) >= q.limit.max_concurrent) return { state: "PAUSED", word: "At its limit", why: `${q.limit.max_concurrent} run, which is all that its limit allows.` };
   if (q.slots === 0) return { state: "DEAD", word: "No worker", why: "No worker takes from this queue." };

@@ -4,6 +4,7 @@ import { useEffect, useState } from "react";
 import { useGet, type Worker, type Workers } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
+import { sh } from "../../ui/ask";
 import { CommandLine, Dialog, State, TextField } from "../../ui";
 
 /** joinLine is the command that starts a worker for this server. */
@@ -12,9 +13,9 @@ export function joinLine(o: { queues?: string; labels?: string; capacity?: strin
     "carillon worker",
     `--server ${location.origin}`,
     "--token $CARILLON_TOKEN",
-    ...(o.queues?.trim() ? [`--queues ${list(o.queues)}`] : []),
-    ...(o.labels?.trim() ? [`--labels ${list(o.labels)}`] : []),
-    ...(o.capacity?.trim() ? [`--capacity ${o.capacity.trim()}`] : []),
+    ...(o.queues?.trim() ? [`--queues ${sh(list(o.queues))}`] : []),
+    ...(o.labels?.trim() ? [`--labels ${sh(list(o.labels))}`] : []),
+    ...(o.capacity?.trim() ? [`--capacity ${sh(o.capacity.trim())}`] : []),
   ].join(" ");
 }
 

@@ -6,7 +6,7 @@ import { navigate, useParam } from "../../router";
 import { useZone } from "../../prefs";
 import { clockTime, count, duration, percent, Segments, toneOf, wordOf } from "../../ui";
 import { colour, PlotFrame, useThemeCount, useWidth } from "../../ui/plot";
-import { rowsOf, share, type Row, type Span } from "./leases";
+import { merged, rowsOf, share, type Row, type Span } from "./leases";
 
 const windows: [string, string][] = [
   ["15", "15 min"],
@@ -14,6 +14,7 @@ const windows: [string, string][] = [
   ["360", "6 h"],
 ];
 const most = 1000;
+const running = 500;
 const shown = 40;
 
 export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }) {
@@ -21,8 +22,10 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const span = (Number(minutes) || 15) * 60_000;
   // The minute, so that the same question is asked for a minute and its answer kept.
   const since = new Date(Math.floor((serverNow() - span) / 60_000) * 60_000).toISOString().replace(".000", "");
-  const q = useGet<Executions>("/executions", { start_date: since, limit: most, worker_id: only }, { every: 5000 });
-  const list = q.data?.executions;
+  // What was scheduled within the window seldom changes; what runs may have begun long before it.
+  const q = useGet<Executions>("/executions", { start_date: since, limit: most, worker_id: only }, { every: 30_000 });
+  const now = useGet<Executions>("/executions", { status: "RUNNING,CANCELLING", limit: running, worker_id: only }, { every: 5000 });
+  const list = useMemo(() => (q.data && now.data ? merged(q.data.executions, now.data.executions) : undefined), [q.data, now.data]);
   const to = useMemo(() => serverNow(), [list, span]);
   // Where nobody lived longer, the map begins with the first, so that little has room too.
   const born = Math.min(...workers.map((w) => Date.parse(w.started_at)), ...(list ?? []).map((e) => Date.parse(e.started_at ?? e.scheduled_time)), to - 120_000);
@@ -32,7 +35,7 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const held = rows.reduce((n, r) => n + r.spans.length, 0);
   const used = rows.filter((r) => r.spans.length > 0);
   const busiest = [...used].sort((a, b) => share(b, from, to) - share(a, from, to))[0];
-  const cut = (q.data?.pagination.total ?? 0) > most;
+  const cut = (q.data?.pagination.total ?? 0) > most || (now.data?.pagination.total ?? 0) > running;
   const summary =
     held === 0
       ? "No worker held anything in this time."

@@ -3,10 +3,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ScreenProps } from "..";
-import { isProblem, post, useGet, useLive, usePage, useRefresh, type Executions, type Worker, type Workers as List } from "../../api";
+import { isProblem, post, useGet, useLive, usePage, useRefresh, type Executions, type Worker } from "../../api";
 import { Link, useParam } from "../../router";
 import { useMay } from "../../session";
-import { Button, Confirm, count, Duration, Empty, ErrorBox, Head, Loading, percent, Segments, State, Table, Tags, Time, toast, useHotkeys, useNow, type Column } from "../../ui";
+import { Button, Confirm, count, Duration, Empty, ErrorBox, failed, Head, Loading, percent, Segments, State, Table, Tags, Time, toast, useHotkeys, useNow, type Column } from "../../ui";
 import { Meter } from "../../ui/meter";
 import { Join, joinLine, Listening } from "./Join";
 import { LeaseMap } from "./LeaseMap";
@@ -55,7 +55,7 @@ function All() {
   const living = all.filter((w) => w.status !== "DEAD");
   const rows = which === "all" ? all : living;
   useHotkeys([{ keys: "a", label: "Add a worker", run: () => setJoin(true) }]);
-  const slots = living.filter((w) => w.status !== "DRAINING").reduce((n, w) => n + w.capacity, 0);
+  const slots = living.filter((w) => w.status !== "DRAINING" && w.status !== "CORDONED").reduce((n, w) => n + w.capacity, 0);
   const running = living.reduce((n, w) => n + w.running, 0);
   const skewed = living.filter((w) => server !== undefined && w.version !== "" && w.version !== server).length;
   const columns: Column<Worker>[] = [
@@ -89,9 +89,12 @@ function All() {
             num: true,
             cell: (w: Worker) =>
               w.status !== "DEAD" && (
-                <Button small disabled={w.status === "DRAINING"} onClick={() => setDrain(w)} aria-label={"Drain " + w.host}>
-                  Drain
-                </Button>
+                <span className="row end">
+                  <Cordon w={w} small />
+                  <Button small disabled={w.status === "DRAINING"} onClick={() => setDrain(w)} aria-label={"Drain " + w.host}>
+                    Drain
+                  </Button>
+                </span>
               ),
           },
         ]
@@ -145,6 +148,20 @@ function Nobody() {
   );
 }
 
+/** Cordon has a worker given nothing more, or ends that; either can be undone. */
+function Cordon({ w, small }: { w: Worker; small?: boolean }) {
+  const refresh = useRefresh();
+  const name = w.host || "The worker";
+  const on = w.status === "CORDONED";
+  const set = (to: boolean) => post(`/workers/${w.worker_id}/${to ? "cordon" : "uncordon"}`).then(() => refresh("/workers"));
+  const done = () => toast(on ? `${name} takes executions again` : `${name} is given nothing more`, { undo: () => void set(on).catch(failed) });
+  return (
+    <Button small={small ?? false} disabled={w.status === "DRAINING"} onClick={() => void set(!on).then(done, failed)} aria-label={(on ? "Uncordon " : "Cordon ") + name}>
+      {on ? "Uncordon" : "Cordon"}
+    </Button>
+  );
+}
+
 function Drain({ w, onClose }: { w: Worker; onClose: () => void }) {
   const refresh = useRefresh();
   return (
@@ -169,20 +186,20 @@ function Drain({ w, onClose }: { w: Worker; onClose: () => void }) {
 }
 
 function One({ id }: { id: string }) {
-  const q = useGet<List>("/workers", { limit: 1000 }, { every: 5000 });
+  const q = useGet<Worker>("/workers/" + encodeURIComponent(id), undefined, { every: 5000 });
   const ran = useGet<Executions>("/executions", { worker_id: id, limit: 25 }, { every: 5000 });
   const may = useMay("operator");
   const server = useVersion();
   const [drain, setDrain] = useState(false);
-  const w = q.data?.workers.find((w) => w.worker_id === id);
+  const w = q.data;
   const crumb = <Link to="/workers">Workers</Link>;
   const rows = ran.data?.executions ?? [];
   if (!w)
     return (
       <>
         <Head title="Worker" crumb={crumb} />
-        {q.isPending ? <Loading /> : q.isError ? <ErrorBox error={q.error} /> : <Empty title="This worker is gone">Workers are listed for an hour after they were last heard of. What it ran is below.</Empty>}
-        {q.isSuccess && <Ran rows={rows} />}
+        {q.isPending ? <Loading /> : !isProblem(q.error, 404) ? <ErrorBox error={q.error} /> : <Empty title="This worker is gone">Workers are listed for an hour after they were last heard of. What it ran is below.</Empty>}
+        {isProblem(q.error, 404) && <Ran rows={rows} />}
       </>
     );
   const total = w.completed + w.failed;
@@ -194,9 +211,12 @@ function One({ id }: { id: string }) {
         actions={
           may &&
           w.status !== "DEAD" && (
-            <Button className="danger" disabled={w.status === "DRAINING"} onClick={() => setDrain(true)}>
-              Drain
-            </Button>
+            <>
+              <Cordon w={w} />
+              <Button className="danger" disabled={w.status === "DRAINING"} onClick={() => setDrain(true)}>
+                Drain
+              </Button>
+            </>
           )
         }
       >

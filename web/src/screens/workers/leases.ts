@@ -44,6 +44,13 @@ export function rowsOf(workers: Worker[], executions: Execution[], from: number,
   return [...rows.values()].filter((r) => r.spans.length > 0 || r.to >= from);
 }
 
+/** merged is all of what was scheduled lately and of what runs now, which was asked for later. */
+export function merged(lately: Execution[], now: Execution[]): Execution[] {
+  const all = new Map(lately.map((e) => [e.execution_id, e]));
+  for (const e of now) all.set(e.execution_id, e);
+  return [...all.values()];
+}
+
 /** share is how much of its slots a worker used while it lived within the window. */
 export function share(r: Row, from: number, to: number): number {
   const lived = Math.max(1, Math.min(r.to, to) - Math.max(r.from, from));

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Pause says that nothing of a queue starts.
+type Pause struct {
+	At     time.Time  `json:"at" doc:"Since when."`
+	Until  *time.Time `json:"until" doc:"When it ends by itself; null: when someone resumes the queue."`
+	By     string     `json:"by" doc:"Who paused it, or changed the pause last."`
+	Reason *string    `json:"reason"`
+}
+
+// Queue is one of the tenant's queues: how much there is to do in it, and what holds it back.
+type Queue struct {
+	Queue                string     `json:"queue"`
+	Waiting              int        `json:"waiting" doc:"Executions of the tenant that are due and wait, whether or not the queue is paused; exact up to 10000."`
+	Running              int        `json:"running"`
+	Slots                int        `json:"slots" doc:"Of workers that take from it; a worker may take from several."`
+	OldestWaitingSeconds *float64   `json:"oldest_waiting_seconds" doc:"null: nothing waits."`
+	MaxConcurrent        *int       `json:"max_concurrent"`
+	RateLimit            *RateLimit `json:"rate_limit"`
+	Pause                *Pause     `json:"pause" doc:"null: it is not paused."`
+}
+
+// Queues is a page of the tenant's queues.
+type Queues struct {
+	Queues     []Queue    `json:"queues"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// QueueHead is what is to start first of a queue.
+type QueueHead struct {
+	Executions []Execution `json:"executions" doc:"In the order in which they are to start."`
+}
+
+// Queue reads a queue of the tenant.
+func (c *Client) Queue(ctx context.Context, queue string) (Queue, error) {
+	return get[Queue](ctx, c, "/queues/"+seg(queue))
+}
+
+// ListQueues reads a page of the tenant's queues: those that have work, a limit or a pause, and the default one.
+func (c *Client) ListQueues(ctx context.Context, p Page) (Queues, error) {
+	return get[Queues](ctx, c, p.params().on("/queues"))
+}
+
+// Queues goes through the tenant's queues.
+func (c *Client) Queues(ctx context.Context) iter.Seq2[Queue, error] {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Queue, Pagination, error) {
+		page, err := c.ListQueues(ctx, p)
+		return page.Queues, page.Pagination, err
+	})
+}
+
+// QueueHead reads what is to start first of a queue, up to so many; 0: 20.
+func (c *Client) QueueHead(ctx context.Context, queue string, limit int) (QueueHead, error) {
+	q := params{}
+	q.number("limit", limit)
+	return get[QueueHead](ctx, c, q.on("/queues/"+seg(queue)+"/waiting"))
+}
+
+// PauseQueue has nothing of a queue start, until the instant of the request or until it is resumed.
+func (c *Client) PauseQueue(ctx context.Context, queue string, r PauseRequest) (Queue, error) {
+	return post[Queue](ctx, c, "/queues/"+seg(queue)+"/pause", r)
+}
+
+// ResumeQueue ends the pause of a queue.
+func (c *Client) ResumeQueue(ctx context.Context, queue string) (Queue, error) {
+	return post[Queue](ctx, c, "/queues/"+seg(queue)+"/resume", nil)
+}

@@ -1,0 +1,282 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+var headParams = []param{{"limit", "integer", "How many, from 1 to 100; 20 when omitted."}}
+
+const (
+	headUsual = 20
+	headMost  = 100
+)
+
+func (s *Server) queueRoutes() []route {
+	return []route{
+		{
+			method: "GET", path: "/api/v1/queues", needs: tenant.Read, group: "Queues", summary: "List the tenant's queues, with what waits in them and what holds it back",
+			detail: "Those that have work, a limit or a pause, and the default one, in order of their names. Counted at most every 2 s.",
+			params: pageParams, status: 200, answer: of[client.Queues](), handle: s.listQueues,
+		},
+		{
+			method: "GET", path: "/api/v1/queues/{queue}", needs: tenant.Read, group: "Queues", summary: "Read a queue",
+			detail: "A queue is there as soon as it is named; one in which nothing has been is empty.", status: 200, answer: of[client.Queue](), handle: s.getQueue,
+		},
+		{
+			method: "GET", path: "/api/v1/queues/{queue}/waiting", needs: tenant.Read, group: "Queues", summary: "What is to start first of a queue",
+			detail: "Of what is due and waits, in the order in which it is to start; limits may let others by.", params: headParams, status: 200, answer: of[client.QueueHead](), handle: s.queueHead,
+		},
+		{
+			method: "POST", path: "/api/v1/queues/{queue}/pause", needs: tenant.Write, group: "Queues", summary: "Pause a queue",
+			detail: "Nothing of it starts, at any server within two seconds; what runs goes on, and what is created waits. The body may be left out. Pausing it again changes reason and until.",
+			body:   of[client.PauseRequest](), sample: `{"reason": "the mail server is moved", "until": "2030-01-01T06:00:00Z"}`, status: 200, answer: of[client.Queue](), handle: s.pauseQueue,
+		},
+		{
+			method: "POST", path: "/api/v1/queues/{queue}/resume", needs: tenant.Write, group: "Queues", summary: "Resume a paused queue",
+			detail: "What waits starts, as limits let it. One that is not paused stays as it is.", status: 200, answer: of[client.Queue](), handle: s.resumeQueue,
+		},
+		{
+			method: "GET", path: "/api/v1/workers/{id}", needs: tenant.Read, group: "Workers", summary: "Read a worker",
+			detail: "One that is gone is known for an hour, as DEAD.", status: 200, answer: of[client.Worker](), handle: s.getWorker,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/cordon", needs: tenant.Write, group: "Workers", summary: "Cordon a worker",
+			detail: "It is given nothing more, by any server within two seconds, until it is uncordoned; it goes on with what it has, stays, and shows as CORDONED. A worker that serves every tenant takes the role system.",
+			status: 200, answer: of[client.Worker](), handle: s.cordonWorker,
+		},
+		{
+			method: "POST", path: "/api/v1/workers/{id}/uncordon", needs: tenant.Write, group: "Workers", summary: "Uncordon a worker",
+			detail: "It is given executions again. One that is not cordoned stays as it is.", status: 200, answer: of[client.Worker](), handle: s.uncordonWorker,
+		},
+	}
+}
+
+// queueName reads the queue that a path names.
+func queueName(r *http.Request) (string, error) {
+	queue := r.PathValue("queue")
+	if !job.ValidKey(queue) {
+		return "", job.Invalids{{Field: "queue", Value: job.Show(queue), Want: service.WantQueue}}
+	}
+	return queue, nil
+}
+
+func (s *Server) listQueues(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, pageParams)
+	if err != nil {
+		return err
+	}
+	page := q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	if page.Cursor != "" && !job.ValidKey(page.Cursor) {
+		return engine.ErrCursor
+	}
+	ls, err := s.service.Limits(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	by := map[string]job.Limit{}
+	names := []string{job.DefaultQueue}
+	for _, l := range ls {
+		if l.Queue != "" {
+			by[l.Queue], names = l, append(names, l.Queue)
+		}
+	}
+	loads, err := s.cfg.Dispatch.QueuesOf(engine.Unconfined(r.Context()), p.Tenant, names...)
+	if err != nil {
+		return err
+	}
+	total := len(loads)
+	from, found := slices.BinarySearchFunc(loads, page.Cursor, func(l dispatch.Load, after string) int { return cmp.Compare(l.Queue, after) })
+	if found {
+		from++
+	}
+	loads, next := loads[from:], ""
+	if len(loads) > page.Limit {
+		loads = loads[:page.Limit]
+		next = loads[len(loads)-1].Queue
+	}
+	out := client.Queues{Queues: make([]client.Queue, len(loads)), Pagination: pagination(page, engine.Total{Count: int64(total)}, next)}
+	for i := range loads {
+		out.Queues[i] = s.wireQueue(loads[i], by[loads[i].Queue])
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) getQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	queue, err := queueName(r)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	l, err := s.service.QueueLimit(r.Context(), p, queue)
+	if err != nil {
+		return err
+	}
+	return s.answerQueue(w, r, p, l)
+}
+
+// answerQueue answers with a queue whose limit and pause are known.
+func (s *Server) answerQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal, l job.Limit) error {
+	loads, err := s.cfg.Dispatch.QueuesOf(engine.Unconfined(r.Context()), p.Tenant, l.Queue)
+	if err != nil {
+		return err
+	}
+	for _, x := range loads {
+		if x.Queue == l.Queue {
+			return reply(w, 200, s.wireQueue(x, l))
+		}
+	}
+	return reply(w, 200, s.wireQueue(dispatch.Load{Queue: l.Queue}, l))
+}
+
+func (s *Server) wireQueue(x dispatch.Load, l job.Limit) client.Queue {
+	oldest := x.Oldest
+	if oldest.IsZero() || !x.Held.IsZero() && x.Held.Before(oldest) {
+		oldest = x.Held
+	}
+	return client.Queue{
+		Queue: x.Queue, Waiting: x.Waiting + x.Paused, Running: x.Running, Slots: x.Slots, OldestWaitingSeconds: age(oldest, s.cfg.Dispatch.Now()),
+		MaxConcurrent: atOnce(l.Max), RateLimit: wireRate(l.Rate), Pause: wirePause(l.Pause),
+	}
+}
+
+func wirePause(p job.Pause) *client.Pause {
+	if p.IsZero() {
+		return nil
+	}
+	return &client.Pause{At: p.At, Until: instant(p.Until), By: p.By, Reason: optional(p.Reason)}
+}
+
+func (s *Server) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	queue, err := queueName(r)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(r, headParams)
+	if err != nil {
+		return err
+	}
+	n := headUsual
+	if text := q.values.Get("limit"); text != "" {
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > headMost {
+			q.wrong("limit", text, "a whole number from 1 to 100")
+		}
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	rs, err := s.cfg.Dispatch.Head(engine.Unconfined(r.Context()), p.Tenant, queue, n)
+	if err != nil {
+		return err
+	}
+	es, err := s.service.FirstExecutions(r.Context(), p, rs)
+	if err != nil {
+		return err
+	}
+	out := client.QueueHead{Executions: make([]client.Execution, len(es))}
+	for i, e := range es {
+		out.Executions[i] = wireExecution(e)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	queue, err := queueName(r)
+	if err != nil {
+		return err
+	}
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.PauseRequest
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	l, err := s.service.PauseQueue(r.Context(), p, queue, req.Reason, written(req.Until)) // a second one is answered like the first, with or without a key
+	if err != nil {
+		return err
+	}
+	return s.answerQueue(w, r, p, l)
+}
+
+func (s *Server) resumeQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	queue, err := queueName(r)
+	if err != nil {
+		return err
+	}
+	data, err := body(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req struct{}
+	if len(data) > 0 {
+		if err := decode(data, &req); err != nil {
+			return err
+		}
+	}
+	l, err := s.service.ResumeQueue(r.Context(), p, queue)
+	if err != nil {
+		return err
+	}
+	return s.answerQueue(w, r, p, l)
+}
+
+func (s *Server) getWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id, err := job.ParseWorkerID(r.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	x, err := s.service.Worker(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireWorker(x))
+}
+
+func (s *Server) cordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return s.cordon(w, r, p, true)
+}
+
+func (s *Server) uncordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	return s.cordon(w, r, p, false)
+}
+
+func (s *Server) cordon(w http.ResponseWriter, r *http.Request, p tenant.Principal, on bool) error {
+	id, err := job.ParseWorkerID(r.PathValue("id"))
+	if err != nil {
+		return engine.ErrNotFound
+	}
+	x, err := s.service.Cordon(r.Context(), p, id, on) // a second one is answered like the first, with or without a key
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireWorker(x))
+}

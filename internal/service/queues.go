@@ -1,0 +1,123 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// WantQueue says what the name of a queue may be.
+const WantQueue = "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+
+// QueueLimit finds the limit and the pause of a queue of the tenant; it may have neither.
+func (s *Service) QueueLimit(ctx context.Context, p tenant.Principal, queue string) (job.Limit, error) {
+	ls, err := s.Limits(ctx, p)
+	if err != nil {
+		return job.Limit{}, err
+	}
+	for _, l := range ls {
+		if l.Queue == queue {
+			return l, nil
+		}
+	}
+	return job.Limit{Tenant: p.Tenant, Queue: queue}, nil
+}
+
+// PauseQueue keeps what is in a queue of the tenant, and what comes into it, from starting, until an instant where one is
+// given; what runs goes on. Every server goes by it within two seconds. Pausing it again changes why and until when.
+func (s *Service) PauseQueue(ctx context.Context, p tenant.Principal, queue, why string, until time.Time) (l job.Limit, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return l, err
+	}
+	now := s.now()
+	until = until.UTC().Truncate(time.Microsecond)
+	v := checkQueue(queue)
+	if !job.ValidNote(why) {
+		v.Add("reason", why, job.WantNote)
+	}
+	if !until.IsZero() && !until.After(now) {
+		v.Add("until", until.Format(time.RFC3339), "an instant in the future, or null for until it is resumed")
+	}
+	if err := v.Err(); err != nil {
+		return l, err
+	}
+	if l, err = s.QueueLimit(ctx, p, queue); err != nil {
+		return l, err
+	}
+	was := l.Pause
+	if was.Holds(now) && was.Reason == why && was.Until.Equal(until) {
+		return l, nil
+	}
+	l.Pause = job.Pause{At: now, Until: until, By: p.Name, Reason: why}
+	if was.Holds(now) {
+		l.Pause.At = was.At
+	}
+	told := differing(describedPause(was), describedPause(l.Pause))
+	if err := s.store.PauseQueue(s.audited(ctx, p, "queue.pause", queue, told), p.Tenant, queue, l.Pause); err != nil {
+		return l, err
+	}
+	s.cfg.Refresh()
+	return l, nil
+}
+
+// ResumeQueue lets what is in a queue of the tenant start again; one that is not paused stays as it is.
+func (s *Service) ResumeQueue(ctx context.Context, p tenant.Principal, queue string) (l job.Limit, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return l, err
+	}
+	if err := checkQueue(queue).Err(); err != nil {
+		return l, err
+	}
+	if l, err = s.QueueLimit(ctx, p, queue); err != nil || l.Pause.IsZero() {
+		return l, err
+	}
+	told := differing(describedPause(l.Pause), describedPause(job.Pause{}))
+	if err := s.store.PauseQueue(s.audited(ctx, p, "queue.resume", queue, told), p.Tenant, queue, job.Pause{}); err != nil {
+		return l, err
+	}
+	l.Pause = job.Pause{}
+	s.cfg.Refresh()
+	return l, nil
+}
+
+func checkQueue(queue string) (v job.Invalids) {
+	if !job.ValidKey(queue) {
+		v.Add("queue", queue, WantQueue)
+	}
+	return v
+}
+
+// describedPause is what the audit log tells of a pause.
+func describedPause(p job.Pause) fields {
+	out := fields{"status": "ACTIVE", "pause_reason": "", "paused_until": ""}
+	if !p.IsZero() {
+		out["status"], out["pause_reason"] = "PAUSED", p.Reason
+		if !p.Until.IsZero() {
+			out["paused_until"] = p.Until.Format(time.RFC3339Nano)
+		}
+	}
+	return out
+}
+
+// FirstExecutions reads executions in the order in which they are named; those that are gone meanwhile are left out.
+func (s *Service) FirstExecutions(ctx context.Context, p tenant.Principal, rs []job.Ready) ([]job.Execution, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	out := make([]job.Execution, 0, len(rs))
+	for _, r := range rs {
+		e, err := s.store.Execution(ctx, p.Tenant, r.ID)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
