@@ -30,7 +30,8 @@ func (p *params) add(v any) string {
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-func jobConditions(f engine.JobFilter, ps *params) string {
+// jobConditions are what a filter chooses. Where few are late they are looked up; where many are, they are met on the way through all.
+func jobConditions(f engine.JobFilter, fewLate bool, ps *params) string {
 	w := "j.tenant = " + ps.add(string(f.Tenant))
 	switch f.State {
 	case 0:
@@ -55,7 +56,30 @@ func jobConditions(f engine.JobFilter, ps *params) string {
 		like := " ILIKE " + ps.add(anywhere(f.Text))
 		w += " AND (j.name" + like + " OR j.key" + like + " OR j.description" + like + ")"
 	}
+	if f.Owner != "" {
+		w += " AND position(" + ps.add(engine.OwnerMark(f.Owner)) + "::bytea IN j.spec) > 0"
+	}
+	if f.LateBefore.IsZero() {
+		return w
+	}
+	at := ps.add(f.LateBefore)
+	if w += " AND j.state = 1 AND j.next_run_at < " + at; fewLate {
+		w += " AND j.id = ANY (ARRAY(SELECT s.job " + lateJobs + at + " OFFSET 0) s))"
+	}
 	return w
+}
+
+// lateJobs are the schedules whose instant has come before one and has not fired: a look into the index for each partition.
+const lateJobs = `FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
+	SELECT s.job FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < `
+
+// fewLate reports whether no more are late than may be looked up one by one.
+func fewLate(ctx context.Context, c *pgxpool.Conn, f engine.JobFilter) (few bool, err error) {
+	if f.LateBefore.IsZero() {
+		return false, nil
+	}
+	err = c.QueryRow(ctx, "SELECT count(*) < $2 FROM (SELECT 1 "+lateJobs+"$1 LIMIT $2) s LIMIT $2) t", f.LateBefore, engine.TotalExact).Scan(&few)
+	return few, err
 }
 
 // anywhere is the pattern of what holds a text.
@@ -65,28 +89,33 @@ func anywhere(text string) string {
 
 // FindJobs lists jobs, the newest first, without their statistics.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	var ps params
-	w := jobConditions(f, &ps)
 	from := "FROM " + listedJobs
 	if f.State == job.Active || f.State == job.Completed {
 		from += waits
 	}
-	all, allParams := from+" WHERE "+w, ps
+	var after [16]byte
 	if p.Cursor != "" {
-		_, after, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
+		var err error
+		if _, after, err = engine.DecodeCursor(p.Cursor); err != nil {
 			return engine.JobPage{}, err
 		}
-		w += " AND j.id < " + ps.add(after)
 	}
 	limit := max(p.Limit, 1)
-	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
-		jobColumns, definitionColumns, from, w, limit+1, waits)
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.JobPage{}
-		rows, _ := c.Query(ctx, page, ps...)
-		var err error
+		few, err := fewLate(ctx, c, f)
+		if err != nil {
+			return err
+		}
+		var ps params
+		w := jobConditions(f, few, &ps)
+		all, allParams := from+" WHERE "+w, ps
+		if p.Cursor != "" {
+			w += " AND j.id < " + ps.add(after)
+		}
+		rows, _ := c.Query(ctx, fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
+			jobColumns, definitionColumns, from, w, limit+1, waits), ps...)
 		if out.Jobs, err = pgx.CollectRows(rows, scanJob); err != nil {
 			return err
 		}

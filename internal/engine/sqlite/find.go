@@ -43,7 +43,11 @@ func text(v string) func(*stmt)  { return func(q *stmt) { q.text(v) } }
 func id(v [16]byte) func(*stmt)  { return func(q *stmt) { q.id(v) } }
 func number(v int64) func(*stmt) { return func(q *stmt) { q.int(v) } }
 
-func jobsWhere(f engine.JobFilter) *where {
+// lateJobs are the schedules whose instant has come before one and has not fired.
+const lateJobs = "FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ?"
+
+// jobsWhere is what a filter chooses. Where few are late they are looked up; where many are, they are met on the way through all.
+func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	w := &where{}
 	w.and("j.tenant = ?", text(string(f.Tenant)))
 	switch f.State {
@@ -68,25 +72,42 @@ func jobsWhere(f engine.JobFilter) *where {
 	if f.Text != "" {
 		w.and("mentions(?, j.name, j.key, j.description)", text(fold(f.Text)))
 	}
+	if f.Owner != "" {
+		w.and("instr(j.spec, ?) > 0", func(q *stmt) { q.bytes(engine.OwnerMark(f.Owner)) })
+	}
+	switch late := number(f.LateBefore.UnixMicro()); {
+	case f.LateBefore.IsZero():
+	case fewLate:
+		w.and("j.state = 1 AND j.id IN (SELECT job "+lateJobs+")", late)
+	default:
+		w.and("j.state = 1 AND +s.next_run_at < ?", late)
+	}
 	return w
 }
 
 // FindJobs lists jobs, the newest first.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	w := jobsWhere(f)
-	all := *w
+	var after [16]byte
 	if p.Cursor != "" {
-		_, after, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
+		var err error
+		if _, after, err = engine.DecodeCursor(p.Cursor); err != nil {
 			return engine.JobPage{}, err
 		}
-		w.and("j.id < ?", id(after))
 	}
 	limit := max(p.Limit, 1)
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs", func(c *conn) error {
+		few, err := fewLate(c, f)
+		if err != nil {
+			return err
+		}
+		w := jobsWhere(f, few)
+		all := *w
+		if p.Cursor != "" {
+			w.and("j.id < ?", id(after))
+		}
 		q := c.prepare("SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
-		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
+		err = w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
 			j, err := readJob(r)
 			out.Jobs = append(out.Jobs, j)
 			return err
@@ -113,6 +134,18 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		return engine.JobPage{}, err
 	}
 	return out, nil
+}
+
+// fewLate reports whether no more are late than may be looked up one by one.
+func fewLate(c *conn, f engine.JobFilter) (few bool, err error) {
+	if f.LateBefore.IsZero() {
+		return false, nil
+	}
+	_, err = c.prepare("SELECT count(*) FROM (SELECT 1 " + lateJobs + " LIMIT ?)").int(f.LateBefore.UnixMicro()).int(countedLate).first(func(r *row) error {
+		few = r.int64() < countedLate
+		return nil
+	})
+	return few, err
 }
 
 // tallyTime is how long counting past TotalExact may take.
