@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, launch, serve, settle, sound, visit } from "./harness.mjs";
+import { accessible, everyLook, launch, serve, sound, visit } from "./harness.mjs";
 
 let server, browser;
 before(async () => {
@@ -280,4 +280,11 @@ test("a payload that was emptied says that the job's own is used", async () => {
   await page.waitForURL("**/executions/*");
   await sound(page);
   await page.context().close();
+});
+
+test("a form with everything set, and the list it leads to, in every look", async () => {
+  const j = await server.api("POST", "/jobs", { name: "Looked at", ...policies, ...kinds["a command by interval"], unique_key: "looked at" });
+  await everyLook(browser, `${server.url}/jobs/${j.job_id}/edit`, "job-edit", openAll);
+  await everyLook(browser, `${server.url}/jobs?q=${encodeURIComponent('owner:"billing & co" whose:x late:')}`, "jobs-filtered");
+  await everyLook(browser, server.url + "/jobs", "jobs-owned");
 });
