@@ -6,6 +6,7 @@ VERSION  = $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 20s
 SEEDS   ?= 20000
 FIRST   ?= 1
+SEED    ?= 1
 KILLS   ?= 20
 ARGS    ?=
 
@@ -73,6 +74,10 @@ bench-herd: build ## Let 500 000 jobs be due in one second, on PostgreSQL and SQ
 	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench herd --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
 	@bin/carillon bench herd --strict $(ARGS)
 
+.PHONY: bench-pages
+bench-pages: build ## Ask for every page over 10 million executions and 1 million jobs on PostgreSQL; half an hour, 15 GB of disk
+	@scripts/with-postgres CARILLON_BENCH_POSTGRES sh -c 'bin/carillon bench pages --jobs 1000000 --executions 10000000 --samples 100 --strict --database "$$CARILLON_BENCH_POSTGRES" $(ARGS)'
+
 .PHONY: bench-cron
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
@@ -84,6 +89,10 @@ sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+.PHONY: corpus
+corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) (make test sends 20 000)
+	go test -count=1 ./internal/api -run TestCorpus -v -corpus.n=100000 -corpus.seed=$(SEED) $(ARGS)
 
 .PHONY: faults-all
 faults-all: need-go ## Run every failpoint and action, and many schedulers for longer (make test runs a slice)

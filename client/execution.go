@@ -124,8 +124,10 @@ type Discarded struct {
 
 // Begun names an operation that has begun, and over how many things it goes; without an id it was a dry run.
 type Begun struct {
-	OperationID string `json:"operation_id,omitempty"`
-	Count       int64  `json:"count"`
+	OperationID     string `json:"operation_id,omitempty"`
+	Count           int64  `json:"count"`
+	CountIsEstimate bool   `json:"count_is_estimate,omitempty" doc:"Of a dry run: there are about so many."`
+	CountIsMinimum  bool   `json:"count_is_minimum,omitempty" doc:"Of a dry run by fingerprint: there are at least so many; what is older was not looked at."`
 }
 
 // Operation is work over many things, done in the background.

@@ -75,6 +75,7 @@ type JobRequest struct {
 	Tags        []string     `json:"tags,omitempty"`
 	Owner       *string      `json:"owner,omitempty"`
 	Runbook     *string      `json:"runbook,omitempty"`
+	Paused      *bool        `json:"paused,omitempty" doc:"Of a new job that is not IMMEDIATE: true makes it paused, so that it fires nothing before it is resumed. A job that exists is paused by POST /jobs/{id}/pause."`
 
 	Overlap      *string  `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"What becomes of a scheduled fire while an earlier one has not finished: it runs beside it (allow, when omitted), is SKIPPED (skip), waits for its end (queue, one at a time), or has it cancelled (replace)."`
 	CatchUp      *string  `json:"catch_up,omitempty" enum:"none,latest,all" doc:"What becomes of instants that passed while nobody fired, or the job was paused: latest when omitted."`
@@ -193,7 +194,7 @@ type Pagination struct {
 	Total           int64   `json:"total" doc:"Exact up to 10000, then an estimate."`
 	TotalIsEstimate bool    `json:"total_is_estimate,omitempty"`
 	NextCursor      *string `json:"next_cursor" doc:"null at the end."`
-	Partial         bool    `json:"partial,omitempty" doc:"Of executions: the search took its time, and goes on with next_cursor."`
+	Partial         bool    `json:"partial,omitempty" doc:"The search took its time, and goes on with next_cursor, also where the page is empty."`
 }
 
 // Jobs is one page of jobs.

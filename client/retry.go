@@ -66,7 +66,7 @@ func (c *Client) ask(ctx context.Context, r request, in, out any) (http.Header, 
 		}
 	}
 	again := always
-	if r.method == http.MethodPatch || r.method == http.MethodDelete {
+	if r.method == http.MethodPatch || r.method == http.MethodDelete || r.header.Get("If-Match") != "" {
 		again = undone
 	}
 	for n := 1; ; n++ {

@@ -68,7 +68,7 @@ type Occurrences struct {
 type Forecast struct {
 	Minutes   []ForecastMinute `json:"minutes" doc:"Those with any."`
 	Herds     []Herd           `json:"herds" doc:"The minutes in which uncommonly many come together, the fullest first."`
-	Truncated bool             `json:"truncated" doc:"There were too many to count them all."`
+	Truncated bool             `json:"truncated" doc:"There were too many to count them all, or to count them at once: then the whole is counted meanwhile, and answered for a minute."`
 	Spread    *Spread          `json:"spread,omitempty" doc:"How herds can be taken apart, where that was asked for and they can."`
 }
 

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"iter"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -271,15 +273,15 @@ type Overview struct {
 	SchedulesIsEstimate   bool             `json:"schedules_is_estimate,omitempty"`
 	Paused                int64            `json:"paused"`
 	LateJobs              int64            `json:"late_jobs" doc:"Their instant came more than five seconds ago and has not fired."`
-	LateJobsIsMinimum     bool             `json:"late_jobs_is_minimum,omitempty"`
-	Late                  []LateJob        `json:"late"`
+	LateJobsIsMinimum     bool             `json:"late_jobs_is_minimum,omitempty" doc:"So many schedules, of all tenants, are late that not all were looked at."`
+	Late                  []LateJob        `json:"late" doc:"Those that are late for the longest."`
 	Delay                 DelayTotal       `json:"delay" doc:"Of the last hour."`
 	FailingJobs           int64            `json:"failing_jobs" doc:"They failed within 24 hours, and their last execution did not succeed."`
 	FailingIsMinimum      bool             `json:"failing_is_minimum,omitempty"`
 	Failing               []FailingSummary `json:"failing"`
 	Running               int              `json:"running"`
 	Queued                int              `json:"queued"`
-	QueuedIsMinimum       bool             `json:"queued_is_minimum,omitempty"`
+	QueuedIsMinimum       bool             `json:"queued_is_minimum,omitempty" doc:"There are more, or may be: where very many wait in a queue, of each tenant at least 1000 are counted in it."`
 	OldestQueuedSeconds   *float64         `json:"oldest_queued_seconds"`
 	DeadLetters           int64            `json:"dead_letters"`
 	DeadLettersIsEstimate bool             `json:"dead_letters_is_estimate,omitempty"`
@@ -371,9 +373,23 @@ func (c *Client) JobRevisions(ctx context.Context, job string, p Page) (JobRevis
 	return get[JobRevisions](ctx, c, p.params().on("/jobs/"+seg(job)+"/revisions"))
 }
 
-// RestoreJob gives a job the definition that it had in a revision.
-func (c *Client) RestoreJob(ctx context.Context, job string, revision int) (Job, error) {
-	return post[Job](ctx, c, "/jobs/"+seg(job)+"/revisions/"+strconv.Itoa(revision)+"/restore", nil)
+// Revisions lists a job's revisions, the latest first.
+func (c *Client) Revisions(ctx context.Context, job string) iter.Seq2[JobRevision, error] {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]JobRevision, Pagination, error) {
+		page, err := c.JobRevisions(ctx, job, p)
+		return page.Revisions, page.Pagination, err
+	})
+}
+
+// RestoreJob gives a job the definition that it had in a revision. is, unless 0, is the revision that it is meant for: where the
+// job has another by now, it is ErrConflict.
+func (c *Client) RestoreJob(ctx context.Context, job string, revision, is int) (j Job, err error) {
+	r := request{method: http.MethodPost, path: prefix + "/jobs/" + seg(job) + "/revisions/" + strconv.Itoa(revision) + "/restore"}
+	if is != 0 {
+		r.header = http.Header{"If-Match": {strconv.Itoa(is)}}
+	}
+	_, err = c.ask(ctx, r, nil, &j)
+	return j, err
 }
 
 // Overview reads how the tenant does.

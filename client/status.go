@@ -5,7 +5,7 @@ import "time"
 // QueueStatus is how the whole installation does.
 type QueueStatus struct {
 	Pending               int           `json:"pending" doc:"Executions that are due and wait for a worker."`
-	PendingIsMinimum      bool          `json:"pending_is_minimum,omitempty" doc:"There are more: of each queue 10000 are counted."`
+	PendingIsMinimum      bool          `json:"pending_is_minimum,omitempty" doc:"There are more, or may be: of each queue at least 10000 are counted."`
 	InProgress            int           `json:"in_progress"`
 	Completed24h          int64         `json:"completed_24h" doc:"Executions that succeeded."`
 	Failed24h             int64         `json:"failed_24h" doc:"Executions that failed or timed out for good."`

@@ -20,7 +20,7 @@ func (s *Server) auditRoutes() []route {
 	return []route{
 		{
 			method: "GET", path: "/api/v1/audit", needs: tenant.Manage, group: group, summary: "List who changed what, the latest first",
-			detail: "Every change of the tenant that someone asked for: written with the change, never changed, kept for a year.",
+			detail: "Every change of the tenant that someone asked for: written with the change, never changed, kept for a year. Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on.",
 			params: auditParams, status: 200, answer: of[client.AuditEntries](), handle: s.listAudit,
 		},
 		{
@@ -71,6 +71,7 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		return err
 	}
 	out := client.AuditEntries{Audit: make([]client.AuditEntry, len(found.Entries)), Pagination: pagination(page, found.Total, found.Next)}
+	out.Pagination.Partial = found.Partial
 	for i, e := range found.Entries {
 		out.Audit[i] = wireEntry(e)
 	}

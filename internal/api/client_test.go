@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -112,6 +113,24 @@ func TestTheClientAgainstTheServer(t *testing.T) {
 	}
 	if _, err := c.ChangeJob(ctx, "key:k1", client.JobChange{Revision: j.Revision - 1}); err == nil || !strings.Contains(err.Error(), "412 revision_mismatch") {
 		t.Errorf("of an old revision: %v", err)
+	}
+	var revisions []int
+	for r, err := range c.Revisions(ctx, "key:k1") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, r.Revision)
+	}
+	if !slices.Equal(revisions, []int{j.Revision, j.Revision - 1}) {
+		t.Errorf("revisions %v", revisions)
+	}
+	if _, err := c.RestoreJob(ctx, "key:k1", j.Revision-1, j.Revision-1); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("restored over an old revision: %v", err)
+	}
+	for _, is := range []int{j.Revision, 0} {
+		if back := must(c.RestoreJob(ctx, "key:k1", j.Revision-1, is)); back.Priority != 5 || back.Revision != j.Revision+1 {
+			t.Errorf("restored: %+v", back)
+		}
 	}
 	run := must(c.TriggerJob(client.WithIdempotencyKey(ctx, "once"), "key:k1", client.TriggerRequest{}))
 	if again := must(c.TriggerJob(client.WithIdempotencyKey(ctx, "once"), "key:k1", client.TriggerRequest{})); again.ExecutionID != run.ExecutionID {

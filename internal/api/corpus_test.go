@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	corpusSize = flag.Int("corpus.n", 100_000, "how many requests TestCorpus makes up")
+	corpusSize = flag.Int("corpus.n", 20_000, "how many requests TestCorpus makes up")
 	corpusSeed = flag.Uint64("corpus.seed", 1, "what TestCorpus makes them of")
 	corpusOnly = flag.Int("corpus.only", -1, "the number of the only one to send")
 )

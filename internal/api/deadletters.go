@@ -45,6 +45,7 @@ func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 		return err
 	}
 	out := client.DeadLetters{DeadLetters: make([]client.DeadLetter, len(found.DeadLetters)), Pagination: pagination(page, found.Total, found.Next)}
+	out.Pagination.Partial = found.Partial
 	for i, d := range found.DeadLetters {
 		out.DeadLetters[i] = client.DeadLetter{
 			ExecutionID: d.ID.String(), JobID: d.Job.String(), JobName: d.JobName, Status: d.Status.String(), Reason: string(d.Reason),
@@ -111,7 +112,7 @@ func (s *Server) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 		if err != nil {
 			return err
 		}
-		return reply(w, 200, client.Begun{Count: n})
+		return reply(w, 200, client.Begun{Count: n.Count, CountIsEstimate: n.About, CountIsMinimum: n.AtLeast})
 	case atOnce:
 		n, replay, err := s.service.Discard(r.Context(), p, sel.IDs, service.Once[int]{
 			Key: o.key, Hash: o.hash, Encode: func(n int) []byte { return encoded(client.Discarded{Discarded: n}) },

@@ -59,7 +59,13 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			continue
 		}
 		seen[key] = true
-		plan, err := s.service.Declare(r.Context(), p, key, d.Paused, func(was *job.Job) (job.Definition, error) { return s.declared(d.Job, was, usual) })
+		plan, err := s.service.Declare(r.Context(), p, key, d.Paused, func(was *job.Job) (job.Definition, error) {
+			want := d.Job
+			if want.Paused = nil; was == nil {
+				want.Paused = d.Paused
+			}
+			return s.declared(want, was, usual)
+		})
 		if err != nil {
 			return err
 		}

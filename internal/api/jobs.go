@@ -166,6 +166,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		return err
 	}
 	out := client.Jobs{Jobs: make([]client.Job, len(found.Jobs)), Pagination: pagination(page, found.Total, found.Next)}
+	out.Pagination.Partial = found.Partial
 	for i, j := range found.Jobs {
 		out.Jobs[i] = wireJob(j.Job, j.Stats)
 	}

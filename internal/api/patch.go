@@ -50,6 +50,9 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	if err := decode(patch, &out); err != nil {
 		return out, err // its form is that of a request, of which every field may be left out
 	}
+	if out.Paused != nil {
+		return out, job.Invalids{{Field: "paused", Value: strconv.FormatBool(*out.Paused), Want: "nothing here: POST /jobs/{id}/pause and /resume do that"}}
+	}
 	request := asRequest(j)
 	given, base := objectOf(patch), objectOf(encoded(request))
 	schedule, execution := objectOf(given["schedule"]), objectOf(given["execution"])

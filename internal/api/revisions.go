@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
@@ -125,7 +126,7 @@ func revised(before, after job.Job) []client.RevisionChange {
 	out := []client.RevisionChange{}
 	names := maps.Clone(was)
 	maps.Copy(names, is)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for name := range names {
 		if a, b := encoded(was[name]), encoded(is[name]); !bytes.Equal(a, b) {
 			out = append(out, client.RevisionChange{Field: name, Before: a, After: b})
 		}
@@ -139,6 +140,7 @@ func revised(before, after job.Job) []client.RevisionChange {
 			}
 		}
 	}
+	slices.SortFunc(out, func(a, b client.RevisionChange) int { return cmp.Compare(a.Field, b.Field) })
 	return out
 }
 

@@ -63,6 +63,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/jobs", needs: tenant.Read, group: "Jobs", summary: "List jobs, the newest first",
+			detail: "Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on from where it came to, also where the page is empty.",
 			params: jobParams, status: 200, answer: of[client.Jobs](), handle: s.listJobs,
 		},
 		{
@@ -157,7 +158,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/dead-letters", needs: tenant.Read, group: "Dead letters", summary: "List dead letters, the latest first",
-			detail: "Executions that failed for good, with their whole error history, until someone runs them again or discards them.",
+			detail: "Executions that failed for good, with their whole error history, until someone runs them again or discards them. Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on.",
 			params: deadLetterParams, status: 200, answer: of[client.DeadLetters](), handle: s.listDeadLetters,
 		},
 		{

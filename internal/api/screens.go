@@ -9,7 +9,6 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -267,7 +266,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	out := client.Overview{
 		Schedules: o.Schedules.Count, SchedulesIsEstimate: o.Schedules.Estimate, Paused: o.Paused.Count, LateJobs: o.Late.Count, LateJobsIsMinimum: o.Late.Estimate,
 		Late: make([]client.LateJob, len(o.LateJobs)), Delay: wireDelays(&o.Hour), FailingJobs: o.Failing.Count, FailingIsMinimum: o.Failing.Estimate,
-		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running, Queued: load.Waiting, QueuedIsMinimum: load.Waiting >= dispatch.MaxWaiting,
+		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running, Queued: load.Waiting, QueuedIsMinimum: load.Cut,
 		OldestQueuedSeconds: age(load.Oldest, o.Now), DeadLetters: o.DeadLetters.Count, DeadLettersIsEstimate: o.DeadLetters.Estimate, Workers: o.Workers, LastHour: wireTotal(&o.Hour),
 	}
 	for i, j := range o.LateJobs {
@@ -285,26 +284,37 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 // judged says how a tenant does, in a word and in a sentence.
 func judged(o *client.Overview) (health, sentence string) {
 	var says []string
+	about := ""
+	if o.SchedulesIsEstimate {
+		about = "about "
+	}
 	switch {
 	case o.Schedules == 0:
 		says = append(says, "No schedules")
+	case o.LateJobs == 0 && o.LateJobsIsMinimum:
+		says = append(says, fmt.Sprintf("So many schedules of all tenants are late that not all of the %s%s here were looked at", about, countOf(o.Schedules, "schedule")))
 	case o.LateJobs == 0 && o.Schedules == 1:
 		says = append(says, "The one schedule is on time")
+	case o.LateJobs == 0 && o.SchedulesIsEstimate:
+		says = append(says, fmt.Sprintf("All of about %s schedules on time", grouped(o.Schedules)))
 	case o.LateJobs == 0:
 		says = append(says, fmt.Sprintf("All %s schedules on time", grouped(o.Schedules)))
 	default:
-		says = append(says, fmt.Sprintf("%s of %s late", grouped(o.LateJobs), countOf(o.Schedules, "schedule")))
+		says = append(says, fmt.Sprintf("%s of %s%s late", atLeast(o.LateJobsIsMinimum, grouped(o.LateJobs)), about, countOf(o.Schedules, "schedule")))
 	}
 	if o.Delay.P99Seconds != nil {
 		says = append(says, "p99 delay "+shortly(*o.Delay.P99Seconds))
 	}
-	if o.FailingJobs > 0 {
-		says = append(says, countOf(o.FailingJobs, "job")+" failing")
-	} else {
+	switch {
+	case o.FailingJobs > 0:
+		says = append(says, atLeast(o.FailingIsMinimum, countOf(o.FailingJobs, "job"))+" failing")
+	case o.FailingIsMinimum:
+		says = append(says, "nothing failing of what was looked at")
+	default:
 		says = append(says, "nothing failing")
 	}
 	health = "ok"
-	if o.LateJobs > 0 || o.FailingJobs > 0 {
+	if o.LateJobs > 0 || o.LateJobsIsMinimum || o.FailingJobs > 0 {
 		health = "warning"
 	}
 	if late := o.Delay.Fired - o.Delay.Within5s; late > 0 && late*100 >= o.Delay.Fired {
@@ -313,9 +323,22 @@ func judged(o *client.Overview) (health, sentence string) {
 	}
 	if o.Workers == 0 && o.Queued > 0 {
 		health = "critical"
-		says = append(says, fmt.Sprintf("no worker for the %s", countOf(int64(o.Queued), "execution")+" waiting"))
+		these := "the "
+		if o.QueuedIsMinimum {
+			these = "at least "
+		}
+		says = append(says, "no worker for "+these+countOf(int64(o.Queued), "execution")+" waiting")
 	}
-	return health, strings.Join(says, "; ") + "."
+	sentence = strings.Join(says, "; ") + "."
+	return health, strings.ToUpper(sentence[:1]) + sentence[1:]
+}
+
+// atLeast is a number of which there may be more.
+func atLeast(more bool, text string) string {
+	if more {
+		return "at least " + text
+	}
+	return text
 }
 
 // countOf is a number of things.

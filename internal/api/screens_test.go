@@ -122,6 +122,35 @@ func TestScreens(t *testing.T) {
 	})
 }
 
+// A history that becomes shorter is hidden at once, and dropped only a week later.
+func TestAShorterHistoryIsCutLater(t *testing.T) {
+	onBoth(t, func(t *testing.T, open newFaces) {
+		f := open()
+		acme := want[client.Tenant](f, 201, "POST", "/api/v1/tenants", `{"name": "acme", "tier": "pro"}`)
+		cut := func() time.Time {
+			all, err := f.store.Tenants(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all[slices.IndexFunc(all, func(x tenant.Tenant) bool { return string(x.ID) == acme.TenantID })].CutAt
+		}
+		path := "/api/v1/tenants/" + acme.TenantID
+		for _, c := range []struct {
+			body string
+			cuts bool
+		}{
+			{`{"name": "Acme"}`, false}, {`{"tier": "enterprise"}`, false}, {`{"quotas": {"history_days": 400}}`, false}, {`{"quotas": {"history_days": -1}}`, false},
+			{`{"quotas": {"history_days": 366}}`, true}, {`{"quotas": {"history_days": null}}`, true}, {`{"name": "acme"}`, false}, {`{"tier": "free"}`, true},
+		} {
+			was := cut()
+			want[client.Tenant](f, 200, "PATCH", path, c.body)
+			if now := cut(); now.After(was) != c.cuts {
+				t.Errorf("%s: cut at %v, before at %v", c.body, now, was)
+			}
+		}
+	})
+}
+
 func TestDelaysOfSchedules(t *testing.T) {
 	f := newFace(t)
 	server := engine.ServerID(uuid.New())
@@ -194,6 +223,7 @@ func TestRevisions(t *testing.T) {
 		if again := want[client.Job](f, 200, "POST", path+"/revisions/1/restore", ""); again.Revision != 4 {
 			t.Errorf("restored again: %+v", again)
 		}
+		want[client.Job](f, 200, "PATCH", path, `{"execution": {"headers": {"X-A": "c"}}}`)
 		want[client.Job](f, 200, "PATCH", path, `{"execution": {"headers": {"X-A": "c"}}}`)
 		if p := want[client.Problem](f, 409, "POST", path+"/revisions/1/restore", ""); !strings.Contains(p.Detail, "Authorization") {
 			t.Errorf("without its credential: %+v", p)

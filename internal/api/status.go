@@ -8,7 +8,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -40,7 +39,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		return err
 	}
 	out := client.QueueStatus{
-		Pending: all.Waiting, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
+		Pending: all.Waiting, PendingIsMinimum: all.Cut, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
 		ActiveWorkers: st.Workers, DrainingWorkers: st.Draining, Slots: st.Slots,
 		AverageWaitSeconds: average(st.Day.Wait, st.Day.Waited), AverageWaitSeconds5m: average(st.Lately.Wait, st.Lately.Waited), MaxWaitSeconds: inSeconds(st.Day.MaxWait),
 		AverageTriggerDelay: average(st.Day.Delay, st.Day.Fired), OldestPendingSeconds: age(all.Oldest, st.Now),
@@ -48,7 +47,6 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		Queues: make([]client.QueueDepth, len(loads)),
 	}
 	for i, l := range loads {
-		out.PendingIsMinimum = out.PendingIsMinimum || l.Waiting >= dispatch.MaxWaiting
 		out.Queues[i] = client.QueueDepth{Queue: l.Queue, Pending: l.Waiting, InProgress: l.Running, Slots: l.Slots, OldestPendingSeconds: age(l.Oldest, st.Now)}
 	}
 	for _, m := range st.Minutes {

@@ -29,7 +29,7 @@ func definition(r client.JobRequest, base job.RetryPolicy) (job.Definition, erro
 	d := job.Definition{
 		Name: r.Name, Description: r.Description, Key: deref(r.Key, ""), Owner: deref(r.Owner, ""), Runbook: deref(r.Runbook, ""),
 		Schedule: job.Schedule{Type: job.Immediate}, Target: target(r.Execution), Retry: retry(r.RetryPolicy, base),
-		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags,
+		Priority: deref(r.Priority, job.DefaultPriority), Queue: deref(r.Queue, job.DefaultQueue), Labels: r.Labels, Tags: r.Tags, Asleep: deref(r.Paused, false),
 	}
 	if r.Key != nil && *r.Key == "" {
 		v.Add("key", "", "a key, or null for none")

@@ -203,6 +203,7 @@ func (r *running) start(ctx context.Context) error {
 	hub := feed.NewHub()
 	seen := feed.Over(store, counter, hub)
 	r.background("feed", func(ctx context.Context) { hub.Share(ctx, shared, r.log) })
+	r.metrics.CountsLost(counter.Lost)
 	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
 	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners)})
 	r.disp.Store(disp)
@@ -243,6 +244,7 @@ func (r *running) start(ctx context.Context) error {
 		Replan: func() { wake(replan); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
+	r.onStop("service", func() error { svc.Close(); return nil })
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
 		return err
@@ -388,7 +390,15 @@ func sample(ctx context.Context, disp *dispatch.Dispatcher, store engine.Tallies
 
 // count writes down what this server counts until ctx ends, and then what is left.
 func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
-	loop.Run(ctx, log, "counter", nil, c.Tick)
+	lost := int64(0)
+	loop.Run(ctx, log, "counter", nil, func(ctx context.Context) (time.Duration, error) {
+		next, err := c.Tick(ctx)
+		if n := c.Lost(); n > lost {
+			log.Warn("more ended than could be counted for its tenants and jobs", "lost", n-lost)
+			lost = n
+		}
+		return next, err
+	})
 	last, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if _, err := c.Tick(last); err != nil {

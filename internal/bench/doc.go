@@ -7,7 +7,9 @@
 //
 // Schedules and Herd are runs of their own: they create recurring jobs straight
 // through the port, add a scheduler to the rig, and put a goal beside each
-// number. Fires keeps which instants were owed and which ran.
+// number. Fires keeps which instants were owed and which ran. Pages does the
+// same for what the dashboard asks the API for: a stock of jobs and executions
+// is made and worked off, and a table of pages is asked for over HTTP.
 //
 // Speed without truth is worth nothing, so every phase ends with a check: what
 // was accepted must have succeeded in the store exactly once, and no handler

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// GoalReport is what a benchmark of the scheduler came to, as it is printed for programs.
+// GoalReport is what a benchmark with goals came to, as it is printed for programs.
 type GoalReport struct {
 	Benchmark string         `json:"benchmark"`
 	Engine    string         `json:"engine"`
@@ -22,9 +24,10 @@ type GoalReport struct {
 	Cores     int            `json:"cores"`
 	Config    map[string]any `json:"config"`
 	Measures  []Measure      `json:"measures"`
+	Pages     []PageMeasure  `json:"pages,omitempty"` // of the benchmark of pages only
 	Seconds   float64        `json:"seconds"`
 
-	Accepted int `json:"accepted"` // instants and executions that were owed
+	Accepted int `json:"accepted"` // instants and executions that were owed, or were stored for pages to be of
 	Lost     int `json:"lost"`
 	Doubled  int `json:"doubled"`
 	Early    int `json:"early"`
@@ -70,6 +73,11 @@ func (r GoalReport) Check() error {
 			m = append(m, x)
 		}
 	}
+	for _, p := range r.Pages {
+		if !p.Met {
+			m = append(m, Measure{Name: p.title() + ", p99", Value: p.P99, Unit: "ms", Goal: &p.Goal, Met: &p.Met})
+		}
+	}
 	if m == nil {
 		return nil
 	}
@@ -108,17 +116,40 @@ func (r GoalReport) WriteTable(w io.Writer, colour bool) error {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	text, code := fmt.Sprintf("lost 0, doubled 0, early 0: all %s fired and ran exactly once, none before its instant", thousands(r.Accepted)), "32"
-	if r.Lost+r.Doubled+r.Early > 0 {
-		text, code = fmt.Sprintf("LOST %s, DOUBLED %s, EARLY %s of %s", thousands(r.Lost), thousands(r.Doubled), thousands(r.Early), thousands(r.Accepted)), "31"
-	}
+	r.writePages(&b, paint)
+	text, code := r.verdict()
 	fmt.Fprintf(&b, "\n  %s\n\n", paint(code, text))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// measure runs one benchmark over a store of its own.
-func measure(ctx context.Context, o Options, name string, run func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error)) (rep GoalReport, err error) {
+// verdict is the last line, and its colour.
+func (r GoalReport) verdict() (text, code string) {
+	switch {
+	case r.Lost+r.Doubled+r.Early > 0:
+		return fmt.Sprintf("LOST %s, DOUBLED %s, EARLY %s of %s", thousands(r.Lost), thousands(r.Doubled), thousands(r.Early), thousands(r.Accepted)), "31"
+	case len(r.Pages) > 0:
+		return r.answered()
+	}
+	return fmt.Sprintf("lost 0, doubled 0, early 0: all %s fired and ran exactly once, none before its instant", thousands(r.Accepted)), "32"
+}
+
+// measure runs one benchmark over a store of its own, whose process has to do with little memory.
+func measure(ctx context.Context, o Options, name string, run func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error)) (GoalReport, error) {
+	return measureOver(ctx, o, name, NewRig, func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error) {
+		heap := watchHeap()
+		t, err := run(ctx, r, rep)
+		most := heap()
+		if err == nil {
+			rep.goal("rss_mb", "memory of this process, at the most", round(float64(peakMemory())/(1<<20), 1), "MB", goalMemory)
+			rep.note("heap_mb", "of it the heap, at the most", round(float64(most)/(1<<20), 1), "MB")
+		}
+		return t, err
+	})
+}
+
+// measureOver runs one benchmark over a rig that build makes of a store of its own.
+func measureOver(ctx context.Context, o Options, name string, build func(context.Context, engine.Store, Load) (*Rig, error), run func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error)) (rep GoalReport, err error) {
 	rep = GoalReport{Benchmark: name, Cores: runtime.GOMAXPROCS(0), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	began := time.Now()
 	store, remove, err := o.Open(ctx)
@@ -132,19 +163,15 @@ func measure(ctx context.Context, o Options, name string, run func(ctx context.C
 		err = errors.Join(err, remove(clean))
 	}()
 	rep.Engine, _, _ = strings.Cut(store.Describe(), " at ")
-	rig, err := NewRig(ctx, store, o.Load)
+	rig, err := build(ctx, store, o.Load)
 	if err != nil {
 		return rep, err
 	}
 	defer rig.Close()
-	heap := watchHeap()
 	t, err := run(ctx, rig, &rep)
-	most := heap()
 	if err != nil {
 		return rep, err
 	}
-	rep.goal("rss_mb", "memory of this process, at the most", round(float64(peakMemory())/(1<<20), 1), "MB", goalMemory)
-	rep.note("heap_mb", "of it the heap, at the most", round(float64(most)/(1<<20), 1), "MB")
 	rep.Accepted, rep.Lost, rep.Doubled, rep.Early = t.Accepted, t.Lost, t.Doubled, t.Early
 	rep.Seconds = round(time.Since(began).Seconds(), 1)
 	if t.Lost+t.Doubled+t.Early > 0 {

@@ -84,16 +84,18 @@ func overHTTP(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	return err
 }
 
-// serve answers HTTP on loopback until stop is called.
-func (r *Rig) serve() (address string, stop func(), err error) {
+// serve answers HTTP on loopback until stop is called, to everybody unless it is told otherwise.
+func (r *Rig) serve(otherwise ...func(*api.Config)) (address string, stop func(), err error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: api.New(api.Config{
-		Service: r.Service, Dispatch: r.Dispatch, Handout: handout.New(r.Dispatch, quiet), Logger: quiet, Ready: r.store.Ping, Version: "bench",
-	})}
+	cfg := api.Config{Service: r.Service, Dispatch: r.Dispatch, Handout: handout.New(r.Dispatch, quiet), Logger: quiet, Ready: r.store.Ping, Version: "bench"}
+	for _, change := range otherwise {
+		change(&cfg)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: api.New(cfg)}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

@@ -51,6 +51,11 @@ type Rig struct {
 
 // NewRig starts everything but the workers. The store must be migrated, and stays the caller's to close.
 func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
+	return newRig(ctx, store, load, func(s engine.Store, _ clock.Clock) engine.Store { return s })
+}
+
+// newRig starts a rig whose parts work over what over makes of the store.
+func newRig(ctx context.Context, store engine.Store, load Load, over func(engine.Store, clock.Clock) engine.Store) (*Rig, error) {
 	if load.Patience == 0 {
 		load.Patience = time.Minute
 	}
@@ -69,27 +74,28 @@ func NewRig(ctx context.Context, store engine.Store, load Load) (*Rig, error) {
 		}
 		cfg.Owner, ticks["ownership"] = k, k.Tick
 	}
-	d := dispatch.New(store, clk, quiet, cfg)
-	reaper := &upkeep.Reaper{Store: store, Hint: d.Offer, Log: quiet, Poison: 3}
+	seen := over(store, clk)
+	d := dispatch.New(seen, clk, quiet, cfg)
+	reaper := &upkeep.Reaper{Store: seen, Hint: d.Offer, Log: quiet, Poison: 3}
 	running, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { d.Run(running) })
 	ticks["reaper"], ticks["tidier"] = reaper.Tick, (&upkeep.Tidier{Store: store}).Tick
-	ticks["watchdog"] = (&upkeep.Watchdog{Store: store, Clock: clk, Hint: d.Offer, Log: quiet}).Tick
-	ticks["expirer"] = (&upkeep.Expirer{Store: store, Log: quiet}).Tick
+	ticks["watchdog"] = (&upkeep.Watchdog{Store: seen, Clock: clk, Hint: d.Offer, Log: quiet}).Tick
+	ticks["expirer"] = (&upkeep.Expirer{Store: seen, Log: quiet}).Tick
 	ticks["clock"] = func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) }
 	for name, tick := range ticks {
 		wg.Go(func() { loop.Run(running, quiet, name, nil, tick) })
 	}
 	return &Rig{
-		Service:  service.New(store, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
+		Service:  service.New(seen, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
 		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(), quiet: quiet,
 		stop: func() { cancel(); wg.Wait() },
 	}, nil
 }
 
 // Close stops what NewRig has started.
-func (r *Rig) Close() { r.stop() }
+func (r *Rig) Close() { r.Service.Close(); r.stop() }
 
 func definition(payload int) job.Definition {
 	return job.Definition{

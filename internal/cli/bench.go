@@ -55,7 +55,7 @@ server, a folder beside the SQLite file. What the URL names is never opened, but
 	fs.IntVar(&f.Rate, "rate", 1000, "jobs a second in the measurement rate; 0 leaves it out")
 	fs.StringSliceVar(&f.Only, "only", nil, "measurements, parted by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
-	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open))
+	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return err

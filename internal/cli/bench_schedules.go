@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// goalFlags is what the benchmarks of the scheduler are told alike.
+// goalFlags is what the benchmarks with goals are told alike.
 type goalFlags struct {
 	bench.Options
 	database string
@@ -66,7 +66,9 @@ func (f *goalFlags) run(c *cobra.Command, open opener, measure func(ctx context.
 	f.Open = func(ctx context.Context) (engine.Store, func(context.Context) error, error) { return open(ctx, url) }
 	f.Watch = watcher(c.ErrOrStderr(), f.output)
 	rep, err := measure(ctx)
-	if wrong := (bench.Wrong{}); err != nil && !errors.As(err, &wrong) {
+	var wrong bench.Wrong
+	var unanswered bench.Unanswered
+	if err != nil && !errors.As(err, &wrong) && !errors.As(err, &unanswered) {
 		if ctx.Err() != nil {
 			return fmt.Errorf("stopped before the end: %w", err)
 		}
@@ -91,8 +93,8 @@ func (f *goalFlags) print(rep bench.GoalReport, w io.Writer) error {
 
 const goalPlace = `
 
-It works in a throwaway place that it removes at the end, as carillon bench does. What is lost, doubled or early makes the exit
-code 1; with --strict a missed goal does, too.`
+It works in a throwaway place that it removes at the end, as carillon bench does. What is lost, doubled, early or not answered makes the
+exit code 1; with --strict a missed goal does, too.`
 
 func benchSchedulesCommand(open opener) *cobra.Command {
 	var f goalFlags

@@ -209,7 +209,7 @@ func (s *session) dlqDiscard() *cobra.Command {
 		if w.dryRun {
 			return s.begun(ctx, c, count.Begun, "discard", "dead letters", true, false)
 		}
-		if err := s.confirm(w, fmt.Sprintf("discard %d dead letters", count.Count), fmt.Sprint(count.Count)); err != nil {
+		if err := s.confirm(w, fmt.Sprintf("discard %s dead letters", counted(count.Begun)), fmt.Sprint(count.Count)); err != nil {
 			return err
 		}
 		r.DryRun = false

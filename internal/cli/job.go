@@ -217,6 +217,7 @@ func (s *session) jobCreate() *cobra.Command {
 	var w write
 	var wt waiting
 	var key, once string
+	var paused bool
 	c := &cobra.Command{
 		Use: "create NAME [-- PROGRAM ARGUMENT...]", Short: "Create a job", Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); n > 1 || n < 0 && len(args) > 1 {
@@ -233,6 +234,7 @@ func (s *session) jobCreate() *cobra.Command {
 	}
 	f := addJobFlags(s, c)
 	c.Flags().StringVar(&key, "key", "", "key that stands for the job, unique in the tenant")
+	c.Flags().BoolVar(&paused, "paused", false, "it fires nothing before it is resumed")
 	c.Flags().StringVar(&once, "idempotency-key", "", "the same key, within 24 hours, creates nothing more")
 	w.flags(c)
 	wt.flags(c)
@@ -250,6 +252,9 @@ func (s *session) jobCreate() *cobra.Command {
 		}
 		if key != "" {
 			body["key"] = key
+		}
+		if paused {
+			body["paused"] = true
 		}
 		if body["name"] == nil {
 			return usage{errors.New("what is the job's name? carillon job create NAME …")}

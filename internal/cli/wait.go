@@ -66,10 +66,21 @@ func executionLine(e client.Execution) string {
 	return text
 }
 
+// counted is how many things a dry run counted.
+func counted(b client.Begun) string {
+	switch {
+	case b.CountIsMinimum:
+		return fmt.Sprintf("at least %d", b.Count)
+	case b.CountIsEstimate:
+		return fmt.Sprintf("about %d", b.Count)
+	}
+	return fmt.Sprint(b.Count)
+}
+
 // begun tells of an operation that has begun, or of what a dry run counted, and waits for it where that is wanted.
 func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, do, what string, dryRun, wait bool) error {
 	if dryRun {
-		s.say("Dry run: nothing is changed. It would %s %d %s.", do, b.Count, line(what))
+		s.say("Dry run: nothing is changed. It would %s %s %s.", do, counted(b), line(what))
 		if s.output == "table" || s.output == "wide" {
 			_, err := fmt.Fprintln(s.out, b.Count)
 			return err

@@ -94,12 +94,6 @@ func (j JobStep) take(ctx context.Context, s Server) (id string, err error) {
 	switch j.Action {
 	case client.ActionCreate:
 		made, err := s.CreateJob(ctx, j.want.JobRequest)
-		if err != nil {
-			return "", err
-		}
-		if j.want.Paused != nil && *j.want.Paused {
-			_, err = s.PauseJob(ctx, made.JobID, client.PauseRequest{Reason: "declared as paused"})
-		}
 		return made.JobID, err
 	case client.ActionChange:
 		return *j.JobID, j.change(ctx, s)

@@ -161,7 +161,7 @@ func jobSteps(ctx context.Context, s Server, js []Job, cs []CalendarStep) ([]Job
 func askFor(ctx context.Context, s Server, js []Job) ([]JobStep, error) {
 	r := client.PlanRequest{Jobs: make([]client.DeclaredJob, len(js))}
 	for i, j := range js {
-		r.Jobs[i] = client.DeclaredJob{Job: j.JobRequest, Paused: j.Paused}
+		r.Jobs[i] = client.DeclaredJob{Job: j.request(), Paused: j.Paused}
 	}
 	got, err := s.PlanJobs(ctx, r)
 	if err != nil {
@@ -202,9 +202,15 @@ func withCalendar(ctx context.Context, s Server, step *JobStep, cs []CalendarSte
 	return nil
 }
 
+// request is a job without whether it is paused.
+func (j Job) request() client.JobRequest {
+	j.Paused = nil
+	return j.JobRequest
+}
+
 // fields is everything about a job, for a change: what the file leaves out is null, which is the default again.
 func (j Job) fields() (map[string]any, error) {
-	data, err := json.Marshal(j.JobRequest)
+	data, err := json.Marshal(j.request())
 	if err != nil {
 		return nil, err
 	}

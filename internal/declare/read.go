@@ -52,7 +52,6 @@ func (p Problems) Error() string {
 // Job is a job as a file has it.
 type Job struct {
 	client.JobRequest
-	Paused *bool `json:"paused,omitempty"`
 
 	place place
 }

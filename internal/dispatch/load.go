@@ -21,6 +21,7 @@ const (
 
 	loadLanes  = 20_000 // lanes that are listed for the loads of all queues
 	maxWaiting = 10_000 // executions that are counted of each queue, at the least
+	ownWaiting = 1000   // that are counted of each tenant in it, however many others wait
 )
 
 // Waiting counts executions that are due and wait for a worker like this one, up to most.
@@ -86,7 +87,8 @@ func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lan
 // Load is how much there is to do in a queue, and who does it.
 type Load struct {
 	Queue   string
-	Waiting int // due; exact up to maxWaiting
+	Waiting int  // due
+	Cut     bool // more wait, or may: not all was counted
 	Running int
 	Slots   int       // of workers that live and take more, and serve the queue
 	Oldest  time.Time // when what has waited the longest was due; zero: nothing waits
@@ -125,9 +127,6 @@ func (l *Load) run(priority int) {
 	l.Bands[band(priority)].Running++
 }
 
-// MaxWaiting is how far what waits in a queue is counted.
-const MaxWaiting = maxWaiting
-
 // waited notes that something waits that was due at an instant.
 func (l *Load) waited(due time.Time) {
 	if !due.IsZero() && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
@@ -142,6 +141,7 @@ type loads struct {
 	of    []Load             // guarded by mu
 	all   Load               // guarded by mu
 	each  map[tenant.ID]Load // guarded by mu: of those that have something to do
+	more  bool               // guarded by mu: of each there may be more
 }
 
 // loadLife is how long a count is given again, at the least; one that took long is given again for ten times as long.
@@ -178,6 +178,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 	}
 	for _, q := range slices.Sorted(maps.Keys(t.queues)) {
 		l := t.queues[q]
+		l.Cut = l.Cut || t.more
 		for _, w := range workers {
 			if len(w.Queues) == 0 || slices.Contains(w.Queues, q) {
 				l.Slots += w.Capacity
@@ -188,6 +189,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			all.Bands[i].Waiting, all.Bands[i].Running = all.Bands[i].Waiting+b.Waiting, all.Bands[i].Running+b.Running
 		}
 		all.waited(l.Oldest)
+		all.Cut = all.Cut || l.Cut
 		of = append(of, *l)
 	}
 	each := map[tenant.ID]Load{}
@@ -195,10 +197,11 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 		x := each[k.tenant]
 		x.Waiting, x.Running = x.Waiting+l.Waiting, x.Running+l.Running
 		x.waited(l.Oldest)
+		x.Cut = x.Cut || l.Cut
 		each[k.tenant] = x
 	}
 	then := d.clock.Now()
-	d.loads.each = each
+	d.loads.each, d.loads.more = each, t.more
 	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, 10*then.Sub(now)))
 	return of, all, nil
 }
@@ -210,7 +213,9 @@ func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
 	}
 	d.loads.mu.Lock()
 	defer d.loads.mu.Unlock()
-	return d.loads.each[of], nil
+	l := d.loads.each[of]
+	l.Cut = l.Cut || d.loads.more
+	return l, nil
 }
 
 // mostQueues is how many queues of a tenant are told apart.
@@ -279,6 +284,7 @@ type tally struct {
 	queues  map[string]*Load
 	each    map[queueOf]*Load  // of each tenant
 	tenants map[tenant.ID]bool // that have something to do
+	more    bool               // there are lanes that were not looked at
 }
 
 // queueOf is a queue of a tenant.
@@ -303,8 +309,19 @@ func (t *tally) of(c job.Class) *Load {
 	return t.queues[q]
 }
 
-// waiting counts what is due and waits: a little of every lane, and then more of the lanes that have more, until the queue
-// has enough.
+// room is how many more are counted of a lane: until its queue has enough, and so has its tenant in that. Where there is none
+// the counts are too low from then on.
+func (t *tally) room(l job.Lane) int {
+	q, its := t.of(l.Class), t.its(l.Tenant, l.Class)
+	n := max(maxWaiting-q.Waiting, ownWaiting-its.Waiting, 0)
+	if n == 0 {
+		q.Cut, its.Cut = true, true
+	}
+	return n
+}
+
+// waiting counts what is due and waits: a little of every lane, and then more of the lanes that have more, until there is no
+// room.
 func (t *tally) waiting(ctx context.Context) error {
 	var some, deep []job.Lane
 	count := func() error {
@@ -328,13 +345,13 @@ func (t *tally) waiting(ctx context.Context) error {
 		return t.oldest(ctx, heads)
 	}
 	var after *job.Lane
-	for seen := 0; seen < loadLanes; {
+	for seen := 0; !t.more; {
 		lanes, err := t.d.store.Lanes(ctx, after, sweepLanes)
 		if err != nil {
 			return err
 		}
 		for _, l := range lanes {
-			if t.of(l.Class).Waiting >= maxWaiting {
+			if t.room(l) == 0 {
 				continue
 			}
 			if some = append(some, l); len(some) == countAtOnce {
@@ -347,23 +364,27 @@ func (t *tally) waiting(ctx context.Context) error {
 			break
 		}
 		seen += len(lanes)
-		after = &lanes[len(lanes)-1]
+		after, t.more = &lanes[len(lanes)-1], seen >= loadLanes
 	}
 	if err := count(); err != nil {
 		return err
 	}
 	for _, l := range deep {
-		q := t.of(l.Class)
-		if q.Waiting >= maxWaiting {
+		room := t.room(l)
+		if room == 0 {
 			continue
 		}
-		ns, err := t.d.store.CountReady(ctx, []job.Lane{l}, countEach+maxWaiting-q.Waiting)
+		ns, err := t.d.store.CountReady(ctx, []job.Lane{l}, countEach+room)
 		if err != nil {
 			return err
 		}
 		more := max(0, ns[0]-countEach) // it may have become less
+		q, its := t.of(l.Class), t.its(l.Tenant, l.Class)
 		q.wait(l.Priority, more)
-		t.its(l.Tenant, l.Class).wait(l.Priority, more)
+		its.wait(l.Priority, more)
+		if more == room {
+			q.Cut, its.Cut = true, true
+		}
 	}
 	return nil
 }

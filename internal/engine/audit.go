@@ -54,6 +54,7 @@ type AuditFilter struct {
 type AuditPage struct {
 	Entries []audit.Entry
 	Next    string
+	Partial bool // the search took its time, see ExecutionPage
 	Total   Total
 }
 

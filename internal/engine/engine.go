@@ -196,7 +196,7 @@ type Page struct {
 	Limit     int
 	Cursor    string
 	Uncounted bool // no total is wanted, of jobs and executions, where counting costs more than the page
-	Bounded   bool // of executions: it may end early, see ExecutionPage
+	Bounded   bool // of executions, jobs and dead letters: it may end early, see ExecutionPage
 }
 
 // Total counts a whole list: exact up to TotalExact, then an estimate.
@@ -223,9 +223,10 @@ type JobFilter struct {
 
 // JobPage is one page of jobs.
 type JobPage struct {
-	Jobs  []job.Job
-	Next  string // cursor of the next page; "" at the end
-	Total Total
+	Jobs    []job.Job
+	Next    string // cursor of the next page; "" at the end
+	Partial bool   // the search took its time, see ExecutionPage
+	Total   Total
 }
 
 // Firings turn due instants into executions.
@@ -445,6 +446,7 @@ type DeadLetterFilter struct {
 type DeadLetterPage struct {
 	DeadLetters []job.DeadLetter
 	Next        string
+	Partial     bool // the search took its time, see ExecutionPage
 	Total       Total
 }
 

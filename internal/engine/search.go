@@ -72,11 +72,14 @@ func placeOf(e *job.Execution) Place { return Place{e.ScheduledAt, e.ID} }
 type Span struct{ After, Until Place }
 
 // Source is a part of a list of executions that one index gives in its order.
-type Source interface {
+type Source = SourceOf[job.Execution]
+
+// SourceOf is a list, or a part of one, that an index gives in its order.
+type SourceOf[T any] interface {
 	// Nth is the place of the n-th row behind a place, whether or not the filter chooses it; zero where there are fewer.
 	Nth(after Place, n int) (Place, error)
 	// Read lists up to limit of a span that the filter chooses; fewer where the page is bounded and these hold PageBytes.
-	Read(in Span, limit int) ([]job.Execution, error)
+	Read(in Span, limit int) ([]T, error)
 	// Count counts up to limit of a span that the filter chooses.
 	Count(in Span, limit int) (int64, error)
 	// Rows is about how many there are, whether or not the filter chooses them.
@@ -101,13 +104,17 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 		after = Place{at, id}
 	}
 	limit := max(p.Limit, 1)
-	w := walk{limit: limit, picky: f.picky() && p.Bounded, bounded: p.Bounded, begun: time.Now()}
+	w := walk[job.Execution]{limit: limit, picky: f.picky() && p.Bounded, bounded: p.Bounded, begun: time.Now(), time: searchTime, place: placeOf, bytes: Bytes}
 	for _, s := range sources {
 		if err := w.through(s, after); err != nil {
 			return ExecutionPage{}, err
 		}
 	}
-	out := w.page()
+	found, next, partial := w.page()
+	out := ExecutionPage{Executions: found, Partial: partial}
+	if !next.IsZero() {
+		out.Next = EncodeCursor(next.At, next.ID)
+	}
 	if p.Uncounted {
 		return out, nil
 	}
@@ -119,7 +126,7 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 		if out.Total.Count > TotalExact {
 			out.Total.Estimate = true
 		}
-		t, err := w.count(f, s)
+		t, err := w.count(f.picky(), s)
 		if err != nil {
 			return ExecutionPage{}, err
 		}
@@ -137,19 +144,22 @@ const (
 )
 
 // walk gathers a page.
-type walk struct {
+type walk[T any] struct {
 	limit   int
 	picky   bool
 	bounded bool
+	time    time.Duration
 	begun   time.Time
-	found   []job.Execution
+	place   func(*T) Place
+	bytes   func(*T) int
+	found   []T
 	end     Place // all sources were looked at down to here; zero: to their ends
 }
 
 // through looks at one source, until there is a page and one more, or the time is over.
-func (w *walk) through(s Source, after Place) error {
+func (w *walk[T]) through(s SourceOf[T], after Place) error {
 	n := 0
-	for step := searchFirst; ; step = min(4*step, searchStep) {
+	for step, looked := searchFirst, 0; ; step = w.step(step, looked) {
 		var until Place
 		if w.picky {
 			var err error
@@ -163,17 +173,18 @@ func (w *walk) through(s Source, after Place) error {
 		}
 		w.found = append(w.found, es...)
 		n += len(es)
+		looked += step
 		bytes := 0
 		for i := range es {
-			bytes += Bytes(&es[i])
+			bytes += w.bytes(&es[i])
 		}
 		switch {
 		case n > w.limit || w.bounded && bytes >= PageBytes:
-			w.stop(placeOf(&es[len(es)-1]))
+			w.stop(w.place(&es[len(es)-1]))
 			return nil
 		case until.IsZero():
 			return nil
-		case time.Since(w.begun) > searchTime:
+		case time.Since(w.begun) > w.time:
 			w.stop(until)
 			return nil
 		}
@@ -181,41 +192,54 @@ func (w *walk) through(s Source, after Place) error {
 	}
 }
 
+// step is how many rows to look at next: more and more, but no more than fit into what is left of the time.
+func (w *walk[T]) step(last, looked int) int {
+	if w.time == searchTime {
+		return min(4*last, searchStep)
+	}
+	took := max(time.Since(w.begun), time.Microsecond)
+	fit := float64(looked) * float64(w.time-took) / float64(took)
+	return max(searchFirst, min(4*last, int(fit)))
+}
+
 // stop notes that a source was not looked at behind a place.
-func (w *walk) stop(at Place) {
+func (w *walk[T]) stop(at Place) {
 	if w.end.IsZero() || at.compare(w.end) < 0 {
 		w.end = at
 	}
 }
 
-func (w *walk) page() ExecutionPage {
-	slices.SortFunc(w.found, func(a, b job.Execution) int { return placeOf(&a).compare(placeOf(&b)) })
-	out := ExecutionPage{Executions: w.found}
+func (w *walk[T]) page() (found []T, next Place, partial bool) {
+	slices.SortFunc(w.found, func(a, b T) int { return w.place(&a).compare(w.place(&b)) })
+	found = w.found
 	if !w.end.IsZero() {
-		n, _ := slices.BinarySearchFunc(w.found, w.end, func(e job.Execution, end Place) int {
-			if c := placeOf(&e).compare(end); c != 0 {
+		n, _ := slices.BinarySearchFunc(w.found, w.end, func(e T, end Place) int {
+			if c := w.place(&e).compare(end); c != 0 {
 				return c
 			}
 			return -1 // it is within
 		})
-		out.Executions, out.Partial, out.Next = w.found[:n], true, EncodeCursor(w.end.At, w.end.ID)
+		found, partial, next = w.found[:n], true, w.end
 	}
-	if len(out.Executions) > w.limit {
-		last := &out.Executions[w.limit-1]
-		out.Executions, out.Partial, out.Next = out.Executions[:w.limit], false, EncodeCursor(last.ScheduledAt, last.ID)
+	if len(found) > w.limit {
+		found, partial, next = found[:w.limit], false, w.place(&found[w.limit-1])
 	}
-	return out
+	return found, next, partial
 }
 
 // count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows, of which
 // fewer are looked at where the page took long already.
-func (w *walk) count(f *ExecutionFilter, s Source) (Total, error) {
-	var in Span
+func (w *walk[T]) count(picky bool, s SourceOf[T]) (Total, error) {
 	look := countRows
 	if time.Since(w.begun) > searchTime {
 		look /= 10
 	}
-	if f.picky() {
+	return w.countIn(picky, s, look)
+}
+
+func (w *walk[T]) countIn(picky bool, s SourceOf[T], look int) (Total, error) {
+	var in Span
+	if picky {
 		var err error
 		if in.Until, err = s.Nth(Place{}, look); err != nil {
 			return Total{}, err

@@ -67,27 +67,26 @@ func TestSearchEndsEarlyAndGoesOn(t *testing.T) {
 		var after Place
 		partial := 0
 		for range 10_000 {
-			w := walk{limit: limit, picky: true} // which began long ago
+			w := walk[job.Execution]{limit: limit, picky: true, place: placeOf, bytes: Bytes} // which began long ago
 			for _, s := range sources {
 				if err := w.through(s, after); err != nil {
 					t.Fatal(err)
 				}
 			}
-			page := w.page()
-			for i := range page.Executions {
-				got = append(got, placeOf(&page.Executions[i]))
+			found, next, early := w.page()
+			for i := range found {
+				got = append(got, placeOf(&found[i]))
 			}
-			if page.Partial {
+			if early {
 				partial++
 			}
-			if page.Next == "" {
+			if next.IsZero() {
 				break
 			}
-			at, id, err := DecodeCursor(page.Next)
-			if err != nil || !after.IsZero() && (Place{at, id}).compare(after) <= 0 {
-				t.Fatalf("the cursor does not move on: %v", err)
+			if !after.IsZero() && next.compare(after) <= 0 {
+				t.Fatalf("it does not move on from %v", after)
 			}
-			after = Place{at, id}
+			after = next
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("limit %d: %d found, want %d", limit, len(got), len(want))
@@ -112,8 +111,53 @@ func TestSearchCounts(t *testing.T) {
 		{rows{1e6, 60_000, 1, 100}, f, Total{Count: 600, Estimate: true}},
 		{rows{1e6, 60_000, 1, 1}, f, Total{Count: 60_000, Estimate: true}},
 	} {
-		if got, err := (&walk{begun: time.Now().Add(time.Hour)}).count(c.f, c.s); err != nil || got != c.want {
+		if got, err := (&walk[job.Execution]{begun: time.Now().Add(time.Hour)}).count(c.f.picky(), c.s); err != nil || got != c.want {
 			t.Errorf("%+v: got %+v, %v; want %+v", c.s, got, err, c.want)
+		}
+	}
+}
+
+// slowRows are rows that take their time to be read.
+type slowRows struct{ rows }
+
+func (s slowRows) Read(in Span, limit int) ([]job.Execution, error) {
+	for begun := time.Now(); time.Since(begun) < 2*listTime; { // it is busy, as a database would be
+	}
+	return s.rows.Read(in, limit)
+}
+
+// A page of a list ends early where it takes long, says so, and the next one goes on behind it.
+func TestListEndsEarlyAndGoesOn(t *testing.T) {
+	s := slowRows{rows{100_000, 2000, 3, 777}}
+	var got []Place
+	p, partial := Page{Limit: 10, Uncounted: true}, 0
+	for range 10 {
+		page, err := List(p, s, placeOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Rows {
+			got = append(got, placeOf(&page.Rows[i]))
+		}
+		if page.Partial {
+			partial++
+		}
+		if p.Cursor = page.Next; p.Cursor == "" {
+			break
+		}
+	}
+	if want := []Place{s.at(0), s.at(777), s.at(1554)}; !slices.Equal(got, want) || partial == 0 || p.Cursor != "" {
+		t.Errorf("got %v, %d of the pages partial, then %q; want %v", got, partial, p.Cursor, want)
+	}
+	if page, err := List(Page{Limit: 10, Cursor: "x"}, s, placeOf); err != ErrCursor {
+		t.Errorf("got %+v, %v", page, err)
+	}
+}
+
+func TestPlacesOfNumbers(t *testing.T) {
+	for _, n := range []int64{1, 255, 1 << 40} {
+		if p := NumberPlace(n); p.IsZero() || p.Number() != n || p.compare(NumberPlace(n+1)) <= 0 {
+			t.Errorf("%d: %+v", n, p)
 		}
 	}
 }

@@ -27,21 +27,23 @@ type Tallies interface {
 	// JobDays lists what came of a job's executions on days from one on and before another, the first one first, without those on
 	// which there was none. A year and a month are kept.
 	JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]JobDay, error)
-	// Failures lists up to limit failures of a tenant, or of one of its jobs, from the hour of an instant on, the latest hours first.
+	// Failures lists up to limit failures of a tenant, or of one of its jobs and those that are not told apart, from the hour of an
+	// instant on, the latest hours first.
 	Failures(ctx context.Context, f FailureFilter, limit int) ([]Failure, error)
-	// Whose says of executions whose they are, those that it finds.
-	Whose(ctx context.Context, ids []job.ExecutionID) ([]Owned, error)
+	// Whose says of executions whose they are, of those that live or finished since an instant.
+	Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]Owned, error)
 
 	// Recent lists the last n executions of each job, those with the latest scheduled time first, live ones too, of those scheduled
-	// since an instant.
+	// since an instant, and not finished before it.
 	Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]Run, error)
 	// Names are those of jobs of a tenant, of those that there are.
 	Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error)
-	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not fired, the latest
-	// first; and how many there are, as far as that was looked at.
+	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not fired, those that
+	// are late for the longest first; and how many there are: at least, where the total is an estimate, for there are so many late
+	// jobs, of any tenant, that not all were looked at.
 	LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (JobPage, error)
-	// DeadErrors lists what the latest dead letters that a filter chooses died of, at most limit, the latest first.
-	DeadErrors(ctx context.Context, f DeadLetterFilter, limit int) ([]DeadError, error)
+	// DeadErrors lists a page of what the dead letters that a filter chooses died of, the latest first. It may end early.
+	DeadErrors(ctx context.Context, f DeadLetterFilter, p Page) (Listed[DeadError], error)
 	// Revisions lists the revisions of a job that were replaced, those before one (0: all), the latest first, up to limit.
 	Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]Revision, error)
 }
@@ -51,7 +53,8 @@ const (
 	TenantMinutesKept = 25 * time.Hour
 	FailuresKept      = 8 * 24 * time.Hour
 	MonthsKept        = 13
-	RevisionsKept     = 50 // of each job
+	RevisionsKept     = 50                  // of each job
+	RevisionsOutlive  = 30 * 24 * time.Hour // the job
 )
 
 // Tally is what a server has counted.
@@ -395,17 +398,25 @@ type Revision struct {
 	Author
 }
 
+// Ended is an execution that ended without a result.
+type Ended struct {
+	Owned
+	Status job.Status
+	Error  *job.Error // of one that failed
+}
+
 type endedKey struct{}
 
-// TellingEnds has a method that ends executions without naming them tell f which it ended, and how, when it is done.
-func TellingEnds(ctx context.Context, f func(ids []job.ExecutionID, status job.Status, why *job.Error)) context.Context {
+// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire) tell f which it ended, and
+// how, when it is done.
+func TellingEnds(ctx context.Context, f func([]Ended)) context.Context {
 	return context.WithValue(ctx, endedKey{}, f)
 }
 
 // TellEnds tells who asked for it what was ended.
-func TellEnds(ctx context.Context, ids []job.ExecutionID, status job.Status, why *job.Error) {
-	if f, ok := ctx.Value(endedKey{}).(func([]job.ExecutionID, job.Status, *job.Error)); ok && len(ids) > 0 {
-		f(ids, status, why)
+func TellEnds(ctx context.Context, es []Ended) {
+	if f, ok := ctx.Value(endedKey{}).(func([]Ended)); ok && len(es) > 0 {
+		f(es)
 	}
 }
 

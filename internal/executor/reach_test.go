@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -28,10 +29,10 @@ func TestATenantsOwnReach(t *testing.T) {
 	})
 	_, seenOther := serve(t, two, func(http.ResponseWriter, *http.Request) {})
 	_, port, _ := net.SplitHostPort(one.Addr().String())
-	var answers []string
+	var answers atomic.Pointer[[]string]
 	e := newExecutor(t, Config{Resolver: resolver(t, func(name string) ([]string, byte) {
 		if strings.HasPrefix(name, "moves.test") {
-			return answers, 0
+			return *answers.Load(), 0
 		}
 		return []string{"127.0.0.2"}, 0
 	})})
@@ -52,9 +53,9 @@ func TestATenantsOwnReach(t *testing.T) {
 	}
 	check(t, e.Execute(t.Context(), reaching(hop("http://127.0.0.1:"+port), "127.0.0.2/32")), typeBlocked, false, "127.0.0.1")
 	check(t, e.Execute(t.Context(), reaching(hop("http://169.254.169.254/"), "127.0.0.2/32", "169.254.0.0/16")), typeBlocked, false, "metadata")
-	answers = []string{"127.0.0.1"}
+	answers.Store(&[]string{"127.0.0.1"})
 	check(t, e.Execute(t.Context(), reaching(hop("http://moves.test:"+port), "127.0.0.2/32")), typeBlocked, false, "127.0.0.1 of moves.test")
-	answers = []string{"127.0.0.2"}
+	answers.Store(&[]string{"127.0.0.2"})
 	check(t, e.Execute(t.Context(), reaching(hop("http://moves.test:"+port+"/"), "127.0.0.2/32")), "", false)
 	if got := seenOther.Load(); got != 0 {
 		t.Errorf("%d connections to what is not allowed", got)

@@ -115,26 +115,23 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 }
 
 // ended counts executions that ended without a result.
-func (c *Counter) ended(ids []job.ExecutionID, status job.Status, why *job.Error) {
-	if len(ids) == 0 {
-		return
-	}
+func (c *Counter) ended(es []engine.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
-	for _, id := range ids {
-		if status == job.Failed || status == job.TimedOut {
+	for i := range es {
+		if s := es[i].Status; s == job.Failed || s == job.TimedOut {
 			c.minute().Failed++
 		}
-		c.tallies.ended(end{id: id, at: now, status: status, why: why})
+		c.tallies.without(&es[i], now)
 	}
 }
 
-// fired counts what firings did not run.
-func (c *Counter) fired(fs []engine.Firing, rs []job.Ready) {
+// fired counts what firings did not run, and what they replaced.
+func (c *Counter) fired(fs []engine.Firing, ended []engine.Ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tallies.passedOver(fs, rs, c.clock.Now())
+	c.tallies.passedOver(fs, ended, c.clock.Now())
 }
 
 // Tick writes down what has changed.

@@ -26,6 +26,11 @@ type ledger struct {
 	tallies []engine.Tally
 	numbers []int64
 	owned   map[job.ExecutionID]engine.Owned
+	unsure  bool // nobody knows whose executions are
+	clk     *clockAt
+	slow    time.Duration // that it takes to find out
+	since   time.Time     // from when on it was asked last
+	ended   []engine.Ended
 }
 
 func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Attempt, error) {
@@ -62,10 +67,14 @@ func (l *ledger) KeepTally(_ context.Context, _ engine.ServerID, number int64, t
 	return nil
 }
 
-func (l *ledger) Whose(_ context.Context, ids []job.ExecutionID) (out []engine.Owned, err error) {
-	if l.away {
+func (l *ledger) Whose(_ context.Context, ids []job.ExecutionID, since time.Time) (out []engine.Owned, err error) {
+	if l.away || l.unsure {
 		return nil, errors.New("away")
 	}
+	if l.clk != nil {
+		l.clk.at = l.clk.at.Add(l.slow)
+	}
+	l.since = since
 	for _, id := range ids {
 		if o, ok := l.owned[id]; ok {
 			out = append(out, o)

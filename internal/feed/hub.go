@@ -49,6 +49,8 @@ type ring struct {
 	floor    int64    // what comes before it was lost
 	watchers map[*Watch]bool
 	empty    time.Time // since when nobody watches
+	called   time.Time // when other servers were told that it is watched; zero: they were not
+	known    bool      // they have heard it by now
 }
 
 // NewHub makes a hub that nobody watches.

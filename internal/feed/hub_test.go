@@ -127,8 +127,19 @@ func TestServersTellEachOther(t *testing.T) {
 			t.Errorf("%d messages while nobody watches", l.count)
 		}
 		w, _ := one.Watch("a", "")
+		w.Read(0)
+		two.Tell("a", change(0)) // which has not heard yet that somebody watches
 		time.Sleep(time.Second)
-		w.Read(0) // of when it began
+		if cs, _, missed := w.Read(500); !missed || len(cs) != 0 {
+			t.Errorf("what the other server did before it knew was passed over: %v, %v", cs, missed)
+		}
+		again, _ := one.Watch("a", "")
+		again.Read(0)
+		time.Sleep(time.Second)
+		if _, _, missed := again.Read(500); missed {
+			t.Error("a second one is told to read anew, though the other server knows")
+		}
+		again.Close()
 		two.Tell("b", change(9))
 		for i := range 100 {
 			two.Tell("a", feed.Change{At: time.Now(), Type: "execution.cancelling", Execution: fmt.Sprintf("%036d", i), Job: fmt.Sprintf("%036d", i), Worker: fmt.Sprintf("%036d", i), Status: "CANCELLING"})

@@ -15,6 +15,7 @@ const (
 	shareEvery  = 250 * time.Millisecond
 	callEvery   = 2 * time.Second // how often a server says whom it watches
 	callHolds   = 7 * time.Second // how long others heed that
+	callTakes   = 500 * time.Millisecond
 	bundleMost  = 400             // changes of a tenant that are told at once; where there are more, only that
 	messageMost = 35              // changes in a message
 	tenantsMost = 100             // tenants named in a message
@@ -85,14 +86,43 @@ func (h *Hub) Share(ctx context.Context, others engine.Feeds, log *slog.Logger) 
 		if anew || now.Sub(called) >= callEvery {
 			failed := false
 			for some := range slices.Chunk(h.watching(), tenantsMost) {
-				failed = h.send(ctx, others, log, message{Watches: some}) != nil || failed
+				if h.send(ctx, others, log, message{Watches: some}) != nil {
+					failed = true
+				} else {
+					h.called(some)
+				}
 			}
 			if unheard && !failed {
 				h.forget()
 			}
 			called, unheard = now, failed
 		}
+		h.settle(now)
 		h.empty(ctx, others, log)
+	}
+}
+
+// called notes that other servers were told of tenants that are watched here.
+func (h *Hub) called(ts []tenant.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range ts {
+		if r := h.rings[t]; r != nil && r.called.IsZero() {
+			r.called = time.Now()
+		}
+	}
+}
+
+// settle has those who began to watch a tenant read anew once the other servers have heard of it: what changed there before
+// nobody told.
+func (h *Hub) settle(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.rings {
+		if !r.known && !r.called.IsZero() && now.Sub(r.called) >= callTakes {
+			r.known = true
+			r.lose()
+		}
 	}
 }
 

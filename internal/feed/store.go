@@ -121,11 +121,10 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (engine.
 
 // Fire stores the executions of jobs.
 func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([]job.Ready, error) {
-	rs, err := s.Store.Fire(ctx, fs, f)
+	rs, err := s.Store.Fire(engine.TellingEnds(ctx, func(ended []engine.Ended) { s.counter.fired(fs, ended) }), fs, f)
 	if err != nil {
 		return rs, err
 	}
-	s.counter.fired(fs, rs)
 	if !s.hub.Heard() {
 		return rs, nil
 	}
@@ -248,10 +247,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 
 // Cancel ends what waits and asks what runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
-	st, err := s.Store.Cancel(ctx, t, id, reason)
-	if err == nil && st == job.Cancelled {
-		s.counter.ended([]job.ExecutionID{id}, st, nil)
-	}
+	st, err := s.Store.Cancel(engine.TellingEnds(ctx, s.counter.ended), t, id, reason)
 	if err == nil && s.hub.Heard() {
 		what := "cancelling"
 		if st.Final() {
@@ -306,7 +302,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 
 // Force ends what was asked to stop and did not.
 func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	n, err := s.Store.Force(ctx, grace, limit)
+	n, err := s.Store.Force(engine.TellingEnds(ctx, s.counter.ended), grace, limit)
 	if n > 0 {
 		s.hub.Lose("")
 	}

@@ -18,11 +18,12 @@ const (
 	mostMinutes  = 50_000  // of tenants
 	mostDays     = 300_000 // of jobs; a herd of schedules has as many
 	mostFailures = 20_000
-	mostUnknown  = 10_000 // ends of what was leased elsewhere
-	mostPairs    = 1000   // different failures of different jobs that a tenant may have in an hour; the others are one
-	mostPrints   = 2000   // messages whose fingerprints are remembered
+	mostUnknown  = 200_000 // ends of what was leased elsewhere
+	mostPairs    = 1000    // different failures of different jobs that a tenant may have in an hour; the others are one
+	mostPrints   = 2000    // messages whose fingerprints are remembered
 	daysAtOnce   = 2000
 	askedAtOnce  = 500
+	askingTime   = time.Second // for which the store is asked on, one time after the other
 	soon         = time.Second // when there is more
 	sampleBytes  = 500
 
@@ -297,37 +298,32 @@ func (t *tallies) skipped(of tenant.ID, j job.ID, scheduled, at time.Time, n int
 	t.day(of, j, dayOf(scheduled)).Skipped += n
 }
 
-// passedOver counts what firings did not run. The answer names what was stored to run: where a policy of overlap judges, what
-// it does not name was skipped.
-func (t *tallies) passedOver(fs []engine.Firing, rs []job.Ready, at time.Time) {
-	fired := make(map[job.ExecutionID]bool, len(rs))
-	for _, r := range rs {
-		fired[r.ID] = true
-	}
+// without counts an end of something whose owner is known.
+func (t *tallies) without(x *engine.Ended, at time.Time) {
+	e := end{id: x.Execution, at: at, status: x.Status, why: x.Error}
+	e.in(t.minute("", at))
+	t.of(ownerOf(x.Execution, x.Tenant, x.Job, x.Trigger, x.ScheduledAt), &e)
+}
+
+// passedOver counts what firings did not run, and what they replaced. A record that they left of instants may be of many.
+func (t *tallies) passedOver(fs []engine.Firing, ended []engine.Ended, at time.Time) {
+	many := map[job.ExecutionID]int64{}
 	for i := range fs {
-		f := &fs[i]
-		ran := 0
-		for _, e := range f.Executions {
-			if fired[e.ID] {
-				ran++
-			}
-		}
-		judged := f.Overlap == job.OverlapSkip || f.Overlap == job.OverlapQueue
-		if len(f.Executions) > 0 && ran == 0 && !judged {
-			continue // it was not fired here
-		}
-		for _, e := range f.Executions {
-			if !fired[e.ID] {
-				t.skipped(f.Tenant, f.Job, e.ScheduledAt, at, 1)
-			}
-		}
-		for _, e := range f.Skips {
+		for _, e := range fs[i].Skips {
 			n, err := strconv.ParseInt(e.Metadata["count"], 10, 64)
 			if err != nil || n < 1 {
 				n = 1
 			}
-			t.skipped(f.Tenant, f.Job, e.ScheduledAt, at, n)
+			many[e.ID] = n
 		}
+	}
+	for i := range ended {
+		x := &ended[i]
+		if n := many[x.Execution]; n > 0 {
+			t.skipped(x.Tenant, x.Job, x.ScheduledAt, at, n)
+			continue
+		}
+		t.without(x, at)
 	}
 }
 
@@ -337,12 +333,16 @@ func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
 		return t.sending, t.number
 	}
 	var out engine.Tally
+	open := now // a minute that something may still be counted in is kept: what is written of it takes the place of what was
+	if len(t.unknown) > 0 {
+		open = t.unknown[0].at.Truncate(time.Minute)
+	}
 	for k, m := range t.minutes {
 		switch {
 		case m.dirty:
 			out.Minutes = append(out.Minutes, m.TenantMinute)
 			m.dirty = false
-		case now.Sub(m.At) > keepOpen+time.Minute:
+		case now.Sub(m.At) > keepOpen+time.Minute && m.At.Before(open):
 			delete(t.minutes, k)
 		}
 	}
@@ -371,39 +371,64 @@ func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
 
 // tally writes down what was counted of tenants and jobs.
 func (c *Counter) tally(ctx context.Context) (more bool, err error) {
-	if err := c.ask(ctx); err != nil {
-		return false, err
-	}
+	unasked := c.askAll(ctx) // what is known is written all the same
 	c.mu.Lock()
 	t, number := c.tallies.next(c.clock.Now())
 	c.mu.Unlock()
 	if t == nil {
-		return false, nil
+		return c.left(), unasked
 	}
 	if err := c.store.KeepTally(ctx, c.id, number, *t); err != nil {
 		return false, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.tallies.sending = nil
-	return len(c.tallies.days)+len(c.tallies.failures) > 0, nil
+	c.mu.Unlock()
+	return c.left(), unasked
 }
 
-// ask finds out whose the ends are that are of executions which another server leased.
-func (c *Counter) ask(ctx context.Context) error {
+// askAll asks until nothing is left to ask, or it has taken long.
+func (c *Counter) askAll(ctx context.Context) error {
+	for began := c.clock.Now(); ; {
+		left, err := c.ask(ctx)
+		if err != nil || left == 0 || c.clock.Now().Sub(began) > askingTime {
+			return err
+		}
+	}
+}
+
+// left reports whether there is more to write down, or to ask.
+func (c *Counter) left() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tallies.days)+len(c.tallies.failures)+len(c.tallies.unknown) > 0
+}
+
+// Lost is how many counts there was no room for since the process began.
+func (c *Counter) Lost() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tallies.lost
+}
+
+// askMargin is by how much a finish may seem to be before the instant at which it was counted.
+const askMargin = time.Hour
+
+// ask finds out whose some of the ends are that are of executions which another server leased, and says how many are left.
+func (c *Counter) ask(ctx context.Context) (left int, err error) {
 	c.mu.Lock()
 	some := slices.Clone(c.tallies.unknown[:min(askedAtOnce, len(c.tallies.unknown))])
 	c.mu.Unlock()
 	if len(some) == 0 {
-		return nil
+		return 0, nil
 	}
 	ids := make([]job.ExecutionID, len(some))
 	for i := range some {
 		ids[i] = some[i].id
 	}
-	found, err := c.store.Whose(ctx, ids)
+	found, err := c.store.Whose(ctx, ids, some[0].at.Add(-askMargin))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	whose := make(map[job.ExecutionID]owner, len(found))
 	for _, o := range found {
@@ -414,8 +439,12 @@ func (c *Counter) ask(ctx context.Context) error {
 	for i := range some {
 		if o, ok := whose[some[i].id]; ok {
 			c.tallies.of(o, &some[i])
+		} else {
+			c.tallies.lost++
 		}
 	}
-	c.tallies.unknown = slices.Delete(c.tallies.unknown, 0, len(some))
-	return nil
+	if c.tallies.unknown = c.tallies.unknown[len(some):]; len(c.tallies.unknown) == 0 {
+		c.tallies.unknown = nil
+	}
+	return len(c.tallies.unknown), nil
 }

@@ -14,8 +14,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/feed"
 )
 
-func (l *ledger) Fire(context.Context, []engine.Firing, engine.Fence) ([]job.Ready, error) {
+func (l *ledger) Fire(ctx context.Context, _ []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
+	engine.TellEnds(ctx, l.ended)
 	return nil, nil
+}
+
+func (l *ledger) Cancel(ctx context.Context, _ tenant.ID, _ job.ExecutionID, _ string) (job.Status, error) {
+	engine.TellEnds(ctx, l.ended)
+	return job.Cancelled, nil
 }
 
 // firedAt is an execution's id as it is made at an instant.
@@ -157,19 +163,119 @@ func TestTalliesOfWhatIsSkipped(t *testing.T) {
 	w := watch(t)
 	now := w.clk.at
 	j := job.ID(uuid.New())
-	e := job.Execution{ID: firedAt(now), ScheduledAt: now}
-	fire := func(f engine.Firing) {
-		f.Tenant, f.Job = "acme", j
+	e, missed := job.Execution{ID: firedAt(now), ScheduledAt: now}, job.Execution{ID: firedAt(now), ScheduledAt: now, Metadata: map[string]string{"count": "8"}}
+	told := func(id job.ExecutionID, s job.Status) engine.Ended {
+		return engine.Ended{Owned: engine.Owned{Execution: id, Tenant: "acme", Job: j, Trigger: job.BySchedule, ScheduledAt: now}, Status: s}
+	}
+	fire := func(f engine.Firing, ended ...engine.Ended) {
+		f.Tenant, f.Job, w.l.ended = "acme", j, ended
 		if _, err := w.s.Fire(t.Context(), []engine.Firing{f}, engine.Fence{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fire(engine.Firing{Overlap: job.OverlapSkip, Executions: []job.Execution{e}})
-	fire(engine.Firing{Overlap: job.OverlapAllow, Executions: []job.Execution{e}}) // another server fired it
-	fire(engine.Firing{Skips: []job.Execution{{ScheduledAt: now, Metadata: map[string]string{"count": "8"}}}})
+	fire(engine.Firing{Overlap: job.OverlapSkip, Executions: []job.Execution{e}}, told(e.ID, job.Skipped))
+	fire(engine.Firing{Overlap: job.OverlapSkip, Executions: []job.Execution{e}, Skips: []job.Execution{missed}}) // another server fired it
+	fire(engine.Firing{Overlap: job.OverlapAllow, Executions: []job.Execution{e}})                                // likewise
+	fire(engine.Firing{Skips: []job.Execution{missed}}, told(missed.ID, job.Skipped))
+	fire(engine.Firing{Overlap: job.OverlapReplace, Executions: []job.Execution{e}}, told(firedAt(now), job.Cancelled))
 	minutes, days, _ := w.all()
-	if minutes["acme"].Skipped != 9 || minutes[""].Skipped != 9 || days[now.Truncate(24*time.Hour)].Skipped != 9 {
+	day := days[now.Truncate(24*time.Hour)]
+	if minutes["acme"].Skipped != 9 || minutes[""].Skipped != 9 || day.Skipped != 9 || day.Cancelled != 1 || minutes["acme"].Cancelled != 1 {
 		t.Errorf("%+v, %+v", minutes, days)
+	}
+}
+
+// What is cancelled is counted when it ended, and not when it had before.
+func TestTalliesOfCancels(t *testing.T) {
+	w := watch(t)
+	id, j := firedAt(w.clk.at), job.ID(uuid.New())
+	w.l.ended = []engine.Ended{{Owned: engine.Owned{Execution: id, Tenant: "acme", Job: j, ScheduledAt: w.clk.at}, Status: job.Cancelled}}
+	for range 2 {
+		if _, err := w.s.Cancel(t.Context(), "acme", id, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.l.ended = nil
+	}
+	if minutes, days, _ := w.all(); minutes["acme"].Cancelled != 1 || days[w.clk.at.Truncate(24*time.Hour)].Cancelled != 1 {
+		t.Errorf("%+v, %+v", minutes, days)
+	}
+}
+
+// elsewhere finishes executions that another server leased.
+func (w watched) elsewhere(n int) {
+	j := job.ID(uuid.New())
+	for range n {
+		id := firedAt(w.clk.at)
+		w.l.owned[id] = engine.Owned{Execution: id, Tenant: "acme", Job: j, Trigger: job.BySchedule, ScheduledAt: w.clk.at}
+		w.finish(id, job.Done, job.Succeeded, nil)
+	}
+}
+
+// However much ends here that was leased elsewhere, its tenant is found out, at once or soon.
+func TestTalliesOfWhatWasLeasedElsewhere(t *testing.T) {
+	w := watch(t)
+	w.l.clk = w.clk
+	w.elsewhere(20_000)
+	from := w.clk.at
+	if next, err := w.c.Tick(t.Context()); err != nil || next < 5*time.Second {
+		t.Errorf("next in %v: %v", next, err)
+	}
+	if minutes, _, _ := w.all(); minutes["acme"].Succeeded != 20_000 || w.c.Lost() != 0 {
+		t.Errorf("%d are counted, %d lost", minutes["acme"].Succeeded, w.c.Lost())
+	}
+	if w.l.since.After(from) || w.l.since.Before(from.Add(-2*time.Hour)) {
+		t.Errorf("asked from %v on", w.l.since)
+	}
+	w.l.slow = 400 * time.Millisecond
+	w.elsewhere(5000)
+	if next, err := w.c.Tick(t.Context()); err != nil || next > time.Second {
+		t.Errorf("next in %v: %v", next, err)
+	}
+	w.elsewhere(1)
+	for id := range w.l.owned {
+		delete(w.l.owned, id)
+	}
+	w.all()
+	if w.c.Lost() == 0 {
+		t.Error("nothing is lost")
+	}
+}
+
+// What is known is written also while nobody says whose the rest is, and that is added to it later.
+func TestTalliesWhileNobodyKnows(t *testing.T) {
+	w := watch(t)
+	first := w.clk.at.Truncate(time.Minute)
+	a := job.Attempt{Lease: job.Lease{Execution: firedAt(w.clk.at)}, Job: job.ID(uuid.New()), Tenant: "acme", ScheduledAt: w.clk.at, DueAt: w.clk.at, LeasedAt: w.clk.at, StartedAt: w.clk.at}
+	w.lease(a)
+	w.finish(a.Execution, job.Done, job.Succeeded, nil)
+	w.elsewhere(1200)
+	w.l.unsure = true
+	if _, err := w.c.Tick(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	succeeded := func() (n int64) {
+		for _, t := range w.l.tallies {
+			for _, m := range t.Minutes {
+				if m.Tenant == "acme" && m.At.Equal(first) {
+					n = m.Succeeded
+				}
+			}
+		}
+		return n
+	}
+	if n := succeeded(); n != 1 {
+		t.Errorf("%d are counted, want 1", n)
+	}
+	for range 3 { // minutes that nothing changes any more are forgotten
+		w.clk.at = w.clk.at.Add(5 * time.Minute)
+		_, _ = w.c.Tick(t.Context())
+	}
+	w.l.unsure, w.l.clk, w.l.slow = false, w.clk, 2*time.Second // one look a time
+	for range 4 {
+		_, _ = w.c.Tick(t.Context())
+	}
+	if n := succeeded(); n != 1201 {
+		t.Errorf("%d are counted, want 1201", n)
 	}
 }
 

@@ -253,6 +253,9 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 	for i := range defs {
 		d.jobs = append(d.jobs, job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: defs[i], State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1})
 		j := &d.jobs[i]
+		if j.Asleep {
+			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
+		}
 		j.Schedule = stored(j.Schedule)
 		g, err := group(j, j.Payload)
 		if err != nil {
@@ -272,7 +275,7 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		if j.UniqueKey != "" {
 			ahead = 0 // who else holds the key is judged when it is due
 		}
-		if !j.Schedule.Type.OneOff() || at.After(d.at.Add(ahead)) {
+		if !j.Schedule.Type.OneOff() || j.State == job.Paused || at.After(d.at.Add(ahead)) {
 			j.NextRunAt = at
 		} else {
 			d.executions[i] = j.FireLate(job.ExecutionID(j.ID), at, schedule.Jitter(j.ID, at, j.Schedule.Jitter), d.at)

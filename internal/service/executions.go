@@ -70,6 +70,16 @@ func (s *Service) execution(ctx context.Context, p tenant.Principal, id job.Exec
 	return e, nil
 }
 
+// visible is ErrNotFound for an execution that is over for longer than its tenant may see.
+func (s *Service) visible(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
+	since, err := s.since(ctx, p)
+	if err != nil || since.IsZero() {
+		return err
+	}
+	_, err = s.execution(ctx, p, id)
+	return err
+}
+
 // Events tells all that happened to an execution, the first thing first.
 func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
 	e, past, err := s.story(ctx, p, id)
@@ -126,6 +136,9 @@ func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.Execu
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
+	if err := s.visible(ctx, p, id); err != nil {
+		return nil, err
+	}
 	return s.store.Attempts(ctx, p.Tenant, id)
 }
 
@@ -172,6 +185,9 @@ func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.Executio
 // Redrive runs a dead letter again, as a new execution. *NotDone if it is no dead letter.
 func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.ExecutionID, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
+		return e, nil, err
+	}
+	if err := s.visible(ctx, p, id); err != nil {
 		return e, nil, err
 	}
 	old, err := s.store.Execution(ctx, p.Tenant, id)
@@ -260,7 +276,7 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 	if err := s.deadLetters(ctx, p); err != nil {
 		return engine.DeadLetterPage{}, err
 	}
-	f.Tenant = p.Tenant
+	f.Tenant, page.Bounded = p.Tenant, true
 	since, err := s.since(ctx, p)
 	if err != nil {
 		return engine.DeadLetterPage{}, err

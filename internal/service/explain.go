@@ -160,7 +160,7 @@ const (
 	aheadAtOnce  = 80   // lanes that are looked at together
 	aheadPerLane = 1000 // executions that are looked at of each
 	aheadMost    = 10_000
-	aheadTime    = 200 * time.Millisecond
+	aheadTime    = 100 * time.Millisecond
 )
 
 // ahead counts the executions of the tenant that are to start before one, of those that need the same of a worker; more

@@ -139,9 +139,13 @@ func (s *Service) Failures(ctx context.Context, p tenant.Principal, of *engine.R
 	out.Partial = len(fs) == failuresLooked
 	gs := groups{}
 	for _, x := range fs {
+		if x.Fingerprint == (job.Fingerprint{}) {
+			if out.Partial = true; of != nil {
+				continue // of which job they were is not known
+			}
+		}
 		gs.add(x)
 		out.Failed, out.Retried = out.Failed+x.Failed, out.Retried+x.Retried
-		out.Partial = out.Partial || x.Fingerprint == job.Fingerprint{}
 	}
 	out.Groups, err = s.ranked(ctx, p.Tenant, gs, limit)
 	return out, err
@@ -164,18 +168,25 @@ func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.D
 		return out, err
 	}
 	f.Tenant = p.Tenant
-	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1})
+	since, err := s.since(ctx, p)
 	if err != nil {
 		return out, err
 	}
-	ds, err := s.store.DeadErrors(ctx, f, deadLooked)
+	if f.From.Before(since) {
+		f.From = since
+	}
+	page, err := s.store.DeadLetters(ctx, f, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}
-	out.Total, out.Looked = page.Total, len(ds)
-	out.Partial = len(ds) == deadLooked && page.Total.Count > deadLooked
+	ds, err := s.store.DeadErrors(ctx, f, engine.Page{Limit: deadLooked})
+	if err != nil {
+		return out, err
+	}
+	out.Total, out.Looked = page.Total, len(ds.Rows)
+	out.Partial = ds.Next != ""
 	gs := groups{}
-	for _, d := range ds {
+	for _, d := range ds.Rows {
 		print, normal := d.Error.Fingerprint()
 		x := engine.Failure{Fingerprint: print, Message: normal, Job: d.Job, Execution: d.Execution, Failed: 1, First: d.At, Last: d.At}
 		if d.Error != nil {

@@ -16,7 +16,7 @@ import (
 type Forecast struct {
 	Minutes   []Minute // those with any, in order
 	Herds     []Herd   // the fullest, those with the most first
-	Truncated bool     // there were too many jobs, or too many instants, to count them all
+	Truncated bool     // there were too many jobs, or too many instants, to count them all, or to count them at once
 	Spread    *Spread  // how herds can be taken apart, if that was asked for and they can
 }
 
@@ -82,8 +82,13 @@ func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool
 // Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
 // runs and pauses let through. What an overlap policy will skip nobody knows yet.
 func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
-	out, _, err := s.forecast(ctx, p, ahead)
-	return out, err
+	if err := allow(p, tenant.Read); err != nil {
+		return Forecast{}, err
+	}
+	return s.foretell(ctx, asked{p.Tenant, ahead, false}, func(ctx context.Context, hurry hurry) (Forecast, error) {
+		out, _, err := s.forecast(ctx, p.Tenant, ahead, hurry)
+		return out, err
+	})
 }
 
 // load is what a forecast has counted.
@@ -94,14 +99,11 @@ type load struct {
 	jobs             []counted
 }
 
-func (s *Service) forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (out Forecast, l load, err error) {
-	if err := allow(p, tenant.Read); err != nil {
-		return out, l, err
-	}
-	ps := s.plans(p.Tenant)
+func (s *Service) forecast(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (out Forecast, l load, err error) {
+	ps := s.plans(of)
 	from := ps.at.Truncate(time.Minute)
 	until := ps.at.Add(ahead)
-	jobs, err := s.countable(ctx, ps, &out)
+	jobs, err := s.countable(ctx, ps, hurry, &out)
 	if err != nil {
 		return out, l, err
 	}
@@ -113,7 +115,7 @@ func (s *Service) forecast(ctx context.Context, p tenant.Principal, ahead time.D
 			total += n
 			return total < maxInstants
 		})
-		if total >= maxInstants {
+		if total >= maxInstants || i%200 == 199 && i < len(jobs)-1 && hurry(0.7) {
 			out.Truncated = true
 			jobs = jobs[:i+1]
 			break
@@ -140,10 +142,11 @@ func (l *load) minutes() (out []Minute) {
 }
 
 // countable reads the jobs that are to fire.
-func (s *Service) countable(ctx context.Context, ps *plans, out *Forecast) ([]counted, error) {
+func (s *Service) countable(ctx context.Context, ps *plans, hurry hurry, out *Forecast) ([]counted, error) {
 	var jobs []counted
+	looked := 0
 	add := func(j job.Job) (bool, error) {
-		if len(jobs) == maxForecast {
+		if looked++; len(jobs) == maxForecast || looked%200 == 0 && hurry(0.4) {
 			out.Truncated = true
 			return false, nil
 		}

@@ -39,6 +39,9 @@ func (s *Service) Log(ctx context.Context, p tenant.Principal, id job.ExecutionI
 	if err := allow(p, tenant.Read); err != nil {
 		return LogPage{}, err
 	}
+	if err := s.visible(ctx, p, id); err != nil {
+		return LogPage{}, err
+	}
 	out := LogPage{Next: q.From}
 	for size := 0; ; {
 		chunks, err := s.store.Logs(ctx, p.Tenant, id, engine.LogQuery{Attempt: q.Attempt, From: out.Next, Chunks: logChunks})

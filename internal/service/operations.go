@@ -96,9 +96,12 @@ func decodeSelection(b []byte, t tenant.ID) (Selection, error) {
 }
 
 // settled is the selection as of an instant: what dies later is never part of it, so that what is redriven and dies
-// again is not redriven for ever.
-func (s Selection) settled(t tenant.ID, now time.Time) Selection {
+// again is not redriven for ever; nor is what the tenant may not see any more.
+func (s Selection) settled(t tenant.ID, since, now time.Time) Selection {
 	s.Filter.Tenant = t
+	if s.Filter.From.Before(since) {
+		s.Filter.From = since
+	}
 	if u := s.Filter.Until; u.IsZero() || u.After(now) {
 		s.Filter.Until = now
 	}
@@ -111,36 +114,68 @@ func (s Selection) settled(t tenant.ID, now time.Time) Selection {
 	return s
 }
 
-// CountDead is how many dead letters are chosen now.
-func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (int64, error) {
-	if err := allow(p, tenant.Read); err != nil {
-		return 0, err
-	}
-	if err := s.deadLetters(ctx, p); err != nil {
-		return 0, err
-	}
-	return s.count(ctx, sel.settled(p.Tenant, s.now()))
+// Chosen is how many dead letters a selection comes to.
+type Chosen struct {
+	Count   int64
+	About   bool // as it is estimated
+	AtLeast bool // not all were looked at
 }
 
-func (s *Service) count(ctx context.Context, sel Selection) (int64, error) {
+// CountDead is how many dead letters are chosen now.
+func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (Chosen, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return Chosen{}, err
+	}
+	if err := s.deadLetters(ctx, p); err != nil {
+		return Chosen{}, err
+	}
+	since, err := s.since(ctx, p)
+	if err != nil {
+		return Chosen{}, err
+	}
+	return s.count(ctx, sel.settled(p.Tenant, since, s.now()))
+}
+
+func (s *Service) count(ctx context.Context, sel Selection) (n Chosen, err error) {
 	if len(sel.IDs) == 0 && sel.Print != (job.Fingerprint{}) {
-		ds, err := s.store.DeadErrors(ctx, sel.Filter, deadLooked)
-		ds = slices.DeleteFunc(ds, func(d engine.DeadError) bool { return !sel.chooses(d.Error) })
-		return int64(len(ds)), err
+		return s.countPrint(ctx, sel)
 	}
 	if len(sel.IDs) == 0 {
 		page, err := s.store.DeadLetters(ctx, sel.Filter, engine.Page{Limit: 1})
-		return page.Total.Count, err
+		return Chosen{Count: page.Total.Count, About: page.Total.Estimate}, err
 	}
-	var n int64
 	for _, id := range sel.IDs {
-		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: sel.Filter.Tenant, Execution: id}, engine.Page{Limit: 1})
+		page, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: sel.Filter.Tenant, Execution: id, From: sel.Filter.From}, engine.Page{Limit: 1})
 		if err != nil {
-			return 0, err
+			return n, err
 		}
-		n += int64(len(page.DeadLetters))
+		n.Count += int64(len(page.DeadLetters))
 	}
 	return n, nil
+}
+
+// countPrint looks at what each dead letter died of, for as long as a sample may take.
+func (s *Service) countPrint(ctx context.Context, sel Selection) (n Chosen, err error) {
+	page := engine.Page{Limit: deadLooked}
+	for began := s.now(); ; {
+		ds, err := s.store.DeadErrors(ctx, sel.Filter, page)
+		if err != nil {
+			return n, err
+		}
+		for _, d := range ds.Rows {
+			if sel.chooses(d.Error) {
+				n.Count++
+			}
+		}
+		if ds.Next == "" {
+			return n, nil
+		}
+		if s.now().Sub(began) > sampleTime {
+			n.AtLeast = true
+			return n, nil
+		}
+		page.Cursor = ds.Next
+	}
 }
 
 // Begin begins an operation over dead letters, at a rate a second (0: as fast as it goes). What dies after it began is
@@ -153,7 +188,11 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 		return o, nil, err
 	}
 	now := s.now()
-	sel = sel.settled(p.Tenant, now)
+	since, err := s.since(ctx, p)
+	if err != nil {
+		return o, nil, err
+	}
+	sel = sel.settled(p.Tenant, since, now)
 	total, err := s.count(ctx, sel)
 	if err != nil {
 		return o, nil, err
@@ -162,7 +201,7 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 	if err != nil {
 		return o, nil, err
 	}
-	return s.begin(ctx, p, job.Operation{Kind: kind, Spec: what, Rate: rate, Total: total}, once)
+	return s.begin(ctx, p, job.Operation{Kind: kind, Spec: what, Rate: rate, Total: total.Count}, once)
 }
 
 // begin stores an operation, for a runner to take.

@@ -44,6 +44,7 @@ type overExecutions struct {
 	Text     string          `json:"text,omitempty"`
 	From     time.Time       `json:"from,omitzero"`
 	Until    time.Time       `json:"until,omitzero"`
+	Kept     time.Time       `json:"kept,omitzero"`
 	Reason   string          `json:"reason,omitempty"`
 	Payload  json.RawMessage `json:"payload,omitempty"`
 	asker
@@ -67,7 +68,7 @@ func decodeOver(b []byte) (x overExecutions, err error) {
 			return x, err
 		}
 	}
-	x.filter = engine.ExecutionFilter{Statuses: x.Statuses, Triggers: x.Triggers, JobName: x.JobName, Tag: x.Tag, Text: x.Text, From: x.From, Until: x.Until}
+	x.filter = engine.ExecutionFilter{Statuses: x.Statuses, Triggers: x.Triggers, JobName: x.JobName, Tag: x.Tag, Text: x.Text, From: x.From, Until: x.Until, Kept: x.Kept}
 	if x.Job != "" {
 		if x.filter.Job, err = job.ParseID(x.Job); err != nil {
 			return x, err
@@ -170,7 +171,7 @@ func (s *Service) sampleExecutions(ctx context.Context, sel ExecutionSelection, 
 	for _, id := range sel.IDs {
 		e, err := s.store.Execution(ctx, sel.Filter.Tenant, id)
 		switch {
-		case errors.Is(err, engine.ErrNotFound) || err == nil && !slices.Contains(all, e.Status):
+		case errors.Is(err, engine.ErrNotFound) || err == nil && (!slices.Contains(all, e.Status) || e.Status.Final() && e.FinishedAt.Before(sel.Filter.Kept)):
 			continue
 		case err != nil:
 			return out, err
@@ -216,7 +217,7 @@ func (s *Service) BeginExecutions(ctx context.Context, p tenant.Principal, sel E
 	}
 	f := sel.Filter
 	x := overExecutions{
-		Statuses: f.Statuses, Triggers: f.Triggers, JobName: f.JobName, Tag: f.Tag, Text: f.Text, From: f.From, Until: f.Until,
+		Statuses: f.Statuses, Triggers: f.Triggers, JobName: f.JobName, Tag: f.Tag, Text: f.Text, From: f.From, Until: f.Until, Kept: f.Kept,
 		Reason: a.Reason, Payload: a.Payload, asker: askedBy(p),
 	}
 	if !f.Job.IsZero() {
@@ -298,7 +299,7 @@ func (r *Runner) retryThese(ctx context.Context, p tenant.Principal, x *run, ids
 	jobs := map[job.ID]job.Job{}
 	for _, id := range ids {
 		old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
-		if err == nil && !old.Status.Final() {
+		if err == nil && (!old.Status.Final() || old.FinishedAt.Before(x.over.Kept)) {
 			continue // passed over, and so the others
 		}
 		var e job.Execution

@@ -17,7 +17,7 @@ type Overview struct {
 	Schedules   engine.Total // jobs that fire again, and are not paused
 	Paused      engine.Total
 	Late        engine.Total
-	LateJobs    []job.Job // the first few
+	LateJobs    []job.Job // those that are late for the longest
 	Failing     engine.Total
 	FailingJobs []Failing // those that failed last
 	Hour        engine.TenantMinute
@@ -52,14 +52,15 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 		state job.State
 		kind  job.ScheduleType
 	}{{&out.Schedules, job.Active, job.Cron}, {&out.Schedules, job.Active, job.Interval}, {&out.Paused, job.Paused, 0}} {
-		page, err := s.store.FindJobs(ctx, engine.JobFilter{Tenant: p.Tenant, State: x.state, ScheduleType: x.kind}, engine.Page{Limit: 1})
+		page, err := s.store.FindJobs(ctx, engine.JobFilter{Tenant: p.Tenant, State: x.state, ScheduleType: x.kind}, engine.Page{Limit: 1, Bounded: true})
 		if err != nil {
 			return out, err
 		}
 		x.total.Count += page.Total.Count
 		x.total.Estimate = x.total.Estimate || page.Total.Estimate
 	}
-	late, err := s.store.LateJobs(ctx, p.Tenant, out.Now.Add(-OverdueAfter), overviewListed)
+	// Behind the wall it would go through all that is late to find what is the tenant's; so it stops, and says so.
+	late, err := s.store.LateJobs(engine.Unconfined(ctx), p.Tenant, out.Now.Add(-OverdueAfter), overviewListed)
 	if err != nil {
 		return out, err
 	}
@@ -74,7 +75,11 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 	for _, m := range ms {
 		out.Hour.Add(m)
 	}
-	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant}, engine.Page{Limit: 1})
+	since, err := s.since(ctx, p)
+	if err != nil {
+		return out, err
+	}
+	dead, err := s.store.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: p.Tenant, From: since}, engine.Page{Limit: 1, Bounded: true})
 	if err != nil {
 		return out, err
 	}
@@ -94,6 +99,7 @@ func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error
 	if err != nil {
 		return err
 	}
+	out.Failing.Estimate = len(fs) == failuresLooked
 	by := map[job.ID]*Failing{}
 	for _, f := range fs {
 		if f.Job.IsZero() {

@@ -57,18 +57,22 @@ func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine
 	if err != nil {
 		return Report{}, err
 	}
-	past, err := s.store.Revisions(ctx, p.Tenant, j.ID, to+1, 1)
-	if err != nil {
-		return Report{}, err
-	}
-	if to != j.Revision && (len(past) == 0 || past[0].Job.Revision != to) {
-		return Report{}, fmt.Errorf("revision %d: %w", to, engine.ErrNotFound)
+	was := j.Definition
+	if to != j.Revision {
+		past, err := s.store.Revisions(ctx, p.Tenant, j.ID, to+1, 1)
+		if err != nil {
+			return Report{}, err
+		}
+		if len(past) == 0 || past[0].Job.Revision != to {
+			return Report{}, fmt.Errorf("revision %d: %w", to, engine.ErrNotFound)
+		}
+		was = past[0].Job.Definition
 	}
 	return s.UpdateJob(ctx, p, engine.Ref{ID: j.ID}, revision, func(now job.Job) (job.Definition, error) {
 		if to == now.Revision {
 			return now.Definition, nil
 		}
-		d := past[0].Job.Definition
+		d := was
 		d.Target.Headers, d.Target.Env = maps.Clone(d.Target.Headers), maps.Clone(d.Target.Env)
 		lost := append(restored(d.Target.Headers, now.Target.Headers, secret.Credential), restored(d.Target.Env, now.Target.Env, func(name string) bool {
 			return secret.Credential(strings.ReplaceAll(name, "_", "-"))

@@ -311,6 +311,9 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 // rerun is the new execution of a dead letter.
 func (r *Runner) rerun(ctx context.Context, x *run, id job.ExecutionID, jobs map[job.ID]job.Job) (e job.Execution, err error) {
 	old, err := r.s.store.Execution(ctx, x.op.Tenant, id)
+	if err == nil && len(x.sel.IDs) > 0 && old.FinishedAt.Before(x.sel.Filter.From) {
+		err = engine.ErrNotFound // it is no longer the tenant's to see
+	}
 	if err != nil {
 		return e, err
 	}

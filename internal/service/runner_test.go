@@ -30,7 +30,8 @@ type morgue struct {
 	ops   map[job.OperationID]*kept
 	stuck map[job.ExecutionID]bool // cannot be run again
 	fail  func(call string) (before, after error)
-	gone  int // discarded
+	gone  int           // discarded
+	slow  time.Duration // that a look at what they died of takes
 }
 
 type kept struct {
@@ -447,7 +448,7 @@ func TestSelectionsAreKept(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", got, err, sel)
 		}
 	}
-	if got := (Selection{Filter: engine.DeadLetterFilter{Until: at}}).settled("t", began); !got.Filter.Until.Equal(began) {
+	if got := (Selection{Filter: engine.DeadLetterFilter{Until: at}}).settled("t", time.Time{}, began); !got.Filter.Until.Equal(began) {
 		t.Errorf("an end in the future: %v", got.Filter.Until)
 	}
 }

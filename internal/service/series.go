@@ -197,7 +197,14 @@ func (s *Service) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID
 		_, ok := names[id]
 		return !ok
 	})
-	runs, err := s.store.Recent(ctx, p.Tenant, ids, n, s.now().Add(-runsSince))
+	from, err := s.since(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if back := s.now().Add(-runsSince); from.Before(back) {
+		from = back
+	}
+	runs, err := s.store.Recent(ctx, p.Tenant, ids, n, from)
 	if err != nil {
 		return nil, err
 	}

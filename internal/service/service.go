@@ -91,6 +91,8 @@ type Service struct {
 	wake   chan struct{} // an operation was added
 	holds  *artifact.Inspector
 	quotas quotas
+
+	foretold *foretelling
 }
 
 // maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
@@ -121,7 +123,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	return &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
-		holds: artifact.NewInspector(cfg.Artifacts),
+		holds: artifact.NewInspector(cfg.Artifacts), foretold: newForetelling(),
 	}
 }
 
@@ -224,9 +226,10 @@ func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 
 // Reports is one page of jobs and how their executions did.
 type Reports struct {
-	Jobs  []Report
-	Next  string
-	Total engine.Total
+	Jobs    []Report
+	Next    string
+	Partial bool // the page ended early, where little of what was looked at is chosen
+	Total   engine.Total
 }
 
 // FindJobs lists jobs, the newest first.
@@ -234,7 +237,7 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 	if err := allow(p, tenant.Read); err != nil {
 		return Reports{}, err
 	}
-	f.Tenant = p.Tenant
+	f.Tenant, page.Bounded = p.Tenant, true
 	found, err := s.store.FindJobs(ctx, f, page)
 	if err != nil {
 		return Reports{}, err
@@ -247,7 +250,7 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 	if err != nil {
 		return Reports{}, err
 	}
-	out := Reports{Jobs: make([]Report, len(found.Jobs)), Next: found.Next, Total: found.Total}
+	out := Reports{Jobs: make([]Report, len(found.Jobs)), Next: found.Next, Partial: found.Partial, Total: found.Total}
 	ps := s.plans(p.Tenant)
 	for i, j := range found.Jobs {
 		out.Jobs[i] = Report{s.planned(ctx, j, ps), stats[i]}

@@ -38,7 +38,16 @@ const (
 
 // Spread is a forecast, and how its herds can be taken apart.
 func (s *Service) Spread(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
-	out, l, err := s.forecast(ctx, p, ahead)
+	if err := allow(p, tenant.Read); err != nil {
+		return Forecast{}, err
+	}
+	return s.foretell(ctx, asked{p.Tenant, ahead, true}, func(ctx context.Context, hurry hurry) (Forecast, error) {
+		return s.spread(ctx, p.Tenant, ahead, hurry)
+	})
+}
+
+func (s *Service) spread(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (Forecast, error) {
+	out, l, err := s.forecast(ctx, of, ahead, hurry)
 	if err != nil || len(out.Herds) == 0 {
 		return out, err
 	}

@@ -117,13 +117,14 @@ type TenantChange struct {
 }
 
 // UpdateTenant changes a tenant's name, its tier, what it has in place of its tier's quota, or where its callbacks may go. Every server goes by it
-// within 5 s. What the tenant has it keeps, also where it might not make it any more.
+// within 5 s. What the tenant has it keeps, also where it might not make it any more; but history that is too old for it is not shown from
+// then on, and dropped after tenant.CutGrace.
 func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
 		return t, err
 	}
-	was := describedTenant(t)
+	was, kept := describedTenant(t), t.Quota()
 	if c.Name != nil {
 		t.Name = *c.Name
 	}
@@ -140,6 +141,9 @@ func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenan
 	}
 	if err := checkTenant(t); err != nil {
 		return t, err
+	}
+	if t.Quota().Shorter(kept) {
+		t.CutAt = s.now()
 	}
 	told := differing(was, describedTenant(t))
 	if err := s.store.UpdateTenant(s.audited(ctx, of(p, id), "tenant.update", string(id), told), t); err != nil {

@@ -16,9 +16,9 @@ func (s *Store) AddSignIn(ctx context.Context, x engine.SignIn, most int) (err e
 	return s.Store.AddSignIn(ctx, x, most)
 }
 
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) (_ []engine.DeadError, err error) {
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (_ engine.Listed[engine.DeadError], err error) {
 	defer s.begin(&ctx, opFind).end(&err)
-	return s.Store.DeadErrors(ctx, f, limit)
+	return s.Store.DeadErrors(ctx, f, p)
 }
 
 func (s *Store) Depths(ctx context.Context, t tenant.ID, from time.Time) (_ []engine.DepthMinute, err error) {
@@ -101,7 +101,7 @@ func (s *Store) UseSignIns(ctx context.Context, used map[[32]byte]time.Time) (er
 	return s.Store.UseSignIns(ctx, used)
 }
 
-func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) (_ []engine.Owned, err error) {
+func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) (_ []engine.Owned, err error) {
 	defer s.begin(&ctx, opFind).end(&err)
-	return s.Store.Whose(ctx, ids)
+	return s.Store.Whose(ctx, ids, since)
 }

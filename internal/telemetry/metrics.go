@@ -113,6 +113,13 @@ func (m *Metrics) BreakersOpen(f func() int) {
 	m.gauge("breakers_open", "Hosts of callbacks that this process takes to be down.", f)
 }
 
+// CountsLost has it asked at each scrape how many counts of tenants and jobs there was no room for.
+func (m *Metrics) CountsLost(f func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "carillon_counts_lost_total", Help: "What this server could not count for a tenant or a job: series, calendars and failures show so much less.",
+	}, func() float64 { return float64(f()) }))
+}
+
 func (m *Metrics) gauge(name, help string, f func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "carillon_" + name, Help: help}, func() float64 { return float64(f()) }))
 }

@@ -36,6 +36,7 @@ func all(t *testing.T) []*model.MetricFamily {
 	m := telemetry.NewMetrics("test")
 	m.PartitionsOwned(func() int { return 64 })
 	m.BreakersOpen(func() int { return 0 })
+	m.CountsLost(func() int64 { return 0 })
 	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) { return telemetry.Picture{}, nil }))
 	m.Answered("GET /healthz", 200)
 	fs, err := m.Registry().Gather()
@@ -49,7 +50,7 @@ func all(t *testing.T) []*model.MetricFamily {
 func TestNames(t *testing.T) {
 	want := strings.Fields(`trigger_delay_seconds queue_wait_seconds execution_duration_seconds end_to_end_seconds store_seconds{op}
 		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total
-		store_errors_total{op} http_requests_total{code,route} limited_total{limit}
+		store_errors_total{op} http_requests_total{code,route} limited_total{limit} counts_lost_total
 		queue_depth{band,state} oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} partitions_owned partitions_unowned
 		breakers_open archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}`)
 	var got []string

@@ -10,13 +10,17 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Forgetter drops history that is older than its tenant's quota has it.
+// Forgetter drops history that is older than its tenant's quota has it, but none of a tenant whose history became shorter
+// less than tenant.CutGrace ago: that may have been a mistake. One goroutine owns it.
 type Forgetter struct {
 	Store interface {
 		Tenants(ctx context.Context) ([]tenant.Tenant, error)
 		engine.Forgetting
 	}
 	Clock clock.Clock // the store's
+
+	next time.Time          // when all are looked at again
+	more map[tenant.ID]bool // those of which there is more
 }
 
 const (
@@ -25,24 +29,32 @@ const (
 	forgetPause  = 200 * time.Millisecond
 )
 
-// Tick drops some of every tenant that has too much.
+// Tick drops some of every tenant that has too much: of all every 10 minutes, and in between of those that have more.
 func (f *Forgetter) Tick(ctx context.Context) (time.Duration, error) {
 	ts, err := f.Store.Tenants(ctx)
 	if err != nil {
 		return 0, err
 	}
-	next := forgetEvery
+	now := f.Clock.Now()
+	all := !now.Before(f.next)
+	if all {
+		f.next = now.Add(forgetEvery)
+	}
+	more := map[tenant.ID]bool{}
 	var errs []error
 	for _, t := range ts {
-		before, limited := t.Quota().KeptSince(f.Clock.Now())
-		if !limited {
+		before, limited := t.Quota().KeptSince(now)
+		if !limited || !all && !f.more[t.ID] || now.Sub(t.CutAt) < tenant.CutGrace {
 			continue
 		}
 		got, err := f.Store.ForgetHistory(ctx, t.ID, before, forgetAtOnce)
-		if got.More {
-			next = forgetPause
+		if got.More || err != nil {
+			more[t.ID] = true
 		}
 		errs = append(errs, err)
 	}
-	return next, errors.Join(errs...)
+	if f.more = more; len(more) > 0 {
+		return forgetPause, errors.Join(errs...)
+	}
+	return f.next.Sub(now), errors.Join(errs...)
 }

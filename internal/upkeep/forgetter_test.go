@@ -2,6 +2,7 @@ package upkeep_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -14,27 +15,64 @@ import (
 type historian struct {
 	asked map[tenant.ID]time.Time
 	more  bool
+	cut   time.Time // of the tenant free
+	fails error
 }
 
 func (h *historian) Tenants(context.Context) ([]tenant.Tenant, error) {
 	days := -1
-	return []tenant.Tenant{{ID: tenant.Default}, {ID: "free", Tier: tenant.Free}, {ID: "all", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &days}}}, nil
+	return []tenant.Tenant{{ID: tenant.Default}, {ID: "free", Tier: tenant.Free, CutAt: h.cut}, {ID: "pro", Tier: tenant.Pro}, {ID: "all", Tier: tenant.Free, Overrides: tenant.Overrides{HistoryDays: &days}}}, nil
 }
 
 func (h *historian) ForgetHistory(_ context.Context, t tenant.ID, before time.Time, _ int) (engine.Forgot, error) {
 	h.asked[t] = before
-	return engine.Forgot{N: 1, More: h.more}, nil
+	return engine.Forgot{N: 1, More: h.more && t == "free"}, h.fails
 }
 
 func TestForgetterGoesByTheQuota(t *testing.T) {
 	h := &historian{asked: map[tenant.ID]time.Time{}, more: true}
 	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
 	next, err := f.Tick(t.Context())
-	if err != nil || next > time.Second || len(h.asked) != 1 || !h.asked["free"].Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
+	if err != nil || next > time.Second || len(h.asked) != 2 || !h.asked["free"].Equal(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%v, %v, %v", next, err, h.asked)
 	}
 	h.more = false
+	clear(h.asked)
 	if next, _ := f.Tick(t.Context()); next < time.Minute {
 		t.Errorf("nothing is left, and it looks again after %v", next)
+	}
+	if _, others := h.asked["pro"]; others || len(h.asked) != 1 {
+		t.Errorf("asked of those that have no more: %v", h.asked)
+	}
+}
+
+func TestForgetterWaitsAfterAHistoryBecameShorter(t *testing.T) {
+	clk := clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))
+	h := &historian{asked: map[tenant.ID]time.Time{}, cut: clk.Now().Add(-time.Minute)}
+	f := &upkeep.Forgetter{Store: h, Clock: clk}
+	for day := range 8 {
+		clear(h.asked)
+		if day > 0 {
+			clk.Advance(24 * time.Hour)
+		}
+		if _, err := f.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, asked := h.asked["free"]; asked != (day == 7) {
+			t.Errorf("after %d days: asked %v", day, asked)
+		}
+	}
+}
+
+func TestForgetterTriesAgain(t *testing.T) {
+	h := &historian{asked: map[tenant.ID]time.Time{}, fails: errors.New("away")}
+	f := &upkeep.Forgetter{Store: h, Clock: clock.NewManual(time.Date(2026, 3, 31, 5, 0, 0, 0, time.UTC))}
+	if _, err := f.Tick(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	h.fails = nil
+	clear(h.asked)
+	if _, err := f.Tick(t.Context()); err != nil || len(h.asked) != 2 {
+		t.Errorf("%v, %v", err, h.asked)
 	}
 }

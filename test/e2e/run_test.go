@@ -129,7 +129,7 @@ func TestKill9InTheMiddleOfARun(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		})
-		p := harness.Serve(t, where)
+		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		j := p.Create(s.Call(""))
 		harness.Eventually(t, 20*time.Second, "the first attempt", func() bool { return len(s.Seen()) == 1 })
 		if got := p.Execution(j.ExecutionID); got.Status != "RUNNING" {
@@ -137,7 +137,7 @@ func TestKill9InTheMiddleOfARun(t *testing.T) {
 		}
 		p.End(syscall.SIGKILL)
 		close(block)
-		p = harness.Serve(t, where)
+		p = harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		e := p.Ends(j.ExecutionID, "SUCCEEDED")
 		if e.AttemptNumber != 2 || e.LostAttempts != 1 {
 			t.Errorf("%d attempts, %d lost", e.AttemptNumber, e.LostAttempts)
@@ -160,7 +160,7 @@ func TestKill9InTheMiddleOfARun(t *testing.T) {
 
 func TestWhatIsAcknowledgedSurvivesKill9(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
-		p := harness.Serve(t, where)
+		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		var mu sync.Mutex
 		var acked []string
 		var wg sync.WaitGroup
@@ -181,7 +181,7 @@ func TestWhatIsAcknowledgedSurvivesKill9(t *testing.T) {
 		harness.Eventually(t, 20*time.Second, "200 jobs", func() bool { mu.Lock(); defer mu.Unlock(); return len(acked) >= 200 })
 		p.End(syscall.SIGKILL)
 		wg.Wait()
-		p = harness.Serve(t, where)
+		p = harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		for _, id := range acked {
 			p.Ends(id, "SUCCEEDED")
 		}
@@ -251,7 +251,7 @@ func TestPoison(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
 		j := ""
 		for n := 1; n <= 3; n++ {
-			p := harness.Serve(t, where)
+			p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 			if j == "" {
 				j = p.Create(`{"name": "deadly", "execution": {"target": "simulate", "work_kind": "hang"}}`).ExecutionID
 			}
@@ -261,7 +261,7 @@ func TestPoison(t *testing.T) {
 			})
 			p.End(syscall.SIGKILL)
 		}
-		p := harness.Serve(t, where)
+		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		e := p.Ends(j, "FAILED")
 		if e.Error == nil || e.Error.Type != "POISON" || e.LostAttempts != 3 {
 			t.Errorf("got %+v, %+v", e, e.Error)
@@ -273,7 +273,7 @@ func TestPoison(t *testing.T) {
 // itself or by another, and its late results are refused.
 func TestAPausePastTheLease(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
-		p := harness.Serve(t, where)
+		p := harness.Start(t, harness.Settings(harness.ShortLease), "serve", "--database", where)
 		one := `{"name": "short", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 1}}`
 		made := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", "["+strings.Repeat(one+",", 1999)+one+"]")
 		for range 2 {
@@ -299,8 +299,8 @@ func TestWorkerProcesses(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		})
-		server := harness.Serve(t, where, "--roles", "api,scheduler")
-		env := harness.Settings()
+		env := harness.Settings(harness.ShortLease)
+		server := harness.Start(t, env, "serve", "--database", where, "--roles", "api,scheduler")
 		plain := harness.Start(t, env, "worker", "--server", server.Base, "--capacity", "4")
 		j := server.Create(s.Call(""))
 		harness.Eventually(t, 20*time.Second, "the first attempt", func() bool { return len(s.Seen()) == 1 })

@@ -43,7 +43,7 @@ const lease = 3 * time.Second // the shortest there is
 
 // settings is the environment of servers and workers: what is staged is near, and what dies often is not given up.
 func settings(failpoints string, more ...string) []string {
-	env := harness.Settings("CARILLON_SCHEDULER_LOOK_AHEAD_SECONDS=1", "CARILLON_WORKERS_POISON_AFTER=20", "CARILLON_FAILPOINTS="+failpoints)
+	env := harness.Settings(harness.ShortLease, "CARILLON_SCHEDULER_LOOK_AHEAD_SECONDS=1", "CARILLON_WORKERS_POISON_AFTER=20", "CARILLON_FAILPOINTS="+failpoints)
 	return append(env, more...)
 }
 

@@ -48,11 +48,15 @@ func Stores(t *testing.T, test func(t *testing.T, where string)) {
 // Key is the API key of servers that are started with Settings.
 const Key = "a-bootstrap-key-of-thirty-two-characters-or-more"
 
-// Settings is the environment of a server whose sinks are on this machine and whose leases are the shortest there are, and
-// of its workers, with more settings.
+// ShortLease is the setting for leases as short as there are, for tests in which some are lost on purpose. A machine that is
+// busy with other tests loses others, too.
+const ShortLease = "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=3"
+
+// Settings is the environment of a server whose sinks are on this machine and whose leases are short, and of its workers,
+// with more settings.
 func Settings(more ...string) []string {
 	return append([]string{
-		"CARILLON_BOOTSTRAP_KEY=" + Key, "CARILLON_TOKEN=" + Key, "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=3", "CARILLON_CALLBACKS_ALLOW=127.0.0.0/8",
+		"CARILLON_BOOTSTRAP_KEY=" + Key, "CARILLON_TOKEN=" + Key, "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=10", "CARILLON_CALLBACKS_ALLOW=127.0.0.0/8",
 	}, more...)
 }
 

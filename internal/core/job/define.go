@@ -62,6 +62,9 @@ func (d Definition) Check() Invalids {
 	if len(d.Runbook) > maxURL || !text(d.Runbook) {
 		v.Add("runbook", d.Runbook, "at most 2048 characters, without control characters other than tabs and line breaks")
 	}
+	if d.Asleep && d.Schedule.Type == Immediate {
+		v.Add("paused", true, "false, or a schedule of another type: an IMMEDIATE job runs at once")
+	}
 	if d.Priority < 1 || d.Priority > 10 {
 		v.Add("priority", d.Priority, "a whole number from 1 (highest) to 10")
 	}

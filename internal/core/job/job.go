@@ -176,6 +176,7 @@ type Definition struct {
 	Tags        []string
 	Owner       string
 	Runbook     string
+	Asleep      bool // it is created paused; not stored
 
 	MaxConcurrent    int    // of its executions, or of each value of the key, run at once; 0: any number
 	ConcurrencyKey   string // an expression over the payload; empty: the job is the group

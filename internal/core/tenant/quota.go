@@ -106,6 +106,14 @@ func put[T any](to *T, v *T) {
 	}
 }
 
+// CutGrace is for how long history that has become too old by a change is not shown, and kept all the same.
+const CutGrace = 7 * 24 * time.Hour
+
+// Shorter reports whether less history is kept than by another quota.
+func (q Quota) Shorter(than Quota) bool {
+	return q.HistoryDays >= 0 && (than.HistoryDays < 0 || q.HistoryDays < than.HistoryDays)
+}
+
 // KeptSince is the beginning of the first day whose history is kept; false if all of it is.
 func (q Quota) KeptSince(now time.Time) (time.Time, bool) {
 	if q.HistoryDays < 0 {

@@ -49,6 +49,7 @@ type Tenant struct {
 	Overrides Overrides // of its tier's quota
 	Reach     string    // address ranges that its callbacks may reach though they are not public, parted by commas
 	CreatedAt time.Time
+	CutAt     time.Time // when its history became shorter than it was; zero: never
 }
 
 // Role is what a credential may do.

@@ -34,8 +34,8 @@ func (f *Faulty) Failures(ctx context.Context, q engine.FailureFilter, limit int
 	return disturb(ctx, f, "Failures", func() ([]engine.Failure, error) { return f.Store.Failures(ctx, q, limit) })
 }
 
-func (f *Faulty) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owned, error) {
-	return disturb(ctx, f, "Whose", func() ([]engine.Owned, error) { return f.Store.Whose(ctx, ids) })
+func (f *Faulty) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
+	return disturb(ctx, f, "Whose", func() ([]engine.Owned, error) { return f.Store.Whose(ctx, ids, since) })
 }
 
 func (f *Faulty) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]engine.Run, error) {
@@ -50,8 +50,8 @@ func (f *Faulty) LateJobs(ctx context.Context, t tenant.ID, before time.Time, li
 	return disturb(ctx, f, "LateJobs", func() (engine.JobPage, error) { return f.Store.LateJobs(ctx, t, before, limit) })
 }
 
-func (f *Faulty) DeadErrors(ctx context.Context, q engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	return disturb(ctx, f, "DeadErrors", func() ([]engine.DeadError, error) { return f.Store.DeadErrors(ctx, q, limit) })
+func (f *Faulty) DeadErrors(ctx context.Context, q engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
+	return disturb(ctx, f, "DeadErrors", func() (engine.Listed[engine.DeadError], error) { return f.Store.DeadErrors(ctx, q, p) })
 }
 
 func (f *Faulty) Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]engine.Revision, error) {

@@ -53,11 +53,11 @@ func findJobsThatAreLate(t *testing.T, h Harness) {
 	f.store(engine.Creation{Tenant: "other", Jobs: []job.Job{late("other", "other's", time.Hour)}})
 	f.add("at once")
 
-	check := func(when string) {
+	check := func(when string, bounded bool) {
 		t.Helper()
 		q := engine.JobFilter{Tenant: tenant.Default, LateBefore: f.now().Add(-90 * time.Second)}
 		var got []string
-		for p := (engine.Page{Limit: 3}); ; {
+		for p := (engine.Page{Limit: 3, Bounded: bounded}); ; {
 			page := must(f.FindJobs(f.ctx, q, p))
 			if page.Total != (engine.Total{Count: 4}) {
 				t.Errorf("%s: a total of %+v", when, page.Total)
@@ -79,11 +79,13 @@ func findJobsThatAreLate(t *testing.T, h Harness) {
 			}
 		}
 	}
-	check("few")
+	check("few", false)
+	check("few", true)
 	crowd := make([]job.Job, engine.TotalExact)
 	for i := range crowd {
 		crowd[i] = late("crowd", fmt.Sprint("crowd ", i), time.Hour)
 	}
 	f.store(engine.Creation{Tenant: "crowd", Jobs: crowd})
-	check("many")
+	check("many", false)
+	check("many", true)
 }

@@ -155,6 +155,17 @@ func limits(t *testing.T, h Harness) {
 	if all := must(f.Tenants(f.ctx)); !cmp.Equal(all[0], acme) {
 		t.Errorf("changed: %+v", all[0])
 	}
+	acme.CutAt = now
+	for _, at := range []time.Time{now, now.Add(-time.Hour), {}} { // as those have it who knew it before
+		x := acme
+		x.CutAt = at
+		if err := f.UpdateTenant(f.ctx, x); err != nil {
+			t.Fatal(err)
+		}
+		if all := must(f.Tenants(f.ctx)); !cmp.Equal(all[0], acme) {
+			t.Errorf("cut: %+v", all[0])
+		}
+	}
 	if err := f.UpdateTenant(f.ctx, tenant.Tenant{ID: "nobody", Tier: tenant.Free}); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}

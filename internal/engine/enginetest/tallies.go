@@ -99,6 +99,16 @@ func tallies(t *testing.T, h Harness) {
 		if got := must(f.JobDays(f.ctx, "acme", j, day("2026-01-01"), day("2028-01-01"))); len(got) != 2 || !got[0].Day.Equal(day("2026-04-01")) {
 			t.Errorf("after a year: %+v", got)
 		}
+		idle, first := job.ID(newID()), time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+		keep(one, 12, engine.Tally{Days: []engine.JobDay{{Tenant: "acme", Job: idle, Day: first.AddDate(0, -engine.MonthsKept, 0), DayCounts: c}}})
+		keep(one, 13, engine.Tally{Days: []engine.JobDay{{Tenant: "acme", Job: other, Day: first.AddDate(0, 1-engine.MonthsKept, 0), DayCounts: c}}})
+		must(f.Tidy(f.ctx))
+		if got := must(f.JobDays(f.ctx, "acme", idle, day("2000-01-01"), day("2100-01-01"))); len(got) != 0 {
+			t.Errorf("of a job that rests: %+v", got)
+		}
+		if got := must(f.JobDays(f.ctx, "acme", other, first.AddDate(0, 1-engine.MonthsKept, 0), first.AddDate(0, 1-engine.MonthsKept, 1))); len(got) != 1 {
+			t.Errorf("of the oldest month: %+v", got)
+		}
 	})
 
 	t.Run("failures", func(t *testing.T) {
@@ -122,15 +132,20 @@ func tallies(t *testing.T, h Harness) {
 		if d := cmp.Diff([]engine.Failure{y}, must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", Job: b, From: now.Add(-2 * time.Hour)}, 10))); d != "" {
 			t.Errorf("of a job (-want +got):\n%s", d)
 		}
-		if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", From: now.Add(-2 * time.Hour)}, 1)); len(got) != 1 || got[0].Job != a {
+		others := engine.Failure{Tenant: "acme", Hour: hour, Failed: 7, First: now, Last: now, Execution: newID()}
+		keep(one, 22, engine.Tally{Failures: []engine.Failure{others}})
+		if d := cmp.Diff([]engine.Failure{others, y}, must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", Job: b, From: now.Add(-2 * time.Hour)}, 10))); d != "" {
+			t.Errorf("of a job, beside what is not told apart (-want +got):\n%s", d)
+		}
+		if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", From: now.Add(-2 * time.Hour)}, 1)); len(got) != 1 || got[0].Job != a && got[0].Job != (job.ID{}) {
 			t.Errorf("one: %+v", got)
 		}
 		if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", From: now.Add(2 * time.Hour)}, 10)); len(got) != 0 {
 			t.Errorf("later: %+v", got)
 		}
 		must(f.Tidy(f.ctx))
-		if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", From: now.Add(-1000 * time.Hour)}, 10)); len(got) != 2 {
-			t.Errorf("after a week %d are left, want 2", len(got))
+		if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "acme", From: now.Add(-1000 * time.Hour)}, 10)); len(got) != 3 {
+			t.Errorf("after a week %d are left, want 3", len(got))
 		}
 	})
 }
@@ -176,10 +191,20 @@ func glances(t *testing.T, h Harness) {
 			t.Errorf("later: %+v", none)
 		}
 
-		whose := must(f.Whose(f.ctx, []job.ExecutionID{ids[0], ids[3], newID()}))
+		whose := must(f.Whose(f.ctx, []job.ExecutionID{ids[0], ids[3], newID()}, first.ScheduledAt.Add(-time.Hour)))
 		slices.SortFunc(whose, func(a, b engine.Owned) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
 		if len(whose) != 2 || whose[0].Execution != ids[0] || whose[1].Execution != ids[3] || whose[0].Job != j.ID || whose[0].Tenant != tenant.Default || whose[0].Trigger != job.ByHand {
 			t.Errorf("whose: %+v", whose)
+		}
+		if whose := must(f.Whose(f.ctx, ids, f.now().Add(time.Hour))); len(whose) != 3 {
+			t.Errorf("whose, of what lives: %+v", whose)
+		}
+		early := f.due(j)
+		early.Trigger, early.ScheduledAt = job.ByHand, f.now().Add(2*time.Hour)
+		must(f.Trigger(f.ctx, tenant.Default, early, engine.Idempotency{}))
+		must(f.Cancel(f.ctx, tenant.Default, early.ID, ""))
+		if none := must(f.Recent(f.ctx, tenant.Default, []job.ID{j.ID}, 10, f.now().Add(time.Hour))); len(none[0]) != 0 {
+			t.Errorf("finished before: %+v", none)
 		}
 		if got := must(f.Names(f.ctx, tenant.Default, []job.ID{j.ID, newID()})); len(got) != 1 || got[j.ID] != "often" {
 			t.Errorf("names: %v", got)
@@ -187,12 +212,41 @@ func glances(t *testing.T, h Harness) {
 		if got := must(f.Names(f.ctx, "other", []job.ID{j.ID})); len(got) != 0 {
 			t.Errorf("names for another tenant: %v", got)
 		}
-		ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, 10))
+		ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, engine.Page{Limit: 10})).Rows
 		if len(ds) != 1 || ds[0].Execution != ids[0] || ds[0].Job != j.ID || ds[0].Error == nil || ds[0].Error.Type == "" || ds[0].At.IsZero() || ds[0].Reason == "" {
 			t.Errorf("dead: %+v", ds)
 		}
-		if ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default, Job: lone.Job}, 10)); len(ds) != 0 {
+		if ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default, Job: lone.Job}, engine.Page{Limit: 10})).Rows; len(ds) != 0 {
 			t.Errorf("dead of another job: %+v", ds)
+		}
+	})
+
+	t.Run("what died, page by page", func(t *testing.T) {
+		f := open(t, h)
+		var want []job.ExecutionID
+		for range 5 {
+			_, e := f.add("dies")
+			_, as := f.take(e.ID)
+			f.report(die(as[0], 1))
+			want = append(want, e.ID)
+		}
+		var got []job.ExecutionID
+		for p := (engine.Page{Limit: 2}); ; {
+			ds := must(f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, p))
+			for _, d := range ds.Rows {
+				got = append(got, d.Execution)
+			}
+			if ds.Next == "" || len(got) > len(want) {
+				break
+			}
+			p.Cursor = ds.Next
+		}
+		slices.Reverse(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if _, err := f.DeadErrors(f.ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, engine.Page{Limit: 2, Cursor: "x"}); err == nil {
+			t.Error("a cursor that is none is taken")
 		}
 	})
 
@@ -205,7 +259,7 @@ func glances(t *testing.T, h Harness) {
 			f.store(engine.Creation{Tenant: j.Tenant, Jobs: []job.Job{j}})
 		}
 		got := must(f.LateJobs(f.ctx, tenant.Default, f.now().Add(-30*time.Second), 1))
-		if len(got.Jobs) != 1 || got.Jobs[0].Name != "b" || got.Jobs[0].NextRunAt.IsZero() || got.Total != (engine.Total{Count: 2}) {
+		if len(got.Jobs) != 1 || got.Jobs[0].Name != "c" || got.Jobs[0].NextRunAt.IsZero() || got.Total != (engine.Total{Count: 2}) {
 			t.Errorf("got %+v", got)
 		}
 		if got := must(f.LateJobs(f.ctx, "other", f.now(), 10)); len(got.Jobs) != 0 || got.Total.Count != 0 {
@@ -213,34 +267,102 @@ func glances(t *testing.T, h Harness) {
 		}
 	})
 
-	t.Run("poison and expiry are told", func(t *testing.T) {
-		f := open(t, h)
-		_, e := f.add("kills")
-		_, late := f.add("late", func(_ *job.Job, e *job.Execution) { e.ExpiresAt = f.now().Add(-time.Second) })
-		told := map[job.ExecutionID]job.Status{}
-		ctx := engine.TellingEnds(f.ctx, func(ids []job.ExecutionID, s job.Status, why *job.Error) {
-			for _, id := range ids {
-				told[id] = s
+	t.Run("ends are told", func(t *testing.T) { endsAreTold(t, h) })
+}
+
+// endsAreTold is that whoever asks for it is told what ended without a result, once, and whose it is.
+func endsAreTold(t *testing.T, h Harness) {
+	f := open(t, h)
+	told := map[job.ExecutionID]engine.Ended{}
+	ctx := engine.TellingEnds(f.ctx, func(es []engine.Ended) {
+		for _, e := range es {
+			if _, twice := told[e.Execution]; twice {
+				t.Errorf("told twice: %+v", e)
 			}
-			if s == job.Failed && (why == nil || why.Type != job.Poison) {
-				t.Errorf("why: %+v", why)
-			}
-		})
-		w, _ := f.take(e.ID)
-		f.expire(w)
-		if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 1 || len(told) != 0 {
-			t.Fatalf("lost once: %+v, told %v", back, told)
-		}
-		w, _ = f.take(e.ID)
-		f.expire(w)
-		if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 0 {
-			t.Errorf("lost twice: %+v", back)
-		}
-		must(f.Expire(ctx, 10))
-		if d := cmp.Diff(map[job.ExecutionID]job.Status{e.ID: job.Failed, late.ID: job.Expired}, told); d != "" {
-			t.Errorf("told (-want +got):\n%s", d)
+			told[e.Execution] = e
 		}
 	})
+	wants := func(e job.Execution, s job.Status) {
+		t.Helper()
+		x, ok := told[e.ID]
+		want := engine.Owned{Execution: e.ID, Tenant: tenant.Default, Job: e.Job, Trigger: e.Trigger, ScheduledAt: e.ScheduledAt}
+		if d := cmp.Diff(engine.Ended{Owned: want, Status: s, Error: x.Error}, x); !ok || d != "" {
+			t.Errorf("told of one that is %v (-want +got):\n%s", s, d)
+		}
+		if (s == job.Failed) != (x.Error != nil && x.Error.Type == job.Poison) {
+			t.Errorf("why: %+v", x.Error)
+		}
+		delete(told, e.ID)
+	}
+
+	_, kills := f.add("kills")
+	_, late := f.add("late", func(_ *job.Job, e *job.Execution) { e.ExpiresAt = f.now().Add(-time.Second) })
+	w, _ := f.take(kills.ID)
+	f.expire(w)
+	if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 1 || len(told) != 0 {
+		t.Fatalf("lost once: %+v, told %v", back, told)
+	}
+	w, _ = f.take(kills.ID)
+	f.expire(w)
+	if back := must(f.Reap(ctx, 10, 2)); len(back.Ready) != 0 || back.Poisoned != 1 {
+		t.Errorf("lost twice: %+v", back)
+	}
+	wants(kills, job.Failed)
+	must(f.Expire(ctx, 10))
+	wants(late, job.Expired)
+
+	_, waits := f.add("waits")
+	for range 2 { // the second finds it so
+		must(f.Cancel(ctx, tenant.Default, waits.ID, "enough"))
+	}
+	wants(waits, job.Cancelled)
+	_, runs := f.add("runs")
+	_, goes := f.add("goes")
+	f.take(runs.ID)
+	w, _ = f.take(goes.ID)
+	for _, e := range []job.Execution{runs, goes} {
+		must(f.Cancel(ctx, tenant.Default, e.ID, "enough"))
+	}
+	f.expire(w)
+	if back := must(f.Reap(ctx, 10, 2)); back.Cancelled != 1 {
+		t.Errorf("lost, and asked to stop: %+v", back)
+	}
+	wants(goes, job.Cancelled)
+	if n := must(f.Force(ctx, -time.Second, 10)); n != 1 {
+		t.Errorf("%d were forced, want 1", n)
+	}
+	wants(runs, job.Cancelled)
+
+	at := f.now().Truncate(time.Second)
+	fire := func(j job.Job, overlap job.Overlap, n int) engine.Firing {
+		t.Helper()
+		x := f.firing(j, at.Add(time.Duration(n)*time.Minute), at.Add(time.Duration(n+1)*time.Minute), 1)
+		x.Overlap = overlap
+		must(f.Fire(ctx, []engine.Firing{x}, engine.Fence{}))
+		return x
+	}
+	skips := f.recurring("skips", at)
+	first := fire(skips, job.OverlapSkip, 0)
+	second := fire(skips, job.OverlapSkip, 1)
+	second.Executions[0].Job = skips.ID
+	wants(second.Executions[0], job.Skipped)
+	must(f.Fire(ctx, []engine.Firing{second}, engine.Fence{})) // it is no longer as given: nothing is told
+	third := f.firing(skips, at.Add(2*time.Minute), at.Add(3*time.Minute), 0)
+	record := first.Executions[0]
+	record.ID, record.Job, record.Status, record.ScheduledAt, record.FinishedAt = newID(), skips.ID, job.Skipped, at.Add(90*time.Second), f.now()
+	third.Skips = []job.Execution{record}
+	for range 2 {
+		must(f.Fire(ctx, []engine.Firing{third}, engine.Fence{}))
+	}
+	wants(record, job.Skipped)
+	replaces := f.recurring("replaces", at)
+	old := fire(replaces, job.OverlapReplace, 0)
+	fire(replaces, job.OverlapReplace, 1)
+	old.Executions[0].Job = replaces.ID
+	wants(old.Executions[0], job.Cancelled)
+	if len(told) != 0 {
+		t.Errorf("told as well: %+v", told)
+	}
 }
 
 func revisions(t *testing.T, h Harness) {
@@ -290,6 +412,21 @@ func revisions(t *testing.T, h Harness) {
 	}
 	if all := must(f.Revisions(f.ctx, tenant.Default, j.ID, 0, 1000)); len(all) != engine.RevisionsKept {
 		t.Errorf("%d are kept, want %d", len(all), engine.RevisionsKept)
+	}
+	other, _ := f.add("other")
+	lives, _ := f.add("lives")
+	for _, x := range []job.Job{other, lives} {
+		u := engine.Update{Job: f.job(x.ID), AsOf: f.now()}
+		u.Job.Name = "changed"
+		must(f.UpdateJob(f.ctx, tenant.Default, u))
+	}
+	must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now().Add(-engine.RevisionsOutlive-time.Hour)))
+	must(f.DeleteJob(f.ctx, tenant.Default, other.ID, f.now()))
+	must(f.Tidy(f.ctx))
+	for id, want := range map[job.ID]int{j.ID: 0, other.ID: 1, lives.ID: 1} {
+		if left := must(f.Revisions(f.ctx, tenant.Default, id, 0, 1000)); len(left) != want {
+			t.Errorf("%d revisions are left, want %d", len(left), want)
+		}
 	}
 }
 

@@ -2,9 +2,7 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -119,8 +117,8 @@ func scanEntry(r pgx.CollectableRow) (e audit.Entry, err error) {
 	return e, err
 }
 
-func auditConditions(f engine.AuditFilter, ps *params) string {
-	w := "tenant = " + ps.add(string(f.Tenant))
+// auditChosen is all that is to hold for a filter of entries beside the tenant.
+func auditChosen(f engine.AuditFilter, ps *params) (w string) {
 	for _, c := range []struct{ column, value string }{{"by_whom", f.By}, {"key_id", f.Key}} {
 		if c.value != "" {
 			w += " AND " + c.column + " = " + ps.add(c.value)
@@ -145,35 +143,23 @@ func auditConditions(f engine.AuditFilter, ps *params) string {
 	return w
 }
 
-// AuditEntries lists entries of a tenant, the latest first.
+// AuditEntries lists entries of a tenant, the latest first, and ends early where few of very many are chosen.
 func (s *Store) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
-	var ps params
-	w := auditConditions(f, &ps)
-	all, allParams := "FROM audit WHERE "+w, ps
-	if p.Cursor != "" {
-		_, after, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
-			return engine.AuditPage{}, err
-		}
-		w += " AND seq < " + ps.add(int64(binary.BigEndian.Uint64(after[8:])))
+	l := listing[audit.Entry]{table: "audit", key: []string{"seq"}, scan: scanEntry}
+	l.where = "tenant = " + l.params.add(string(f.Tenant))
+	l.found = len(l.params)
+	l.also = auditChosen(f, &l.params)
+	l.read = func(where, limit string) string {
+		return "SELECT " + entryColumns + " FROM audit WHERE " + where + " LIMIT " + limit
 	}
-	limit := max(p.Limit, 1)
-	var out engine.AuditPage
-	err := s.look(ctx, "list changes", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = engine.AuditPage{}
-		rows, _ := c.Query(ctx, fmt.Sprintf("SELECT %s FROM audit WHERE %s ORDER BY seq DESC LIMIT %d", entryColumns, w, limit+1), ps...)
-		var err error
-		if out.Entries, err = pgx.CollectRows(rows, scanEntry); err != nil {
-			return err
-		}
-		if len(out.Entries) > limit {
-			out.Entries = out.Entries[:limit]
-			out.Next = engine.EncodePlace(out.Entries[limit-1].Seq)
-		}
-		out.Total, err = total(ctx, c, all, allParams)
-		return err
-	})
-	return out, err
+	l.keys = func(at engine.Place, ps *params) string { return ps.add(at.Number()) }
+	l.place = func(r pgx.Row) (engine.Place, error) {
+		var seq int64
+		err := r.Scan(&seq)
+		return engine.NumberPlace(seq), err
+	}
+	out, err := listed(ctx, s, "list changes", p, func(e *audit.Entry) engine.Place { return engine.NumberPlace(e.Seq) }, l, nil)
+	return engine.AuditPage{Entries: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // horizon is up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are

@@ -20,7 +20,7 @@ const (
 			DELETE FROM live v WHERE v.id = $1 AND (v.lease <= 0 OR v.parked_until IS NOT NULL)
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, abs(v.lease) AS token, NULL::bytea AS result, coalesce(v.cancel_ending, $2::bytea) AS ending
 		), ` + endSQL + `
-		SELECT count(*) FROM gone`
+		` + ofGone
 	askSQL = `
 		WITH asked AS (
 			UPDATE live v SET cancel_at = now(), cancel_ending = $2 WHERE v.id = $1 AND v.lease > 0 AND v.cancel_at IS NULL
@@ -47,16 +47,17 @@ const (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'forced', token, tenant, attempt, worker, now() FROM gone
 			ON CONFLICT (execution, kind, token) DO NOTHING
 		)
-		SELECT count(*) FROM gone`
+		` + ofGone
 )
 
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	var out job.Status
+	var ended []engine.Ended
 	err := s.change(ctx, "cancel an execution", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			for range races {
-				if out, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
+				if out, ended, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
 					return err
 				}
 			}
@@ -66,28 +67,29 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	if err != nil {
 		return 0, err
 	}
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
-// cancel cancels an execution where it finds it. It is 0 if that was in neither table: it went back to the
+// cancel cancels an execution where it finds it, and says which it ended. It is 0 if that was in neither table: it went back to the
 // queue, which makes a new row, between one look and the next.
-func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
+func cancel(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.ExecutionID, reason string) (status job.Status, ended []engine.Ended, err error) {
 	ending := engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: reason}, nil)
 	var leased, asked bool
-	err := tx.QueryRow(ctx, "SELECT lease > 0 AND parked_until IS NULL, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
+	err = tx.QueryRow(ctx, "SELECT lease > 0 AND parked_until IS NULL, cancel_at IS NOT NULL FROM live WHERE id = $1 AND tenant = $2 FOR UPDATE", [16]byte(id), string(t)).Scan(&leased, &asked)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return cancelledBefore(ctx, tx, t, id)
+		status, err = cancelledBefore(ctx, tx, t, id)
+		return status, nil, err
 	case err != nil:
-		return 0, err
+		return 0, nil, err
 	case !leased:
-		_, err := tx.Exec(ctx, cancelOneSQL, [16]byte(id), ending)
-		return job.Cancelled, err
+		ended, err = collectEnded(tx.Query(ctx, cancelOneSQL, [16]byte(id), ending))
+		return job.Cancelled, ended, err
 	case !asked:
-		_, err := tx.Exec(ctx, askSQL, [16]byte(id), ending, plain(reason))
-		return job.Cancelling, err
+		_, err = tx.Exec(ctx, askSQL, [16]byte(id), ending, plain(reason))
 	}
-	return job.Cancelling, nil
+	return job.Cancelling, nil, err
 }
 
 // cancelledBefore answers for what is no longer in the queue; 0 if it is again.
@@ -104,9 +106,16 @@ func cancelledBefore(ctx context.Context, tx pgx.Tx, t tenant.ID, id job.Executi
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
 func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	var forced int
+	var forced []engine.Ended
 	err := s.write(ctx, "force cancels", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() error { return c.QueryRow(ctx, forceSQL, grace, max(limit, 0)).Scan(&forced) })
+		return withDays(ctx, c, func() (err error) {
+			forced, err = collectEnded(c.Query(ctx, forceSQL, grace, max(limit, 0)))
+			return err
+		})
 	})
-	return forced, err
+	if err != nil {
+		return 0, err
+	}
+	engine.TellEnds(ctx, forced)
+	return len(forced), nil
 }

@@ -19,7 +19,8 @@ func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func deadConditions(f engine.DeadLetterFilter, ps *params) string {
+// deadFound is what an index finds of a filter of dead letters, deadChosen what else is to hold.
+func deadFound(f engine.DeadLetterFilter, ps *params) string {
 	w := "d.tenant = " + ps.add(string(f.Tenant))
 	if !f.Job.IsZero() {
 		w += " AND d.job = " + ps.add([16]byte(f.Job))
@@ -27,11 +28,8 @@ func deadConditions(f engine.DeadLetterFilter, ps *params) string {
 	if !f.Execution.IsZero() {
 		w += " AND d.execution = " + ps.add([16]byte(f.Execution))
 	}
-	if f.Reason != "" {
+	if f.Reason != "" && f.Job.IsZero() {
 		w += " AND d.reason = " + ps.add(plain(string(f.Reason)))
-	}
-	if f.Text != "" {
-		w += " AND d.message ILIKE " + ps.add(anywhere(plain(f.Text)))
 	}
 	if !f.From.IsZero() {
 		w += " AND d.at >= " + ps.add(f.From)
@@ -42,8 +40,58 @@ func deadConditions(f engine.DeadLetterFilter, ps *params) string {
 	return w
 }
 
+func deadChosen(f engine.DeadLetterFilter, ps *params) (w string) {
+	if f.Reason != "" && !f.Job.IsZero() {
+		w += " AND d.reason = " + ps.add(plain(string(f.Reason)))
+	}
+	if f.Text != "" {
+		w += " AND d.message ILIKE " + ps.add(anywhere(plain(f.Text)))
+	}
+	return w
+}
+
+func deadConditions(f engine.DeadLetterFilter, ps *params) string {
+	return deadFound(f, ps) + deadChosen(f, ps)
+}
+
+// deadListing is a listing of dead letters.
+func deadListing[T any](f engine.DeadLetterFilter) listing[T] {
+	l := listing[T]{table: "dead_letters d", key: []string{"d.at", "d.execution"}}
+	l.where = deadFound(f, &l.params)
+	l.found = len(l.params)
+	l.also = deadChosen(f, &l.params)
+	l.keys = func(at engine.Place, ps *params) string {
+		return "(" + ps.add(at.At) + ", " + ps.add([16]byte(at.ID)) + ")"
+	}
+	l.place = func(r pgx.Row) (p engine.Place, err error) {
+		err = r.Scan(at(&p.At), (*[16]byte)(&p.ID))
+		return p, err
+	}
+	return l
+}
+
+// listDeadLetters lists dead letters, and ends early where few of very many are chosen.
+func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	l := deadListing[job.DeadLetter](f)
+	l.scan = scanDeadLetter
+	l.read = func(where, limit string) string {
+		return fmt.Sprintf(`
+			SELECT %s, d.reason, d.at FROM (SELECT * FROM dead_letters d WHERE %s LIMIT %s) d
+			CROSS JOIN LATERAL (%s WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v
+			LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job ORDER BY d.at DESC, d.execution DESC`, executionColumns, where, limit, pastRow)
+	}
+	place := func(d *job.DeadLetter) engine.Place { return engine.Place{At: d.At, ID: d.ID} }
+	out, err := listed(ctx, s, "list dead letters", p, place, l, func(ctx context.Context, tx pgx.Tx, ds []job.DeadLetter) error {
+		return addErrors(ctx, tx, f.Tenant, ds)
+	})
+	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
+}
+
 // DeadLetters lists dead letters with their whole error history, the latest first.
 func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	if p.Bounded && f.Execution.IsZero() {
+		return s.listDeadLetters(ctx, f, p)
+	}
 	var ps params
 	w := deadConditions(f, &ps)
 	all, allParams := "FROM dead_letters d WHERE "+w, ps
@@ -96,8 +144,13 @@ func scanDeadLetter(row pgx.CollectableRow) (job.DeadLetter, error) {
 	return d, err
 }
 
+// asker is a connection, or a transaction on one.
+type asker interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
 // addErrors reads the error histories of a page.
-func addErrors(ctx context.Context, c *pgxpool.Conn, t tenant.ID, ds []job.DeadLetter) error {
+func addErrors(ctx context.Context, c asker, t tenant.ID, ds []job.DeadLetter) error {
 	if len(ds) == 0 {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"github.com/jackc/pgx/v5"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -87,7 +89,45 @@ const (
 			FROM gone WHERE status IN (11, 12)
 		)`
 
+	// ofGone is what is told of those of gone that have ended; collectEnded reads it.
+	ofGone = `SELECT id, tenant, job, trigger, scheduled_at, status FROM gone`
+
+	// goneAsReady is ofGone in the place of readyColumns, for a statement that also answers with what is ready: the status, negative,
+	// as the priority, the job as the class, the scheduled time as when it is due, and the trigger as the group. partEnded parts them.
+	goneAsReady = `SELECT id, tenant, part, job::text, -status, scheduled_at, trigger::int8, NULL, NULL, NULL, NULL FROM gone`
+
 	// micros is how long an execution x took, as job.Execution has it, and bucket is job.Bucket of that.
 	micros = `greatest(0, extract(epoch FROM x.finished_at - x.started_at) * 1000000)`
 	bucket = `floor(ln(greatest(1, ` + micros + `)::float8) / ln(1.1::float8))::int2`
 )
+
+// collectEnded reads ofGone.
+func collectEnded(rows pgx.Rows, err error) ([]engine.Ended, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (e engine.Ended, err error) {
+		err = r.Scan((*[16]byte)(&e.Execution), (*string)(&e.Tenant), (*[16]byte)(&e.Job), num(&e.Trigger), at(&e.ScheduledAt), num(&e.Status))
+		return e, err
+	})
+}
+
+// partEnded parts what is ready from what ended.
+func partEnded(all []job.Ready) (ready []job.Ready, ended []engine.Ended, err error) {
+	ready = all[:0]
+	for _, r := range all {
+		if r.Priority >= 0 {
+			ready = append(ready, r)
+			continue
+		}
+		of, err := job.ParseID(string(r.Class))
+		if err != nil {
+			return nil, nil, err
+		}
+		ended = append(ended, engine.Ended{
+			Owned:  engine.Owned{Execution: r.ID, Tenant: r.Tenant, Job: of, Trigger: job.Trigger(r.Group.Key), ScheduledAt: r.DueAt},
+			Status: job.Status(-r.Priority),
+		})
+	}
+	return ready, ended, nil
+}

@@ -3,10 +3,8 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -19,27 +17,21 @@ const expireSQL = `
 		DELETE FROM live v USING late l WHERE v.id = ANY (ARRAY[l.id]) AND v.lease <= 0 AND v.started_at IS NULL
 		RETURNING 15::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $2::bytea AS ending
 	), ` + endSQL + `
-	SELECT id FROM gone`
+	` + ofGone
 
 // Expire ends up to limit executions that have never started and whose time to start has passed.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
-	var expired []job.ExecutionID
+	var expired []engine.Ended
 	err := s.write(ctx, "expire executions", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
-			rows, _ := c.Query(ctx, expireSQL, max(limit, 0), engine.EncodeEnd(engine.ExpiredInTime(), nil))
 			var err error
-			expired, err = pgx.CollectRows(rows, scanID)
+			expired, err = collectEnded(c.Query(ctx, expireSQL, max(limit, 0), engine.EncodeEnd(engine.ExpiredInTime(), nil)))
 			return err
 		})
 	})
 	if err != nil {
 		return 0, err
 	}
-	engine.TellEnds(ctx, expired, job.Expired, nil)
+	engine.TellEnds(ctx, expired)
 	return len(expired), nil
-}
-
-func scanID(r pgx.CollectableRow) (id job.ExecutionID, err error) {
-	err = r.Scan((*[16]byte)(&id))
-	return id, err
 }

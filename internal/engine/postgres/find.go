@@ -30,16 +30,31 @@ func (p *params) add(v any) string {
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-// jobConditions are what a filter chooses. Where few are late they are looked up; where many are, they are met on the way through all.
-func jobConditions(f engine.JobFilter, fewLate bool, ps *params) string {
+// jobsFound is what an index finds of a filter of jobs: those of a name, those that are paused or deleted, those of a type
+// but for the IMMEDIATE ones, or all of the tenant.
+func jobsFound(f engine.JobFilter, ps *params) string {
 	w := "j.tenant = " + ps.add(string(f.Tenant))
+	switch {
+	case f.Name != "":
+		w += " AND j.name = " + ps.add(f.Name)
+	case f.State == job.Paused || f.State == job.Deleted:
+		w += fmt.Sprintf(" AND j.state = %d", f.State)
+	case f.ScheduleType != 0 && f.ScheduleType != job.Immediate:
+		w += fmt.Sprintf(" AND j.kind = %d", f.ScheduleType)
+	}
+	return w
+}
+
+// jobsChosen is all that is to hold for a filter of jobs beside the tenant. Where few are late they are looked up; where many
+// are, they are met on the way through all.
+func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	switch f.State {
 	case 0:
 		w += " AND j.state <> 4"
 	case job.Active:
-		w += " AND j.state = 1 AND NOT " + completed
+		w += " AND j.state = 1 AND (j.next_run_at IS NOT NULL OR " + lives + ")"
 	case job.Completed:
-		w += " AND (j.state = 3 OR j.state = 1 AND " + completed + ")"
+		w += " AND (j.state = 3 OR j.state = 1 AND j.next_run_at IS NULL AND NOT " + lives + ")"
 	default:
 		w += " AND j.state = " + ps.add(int16(f.State))
 	}
@@ -73,12 +88,14 @@ func jobConditions(f engine.JobFilter, fewLate bool, ps *params) string {
 const lateJobs = `FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
 	SELECT s.job FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < `
 
-// fewLate reports whether no more are late than may be looked up one by one.
-func fewLate(ctx context.Context, c *pgxpool.Conn, f engine.JobFilter) (few bool, err error) {
+// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
 	}
-	err = c.QueryRow(ctx, "SELECT count(*) < $2 FROM (SELECT 1 "+lateJobs+"$1 LIMIT $2) s LIMIT $2) t", f.LateBefore, engine.TotalExact).Scan(&few)
+	err = s.look(ctx, "count jobs that are late", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT count(*) < $2 FROM (SELECT 1 "+lateJobs+"$1 LIMIT $2) s LIMIT $2) t", f.LateBefore, engine.TotalExact).Scan(&few)
+	})
 	return few, err
 }
 
@@ -89,33 +106,32 @@ func anywhere(text string) string {
 
 // FindJobs lists jobs, the newest first, without their statistics.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	from := "FROM " + listedJobs
-	if f.State == job.Active || f.State == job.Completed {
-		from += waits
+	few, err := s.fewLate(ctx, f)
+	if err != nil {
+		return engine.JobPage{}, err
 	}
-	var after [16]byte
+	if p.Bounded && !few {
+		return s.listJobs(ctx, f, p)
+	}
+	var ps params
+	w := "j.tenant = " + ps.add(string(f.Tenant)) + jobsChosen(f, few, &ps)
+	from := "FROM " + listedJobs
+	all, allParams := from+" WHERE "+w, ps
 	if p.Cursor != "" {
-		var err error
-		if _, after, err = engine.DecodeCursor(p.Cursor); err != nil {
+		_, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
 			return engine.JobPage{}, err
 		}
+		w += " AND j.id < " + ps.add(after)
 	}
 	limit := max(p.Limit, 1)
+	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
+		jobColumns, definitionColumns, from, w, limit+1, waits)
 	var out engine.JobPage
-	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
+	err = s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.JobPage{}
-		few, err := fewLate(ctx, c, f)
-		if err != nil {
-			return err
-		}
-		var ps params
-		w := jobConditions(f, few, &ps)
-		all, allParams := from+" WHERE "+w, ps
-		if p.Cursor != "" {
-			w += " AND j.id < " + ps.add(after)
-		}
-		rows, _ := c.Query(ctx, fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
-			jobColumns, definitionColumns, from, w, limit+1, waits), ps...)
+		rows, _ := c.Query(ctx, page, ps...)
+		var err error
 		if out.Jobs, err = pgx.CollectRows(rows, scanJob); err != nil {
 			return err
 		}
@@ -130,6 +146,25 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 		return err
 	})
 	return out, err
+}
+
+// listJobs lists jobs, and ends early where few of very many are chosen.
+func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+	l := listing[job.Job]{table: "jobs j", from: listedJobs, key: []string{"j.id"}, scan: scanJob}
+	l.where = jobsFound(f, &l.params)
+	l.found = len(l.params)
+	l.also = jobsChosen(f, false, &l.params)
+	l.read = func(where, limit string) string {
+		return fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload FROM %s WHERE %s LIMIT %s) j %s ORDER BY j.id DESC", jobColumns, definitionColumns, listedJobs, where, limit, waits)
+	}
+	l.keys = func(at engine.Place, ps *params) string { return ps.add([16]byte(at.ID)) }
+	l.place = func(r pgx.Row) (engine.Place, error) {
+		var id [16]byte
+		err := r.Scan(&id)
+		return engine.IDPlace(id), err
+	}
+	out, err := listed(ctx, s, "list jobs", p, func(j *job.Job) engine.Place { return engine.IDPlace(j.ID) }, l, nil)
+	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // total counts what a FROM and WHERE choose; past TotalExact it takes the planner's word.

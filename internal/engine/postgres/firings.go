@@ -189,7 +189,8 @@ var (
 			UPDATE schedules s SET next_run_at = CASE WHEN c.n < c.runs THEN coalesce(c.spare, c.next) ELSE c.next END, runs = s.runs + least(c.runs, c.n) FROM counted c
 			WHERE s.part = ANY (ARRAY[c.part]) AND s.job BETWEEN c.id AND c.id
 		)
-		SELECT ` + readyColumns + ` FROM fired v`
+		SELECT ` + readyColumns + ` FROM fired v
+		UNION ALL ` + goneAsReady
 
 	fireColumns, fireNamed = firing()
 )
@@ -260,13 +261,18 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 			return fmt.Errorf("%w: %w", engine.ErrConflict, err)
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	engine.TellEnds(ctx, x.ended)
+	return out, nil
 }
 
 // volley is firings that are stored together, in the order in which all lock their jobs.
 type volley struct {
 	firings []engine.Firing
-	args    []any // of moveSQL
+	args    []any          // of moveSQL
+	ended   []engine.Ended // what was skipped or replaced
 }
 
 // plain reports whether nothing is to be judged.
@@ -339,8 +345,15 @@ func chosen(rows pgx.Rows, err error) (map[int]bool, error) {
 
 // judge stores what its overlap policies and unique keys let through, and what is skipped.
 func (x *volley) judge(ctx context.Context, c *pgx.Conn) (out []job.Ready, err error) {
-	fire := func() (err error) {
-		out, err = collectReady(c.Query(ctx, fireJudgedSQL, append(slices.Clip(x.args), x.judgedArgs()...)...))
+	x.ended = nil
+	fire := func() error {
+		all, err := collectReady(c.Query(ctx, fireJudgedSQL, append(slices.Clip(x.args), x.judgedArgs()...)...))
+		if err != nil {
+			return err
+		}
+		var skipped []engine.Ended
+		out, skipped, err = partEnded(all)
+		x.ended = append(x.ended, skipped...)
 		return err
 	}
 	if !slices.ContainsFunc(x.firings, replaces) {

@@ -18,13 +18,13 @@ const forgetSQL = `
 		DELETE FROM executions x USING old o WHERE x.id = o.id AND x.finished_at = o.finished_at AND x.tenant = $1 AND x.finished_at < $2
 		RETURNING x.id
 	), a AS (
-		DELETE FROM attempts x USING gone g WHERE x.execution = g.id
+		DELETE FROM attempts x USING gone g WHERE x.execution = ANY (ARRAY[g.id])
 	), e AS (
-		DELETE FROM events x USING gone g WHERE x.execution = g.id
+		DELETE FROM events x USING gone g WHERE x.execution = ANY (ARRAY[g.id])
 	), l AS (
-		DELETE FROM logs x USING gone g WHERE x.execution = g.id
+		DELETE FROM logs x USING gone g WHERE x.execution = ANY (ARRAY[g.id])
 	), d AS (
-		DELETE FROM dead_letters x USING gone g WHERE x.execution = g.id
+		DELETE FROM dead_letters x USING gone g WHERE x.execution = ANY (ARRAY[g.id])
 	)
 	SELECT count(*) FROM gone`
 

@@ -16,14 +16,16 @@ import (
 const (
 	liveRun = "SELECT v.id, " + liveStatus + " AS status, v.scheduled_at, v.started_at, NULL::timestamptz AS finished_at FROM live v"
 	pastRun = "SELECT v.id, v.status, v.scheduled_at, v.started_at, v.finished_at FROM executions v"
-	ofJob   = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4 ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
+	ofJob   = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
 	ownRun  = " WHERE v.id = q.job AND NOT v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
+	lastN   = " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
+	lately  = " AND v.finished_at >= $4" // so that no table of a day before is looked at
 
 	recentSQL = `
 		SELECT q.n::int, r.id, r.status, r.scheduled_at, r.started_at, r.finished_at
 		FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
 		CROSS JOIN LATERAL (
-			SELECT * FROM ((` + liveRun + ofJob + `) UNION ALL (` + liveRun + ownRun + `) UNION ALL (` + pastRun + ofJob + `) UNION ALL (` + pastRun + ownRun + `)) r
+			SELECT * FROM ((` + liveRun + ofJob + lastN + `) UNION ALL (` + liveRun + ownRun + `) UNION ALL (` + pastRun + ofJob + lately + lastN + `) UNION ALL (` + pastRun + ownRun + lately + `)) r
 			ORDER BY r.scheduled_at DESC, r.id DESC LIMIT $3
 		) r
 		ORDER BY q.n, r.scheduled_at DESC, r.id DESC`
@@ -31,25 +33,29 @@ const (
 	// glancing makes a transaction read by indexes.
 	glancing = "SET TRANSACTION READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL max_parallel_workers_per_gather = 0"
 
+	// whoseSQL looks into history only for what does not live.
 	whoseSQL = `
 		SELECT q.id, coalesce(v.tenant, x.tenant), coalesce(v.job, x.job), coalesce(v.trigger, x.trigger), coalesce(v.scheduled_at, x.scheduled_at)
 		FROM unnest($1::uuid[]) q(id)
 		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = q.id OFFSET 0) v ON true
-		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM executions WHERE id = q.id LIMIT 1) x ON true
+		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM executions WHERE v.tenant IS NULL AND id = q.id AND finished_at >= $2 LIMIT 1) x ON true
 		WHERE coalesce(v.tenant, x.tenant) IS NOT NULL`
 
 	namesSQL = "SELECT q.id, j.name FROM unnest($2::uuid[]) q(id) CROSS JOIN LATERAL (SELECT name FROM jobs WHERE tenant = $1 AND id = q.id OFFSET 0) j"
 
-	// lateJobsSQL looks at those of other tenants, too, but at no more than $2 of each partition.
-	lateJobsSQL = `
-		SELECT ` + definitionColumns + `, count(*) OVER () FROM (
-			SELECT s.job, s.tenant, s.next_run_at, s.runs FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
-				SELECT job, tenant, next_run_at, runs FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < $1
+	// lateSchedulesSQL looks at those of other tenants, too, but at no more than $2 of each partition, and says whether there may be more.
+	lateSchedulesSQL = `
+		SELECT count(*) FILTER (WHERE s.tenant = $3), coalesce(bool_or(s.n >= $2), false), (array_agg(s.job ORDER BY s.next_run_at, s.job) FILTER (WHERE s.tenant = $3))[1:$4]
+		FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
+			SELECT s.*, count(*) OVER () AS n FROM (
+				SELECT job, tenant, next_run_at FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < $1
 				ORDER BY s.next_run_at LIMIT $2) s
-			WHERE s.tenant = $3
-		) s
-		CROSS JOIN LATERAL (SELECT j.*, s.next_run_at, s.runs FROM jobs j WHERE j.tenant = s.tenant AND j.id = s.job OFFSET 0) j
-		ORDER BY j.next_run_at DESC LIMIT $4`
+		) s`
+	lateJobsSQL = `
+		SELECT ` + definitionColumns + ` FROM unnest($2::uuid[], $3::int2[]) q(id, part)
+		CROSS JOIN LATERAL (SELECT * FROM jobs WHERE tenant = $1 AND id = q.id OFFSET 0) d
+		CROSS JOIN LATERAL (SELECT d.*, s.next_run_at, s.runs FROM schedules s WHERE s.part = q.part AND s.job = q.id AND s.next_run_at IS NOT NULL OFFSET 0) j
+		ORDER BY j.next_run_at, j.id`
 	lateEach = 1000
 )
 
@@ -87,7 +93,7 @@ func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 }
 
 // Whose says of executions whose they are.
-func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owned, error) {
+func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -97,7 +103,7 @@ func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owne
 	}
 	var out []engine.Owned
 	err := s.glance(ctx, "find whose executions are", func(ctx context.Context, tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, whoseSQL, all)
+		rows, _ := tx.Query(ctx, whoseSQL, all, since)
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Owned, err error) {
 			err = r.Scan((*[16]byte)(&o.Execution), (*string)(&o.Tenant), (*[16]byte)(&o.Job), num(&o.Trigger), at(&o.ScheduledAt))
@@ -136,44 +142,51 @@ func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.glance(ctx, "list jobs that are late", func(ctx context.Context, tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, lateJobsSQL, before, lateEach, string(t), limit)
+		out = engine.JobPage{}
+		var ids [][16]byte
+		if err := tx.QueryRow(ctx, lateSchedulesSQL, before, lateEach, string(t), limit).Scan(&out.Total.Count, &out.Total.Estimate, &ids); err != nil || len(ids) == 0 {
+			return err
+		}
+		jobs, parts := uuids(len(ids)), smallints(len(ids))
+		for _, id := range ids {
+			jobs.uuid(id)
+			parts.int2(int(job.PartitionOf(id)))
+		}
+		rows, _ := tx.Query(ctx, lateJobsSQL, string(t), jobs, parts)
 		var err error
 		out.Jobs, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Job, error) {
 			var d definition
-			if err := r.Scan(append(d.targets(), &out.Total.Count)...); err != nil {
+			if err := r.Scan(d.targets()...); err != nil {
 				return job.Job{}, err
 			}
 			return d.decode()
 		})
 		return err
 	})
-	out.Total.Estimate = out.Total.Count >= lateEach
 	return out, err
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	var ps params
-	sql := fmt.Sprintf(`
-		SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM (SELECT * FROM dead_letters d WHERE %s ORDER BY d.at DESC, d.execution DESC LIMIT %d) d
-		LEFT JOIN LATERAL (SELECT ending FROM executions v WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v ON true
-		ORDER BY d.at DESC, d.execution DESC`, deadConditions(f, &ps), limit)
-	var out []engine.DeadError
-	err := s.look(ctx, "list what died of what", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, sql, ps...)
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (d engine.DeadError, err error) {
-			var message text
-			var ending []byte
-			if err := r.Scan((*[16]byte)(&d.Execution), (*[16]byte)(&d.Job), (*string)(&d.Reason), at(&d.At), &message, &ending); err != nil {
-				return d, err
-			}
-			if d.Error, _, err = engine.DecodeEnd(ending); d.Error == nil && message != "" {
-				d.Error = &job.Error{Message: string(message)}
-			}
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
+	l := deadListing[engine.DeadError](f)
+	l.read = func(where, limit string) string {
+		return fmt.Sprintf(`
+			SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM (SELECT * FROM dead_letters d WHERE %s LIMIT %s) d
+			LEFT JOIN LATERAL (SELECT ending FROM executions v WHERE v.id = d.execution AND v.finished_at = d.at LIMIT 1) v ON true
+			ORDER BY d.at DESC, d.execution DESC`, where, limit)
+	}
+	l.scan = func(r pgx.CollectableRow) (d engine.DeadError, err error) {
+		var message text
+		var ending []byte
+		if err := r.Scan((*[16]byte)(&d.Execution), (*[16]byte)(&d.Job), (*string)(&d.Reason), at(&d.At), &message, &ending); err != nil {
 			return d, err
-		})
-		return err
-	})
-	return out, err
+		}
+		if d.Error, _, err = engine.DecodeEnd(ending); d.Error == nil && message != "" {
+			d.Error = &job.Error{Message: string(message)}
+		}
+		return d, err
+	}
+	place := func(d *engine.DeadError) engine.Place { return engine.Place{At: d.At, ID: d.Execution} }
+	p.Uncounted = true
+	return listed(ctx, s, "list what died of what", p, place, l, nil)
 }

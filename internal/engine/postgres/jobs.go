@@ -30,6 +30,9 @@ const (
 		UNION ALL
 		SELECT true FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant
 		LIMIT 1) w ON true`
+	// lives asks the same of a job, where nothing else says whether it is COMPLETED.
+	lives = `(EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant)
+		OR EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant))`
 	// completed is what makes an ACTIVE job COMPLETED.
 	completed = `(j.next_run_at IS NULL AND w.found IS NULL)`
 

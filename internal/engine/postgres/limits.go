@@ -15,8 +15,8 @@ import (
 // CreateTenant stores a tenant; ErrConflict if its id exists.
 func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.change(ctx, "create a tenant", func(ctx context.Context, c writer) error {
-		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, quotas, created_at, reach) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING",
-			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach)
+		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, quotas, created_at, reach, history_cut_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING",
+			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach, orNever(t.CutAt))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrConflict
 		}
@@ -28,11 +28,11 @@ func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	var out []tenant.Tenant
 	err := s.look(ctx, "list tenants", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT id, name, tier, quotas, created_at, reach FROM tenants ORDER BY id")
+		rows, _ := c.Query(ctx, "SELECT id, name, tier, quotas, created_at, reach, history_cut_at FROM tenants ORDER BY id")
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (t tenant.Tenant, err error) {
 			var quotas string
-			if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, at(&t.CreatedAt), &t.Reach); err == nil {
+			if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, at(&t.CreatedAt), &t.Reach, at(&t.CutAt)); err == nil {
 				t.Overrides, err = engine.DecodeOverrides(quotas)
 			}
 			return t, err
@@ -42,12 +42,13 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
-// UpdateTenant changes a tenant's name, tier, overrides and reach.
+// UpdateTenant changes a tenant's name, tier, overrides and reach, and when its history became shorter, unless that was later.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.change(ctx, "change a tenant", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, `
 			WITH uncounted AS (DELETE FROM job_counts WHERE tenant = $1)
-			UPDATE tenants SET name = $2, tier = $3, quotas = $4, reach = $5 WHERE id = $1`, string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.Reach)
+			UPDATE tenants SET name = $2, tier = $3, quotas = $4, reach = $5, history_cut_at = greatest(history_cut_at, $6) WHERE id = $1`,
+			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.Reach, orNever(t.CutAt))
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound
 		}

@@ -43,6 +43,8 @@ type Store struct {
 	swept atomic.Int64
 	// walked is the execution up to which it has looked for what a deletion left behind.
 	walked atomic.Pointer[[16]byte]
+	// revised is the revision of a job up to which it has looked for those of deleted jobs.
+	revised atomic.Pointer[revisionOf]
 	// drawn is the bucket up to which it has looked for full ones.
 	drawn atomic.Pointer[string]
 	// logged is the execution up to which it has looked at the logs.

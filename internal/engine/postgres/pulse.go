@@ -16,9 +16,13 @@ import (
 // A statement may take seconds because it has much to do, or because the server no longer answers. Whoever has waited for
 // slowAfter has the server asked for a sign of life on a connection that nothing else uses. Where neither that nor any
 // other statement is answered in pulseTime, all who wait so long are told that the store is away.
+//
+// What lies between may forget a connection that was quiet for long, and then nothing comes back on it, ever. So one that
+// does not answer in keptTime is given up for a new one.
 const (
 	slowAfter = 1000 * time.Millisecond
 	pulseTime = 800 * time.Millisecond
+	keptTime  = 300 * time.Millisecond
 )
 
 var errHung = fmt.Errorf("the server does not answer: %w", context.DeadlineExceeded)
@@ -95,12 +99,15 @@ func (p *pulse) ask(beat chan struct{}) {
 	c := p.conn
 	p.conn = nil
 	p.mu.Unlock()
-	var err error
-	if c == nil || c.IsClosed() {
-		c, err = pgx.ConnectConfig(ctx, p.cfg.Copy())
+	if c != nil && !kept(ctx, c) {
+		end(c)
+		c = nil
 	}
-	if err == nil {
-		err = c.Ping(ctx)
+	var err error
+	if c == nil {
+		if c, err = pgx.ConnectConfig(ctx, p.cfg.Copy()); err == nil {
+			err = c.Ping(ctx)
+		}
 	}
 	late := ctx.Err() != nil
 	if err != nil && c != nil {
@@ -116,6 +123,13 @@ func (p *pulse) ask(beat chan struct{}) {
 	last := p.last.Load()
 	p.conn, p.beat, p.ok = c, nil, err == nil || !late || last != nil && last.After(began)
 	close(beat)
+}
+
+// kept reports whether a connection from before answers.
+func kept(ctx context.Context, c *pgx.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, keptTime)
+	defer cancel()
+	return !c.IsClosed() && c.Ping(ctx) == nil
 }
 
 func (p *pulse) close() {

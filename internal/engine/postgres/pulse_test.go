@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -20,6 +22,9 @@ type wire struct {
 	net.Listener
 	mu   sync.RWMutex // held while nothing passes
 	busy sync.WaitGroup
+	held atomic.Int64 // what came before the so many-th connection passes no more
+	came atomic.Int64
+	all  sync.Map // the connections, by themselves
 }
 
 func newWire(t *testing.T, to string) *wire {
@@ -38,11 +43,16 @@ func newWire(t *testing.T, to string) *wire {
 			w.busy.Go(func() { w.join(a, to) })
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); w.busy.Wait() })
+	t.Cleanup(func() {
+		_ = l.Close()
+		w.all.Range(func(c, _ any) bool { _ = c.(net.Conn).Close(); return true }) // pgx waits long for the other side to close
+		w.busy.Wait()
+	})
 	return w
 }
 
 func (w *wire) join(a net.Conn, to string) {
+	nth := w.came.Add(1)
 	w.mu.RLock() // a server that stands still takes connections, and says nothing
 	b, err := net.Dial("tcp", to)
 	w.mu.RUnlock()
@@ -50,18 +60,20 @@ func (w *wire) join(a net.Conn, to string) {
 		_ = a.Close()
 		return
 	}
-	w.busy.Go(func() { w.pass(a, b) })
-	w.pass(b, a)
+	w.all.Store(a, true)
+	w.all.Store(b, true)
+	w.busy.Go(func() { w.pass(nth, a, b) })
+	w.pass(nth, b, a)
 }
 
-func (w *wire) pass(from, to net.Conn) {
+func (w *wire) pass(nth int64, from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)
 		w.mu.RLock()
-		if n > 0 && err == nil {
+		if n > 0 && err == nil && nth > w.held.Load() {
 			_, err = to.Write(b[:n])
 		}
 		w.mu.RUnlock()
@@ -111,5 +123,35 @@ func TestASlowStatementIsNotAServerThatIsAway(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A kept connection that something on the way has forgotten says nothing of the server.
+func TestAForgottenConnectionIsNotAServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(postgrestest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, u.Host)
+	u.Host = w.Addr().String()
+	cfg, err := pgx.ParseConfig(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pulse{cfg: cfg}
+	defer p.close()
+	for _, what := range []string{"a new connection", "the same again"} {
+		if !p.alive() || w.came.Load() != 1 {
+			t.Fatalf("%s: it is away, after %d connections", what, w.came.Load())
+		}
+	}
+	w.held.Store(w.came.Load())
+	if !p.alive() || w.came.Load() < 2 {
+		t.Errorf("after the connection was forgotten: it is away, after %d connections", w.came.Load())
+	}
+	w.held.Store(100)
+	if p.alive() {
+		t.Error("nothing passes, and it lives")
 	}
 }

@@ -57,7 +57,7 @@ const (
 			DELETE FROM leases l USING unnest($1::int8[]) r(lease) WHERE l.lease = ANY (ARRAY[r.lease])
 		)
 		SELECT ` + readyColumns + ` FROM back v
-		UNION ALL SELECT id, tenant, part, '', CASE status WHEN 11 THEN -1 ELSE -2 END::int2, due_at, 0::int8, NULL, NULL, NULL, NULL FROM gone` // by their priorities: poison, cancelled
+		UNION ALL ` + goneAsReady
 )
 
 // reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
@@ -67,11 +67,11 @@ const reaped = 20_000
 // as lost attempts: of up to limit leases, each of many executions.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
-	var poisoned []job.ExecutionID
+	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-				out, poisoned = engine.Reaped{}, nil
+				out, ended = engine.Reaped{}, nil
 				leases, endings, err := dead(ctx, tx, limit, &out.Sessions)
 				if err != nil || len(leases.cells) == 0 {
 					return err
@@ -80,25 +80,28 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 					return err
 				}
 				all, err := collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
-				for _, r := range all {
-					switch r.Priority {
-					case -1:
-						poisoned = append(poisoned, r.ID)
-					case -2:
-						out.Cancelled++
-					default:
-						out.Ready = append(out.Ready, r)
-					}
+				if err != nil {
+					return err
 				}
-				out.Poisoned = len(poisoned)
-				return err
+				if out.Ready, ended, err = partEnded(all); err != nil {
+					return err
+				}
+				for i := range ended {
+					if ended[i].Status == job.Cancelled {
+						out.Cancelled++
+						continue
+					}
+					ended[i].Error = why
+					out.Poisoned++
+				}
+				return nil
 			})
 		})
 	})
 	if err != nil {
 		return engine.Reaped{}, err
 	}
-	engine.TellEnds(ctx, poisoned, job.Failed, why)
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

@@ -19,7 +19,7 @@ var (
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, d.ending
 		), ` + endSQL + `
-		SELECT count(*) FROM gone`
+		` + ofGone
 	// endReplacedSQL ends what is parked of that: nobody is there to ask.
 	endReplacedSQL = `
 		WITH gone AS (
@@ -27,7 +27,7 @@ var (
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.parked_until IS NOT NULL
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, v.lease AS token, NULL::bytea AS result, coalesce(v.cancel_ending, d.ending) AS ending
 		), ` + endSQL + `
-		SELECT count(*) FROM gone`
+		` + ofGone
 	askReplacedSQL = `
 		WITH asked AS (
 			UPDATE live v SET cancel_at = now(), cancel_ending = d.ending FROM (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
@@ -75,7 +75,7 @@ func (x *volley) replace(ctx context.Context, c *pgx.Conn, fire func() ([]job.Re
 	})
 }
 
-// send runs a statement over what those firings replace that are chosen.
+// send runs a statement over what those firings replace that are chosen, and notes what it ended.
 func (x *volley) send(ctx context.Context, tx pgx.Tx, sql string, chosen func(i int) bool) error {
 	n := len(x.firings)
 	tenants, jobs, befores, endings, notes := texts(n), uuids(n), instants(n), byteas(n), texts(n)
@@ -95,6 +95,7 @@ func (x *volley) send(ctx context.Context, tx pgx.Tx, sql string, chosen func(i 
 	if len(jobs.cells) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, sql, tenants, jobs, befores, endings, notes)
+	ended, err := collectEnded(tx.Query(ctx, sql, tenants, jobs, befores, endings, notes))
+	x.ended = append(x.ended, ended...)
 	return err
 }

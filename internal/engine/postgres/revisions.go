@@ -20,7 +20,18 @@ const (
 		FROM jobs WHERE tenant = $1 AND id = $2
 		ON CONFLICT (tenant, job, revision) DO NOTHING`
 	oldRevisionsSQL = "DELETE FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision <= $3"
-	revisionsSQL    = `
+	// tidyRevisionsSQL lists what it looked at.
+	tidyRevisionsSQL = `
+		WITH seen AS MATERIALIZED (
+			SELECT tenant, job, revision FROM job_revisions WHERE (tenant, job, revision) > ($1, $2, $3) ORDER BY tenant, job, revision LIMIT $5
+		), stale AS MATERIALIZED (
+			SELECT s.* FROM seen s LEFT JOIN LATERAL (SELECT true AS lives FROM jobs WHERE tenant = s.tenant AND id = s.job AND (state <> 4 OR updated_at >= now() - make_interval(secs => $4)) OFFSET 0) j ON true
+			WHERE j.lives IS NULL
+		), gone AS (
+			DELETE FROM job_revisions r USING stale s WHERE r.tenant = ANY (ARRAY[s.tenant]) AND r.job = ANY (ARRAY[s.job]) AND r.revision = s.revision
+		)
+		SELECT tenant, job, revision FROM seen ORDER BY tenant, job, revision`
+	revisionsSQL = `
 		SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
 		FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision < $3 ORDER BY revision DESC LIMIT $4`
 )
@@ -32,6 +43,32 @@ func keepRevision(ctx context.Context, b *pgx.Batch, t tenant.ID, u *engine.Upda
 	if revision > engine.RevisionsKept {
 		b.Queue(oldRevisionsSQL, string(t), [16]byte(u.Job.ID), revision-engine.RevisionsKept)
 	}
+}
+
+// revisionOf is a revision of a job.
+type revisionOf struct {
+	tenant   string
+	job      [16]byte
+	revision int
+}
+
+// tidyRevisions looks at some revisions, and at the next ones the next time, and drops those of jobs that were deleted long ago.
+func (s *Store) tidyRevisions(ctx context.Context, c *pgxpool.Conn) error {
+	var from, last revisionOf
+	if p := s.revised.Load(); p != nil {
+		from = *p
+	}
+	rows, _ := c.Query(ctx, tidyRevisionsSQL, from.tenant, from.job, from.revision, engine.RevisionsOutlive.Seconds(), tidiedOps)
+	seen := 0
+	_, err := pgx.ForEachRow(rows, []any{&last.tenant, &last.job, &last.revision}, func() error { seen++; return nil })
+	if err != nil {
+		return err
+	}
+	if seen < tidiedOps {
+		last = revisionOf{} // from the start, next time
+	}
+	s.revised.Store(&last)
+	return nil
 }
 
 // Revisions lists the revisions of a job that were replaced, the latest first.

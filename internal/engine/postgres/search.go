@@ -78,12 +78,14 @@ const (
 	fewMost = 16
 )
 
-// fewJobs lists the jobs that a filter of executions names, where the tenant has not too many jobs to look at, nor are they too many.
+// fewJobs lists the jobs that a filter of executions names, unless the tenant has too many jobs to look at for a tag, or they are too many.
 func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []job.ID, ok bool, err error) {
-	var more bool
-	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 ORDER BY id OFFSET $2)", string(f.Tenant), fewLook).Scan(&more)
-	if err != nil || more {
-		return nil, false, err
+	if f.Tag != "" { // by name an index finds them
+		var more bool
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 ORDER BY id OFFSET $2)", string(f.Tenant), fewLook).Scan(&more)
+		if err != nil || more {
+			return nil, false, err
+		}
 	}
 	ps := params{string(f.Tenant)}
 	rows, _ := tx.Query(ctx, fmt.Sprintf("SELECT j.id FROM jobs j WHERE j.tenant = $1%s LIMIT %d", jobsOf(f, &ps), fewMost+1), ps...)
@@ -222,6 +224,8 @@ func (b branch) within(in engine.Span, of params) (where string, ps params) {
 }
 
 const (
+	// itsJob is the job of an execution: it is looked up for each, and never the other way round, by its name.
+	itsJob  = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
 	ordered = " ORDER BY v.scheduled_at DESC, v.id DESC"
 	inOrder = ordered + " LIMIT "
 )
@@ -238,14 +242,14 @@ func (b branch) readSQL(in engine.Span, limit int) (string, params) {
 		rows += inOrder + ps.add(limit)
 		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + ordered, ps
 	}
-	return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
+	return "SELECT " + executionColumns + " FROM (" + rows + ") v" + itsJob + " WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
 }
 
 func (b branch) countSQL(in engine.Span, limit int) (string, params) {
 	where, ps := b.within(in, b.params)
 	from := b.table + " v WHERE " + where + b.also
 	if b.ofJob != "" {
-		from = b.table + " v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job WHERE " + where + b.also + b.ofJob
+		from = b.table + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
 	}
 	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
 }

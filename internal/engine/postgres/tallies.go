@@ -35,7 +35,7 @@ const (
 		ON CONFLICT (tenant, job, month) DO UPDATE SET days = EXCLUDED.days`
 	oldMonthsSQL = `
 		DELETE FROM job_months m USING unnest($1::text[], $2::uuid[], $3::int4[]) k(tenant, job, month)
-		WHERE m.tenant = k.tenant AND m.job = k.job AND m.month < k.month - $4`
+		WHERE m.tenant = ANY (ARRAY[k.tenant]) AND m.job = ANY (ARRAY[k.job]) AND m.month < k.month - $4`
 	jobMonthsSQL = "SELECT month, days FROM job_months WHERE tenant = $1 AND job = $2 AND month BETWEEN $3 AND $4 ORDER BY month"
 
 	keepDepthsSQL = `
@@ -57,11 +57,20 @@ const (
 	failuresSQL = `
 		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
 		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 ORDER BY hour DESC LIMIT $3) f
-		LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint`
+		LEFT JOIN LATERAL (SELECT type, message, sample FROM fingerprints WHERE tenant = f.tenant AND fingerprint = f.fingerprint OFFSET 0) p ON true`
 	jobFailuresSQL = `
 		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
-		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 AND job = $4 ORDER BY hour DESC LIMIT $3) f
-		LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint`
+		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 AND job = ANY (ARRAY[$4, '00000000-0000-0000-0000-000000000000'::uuid]) ORDER BY hour DESC LIMIT $3) f
+		LEFT JOIN LATERAL (SELECT type, message, sample FROM fingerprints WHERE tenant = f.tenant AND fingerprint = f.fingerprint OFFSET 0) p ON true`
+)
+
+// tidyMonthsSQL drops months of jobs that had nothing for so long that no new month took the place of the oldest.
+const (
+	tidyMonthsSQL = `
+		DELETE FROM job_months WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM job_months WHERE month < (extract(year FROM now() AT TIME ZONE 'UTC') * 12 + extract(month FROM now() AT TIME ZONE 'UTC') - 1)::int - $1
+			ORDER BY month LIMIT $2 FOR UPDATE SKIP LOCKED))`
+	tidiedMonths = 5_000
 )
 
 // tidyTalliesSQL drop what is old.
@@ -79,7 +88,8 @@ func tidyTallies(ctx context.Context, c *pgxpool.Conn) error {
 			return err
 		}
 	}
-	return nil
+	_, err := c.Exec(ctx, tidyMonthsSQL, engine.MonthsKept-1, tidiedMonths)
+	return err
 }
 
 // KeepTally keeps what a server has counted, once.

@@ -135,6 +135,9 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 		if err := tidyTallies(ctx, c); err != nil {
 			return err
 		}
+		if err := s.tidyRevisions(ctx, c); err != nil {
+			return err
+		}
 		traces, err := c.Exec(ctx, tidyTracesSQL, tidiedTraces)
 		if err != nil {
 			return err

@@ -319,3 +319,17 @@ func TestTidyEndsWhatADeletionLeftBehind(t *testing.T) {
 		t.Errorf("%d came back", len(rs))
 	}
 }
+
+// Where so many jobs of others are late that not all are looked at, none of mine is no promise.
+func TestLateJobsBehindThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	exec(t, direct(t, s), "INSERT INTO schedules (part, job, tenant, next_run_at, runs, active, revision) SELECT 0, gen_random_uuid(), 'herd', now() - interval '1 hour', 0, true, 1 FROM generate_series(1, $1::int)", lateEach-1)
+	for _, want := range []bool{false, true} {
+		got, err := s.LateJobs(t.Context(), "mine", time.Now(), 10)
+		if err != nil || got.Total != (engine.Total{Estimate: want}) || len(got.Jobs) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		exec(t, direct(t, s), "INSERT INTO schedules (part, job, tenant, next_run_at, runs, active, revision) VALUES (0, gen_random_uuid(), 'herd', now() - interval '1 hour', 0, true, 1)")
+	}
+}

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/audit"
@@ -80,41 +79,20 @@ func auditWhere(f engine.AuditFilter) *where {
 	return w
 }
 
-// AuditEntries lists entries of a tenant, the latest first.
+// AuditEntries lists entries of a tenant, the latest first, and ends early where few of very many are chosen.
 func (s *Store) AuditEntries(ctx context.Context, f engine.AuditFilter, p engine.Page) (engine.AuditPage, error) {
-	w := auditWhere(f)
-	all := *w
-	if p.Cursor != "" {
-		_, after, err := engine.DecodeCursor(p.Cursor)
-		if err != nil {
-			return engine.AuditPage{}, err
-		}
-		w.and("seq < ?", number(int64(binary.BigEndian.Uint64(after[8:]))))
-	}
-	limit := max(p.Limit, 1)
-	var out engine.AuditPage
-	err := s.look(ctx, "list changes", func(c *conn) error {
-		q := c.prepare("SELECT " + entryColumns + " FROM audit INDEXED BY audit_tenant WHERE " + w.String() + " ORDER BY seq DESC LIMIT ?")
-		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
-			out.Entries = append(out.Entries, readEntry(r))
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if len(out.Entries) > limit {
-			out.Entries = out.Entries[:limit]
-			out.Next = engine.EncodePlace(out.Entries[limit-1].Seq)
-		}
-		out.Total, err = tally(
-			all.bind(c.prepare("SELECT at FROM audit INDEXED BY audit_tenant WHERE "+all.String()+" ORDER BY seq DESC")),
-			c.prepare("SELECT at FROM audit INDEXED BY audit_tenant WHERE tenant = ? ORDER BY seq LIMIT 1").text(string(f.Tenant)))
+	index := &where{}
+	index.and("tenant = ?", text(string(f.Tenant)))
+	var out engine.Listed[audit.Entry]
+	err := s.look(ctx, "list changes", func(c *conn) (err error) {
+		out, err = engine.List(p, listing[audit.Entry]{
+			c: c, table: "audit INDEXED BY audit_tenant", index: index, all: auditWhere(f), columns: entryColumns, key: []string{"seq"}, at: "at",
+			read: func(r *row) (audit.Entry, error) { return readEntry(r), nil }, keys: func(p engine.Place) []func(*stmt) { return []func(*stmt){number(p.Number())} },
+			place: func(r *row) engine.Place { return engine.NumberPlace(r.int64()) },
+		}, func(e *audit.Entry) engine.Place { return engine.NumberPlace(e.Seq) })
 		return err
 	})
-	if err != nil {
-		return engine.AuditPage{}, err
-	}
-	return out, nil
+	return engine.AuditPage{Entries: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // sealedAtOnce bounds how many entries one call seals.

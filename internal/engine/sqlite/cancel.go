@@ -41,24 +41,25 @@ func askedToStop(reason string) []byte {
 // Cancel ends an execution that waits as CANCELLED, and asks one that runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error) {
 	var out job.Status
+	var told []engine.Ended
 	err := s.write(ctx, "cancel an execution", func(c *conn, now int64) error {
-		h := newHistory(c, now)
+		h := telling(c, now)
 		ended, err := h.endAlone(t, id, job.Cancelled, askedToStop(reason))
 		if err != nil {
 			return err
 		}
 		if ended {
 			out = job.Cancelled
-			return h.tally()
-		}
-		if out, err = ask(h, t, id, reason); err != nil {
+		} else if out, err = ask(h, t, id, reason); err != nil {
 			return err
 		}
+		told = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return 0, err
 	}
+	engine.TellEnds(ctx, told)
 	return out, nil
 }
 
@@ -124,7 +125,7 @@ func cancelled(h *history, l job.Lease, tries int, result []byte) (applied bool,
 
 // Force ends what was asked to stop longer than grace ago and still runs, and orders its worker to let go of it.
 func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int, error) {
-	forced := 0
+	var forced []engine.Ended
 	err := s.write(ctx, "force cancels", func(c *conn, now int64) error {
 		held, over, err := overdue(c, now-grace.Microseconds(), limit)
 		if err != nil {
@@ -135,7 +136,7 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 				return err
 			}
 		}
-		h := newHistory(c, now)
+		h := telling(c, now)
 		for _, o := range held {
 			ended, err := h.finish(o.Lease, job.Cancelled, 0, nil, askedToStop(o.reason))
 			if err != nil {
@@ -144,7 +145,6 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 			if !ended {
 				continue
 			}
-			forced++
 			o.Kind = job.OrderLost
 			if err := order(c, now, o.Order); err != nil {
 				return err
@@ -153,12 +153,14 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (int,
 				return err
 			}
 		}
+		forced = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return 0, err
 	}
-	return forced, nil
+	engine.TellEnds(ctx, forced)
+	return len(forced), nil
 }
 
 // cancelOrder is an order to stop, and why.

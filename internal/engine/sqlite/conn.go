@@ -78,6 +78,7 @@ func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int
 
 // alter is write, whether or not the schema is there. It does not commit into a file that is gone.
 func (s *Store) alter(ctx context.Context, patience time.Duration, doing string, f func(*conn) error) error {
+	defer s.wrote()
 	return s.run(ctx, s.writer, patience, doing, "BEGIN IMMEDIATE", func(c *conn) error {
 		if err := f(c); err != nil {
 			return err

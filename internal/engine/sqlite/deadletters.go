@@ -48,38 +48,92 @@ func (h *history) bury(id job.ExecutionID, status job.Status, why *job.Error, re
 	return err
 }
 
-// deadWhere says which dead letters are asked for, and where they are found in order.
-func deadWhere(f engine.DeadLetterFilter) (from string, w *where) {
-	w = &where{}
-	w.and("d.tenant = ?", text(string(f.Tenant)))
-	from = "dead_letters d INDEXED BY dead_letters_at"
-	if !f.Job.IsZero() {
-		w.and("d.job = ?", id(f.Job))
-		from = "dead_letters d INDEXED BY dead_letters_job"
-	}
-	if f.Execution != (job.ExecutionID{}) {
-		w.and("d.execution = ?", id(f.Execution))
+// deadWhere says where dead letters are found in order, what of a filter the index there finds, and all that is to hold.
+func deadWhere(f engine.DeadLetterFilter) (from string, index, all *where) {
+	index = &where{}
+	index.and("d.tenant = ?", text(string(f.Tenant)))
+	one := !f.Execution.IsZero()
+	switch {
+	case one:
+		index.and("d.execution = ?", id(f.Execution))
 		from = "dead_letters d" // by its key
-	}
-	if f.Reason != "" {
-		w.and("d.reason = ?", text(string(f.Reason)))
-	}
-	if f.Text != "" {
-		w.and("mentions(?, d.message)", text(fold(f.Text)))
+	case !f.Job.IsZero():
+		index.and("d.job = ?", id(f.Job))
+		from = "dead_letters d INDEXED BY dead_letters_job"
+	case f.Reason != "":
+		index.and("d.reason = ?", text(string(f.Reason)))
+		from = "dead_letters d INDEXED BY dead_letters_reason"
+	default:
+		from = "dead_letters d INDEXED BY dead_letters_at"
 	}
 	if !f.From.IsZero() {
-		w.and("d.at >= ?", number(f.From.UnixMicro()))
+		index.and("d.at >= ?", number(f.From.UnixMicro()))
 	}
 	if !f.Until.IsZero() {
-		w.and("d.at < ?", number(f.Until.UnixMicro()))
+		index.and("d.at < ?", number(f.Until.UnixMicro()))
 	}
-	return from, w
+	all = index.copy()
+	if one && !f.Job.IsZero() {
+		all.and("d.job = ?", id(f.Job))
+	}
+	if f.Reason != "" && (one || !f.Job.IsZero()) {
+		all.and("d.reason = ?", text(string(f.Reason)))
+	}
+	if f.Text != "" {
+		all.and("mentions(?, d.message)", text(fold(f.Text)))
+	}
+	return from, index, all
+}
+
+// deadListing is a listing of dead letters, of what is read of them and their executions.
+func deadListing[T any](c *conn, f engine.DeadLetterFilter, columns string, read func(*row) (T, error)) listing[T] {
+	from, index, all := deadWhere(f)
+	return listing[T]{
+		c: c, table: from, index: index, all: all, from: from + " CROSS JOIN executions v INDEXED BY executions_id ON v.id = d.execution", columns: columns, key: []string{"d.at", "d.execution"}, at: "d.at", read: read,
+		keys:  func(p engine.Place) []func(*stmt) { return []func(*stmt){number(p.At.UnixMicro()), id(p.ID)} },
+		place: func(r *row) engine.Place { return engine.Place{At: r.at(), ID: r.id()} },
+	}
+}
+
+func readDeadLetter(r *row) (job.DeadLetter, error) {
+	e, err := readExecution(r)
+	return job.DeadLetter{Execution: e, Reason: job.DeadReason(r.text()), At: r.at()}, err
+}
+
+// complete reads what else belongs to dead letters.
+func complete(c *conn, ds []job.DeadLetter) (err error) {
+	for i := range ds {
+		d := &ds[i]
+		if d.JobName, err = jobName(c, d.Tenant, d.Job); err != nil {
+			return err
+		}
+		if d.Errors, err = attempts(c, d.Tenant, d.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listDeadLetters lists dead letters, and ends early where few of very many are chosen.
+func (s *Store) listDeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
+	var out engine.Listed[job.DeadLetter]
+	err := s.look(ctx, "list dead letters", func(c *conn) (err error) {
+		out, err = engine.List(p, deadListing(c, f, pastColumns+", d.reason, d.at", readDeadLetter), func(d *job.DeadLetter) engine.Place { return engine.Place{At: d.At, ID: d.ID} })
+		if err != nil {
+			return err
+		}
+		return complete(c, out.Rows)
+	})
+	return engine.DeadLetterPage{DeadLetters: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // DeadLetters lists dead letters with their whole error history, the latest first.
 func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.DeadLetterPage, error) {
-	from, w := deadWhere(f)
-	all := *w
+	if p.Bounded && f.Execution.IsZero() {
+		return s.listDeadLetters(ctx, f, p)
+	}
+	from, _, all := deadWhere(f)
+	w := all.copy()
 	if p.Cursor != "" {
 		at, after, err := engine.DecodeCursor(p.Cursor)
 		if err != nil {
@@ -92,8 +146,8 @@ func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 	err := s.look(ctx, "list dead letters", func(c *conn) error {
 		q := c.prepare(deadLettersSQL + from + withExecution + w.String() + latestFirst + " LIMIT ?")
 		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
-			e, err := readExecution(r)
-			out.DeadLetters = append(out.DeadLetters, job.DeadLetter{Execution: e, Reason: job.DeadReason(r.text()), At: r.at()})
+			d, err := readDeadLetter(r)
+			out.DeadLetters = append(out.DeadLetters, d)
 			return err
 		})
 		if err != nil {
@@ -104,14 +158,8 @@ func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 			last := &out.DeadLetters[limit-1]
 			out.Next = engine.EncodeCursor(last.At, last.ID)
 		}
-		for i := range out.DeadLetters {
-			d := &out.DeadLetters[i]
-			if d.JobName, err = jobName(c, d.Tenant, d.Job); err != nil {
-				return err
-			}
-			if d.Errors, err = attempts(c, d.Tenant, d.ID); err != nil {
-				return err
-			}
+		if err := complete(c, out.DeadLetters); err != nil {
+			return err
 		}
 		list := "SELECT d.at FROM " + from + " WHERE " + all.String()
 		out.Total, err = tally(all.bind(c.prepare(list+latestFirst)), all.bind(c.prepare(list+" ORDER BY d.at LIMIT 1")))

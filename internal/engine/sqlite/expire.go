@@ -22,7 +22,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	if limit <= 0 {
 		return 0, nil
 	}
-	var ended []job.ExecutionID
+	var ended []engine.Ended
 	err := s.write(ctx, "expire executions", func(c *conn, now int64) error {
 		type late struct {
 			tenant tenant.ID
@@ -36,21 +36,18 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 		if err != nil {
 			return err
 		}
-		h := newHistory(c, now)
+		h := telling(c, now)
 		for _, l := range ls {
-			done, err := h.endAlone(l.tenant, l.id, job.Expired, expired)
-			if err != nil {
+			if _, err := h.endAlone(l.tenant, l.id, job.Expired, expired); err != nil {
 				return err
 			}
-			if done {
-				ended = append(ended, l.id)
-			}
 		}
+		ended = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return 0, err
 	}
-	engine.TellEnds(ctx, ended, job.Expired, nil)
+	engine.TellEnds(ctx, ended)
 	return len(ended), nil
 }

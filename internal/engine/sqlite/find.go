@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -87,27 +88,27 @@ func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 
 // FindJobs lists jobs, the newest first.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	var after [16]byte
+	few, err := s.fewLate(ctx, f)
+	if err != nil {
+		return engine.JobPage{}, err
+	}
+	if p.Bounded && !few {
+		return s.listJobs(ctx, f, p)
+	}
+	w := jobsWhere(f, few)
+	all := *w
 	if p.Cursor != "" {
-		var err error
-		if _, after, err = engine.DecodeCursor(p.Cursor); err != nil {
+		_, after, err := engine.DecodeCursor(p.Cursor)
+		if err != nil {
 			return engine.JobPage{}, err
 		}
+		w.and("j.id < ?", id(after))
 	}
 	limit := max(p.Limit, 1)
 	var out engine.JobPage
-	err := s.look(ctx, "list jobs", func(c *conn) error {
-		few, err := fewLate(c, f)
-		if err != nil {
-			return err
-		}
-		w := jobsWhere(f, few)
-		all := *w
-		if p.Cursor != "" {
-			w.and("j.id < ?", id(after))
-		}
+	err = s.look(ctx, "list jobs", func(c *conn) error {
 		q := c.prepare("SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
-		err = w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
+		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
 			j, err := readJob(r)
 			out.Jobs = append(out.Jobs, j)
 			return err
@@ -136,16 +137,56 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	return out, nil
 }
 
-// fewLate reports whether no more are late than may be looked up one by one.
-func fewLate(c *conn, f engine.JobFilter) (few bool, err error) {
+// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
 	if f.LateBefore.IsZero() {
 		return false, nil
 	}
-	_, err = c.prepare("SELECT count(*) FROM (SELECT 1 " + lateJobs + " LIMIT ?)").int(f.LateBefore.UnixMicro()).int(countedLate).first(func(r *row) error {
-		few = r.int64() < countedLate
-		return nil
+	err = s.look(ctx, "count jobs that are late", func(c *conn) error {
+		_, err := c.prepare("SELECT count(*) FROM (SELECT 1 " + lateJobs + " LIMIT ?)").int(f.LateBefore.UnixMicro()).int(countedLate).first(func(r *row) error {
+			few = r.int64() < countedLate
+			return nil
+		})
+		return err
 	})
 	return few, err
+}
+
+// jobsIndex is the index that finds most of a filter of jobs, and what it finds: those of a name, those that are paused or
+// deleted, those of a type but for the IMMEDIATE ones, or all of the tenant.
+func jobsIndex(f engine.JobFilter) (name string, w *where) {
+	w = &where{}
+	w.and("j.tenant = ?", text(string(f.Tenant)))
+	switch {
+	case f.Name != "":
+		w.and("j.name = ?", text(f.Name))
+		return " INDEXED BY jobs_name", w
+	case f.State == job.Paused || f.State == job.Deleted:
+		w.and(fmt.Sprintf("j.state = %d AND j.state IN (2, 4)", f.State))
+		return " INDEXED BY jobs_aside", w
+	case f.ScheduleType != 0 && f.ScheduleType != job.Immediate:
+		w.and(fmt.Sprintf("j.kind = %d AND j.kind <> 1", f.ScheduleType))
+		return " INDEXED BY jobs_kind", w
+	}
+	return "", w
+}
+
+// listJobs lists jobs, and ends early where few of very many are chosen.
+func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
+	by, index := jobsIndex(f)
+	from := "jobs j" + by + " LEFT JOIN schedules s ON s.job = j.id"
+	all := index.copy()
+	chosen := jobsWhere(f, false)
+	all.and(chosen.String(), chosen.bindings...)
+	var out engine.Listed[job.Job]
+	err := s.look(ctx, "list jobs", func(c *conn) (err error) {
+		out, err = engine.List(p, listing[job.Job]{
+			c: c, table: "jobs j" + by, index: index, all: all, asked: from, from: from, columns: jobColumns, key: []string{"j.id"}, at: "j.created_at",
+			read: readJob, keys: func(p engine.Place) []func(*stmt) { return []func(*stmt){id(p.ID)} }, place: func(r *row) engine.Place { return engine.IDPlace(r.id()) },
+		}, func(j *job.Job) engine.Place { return engine.IDPlace(j.ID) })
+		return err
+	})
+	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
 // tallyTime is how long counting past TotalExact may take.

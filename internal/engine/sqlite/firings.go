@@ -68,8 +68,9 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 		return nil, nil
 	}
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "fire", func(c *conn, now int64) error {
-		x := volley{history: newHistory(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire)}
+		x := volley{history: telling(c, now), move: c.prepare(moveSQL), into: inserting(c, oneFire)}
 		for i := range fs {
 			if err := x.fire(&fs[i]); err != nil {
 				return err
@@ -81,12 +82,13 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, _ engine.Fence) ([
 		if err := x.tally(); err != nil {
 			return err
 		}
-		out = x.ready
+		out, ended = x.ready, x.told
 		return failpoint.Hit("sched.afterInsertBeforeCommit")
 	})
 	if err != nil {
 		return nil, err
 	}
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

@@ -14,26 +14,29 @@ import (
 const (
 	liveRun = "SELECT v.id, " + liveStatus + ", v.scheduled_at, v.started_at, NULL FROM live v"
 	pastRun = "SELECT v.id, v.status, v.scheduled_at, v.started_at, v.finished_at FROM executions v"
-	ofJob   = " WHERE v.job = ? AND v.id <> v.job AND v.tenant = ? AND v.scheduled_at >= ? ORDER BY v.scheduled_at DESC, v.id DESC LIMIT ?"
-	ownRun  = " WHERE v.id = ? AND v.id = v.job AND v.tenant = ? AND v.scheduled_at >= ? LIMIT ?"
+	ofJob   = " WHERE v.job = ?1 AND v.id <> v.job AND v.tenant = ?2 AND v.scheduled_at >= ?3"
+	ownRun  = " WHERE v.id = ?1 AND v.id = v.job AND v.tenant = ?2 AND v.scheduled_at >= ?3"
+	lately  = " AND v.finished_at >= ?3"
+	lastN   = " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT ?4"
+	oneRun  = " LIMIT ?4"
 
 	whoseLiveSQL = "SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = ?"
-	whosePastSQL = "SELECT tenant, job, trigger, scheduled_at FROM executions INDEXED BY executions_id WHERE id = ? LIMIT 1"
+	whosePastSQL = "SELECT tenant, job, trigger, scheduled_at FROM executions INDEXED BY executions_id WHERE id = ? AND finished_at >= ? LIMIT 1"
 
 	nameSQL = "SELECT name FROM jobs WHERE tenant = ? AND id = ?"
 
 	// Those of other tenants are looked at, too, but no more than countedLate.
-	lateJobsSQL = "SELECT " + definitionColumns + ` FROM (
-			SELECT job, tenant, next_run_at, runs FROM schedules WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ? ORDER BY next_run_at LIMIT ?
-		) s CROSS JOIN jobs j WHERE s.tenant = ? AND j.tenant = s.tenant AND j.id = s.job`
-	countedLate = 10_000
+	lateSchedulesSQL = "SELECT tenant, job FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ? ORDER BY next_run_at" // no LIMIT ?, as in readySQL
+	lateJobSQL       = "SELECT " + definitionColumns + " FROM jobs j CROSS JOIN schedules s WHERE j.tenant = ? AND j.id = ? AND s.job = j.id AND s.next_run_at IS NOT NULL"
+	countedLate      = 10_000
 
-	deadErrorsSQL = "SELECT d.execution, d.job, d.reason, d.at, d.message, v.ending FROM "
+	deadErrorColumns = "d.execution, d.job, d.reason, d.at, d.message, v.ending"
 )
 
 // recentRuns are the statements that together find a job's last executions.
 var recentRuns = []string{
-	liveRun + " INDEXED BY live_fire" + ofJob, liveRun + ownRun, pastRun + " INDEXED BY executions_job" + ofJob, pastRun + " INDEXED BY executions_id" + ownRun,
+	liveRun + " INDEXED BY live_fire" + ofJob + lastN, liveRun + ownRun + oneRun,
+	pastRun + " INDEXED BY executions_job" + ofJob + lately + lastN, pastRun + " INDEXED BY executions_id" + ownRun + lately + oneRun,
 }
 
 // Recent lists the last executions of each job.
@@ -62,21 +65,20 @@ func (s *Store) Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, si
 }
 
 // Whose says of executions whose they are.
-func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID) ([]engine.Owned, error) {
+func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error) {
 	var out []engine.Owned
 	err := s.look(ctx, "find whose executions are", func(c *conn) error {
 		for _, id := range ids {
-			for _, sql := range []string{whoseLiveSQL, whosePastSQL} {
-				found, err := c.prepare(sql).id(id).first(func(r *row) error {
-					out = append(out, engine.Owned{Execution: id, Tenant: tenant.ID(r.text()), Job: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()})
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				if found {
-					break
-				}
+			read := func(r *row) error {
+				out = append(out, engine.Owned{Execution: id, Tenant: tenant.ID(r.text()), Job: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()})
+				return nil
+			}
+			lives, err := c.prepare(whoseLiveSQL).id(id).first(read)
+			if err == nil && !lives {
+				_, err = c.prepare(whosePastSQL).id(id).int(since.UnixMicro()).first(read)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		return nil
@@ -106,36 +108,51 @@ func (s *Store) Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.I
 func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.JobPage, error) {
 	var out engine.JobPage
 	err := s.look(ctx, "list jobs that are late", func(c *conn) error {
-		err := c.prepare(lateJobsSQL).int(before.UnixMicro()).int(countedLate).text(string(t)).each(func(r *row) error {
-			out.Total.Count++
-			j, err := readDefinition(r)
-			out.Jobs = append(out.Jobs, j)
-			return err
+		seen := 0
+		var ids []job.ID
+		_, err := c.prepare(lateSchedulesSQL).int(before.UnixMicro()).until(func(r *row) (bool, error) {
+			if tenant.ID(r.text()) == t {
+				if out.Total.Count++; len(ids) < limit {
+					ids = append(ids, r.id())
+				}
+			}
+			seen++
+			return seen >= countedLate, nil
 		})
-		out.Total.Estimate = out.Total.Count >= countedLate
-		return err
+		if err != nil {
+			return err
+		}
+		out.Total.Estimate = seen >= countedLate
+		for _, id := range ids {
+			_, err := c.prepare(lateJobSQL).text(string(t)).id(id).first(func(r *row) error {
+				j, err := readDefinition(r)
+				out.Jobs = append(out.Jobs, j)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	slices.Reverse(out.Jobs)
-	out.Jobs = out.Jobs[:min(limit, len(out.Jobs))]
 	return out, err
 }
 
 // DeadErrors lists what the latest dead letters died of.
-func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, limit int) ([]engine.DeadError, error) {
-	from, w := deadWhere(f)
-	var out []engine.DeadError
-	err := s.look(ctx, "list what died of what", func(c *conn) error {
-		q := c.prepare(deadErrorsSQL + from + withExecution + w.String() + latestFirst + " LIMIT ?")
-		return w.bind(q).int(int64(limit)).each(func(r *row) error {
+func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (engine.Listed[engine.DeadError], error) {
+	var out engine.Listed[engine.DeadError]
+	p.Uncounted = true
+	err := s.look(ctx, "list what died of what", func(c *conn) (err error) {
+		out, err = engine.List(p, deadListing(c, f, deadErrorColumns, func(r *row) (engine.DeadError, error) {
 			d := engine.DeadError{Execution: r.id(), Job: r.id(), Reason: job.DeadReason(r.text()), At: r.at()}
 			message := r.text()
 			var err error
 			if d.Error, _, err = engine.DecodeEnd(r.bytes()); d.Error == nil && message != "" {
 				d.Error = &job.Error{Message: message}
 			}
-			out = append(out, d)
-			return err
-		})
+			return d, err
+		}), func(d *engine.DeadError) engine.Place { return engine.Place{At: d.At, ID: d.Execution} })
+		return err
 	})
 	return out, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 const (
@@ -33,6 +34,8 @@ const (
 	quietly = " AND id = job" // a one-off job's own fire, which is not tallied
 	// dropped is what tallying needs of a row that moved into history.
 	dropped = " RETURNING id <> job, tenant, job, started_at"
+	// told is what is told of it beside.
+	told = dropped + ", id, trigger, scheduled_at"
 
 	addStatsSQL = `
 		INSERT INTO job_stats (tenant, job, total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -62,8 +65,10 @@ var (
 // goes through it, and what it moved is added to the statistics once, by tally.
 type history struct {
 	*conn
-	now  int64
-	sums map[jobRef]*sums
+	now   int64
+	sums  map[jobRef]*sums
+	tells bool           // it notes what ended
+	told  []engine.Ended // where it does
 }
 
 type jobRef struct {
@@ -73,6 +78,17 @@ type jobRef struct {
 
 func newHistory(c *conn, now int64) *history { return &history{conn: c, now: now} }
 
+// telling makes a history that notes what it ended, for engine.TellEnds.
+func telling(c *conn, now int64) *history { return &history{conn: c, now: now, tells: true} }
+
+// dropping is a statement that removes what moved into history.
+func (h *history) dropping(where string) *stmt {
+	if h.tells {
+		return h.prepare(dropSQL + where + told)
+	}
+	return h.prepare(dropSQL + where + dropped)
+}
+
 // finish ends an execution that is held under the lease, and reports whether it was.
 func (h *history) finish(l job.Lease, status job.Status, tries int, result, ending []byte) (bool, error) {
 	n, err := h.prepare(endSQL + held).int(int64(status)).int(h.now).int(int64(tries)).bytes(result).bytes(ending).
@@ -80,11 +96,13 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 	if err != nil || n == 0 {
 		return false, err
 	}
-	n, err = h.prepare(dropSQL + held + quietly).id(l.Execution).int(int64(l.Token)).exec() // for most, and a third faster than RETURNING
-	if err != nil || n > 0 {
-		return n > 0, err
+	if !h.tells {
+		n, err = h.prepare(dropSQL + held + quietly).id(l.Execution).int(int64(l.Token)).exec() // for most, and a third faster than RETURNING
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
 	}
-	_, err = h.drop(h.prepare(dropSQL+held+dropped).id(l.Execution).int(int64(l.Token)), status)
+	_, err = h.drop(h.dropping(held).id(l.Execution).int(int64(l.Token)), status)
 	return true, err
 }
 
@@ -121,7 +139,7 @@ func (h *history) finishAll(es []ending, status job.Status) (applied []bool, err
 		}
 	}
 	for i := range es { // of which some are to be tallied, or were not held
-		n, err := h.drop(h.prepare(dropSQL+heldBy+dropped).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
+		n, err := h.drop(h.dropping(heldBy).id(es[i].Execution).int(int64(es[i].Token)).idOrNull(es[i].worker), status)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +154,7 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 	if err != nil {
 		return err
 	}
-	_, err = h.drop(h.prepare(dropSQL+freed+dropped).id(l.Execution).int(int64(l.Token)), status)
+	_, err = h.drop(h.dropping(freed).id(l.Execution).int(int64(l.Token)), status)
 	return err
 }
 
@@ -149,7 +167,7 @@ func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.drop(h.prepare(dropSQL+waiting+dropped).id(of).text(string(t)), job.Cancelled)
+	_, err = h.drop(h.dropping(waiting).id(of).text(string(t)), job.Cancelled)
 	return err
 }
 
@@ -159,7 +177,7 @@ func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, e
 	if err != nil || n == 0 {
 		return false, err
 	}
-	_, err = h.drop(h.prepare(dropSQL+alone+dropped).id(id).text(string(t)), status)
+	_, err = h.drop(h.dropping(alone).id(id).text(string(t)), status)
 	return true, err
 }
 
@@ -167,10 +185,16 @@ func (h *history) endAlone(t tenant.ID, id job.ExecutionID, status job.Status, e
 func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
 	err = q.each(func(r *row) error {
 		n++
-		if counts := r.bool(); !counts || status == job.Skipped { // which is no run
-			return nil
+		counts, of, started := r.bool(), jobRef{tenant: tenant.ID(r.text()), job: r.id()}, r.at()
+		if h.tells {
+			h.told = append(h.told, engine.Ended{
+				Owned:  engine.Owned{Tenant: of.tenant, Job: of.job, Execution: r.id(), Trigger: job.Trigger(r.int()), ScheduledAt: r.at()},
+				Status: status,
+			})
 		}
-		h.of(jobRef{tenant: tenant.ID(r.text()), job: r.id()}).add(status, r.at(), time.UnixMicro(h.now).UTC())
+		if counts && status != job.Skipped { // which is no run
+			h.of(of).add(status, started, time.UnixMicro(h.now).UTC())
+		}
 		return nil
 	})
 	return n, err

@@ -37,8 +37,10 @@ type Store struct {
 	watch   *watch
 	writer  chan *conn // holds the connection that writes, while nobody does
 	readers chan *conn
-	ready   atomic.Bool // the schema is this version's
-	full    atomic.Bool // a write found no room on the disk, and none has since
+	folder  chan *conn    // holds the connection that folds the log, once the store is closed
+	grown   chan struct{} // something was written since fold looked
+	ready   atomic.Bool   // the schema is this version's
+	full    atomic.Bool   // a write found no room on the disk, and none has since
 
 	closing sync.Once
 	closed  chan struct{}
@@ -46,6 +48,7 @@ type Store struct {
 
 	// forgotten is, by tenant, the place up to which history was looked at for what is too old.
 	forgotten sync.Map
+	revised   atomic.Pointer[revisionOf]          // the revision up to which it has looked for those of deleted jobs
 	swept     atomic.Int64                        // the token up to which Tidy has looked at the directory
 	logged    atomic.Pointer[job.ExecutionID]     // the execution up to which Tidy has looked at the logs
 	alarms    atomic.Pointer[map[job.Token]int64] // when the first execution of a grant may have run for too long, as Overrun saw it
@@ -63,7 +66,7 @@ var writerPragmas = []string{
 	"foreign_keys = OFF",
 	"cache_size = -65536",
 	"temp_store = MEMORY",
-	"wal_autocheckpoint = 2000",
+	lastResort,
 	"journal_size_limit = 67108864",
 }
 
@@ -93,13 +96,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, translate(ctx, doing, err)
 	}
 	s := &Store{
-		path: path, clock: cfg.Clock, lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-1), closed: make(chan struct{}),
+		path: path, clock: cfg.Clock, lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
 	s.writer <- conns[0]
-	for _, c := range conns[1:] {
+	go s.fold(conns[1])
+	for _, c := range conns[2:] {
 		s.readers <- c
 	}
 	err = s.run(ctx, s.writer, writePatience, doing, "BEGIN IMMEDIATE", s.inspect)
@@ -162,7 +166,7 @@ func acquire(path string) (*os.File, error) {
 	return f, nil
 }
 
-// connect opens the connections: the one that writes, and those that read.
+// connect opens the connections: the one that writes, the one that folds the log, and those that read.
 func connect(path string, readers int) (all []*conn, err error) {
 	defer func() {
 		if err != nil {
@@ -174,6 +178,10 @@ func connect(path string, readers int) (all []*conn, err error) {
 	c, err := openConn(path, sqlite.OpenReadWrite, writerPragmas...)
 	if err != nil {
 		return nil, err
+	}
+	all = append(all, c)
+	if c, err = openConn(path, sqlite.OpenReadWrite, folderPragmas...); err != nil {
+		return all, err
 	}
 	all = append(all, c)
 	for range readers {
@@ -294,13 +302,13 @@ func (s *Store) disconnect() error {
 	for i := range readers {
 		readers[i] = <-s.readers
 	}
-	w := <-s.writer
+	w, f := <-s.writer, <-s.folder
 	if s.watch != nil { // nil: it was never open
 		if err := s.watch.check(); errors.Is(err, errGone) {
 			return fmt.Errorf("close %s: %w", s.about, errors.Join(err, s.lock.Close()))
 		}
 	}
-	for _, r := range readers {
+	for _, r := range append(readers, f) {
 		errs = append(errs, r.Close())
 	}
 	_, err := w.prepare("PRAGMA wal_checkpoint(TRUNCATE)").exec()

@@ -98,6 +98,7 @@ func (h *history) record(f *engine.Firing) error {
 		if err != nil {
 			return err
 		}
+		h.told = append(h.told, engine.Ended{Owned: engine.Owned{Execution: e.ID, Tenant: f.Tenant, Job: f.Job, Trigger: e.Trigger, ScheduledAt: e.ScheduledAt}, Status: e.Status})
 	}
 	return nil
 }

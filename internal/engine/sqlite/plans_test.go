@@ -20,8 +20,8 @@ func TestPlans(t *testing.T) {
 	sqls := []string{
 		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
 		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, aheadSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
-		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, endSQL + freed, dropSQL + freed + dropped, endSQL + waiting, dropSQL + waiting + dropped,
-		endSQL + alone, dropSQL + alone + dropped, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
+		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, dropSQL + held + told, endSQL + freed, dropSQL + freed + dropped, dropSQL + freed + told, endSQL + waiting, dropSQL + waiting + dropped,
+		endSQL + alone, dropSQL + alone + dropped, dropSQL + alone + told, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
 		operationSQL, saveSQL, stopSQL, oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL, setLimitSQL,
@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 		{}, {Job: job.ID{1}}, {Execution: job.ExecutionID{1}}, {Job: job.ID{1}, Execution: job.ExecutionID{1}},
 		{Reason: job.DeadPoison, Text: "x", From: time.Unix(1, 0), Until: time.Unix(2, 0)},
 	} {
-		from, w := deadWhere(f)
+		from, _, w := deadWhere(f)
 		list := "SELECT d.at FROM " + from + " WHERE " + w.String()
 		sqls = append(sqls, list+latestFirst, list+" ORDER BY d.at LIMIT 1",
 			deadLettersSQL+from+withExecution+w.String()+" AND (d.at, d.execution) < (?, ?)"+latestFirst+" LIMIT 10")
@@ -60,6 +60,13 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	sqls = append(sqls, manyJobsSQL)
+	sqls = append(sqls, slices.Concat(recentRuns, forgetWith)...)
+	sqls = append(sqls, whoseLiveSQL, whosePastSQL, nameSQL, lateSchedulesSQL, lateJobSQL, oldPastSQL, forgetPastSQL, walkRevisionsSQL, dropRevisionSQL, revisionsSQL, oldRevisionsSQL,
+		markTallySQL, keepTenantMinuteSQL, tenantMinutesSQL, monthSQL, keepMonthSQL, oldMonthsSQL, jobMonthsSQL, keepDepthsSQL, depthsSQL, addFailureSQL, nameFailureSQL, failuresSQL, idleMonthsSQL,
+		strings.Replace(jobFailuresSQL, " ORDER BY f.hour DESC", "", 1)) // which sorts a week of a job
+	for sql := range oldTallies {
+		sqls = append(sqls, sql)
+	}
 	for _, sql := range sqls {
 		err := s.look(t.Context(), "explain", func(c *conn) error {
 			return c.prepare("EXPLAIN QUERY PLAN " + sql).each(func(r *row) error {

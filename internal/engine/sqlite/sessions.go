@@ -112,14 +112,14 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		return out, nil
 	}
 	var dead []grant
-	var poisoned []job.ExecutionID
+	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(c *conn, now int64) error {
-		out, dead, poisoned = engine.Reaped{}, nil, nil
-		ended, err := c.prepare(expiredSQL).int(now).exec()
+		out, dead, ended = engine.Reaped{}, nil, nil
+		deposed, err := c.prepare(expiredSQL).int(now).exec()
 		if err != nil {
 			return err
 		}
-		out.Sessions = ended
+		out.Sessions = deposed
 		_, err = c.prepare(deadSQL).until(func(r *row) (bool, error) {
 			dead = append(dead, grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()})
 			return len(dead) >= limit, nil
@@ -133,24 +133,25 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 			return err
 		}
-		h := newHistory(c, now)
+		h := telling(c, now)
 		for _, g := range dead {
-			if err := lose(h, &out, &g, poison, &poisoned); err != nil {
+			if err := lose(h, &out, &g, poison); err != nil {
 				return err
 			}
 		}
+		ended = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return engine.Reaped{}, err
 	}
-	engine.TellEnds(ctx, poisoned, job.Failed, &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)})
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
 // lose records what a dead session still held under a token as lost attempts, and
-// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison, which it lists.
-func lose(h *history, out *engine.Reaped, g *grant, poison int, poisoned *[]job.ExecutionID) error {
+// returns it to the queue: not what was asked to stop or is of a deleted job, and not what is poison.
+func lose(h *history, out *engine.Reaped, g *grant, poison int) error {
 	ending := engine.EncodeEnd(&job.Error{
 		Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", g.worker, g.host),
 	}, nil)
@@ -176,7 +177,7 @@ func lose(h *history, out *engine.Reaped, g *grant, poison int, poisoned *[]job.
 			if err := h.endFreed(l, job.Failed, engine.EncodeEnd(why, nil)); err != nil {
 				return err
 			}
-			*poisoned = append(*poisoned, l.Execution)
+			h.told[len(h.told)-1].Error = why
 			return h.bury(l.Execution, job.Failed, why, time.Time{})
 		}
 		out.Ready = append(out.Ready, back.Ready)

@@ -32,13 +32,14 @@ const (
 		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = excluded.seen_at WHERE f.seen_at < excluded.seen_at`
 	failuresOf     = "SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample FROM failures f"
 	failuresSQL    = failuresOf + named + " WHERE f.tenant = ? AND f.hour >= ? ORDER BY f.hour DESC LIMIT ?"
-	jobFailuresSQL = failuresOf + " INDEXED BY failures_job" + named + " WHERE f.tenant = ? AND f.hour >= ? AND f.job = ? ORDER BY f.hour DESC LIMIT ?"
+	jobFailuresSQL = failuresOf + " INDEXED BY failures_job" + named + " WHERE f.tenant = ? AND f.hour >= ? AND f.job IN (?, zeroblob(16)) ORDER BY f.hour DESC LIMIT ?"
 	named          = " LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint"
 
 	oldTenantMinutesSQL = "DELETE FROM tenant_minutes WHERE (tenant, at, server) IN (SELECT tenant, at, server FROM tenant_minutes INDEXED BY tenant_minutes_age WHERE at < ? LIMIT ?)"
 	oldDepthsSQL        = "DELETE FROM depths WHERE (tenant, at) IN (SELECT tenant, at FROM depths INDEXED BY depths_age WHERE at < ? LIMIT ?)"
 	oldFailuresSQL      = "DELETE FROM failures WHERE (tenant, hour, fingerprint, job) IN (SELECT tenant, hour, fingerprint, job FROM failures INDEXED BY failures_age WHERE hour < ? LIMIT ?)"
 	oldFingerprintsSQL  = "DELETE FROM fingerprints WHERE (tenant, fingerprint) IN (SELECT tenant, fingerprint FROM fingerprints INDEXED BY fingerprints_age WHERE seen_at < ? LIMIT ?)"
+	idleMonthsSQL       = "DELETE FROM job_months WHERE (tenant, job, month) IN (SELECT tenant, job, month FROM job_months INDEXED BY job_months_age WHERE month < ? LIMIT ?)"
 	oldMarksSQL         = "DELETE FROM tally_marks WHERE server IN (SELECT server FROM tally_marks INDEXED BY tally_marks_age WHERE at < ? LIMIT ?)"
 )
 

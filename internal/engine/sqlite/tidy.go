@@ -63,6 +63,15 @@ func (s *Store) Tidy(ctx context.Context) (more bool, err error) {
 			}
 			more = more || n == tidyRows
 		}
+		// Of jobs that had nothing for so long that no new month took the place of the oldest.
+		months, err := c.prepare(idleMonthsSQL).int(int64(engine.Month(time.UnixMicro(now)) - engine.MonthsKept + 1)).int(tidyRows).exec()
+		if err != nil {
+			return err
+		}
+		more = more || months == tidyRows
+		if err := s.tidyRevisions(c, now); err != nil {
+			return err
+		}
 		seals, err := tidyAudit(c, now)
 		if err != nil {
 			return err

@@ -74,8 +74,8 @@ export type Explanation = {
 export type LoggedLine = { id: string; attempt: number; line: number; at: string; stream: "stdout" | "stderr" | "log" | "system"; text: string };
 export type Log = { lines: LoggedLine[]; pagination: Pagination };
 
-export type Begun = { operation_id?: string; count: number };
-export type BulkBegun = Begun & { count_is_estimate?: boolean; sample?: { job_id: string; name: string; status: string }[] };
+export type Begun = { operation_id?: string; count: number; count_is_estimate?: boolean; count_is_minimum?: boolean };
+export type BulkBegun = Begun & { sample?: { job_id: string; name: string; status: string }[] };
 export type Operation = {
   operation_id: string; kind: string; state: "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED"; total: number; done: number; passed: number; rate_per_s: number | null;
   created_by: string; created_at: string; updated_at: string; finished_at: string | null; error: string | null;

@@ -111,18 +111,23 @@ export function Menu({ label, icon, items, kind, left, small }: { label: string;
   const list = useRef<HTMLDivElement>(null);
   // In the page, not in what scrolls around it: a menu of a table's last row is seen whole.
   useLayoutEffect(() => {
-    const m = list.current;
-    const b = button.current?.getBoundingClientRect();
-    if (!open || !m || !b) return;
-    const below = b.bottom + 4 + m.offsetHeight <= innerHeight || b.top < m.offsetHeight + 4;
-    m.style.top = `${below ? b.bottom + 4 : b.top - 4 - m.offsetHeight}px`;
-    m.style.left = `${Math.max(8, Math.min(left ? b.left : b.right - m.offsetWidth, innerWidth - m.offsetWidth - 8))}px`;
-    const shut = () => setOpen(false);
-    addEventListener("scroll", shut, { capture: true, once: true });
-    addEventListener("resize", shut, { once: true });
+    if (!open) return;
+    // What scrolls by itself, such as a page that is come back to, takes the menu along.
+    const place = () => {
+      const m = list.current;
+      const b = button.current?.getBoundingClientRect();
+      if (!m || !b) return;
+      if (b.bottom < 0 || b.top > innerHeight) return setOpen(false);
+      const below = b.bottom + 4 + m.offsetHeight <= innerHeight || b.top < m.offsetHeight + 4;
+      m.style.top = `${below ? b.bottom + 4 : b.top - 4 - m.offsetHeight}px`;
+      m.style.left = `${Math.max(8, Math.min(left ? b.left : b.right - m.offsetWidth, innerWidth - m.offsetWidth - 8))}px`;
+    };
+    place();
+    addEventListener("scroll", place, { capture: true, passive: true });
+    addEventListener("resize", place);
     return () => {
-      removeEventListener("scroll", shut, { capture: true });
-      removeEventListener("resize", shut);
+      removeEventListener("scroll", place, { capture: true });
+      removeEventListener("resize", place);
     };
   }, [open, left]);
   useEffect(() => {

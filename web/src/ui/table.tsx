@@ -31,6 +31,8 @@ type TableProps<T> = {
   open?: (row: T) => string;
   /** What is shown where there is nothing. */
   empty: ReactNode;
+  /** What makes a search faster that stopped before its end. */
+  faster?: string;
   selected?: Selection;
   live?: Live;
 };
@@ -44,7 +46,7 @@ export function useSelection(list: string): Selection {
   return { ids, set: (ids) => set({ list, ids }) };
 }
 
-export function Table<T>({ label, page, columns, id, open, empty, selected, live }: TableProps<T>) {
+export function Table<T>({ label, page, columns, id, open, empty, faster, selected, live }: TableProps<T>) {
   const { rows, query, pagination } = page;
   // The row that keys act on, by its id: others may come before it.
   const [at, setAt] = useState("");
@@ -77,6 +79,7 @@ export function Table<T>({ label, page, columns, id, open, empty, selected, live
 
   if (query.isPending) return <Loading lines={8} />;
   if (query.isError && rows.length === 0) return <ErrorBox error={query.error} retry={() => void query.refetch()} />;
+  if (rows.length === 0 && pagination?.partial) return <Partial page={page} faster={faster} />;
   if (rows.length === 0 && page.first) return <div className="tablebox">{empty}</div>;
 
   const click = (e: MouseEvent, row: T) => {
@@ -94,6 +97,7 @@ export function Table<T>({ label, page, columns, id, open, empty, selected, live
         </button>
       )}
       {query.isError && <ErrorBox error={query.error} what="These rows could not be read anew" retry={() => void query.refetch()} />}
+      {pagination?.partial && <Partial page={page} faster={faster} />}
       <div className="tablebox" {...live?.region}>
         <table className="table cards" aria-label={label}>
           <thead>
@@ -152,5 +156,27 @@ export function Table<T>({ label, page, columns, id, open, empty, selected, live
         </div>
       </div>
     </>
+  );
+}
+
+/** Partial says that a search stopped before its end, and has it go on. */
+function Partial<T>({ page, faster }: { page: Page<T>; faster: string | undefined }) {
+  const found = page.rows.length;
+  return (
+    <div className="panel row" role="status">
+      <span className="grow">
+        <strong>{found === 0 ? "Nothing found so far." : `${count(found)} found so far.`}</strong> Few of very many match, so the search stopped to answer quickly; it has looked only at the latest. {faster}
+      </span>
+      {!page.first && found === 0 && (
+        <Button small onClick={page.toFirst}>
+          First page
+        </Button>
+      )}
+      {page.next && (
+        <Button kind="primary" small onClick={page.next}>
+          Search on
+        </Button>
+      )}
+    </div>
   );
 }

@@ -30,6 +30,7 @@ CREATE TABLE job_months (
 	PRIMARY KEY (tenant, job, month)
 ) WITH (fillfactor = 70);
 ALTER TABLE job_months ALTER COLUMN days SET STORAGE PLAIN;
+CREATE INDEX job_months_age ON job_months (month);
 
 -- What executions failed with, hour by hour.
 CREATE TABLE failures (
@@ -89,3 +90,7 @@ CREATE TABLE job_revisions (
 	payload      bytea,
 	PRIMARY KEY (tenant, job, revision)
 );
+
+-- Since when less of a tenant's history is kept than before: what is too much is dropped a week later.
+ALTER TABLE tenants ADD COLUMN history_cut_at timestamptz;
+UPDATE tenants SET history_cut_at = now();

@@ -29,6 +29,7 @@ CREATE TABLE job_months (
 	days   BLOB NOT NULL,
 	PRIMARY KEY (tenant, job, month)
 ) WITHOUT ROWID, STRICT;
+CREATE INDEX job_months_age ON job_months (month);
 
 -- What executions failed with, hour by hour.
 CREATE TABLE failures (
@@ -89,3 +90,7 @@ CREATE TABLE job_revisions (
 	payload      BLOB,
 	PRIMARY KEY (tenant, job, revision)
 ) WITHOUT ROWID, STRICT;
+
+-- Since when less of a tenant's history is kept than before: what is too much is dropped a week later.
+ALTER TABLE tenants ADD COLUMN history_cut_at INTEGER;
+UPDATE tenants SET history_cut_at = CAST(unixepoch('subsec') * 1000000 AS INTEGER);

@@ -126,7 +126,7 @@ export default function DeadLetters() {
           </>
         }
       >
-        <Summary total={total} about={about} grouped={grouped.data} />
+        <Summary total={total} about={about} grouped={grouped.data} oldest={page.first && !page.next ? page.rows[page.rows.length - 1]?.dead_lettered_at : undefined} />
       </Head>
       <FilterBar keys={keys} name="dead-letters" placeholder="reason:poison from:-24h timeout" />
       <div className="dead-reasons">
@@ -192,10 +192,9 @@ function Edit({ e, onClose }: { e: Whole; onClose: () => void }) {
 }
 
 /** Summary is one sentence: how many, how old, how many kinds. */
-function Summary({ total, about, grouped }: { total: number; about: string; grouped: DeadGroups | undefined }) {
+function Summary({ total, about, grouped, oldest }: { total: number; about: string; grouped: DeadGroups | undefined; oldest: string | undefined }) {
   const now = useNow();
   if (total === 0) return null;
-  const oldest = grouped?.oldest_at;
   const kinds = grouped?.groups.length ?? 0;
   return (
     <p className="dim">

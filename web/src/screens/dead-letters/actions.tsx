@@ -11,7 +11,8 @@ type Props = { action: "redrive" | "discard"; which: Chosen; sample: DeadLetter[
 const titles = { redrive: "Redrive", discard: "Discard" };
 
 export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
-  const [n, setN] = useState<number>();
+  const [counted, setCounted] = useState<Begun>();
+  const n = counted?.count;
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const [rate, setRate] = useState("");
@@ -23,13 +24,14 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
   const ids = "ids" in which ? which.ids : undefined;
   useEffect(() => {
     // More ids than can be sent at once come from a page that is larger than any: they are all of it.
-    post<Begun>("/dead-letters:" + action, { ...which, dry_run: true }).then((b) => setN(b.count), setError);
+    post<Begun>("/dead-letters:" + action, { ...which, dry_run: true }).then(setCounted, setError);
   }, []);
   const wrong = edited && flaw(payload) !== undefined;
   const rated = rate !== "" && !(action === "discard" && ids) ? { rate_per_s: Number(rate) } : {};
   const body = edited && ids ? { action: "retry", ids, payload_override: wrong ? null : parse(payload), ...rated } : { ...which, ...rated };
   const path = edited && ids ? "/executions:bulk" : "/dead-letters:" + action;
-  const about = n === undefined ? "…" : `${count(n)} dead ${n === 1 ? "letter" : "letters"}`;
+  const more = counted?.count_is_minimum ? "at least " : counted?.count_is_estimate ? "about " : "";
+  const about = n === undefined ? "…" : `${more}${count(n)} dead ${n === 1 ? "letter" : "letters"}`;
   const sure = action === "redrive" || n === undefined || n <= 1 || typed.trim() === String(n);
   const ready = n !== undefined && n > 0 && !busy && !wrong && sure && (rate === "" || Number(rate) > 0);
   const run = (f: FormEvent) => {
@@ -73,7 +75,7 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
                     </span>
                   </li>
                 ))}
-                {n > some.length && <li className="dim small">and {count(n - some.length)} more</li>}
+                {n > some.length && <li className="dim small">and {more}{count(n - some.length)} more</li>}
               </ul>
             )}
             <p className="dim">

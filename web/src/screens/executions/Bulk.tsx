@@ -5,7 +5,7 @@ import { flaw, isProblem, newKey, parse, post, useRefresh, type Begun, type Exec
 import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
 
 export type BulkAction = "retry" | "cancel";
-type Counted = Begun & { count_is_estimate?: boolean; sample?: { execution_id: string; job_id: string; job_name: string; status: ExecutionStatus; scheduled_time: string }[] };
+type Counted = Begun & { sample?: { execution_id: string; job_id: string; job_name: string; status: ExecutionStatus; scheduled_time: string }[] };
 type Props = { action: BulkAction; ids?: string[]; filter?: Record<string, string>; onClose: () => void; onBegun: () => void };
 
 const titles = { retry: "Run again", cancel: "Cancel" };

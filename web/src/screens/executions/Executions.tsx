@@ -101,7 +101,6 @@ export default function Executions() {
       <FilterBar keys={executionKeys} name="executions" placeholder='status:failed job:"nightly report" from:-24h timeout' />
       <Facets text={filter.text} set={filter.set} raw={filter.raw} rows={page.rows} />
       <Operations kinds={["cancel_executions", "retry_executions"]} refresh="/executions" />
-      {page.pagination?.partial && <Partial found={page.rows.length} next={page.next} />}
       <Table
         label="Executions"
         page={page}
@@ -110,7 +109,8 @@ export default function Executions() {
         open={(e) => "/executions/" + e.execution_id}
         {...(may ? { selected } : {})}
         live={live}
-        empty={page.pagination?.partial ? <Empty title="None found yet">The search goes on with the next page.</Empty> : filter.text ? <NoMatch text={filter.text} raw={filter.raw} /> : <Nothing />}
+        faster="A time range, a job or a status makes it faster."
+        empty={filter.text ? <NoMatch text={filter.text} raw={filter.raw} /> : <Nothing />}
       />
       {may && (chosen > 0 || (filter.acts && total > 0)) && (
         <div className="selbar" role="region" aria-label="Selected executions">
@@ -173,22 +173,6 @@ function Why({ e }: { e: Execution }) {
       <bdi>{said}</bdi>
     </span>
   ) : null;
-}
-
-/** Partial explains a page that ended before it was full. */
-function Partial({ found, next }: { found: number; next: (() => void) | undefined }) {
-  return (
-    <div className="panel row" role="status">
-      <span className="grow">
-        <strong>{found === 0 ? "Nothing found so far." : `${count(found)} found so far.`}</strong> Few of very many match, so the search stopped to answer quickly; it has looked only at the latest. A time range, a job or a status makes it faster.
-      </span>
-      {next && (
-        <Button kind="primary" small onClick={next}>
-          Search on
-        </Button>
-      )}
-    </div>
-  );
 }
 
 /** NoMatch says which part of the filter removes how many. */

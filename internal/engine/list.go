@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// Listed is one page of a list. Where it is Partial the search took its time: Next goes on from where it came to, whatever it
+// has found.
+type Listed[T any] struct {
+	Rows    []T
+	Next    string
+	Partial bool
+	Total   Total
+}
+
+// listTime is how long a search of a list may take. It is longer than one of executions, for what it looks for is looked for
+// seldom, and whoever looks waits for it.
+const listTime = 50 * time.Millisecond
+
+// List is a page of what a filter chooses of a source. As Search it looks at so many rows at a time, and ends early where few
+// of very many are chosen. place is where a row stands.
+func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error) {
+	var after Place
+	if p.Cursor != "" {
+		at, id, err := DecodeCursor(p.Cursor)
+		if err != nil {
+			return Listed[T]{}, err
+		}
+		after = Place{at, id}
+	}
+	w := walk[T]{limit: max(p.Limit, 1), picky: true, time: listTime, begun: time.Now(), place: place, bytes: func(*T) int { return 0 }}
+	if err := w.through(s, after); err != nil {
+		return Listed[T]{}, err
+	}
+	var out Listed[T]
+	var next Place
+	out.Rows, next, out.Partial = w.page()
+	if !next.IsZero() {
+		out.Next = EncodeCursor(next.At, next.ID)
+	}
+	var err error
+	switch {
+	case p.Uncounted:
+	case out.Next == "" && after.IsZero():
+		out.Total.Count = int64(len(out.Rows))
+	default:
+		out.Total, err = w.countInTime(s)
+	}
+	return out, err
+}
+
+// countInTime counts as count does; first few rows, and then more if these have shown that there is time for it.
+func (w *walk[T]) countInTime(s SourceOf[T]) (Total, error) {
+	begun := time.Now()
+	t, err := w.countIn(true, s, countRows/10)
+	if took := time.Since(begun); err != nil || !t.Estimate || took > listCount/10 {
+		return t, err
+	}
+	return w.countIn(true, s, countRows)
+}
+
+// listCount is about how long counting a list may take.
+const listCount = 30 * time.Millisecond
+
+// everywhere is the instant of places that an id alone tells.
+var everywhere = time.UnixMicro(1).UTC()
+
+// IDPlace is a place in a list that goes by ids.
+func IDPlace(id [16]byte) Place { return Place{everywhere, job.ExecutionID(id)} }
+
+// NumberPlace is a place in a list that goes by numbers, and Number is the number.
+func NumberPlace(n int64) Place {
+	p := Place{At: everywhere}
+	binary.BigEndian.PutUint64(p.ID[8:], uint64(n))
+	return p
+}
+
+// Number is the number of a NumberPlace.
+func (p Place) Number() int64 { return int64(binary.BigEndian.Uint64(p.ID[8:])) }

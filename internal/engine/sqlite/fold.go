@@ -1,0 +1,68 @@
+package sqlite
+
+import "time"
+
+// The log is folded into the file in two steps, so that commits do not wait for it: first on a connection of its own while
+// others write, then, with nobody writing, what little was written meanwhile, after which SQLite begins the log anew. Where
+// the log grows to lastResort for all that, the next commit folds it.
+const (
+	foldAt     = 2000 // pages that are not in the file yet
+	lastResort = "wal_autocheckpoint = 16000"
+	foldEvery  = 50 * time.Millisecond // at the most
+)
+
+var folderPragmas = []string{
+	"synchronous = FULL",
+	"fullfsync = ON",
+	"checkpoint_fullfsync = ON",
+	"cache_size = -256",
+	"wal_autocheckpoint = 0",
+}
+
+// wrote says that something was committed.
+func (s *Store) wrote() {
+	select {
+	case s.grown <- struct{}{}:
+	default:
+	}
+}
+
+// fold folds the log whenever it has grown, until the store is closed.
+func (s *Store) fold(c *conn) {
+	defer func() { s.folder <- c }()
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-s.grown:
+		}
+		if unfolded(c, "NOOP") >= foldAt {
+			unfolded(c, "PASSIVE")
+			select {
+			case <-s.closed:
+				return
+			case w := <-s.writer:
+				unfolded(c, "PASSIVE")
+				s.writer <- w // which has room: w came from it
+			}
+		}
+		pause := time.NewTimer(foldEvery)
+		select {
+		case <-s.closed:
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// unfolded is how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
+// checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did.
+func unfolded(c *conn, mode string) (pages int) {
+	_, _ = c.prepare("PRAGMA wal_checkpoint(" + mode + ")").first(func(r *row) error {
+		_, log, folded := r.int(), r.int(), r.int()
+		pages = log - folded
+		return nil
+	})
+	return pages
+}
