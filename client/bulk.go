@@ -11,6 +11,8 @@ type JobFilter struct {
 	Tag          string `json:"tag,omitempty" doc:"Jobs that carry this tag."`
 	Name         string `json:"name,omitempty" doc:"Jobs of exactly this name."`
 	ScheduleType string `json:"schedule_type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL"`
+	Owner        string `json:"owner,omitempty" doc:"Jobs of exactly this owner."`
+	Late         bool   `json:"late,omitempty" doc:"ACTIVE jobs whose instant came more than five seconds ago and has not fired."`
 	Q            string `json:"q,omitempty" doc:"Text in name, description or key."`
 }
 

@@ -46,6 +46,10 @@ func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error
 	q.text("tag", f.Tag)
 	q.text("name", f.Name)
 	q.text("schedule_type", f.ScheduleType)
+	q.text("owner", f.Owner)
+	if f.Late {
+		q.text("late", "true")
+	}
 	q.text("q", f.Q)
 	return get[Jobs](ctx, c, q.on("/jobs"))
 }

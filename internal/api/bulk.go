@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -13,21 +14,32 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// jobs reads which jobs are meant.
-func (q *query) jobs() engine.JobFilter {
-	return engine.JobFilter{
+// jobs reads which jobs are meant, as of an instant.
+func (q *query) jobs(asOf time.Time) engine.JobFilter {
+	f := engine.JobFilter{
 		State: choice(q, "status", job.States()), ScheduleType: choice(q, "schedule_type", job.ScheduleTypes()),
-		Tag: q.text("tag"), Name: q.text("name"), Text: q.text("q"),
+		Tag: q.text("tag"), Name: q.text("name"), Owner: q.text("owner"), Text: q.text("q"),
 	}
+	switch s := q.values.Get("late"); s {
+	case "":
+	case "true":
+		f.LateBefore = asOf.Add(-service.OverdueAfter)
+	default:
+		q.wrong("late", s, "true, or leave it out")
+	}
+	return f
 }
 
 // jobSelection reads which jobs a body names.
-func jobSelection(req client.BulkRequest) (sel service.JobSelection, v job.Invalids) {
+func jobSelection(req client.BulkRequest, asOf time.Time) (sel service.JobSelection, v job.Invalids) {
 	var values url.Values
 	if f := req.Filter; f != nil {
-		values = url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "name": {f.Name}, "q": {f.Q}}
+		values = url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "name": {f.Name}, "owner": {f.Owner}, "q": {f.Q}}
+		if f.Late {
+			values.Set("late", "true")
+		}
 	}
-	sel.IDs, v = idsOrFilter(req.IDs, values, "job", job.ParseID, func(q *query) { sel.Filter = q.jobs() })
+	sel.IDs, v = idsOrFilter(req.IDs, values, "job", job.ParseID, func(q *query) { sel.Filter = q.jobs(asOf) })
 	return sel, v
 }
 
@@ -78,7 +90,7 @@ func (s *Server) bulkJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err := decode(data, &req); err != nil {
 		return err
 	}
-	sel, v := jobSelection(req)
+	sel, v := jobSelection(req, s.service.Now())
 	a, wrong := jobAction(req)
 	v = append(v, wrong...)
 	perS := rate(req.RatePerS, &v)

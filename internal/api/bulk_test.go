@@ -196,3 +196,34 @@ func TestBadBulkRequestsAreRefused(t *testing.T) {
 		t.Errorf("%+v", got.Operations)
 	}
 }
+
+func TestJobsByOwnerAndThoseThatAreLate(t *testing.T) {
+	t.Parallel()
+	c, ids, other := many(t, 3)
+	want[client.Job](c.face, 200, "PATCH", "/api/v1/jobs/"+other, `{"owner": "Alice & Bob"}`)
+	for filter, n := range map[string]int64{"owner=Alice+%26+Bob": 1, "owner=alice": 0, "owner=Alice": 0, "late=true": 0, "late=": 4} {
+		if got := c.count(filter); got != n {
+			t.Errorf("%s: %d jobs, want %d", filter, got, n)
+		}
+	}
+	for _, value := range []string{"false", "yes", "TRUE", "1"} {
+		if p := want[client.Problem](c.face, 400, "GET", "/api/v1/jobs?late="+value, ""); p.Errors[0].Field != "late" {
+			t.Errorf("late=%s: %+v", value, p)
+		}
+	}
+	due := want[client.Job](c.face, 200, "GET", "/api/v1/jobs/"+ids[0], "").Schedule.NextRunAt
+	c.clock.Advance(due.Sub(c.clock.Now()) + service.OverdueAfter)
+	if n := c.count("late=true"); n != 0 {
+		t.Errorf("%d jobs are late after five seconds", n)
+	}
+	c.clock.Advance(time.Millisecond)
+	if n := c.count("late=true&tag=night"); n != 3 {
+		t.Errorf("%d jobs are late after more than five seconds, want 3", n)
+	}
+	if o := c.bulk(`{"action": "pause", "filter": {"late": true}}`); o.Done != 3 || o.Total != 3 {
+		t.Errorf("to pause what is late: %+v", o)
+	}
+	if o := c.bulk(`{"action": "tag", "tags": ["whose"], "filter": {"owner": "Alice & Bob"}}`); o.Done != 1 || c.count("tag=whose&status=ACTIVE") != 1 {
+		t.Errorf("to tag what is theirs: %+v", o)
+	}
+}

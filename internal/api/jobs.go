@@ -147,6 +147,8 @@ var jobParams = append([]param{
 	{"tag", "string", "Jobs that carry this tag."},
 	{"name", "string", "Jobs of exactly this name."},
 	{"schedule_type", "string", "IMMEDIATE, ONE_TIME, CRON or INTERVAL."},
+	{"owner", "string", "Jobs of exactly this owner."},
+	{"late", "boolean", "true: ACTIVE jobs whose instant came more than five seconds ago and has not fired."},
 	{"q", "string", "Jobs whose name, description or key contain this text, in any case."},
 }, pageParams...)
 
@@ -155,7 +157,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err != nil {
 		return err
 	}
-	f, page := q.jobs(), q.page()
+	f, page := q.jobs(s.service.Now()), q.page()
 	if err := q.err(); err != nil {
 		return err
 	}

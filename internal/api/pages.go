@@ -2,12 +2,17 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dashboard"
 )
@@ -32,13 +37,49 @@ func (s *Server) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Req
 			dashboard.Built().Page(w, r, http.StatusOK)
 			return nil
 		}
-		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == at.API })
+		address, id := at.API, r.PathValue("id")
+		if at.Parts != nil {
+			part, one, _ := strings.Cut(r.PathValue("part"), "/")
+			if address, id = at.Parts[part], one; one != "" {
+				address += "/{id}"
+			}
+		}
+		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == address })
 		if i < 0 {
 			return refuse(406, "not_acceptable", "This page has no data of its own; /docs lists what the API tells.")
 		}
 		w.Header().Set("Vary", "Accept")
-		s.instead(w, r, strings.ReplaceAll(at.API, "{id}", url.PathEscape(r.PathValue("id"))), readFilter(r.URL.Query(), s.routes[i].params))
+		if list, by, one := strings.Cut(at.One, " "); one {
+			return s.member(w, r, at.API, list, by)
+		}
+		s.instead(w, r, strings.ReplaceAll(address, "{id}", url.PathEscape(id)), readFilter(r.URL.Query(), s.routes[i].params, s.service.Now()))
 		return nil
+	}
+}
+
+// member answers with the one of a list that has the id of the path.
+func (s *Server) member(w http.ResponseWriter, r *http.Request, address, list, by string) error {
+	for q := (url.Values{}); ; {
+		page := &kept{header: w.Header().Clone(), status: 200}
+		s.instead(page, r, address, q)
+		if page.status != 200 {
+			return page.send(w)
+		}
+		all := objectOf(page.Bytes())
+		var rows []json.RawMessage
+		if err := json.Unmarshal(all[list], &rows); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if textOf(objectOf(row)[by]) == r.PathValue("id") {
+				return reply(w, 200, row)
+			}
+		}
+		next := textOf(objectOf(all["pagination"])["next_cursor"])
+		if next == "" {
+			return nowhere
+		}
+		q = url.Values{"cursor": {next}, "limit": {"1000"}}
 	}
 }
 
@@ -68,12 +109,7 @@ func (s *Server) short(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 		s.instead(w, r, "/api/v1/jobs/"+id, nil)
 		return nil
 	}
-	for k, v := range first.header {
-		w.Header()[k] = v
-	}
-	w.WriteHeader(first.status)
-	w.Write(first.Bytes())
-	return nil
+	return first.send(w)
 }
 
 // kept is an answer that is looked at before it is sent.
@@ -85,6 +121,15 @@ type kept struct {
 
 func (k *kept) Header() http.Header    { return k.header }
 func (k *kept) WriteHeader(status int) { k.status = status }
+
+func (k *kept) send(w http.ResponseWriter) error {
+	for name, v := range k.header {
+		w.Header()[name] = v
+	}
+	w.WriteHeader(k.status)
+	w.Write(k.Bytes())
+	return nil
+}
 
 func (s *Server) asset(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if !dashboard.Built().Asset(w, r, r.PathValue("name")) {
@@ -112,11 +157,17 @@ var bareKey = regexp.MustCompile(`(?i)^[a-z_]+:$`)
 var unquote = regexp.MustCompile(`\\(.)`)
 
 // filterKeys are the words of filters that the API calls otherwise.
-var filterKeys = map[string]string{"type": "schedule_type", "job": "job_id", "worker": "worker_id", "from": "start_date", "to": "end_date"}
+var filterKeys = map[string]string{
+	"type": "schedule_type", "job": "job_id", "worker": "worker_id", "from": "start_date", "to": "end_date", "who": "principal", "key": "key_id",
+}
+
+var before = regexp.MustCompile(`^-(\d{1,6})(s|m|min|h|d|w)$`)
+
+var spans = map[string]time.Duration{"s": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
 
 // readFilter turns the parameters of a screen into those of the API: q is in the language of filters, and what is not a
 // parameter there, such as which tab is shown, is left out.
-func readFilter(from url.Values, params []param) url.Values {
+func readFilter(from url.Values, params []param, now time.Time) url.Values {
 	known := func(name string) bool {
 		return slices.ContainsFunc(params, func(p param) bool { return p.name == name })
 	}
@@ -126,7 +177,11 @@ func readFilter(from url.Values, params []param) url.Values {
 			q.Set(name, from.Get(name))
 		}
 	}
-	if !known("q") {
+	chooses := known("q")
+	for _, name := range filterKeys {
+		chooses = chooses || known(name)
+	}
+	if !chooses {
 		return q
 	}
 	q.Del("q")
@@ -145,6 +200,7 @@ func readFilter(from url.Values, params []param) url.Values {
 		case key == "":
 			text = append(text, value)
 		case known(name):
+			name, value = meant(name, value, known, now)
 			q.Set(name, value)
 		default:
 			text = append(text, m[0])
@@ -154,4 +210,21 @@ func readFilter(from url.Values, params []param) url.Values {
 		q.Set("q", strings.Join(text, " "))
 	}
 	return q
+}
+
+// meant is a word of a filter as the API has it: a job may be called by its name, and a time may be so long ago.
+func meant(name, value string, known func(string) bool, now time.Time) (string, string) {
+	switch name {
+	case "job_id":
+		if _, err := job.ParseID(value); err != nil && !strings.HasPrefix(value, "key:") && known("job_name") {
+			return "job_name", value
+		}
+	case "start_date", "end_date", "from", "to":
+		if m := before.FindStringSubmatch(value); m != nil {
+			if n, _ := strconv.Atoi(m[1]); time.Duration(n) < math.MaxInt64/spans[m[2]] {
+				return name, now.Add(-time.Duration(n) * spans[m[2]]).Format(time.RFC3339)
+			}
+		}
+	}
+	return name, value
 }

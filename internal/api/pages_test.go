@@ -15,12 +15,12 @@ func TestScreensArePagesAndData(t *testing.T) {
 	f := newFace(t)
 	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "a job", "tags": ["t"], "execution": {"target": "simulate", "work_kind": "noop"}}`)
 	for _, s := range dashboard.Screens {
-		at := strings.NewReplacer("{$}", "", "{id}", j.JobID, "{name}", "x", "{part}", "edit", "{part...}", "keys/x").Replace(s.Path)
+		at := strings.NewReplacer("{$}", "", "{id}", j.JobID, "{part}", "edit", "{part...}", "keys/x").Replace(s.Path)
 		w := f.ask("GET", at, "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 		if h := w.Header(); w.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/html") || h.Get("Content-Security-Policy") != dashboard.Policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: %d, %v", at, w.Code, h)
 		}
-		if s.API == "" {
+		if s.API == "" && s.Parts == nil {
 			want[client.Problem](f, 406, "GET", at, "", "Accept", "application/json")
 		}
 	}
@@ -40,6 +40,37 @@ func TestScreensArePagesAndData(t *testing.T) {
 			t.Errorf("%s: %d jobs, want %d", q, len(got.Jobs), n)
 		}
 	}
+	for q, n := range map[string]int{
+		`job:"a job"`: 1, "job:" + j.JobID: 1, "job:later": 0, "from:-24h": 1, "to:-24h": 0, "from:-2w to:-1min": 0, "job:": 1, "whose:mine": 0,
+	} {
+		if got := want[client.Executions](f, 200, "GET", "/executions?q="+url.QueryEscape(q), "", "Accept", "application/json"); len(got.Executions) != n {
+			t.Errorf("%s: %d executions, want %d", q, len(got.Executions), n)
+		}
+	}
+	for _, q := range []string{"from:-999999w", "from:yesterday", "to:-1y"} {
+		want[client.Problem](f, 400, "GET", "/executions?q="+url.QueryEscape(q), "", "Accept", "application/json")
+	}
+	if got := want[client.AuditEntries](f, 200, "GET", "/admin/audit?q=action:job.create+from:-1h", "", "Accept", "application/json"); len(got.Audit) != 2 {
+		t.Errorf("%d entries", len(got.Audit))
+	}
+	want[client.Problem](f, 400, "GET", "/admin/audit?q=whatever", "", "Accept", "application/json")
+	for _, s := range dashboard.Screens {
+		for part := range s.Parts {
+			if w := f.ask("GET", "/admin/"+part+"?tz=utc", "", "Accept", "application/json"); w.Code != 200 {
+				t.Errorf("%s: %d %s", part, w.Code, w.Body)
+			}
+		}
+	}
+	for at, status := range map[string]int{"/admin/settings": 406, "/admin/nothing": 406, "/admin/secrets/x": 406, "/admin/tenants/nobody": 404, "/admin/operations/" + j.JobID: 404} {
+		want[client.Problem](f, status, "GET", at, "", "Accept", "application/json")
+	}
+	if got := want[client.Tenant](f, 200, "GET", "/admin/tenants/default", "", "Accept", "application/json"); got.TenantID != "default" {
+		t.Errorf("a tenant: %+v", got)
+	}
+	if got := want[client.QueueDepth](f, 200, "GET", "/queues/default", "", "Accept", "application/json"); got.Queue != "default" {
+		t.Errorf("a queue: %+v", got)
+	}
+	want[client.Problem](f, 404, "GET", "/queues/nothing", "", "Accept", "application/json")
 	want[client.Problem](f, 404, "GET", "/x/nothing", "", "Accept", "application/json")
 	want[client.Problem](f, 404, "GET", "/assets/nothing-00000000.js", "")
 	want[client.Problem](f, 404, "GET", "/no-such-screen", "")

@@ -171,6 +171,7 @@ func (s *session) jobExport() *cobra.Command {
 	}
 	c.Flags().StringVarP(&f.Tag, "tag", "l", "", "only jobs with this tag")
 	c.Flags().StringVar(&f.Name, "name", "", "only jobs of exactly this name")
+	c.Flags().StringVar(&f.Owner, "owner", "", "only jobs of exactly this owner")
 	c.Flags().StringVar(&f.Q, "search", "", "only jobs with this text in name, description or key")
 	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "only jobs of this schedule type")
 	c.Flags().BoolVar(&all, "all", false, "completed jobs, too")

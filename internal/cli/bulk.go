@@ -33,6 +33,8 @@ func (s *session) jobBulk() *cobra.Command {
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
 	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
 	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "of this type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.Owner, "owner", "", "of exactly this owner")
+	c.Flags().BoolVar(&f.Late, "late", false, "that should have fired more than five seconds ago, and have not")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
 	c.Flags().BoolVar(&everything, "everything", false, "all jobs of the tenant")
 	c.Flags().StringVar(&r.Reason, "reason", "", "why, of a pause")

@@ -4,27 +4,33 @@ package dashboard
 type Screen struct {
 	Path string // a pattern of http.ServeMux
 	API  string // the path of the API that tells the same as JSON; "" where there is none
+	One  string // where the screen is of one in a list of that answer: the list, and what names one in it
+
+	Parts map[string]string // the paths of the API for the parts of a screen that has some
 }
 
 // Screens are all of them.
 var Screens = []Screen{
-	{"/{$}", "/api/v1/overview"},
-	{"/jobs", "/api/v1/jobs"},
-	{"/jobs/new", ""},
-	{"/jobs/{id}", "/api/v1/jobs/{id}"},
-	{"/jobs/{id}/{part}", "/api/v1/jobs/{id}"},
-	{"/executions", "/api/v1/executions"},
-	{"/executions/{id}", "/api/v1/executions/{id}"},
-	{"/executions/{id}/{part}", "/api/v1/executions/{id}"},
-	{"/dead-letters", "/api/v1/dead-letters"},
-	{"/queues", "/api/v1/admin/queue/status"},
-	{"/queues/{name}", ""},
-	{"/workers", "/api/v1/workers"},
-	{"/workers/{id}", ""},
-	{"/forecast", "/api/v1/forecast"},
-	{"/operations", "/api/v1/operations"},
-	{"/operations/{id}", "/api/v1/operations/{id}"},
-	{"/admin", "/api/v1/quotas"},
-	{"/admin/{part...}", ""},
-	{"/sign-in", ""},
+	{Path: "/{$}", API: "/api/v1/overview"},
+	{Path: "/jobs", API: "/api/v1/jobs"},
+	{Path: "/jobs/new"},
+	{Path: "/jobs/{id}", API: "/api/v1/jobs/{id}"},
+	{Path: "/jobs/{id}/{part}", API: "/api/v1/jobs/{id}"},
+	{Path: "/executions", API: "/api/v1/executions"},
+	{Path: "/executions/{id}", API: "/api/v1/executions/{id}"},
+	{Path: "/executions/{id}/{part}", API: "/api/v1/executions/{id}"},
+	{Path: "/dead-letters", API: "/api/v1/dead-letters"},
+	{Path: "/queues", API: "/api/v1/admin/queue/status"},
+	{Path: "/queues/{id}", API: "/api/v1/admin/queue/status", One: "queues queue"},
+	{Path: "/workers", API: "/api/v1/workers"},
+	{Path: "/workers/{id}", API: "/api/v1/workers", One: "workers worker_id"},
+	{Path: "/forecast", API: "/api/v1/forecast"},
+	{Path: "/operations", API: "/api/v1/operations"},
+	{Path: "/operations/{id}", API: "/api/v1/operations/{id}"},
+	{Path: "/admin", API: "/api/v1/quotas"},
+	{Path: "/admin/{part...}", Parts: map[string]string{
+		"tenants": "/api/v1/tenants", "keys": "/api/v1/api-keys", "secrets": "/api/v1/secrets", "signing": "/api/v1/signing-secrets", "notifications": "/api/v1/notification-rules",
+		"calendars": "/api/v1/calendars", "limits": "/api/v1/limits", "operations": "/api/v1/operations", "audit": "/api/v1/audit",
+	}},
+	{Path: "/sign-in"},
 }

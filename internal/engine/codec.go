@@ -117,6 +117,13 @@ func EncodeSpec(j job.Job) []byte {
 // text of JSON its quotes would be escaped.
 func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
 
+// OwnerMark is what the stored form of a definition holds if, and only if, the job has this owner.
+func OwnerMark(owner string) []byte {
+	s := storedSpec{Owner: owner}
+	b := s.encode()
+	return b[1 : len(b)-1] // without the braces
+}
+
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

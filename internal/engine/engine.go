@@ -218,8 +218,10 @@ type JobFilter struct {
 	State        job.State
 	ScheduleType job.ScheduleType
 	Tag          string
-	Name         string // exactly
-	Text         string // anywhere in name, description or key, in any case
+	Name         string    // exactly
+	Text         string    // anywhere in name, description or key, in any case
+	Owner        string    // exactly
+	LateBefore   time.Time // ACTIVE jobs whose instant came before this and has not fired
 }
 
 // JobPage is one page of jobs.

@@ -63,6 +63,8 @@ type bulk struct {
 	Tag     string           `json:"tag,omitempty"`
 	Name    string           `json:"name,omitempty"`
 	Text    string           `json:"text,omitempty"`
+	Owner   string           `json:"owner,omitempty"`
+	Late    time.Time        `json:"late_before,omitzero"`
 	Reason  string           `json:"reason,omitempty"`
 	Until   time.Time        `json:"until,omitzero"`
 	Tags    []string         `json:"tags,omitempty"`
@@ -92,7 +94,7 @@ func decodeBulk(b []byte) (x bulk, err error) {
 }
 
 func (x *bulk) filter(t tenant.ID) engine.JobFilter {
-	return engine.JobFilter{Tenant: t, State: x.State, ScheduleType: x.Type, Tag: x.Tag, Name: x.Name, Text: x.Text}
+	return engine.JobFilter{Tenant: t, State: x.State, ScheduleType: x.Type, Tag: x.Tag, Name: x.Name, Text: x.Text, Owner: x.Owner, LateBefore: x.Late}
 }
 
 // checkAction reports what is wrong with an action.
@@ -170,7 +172,7 @@ func (s *Service) BeginJobs(ctx context.Context, p tenant.Principal, sel JobSele
 	}
 	f := sel.Filter
 	x := bulk{
-		State: f.State, Type: f.ScheduleType, Tag: f.Tag, Name: f.Name, Text: f.Text,
+		State: f.State, Type: f.ScheduleType, Tag: f.Tag, Name: f.Name, Text: f.Text, Owner: f.Owner, Late: f.LateBefore.UTC(),
 		Reason: a.Reason, Until: a.Until.UTC().Truncate(time.Microsecond), Tags: a.Tags, Payload: a.Payload, asker: askedBy(p),
 	}
 	for _, id := range sel.IDs {

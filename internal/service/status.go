@@ -20,6 +20,9 @@ type QueueStatus struct {
 // OverdueAfter is how long after its instant a job that has not fired is overdue.
 const OverdueAfter = 5 * time.Second
 
+// Now is the instant by the clock that says what is overdue.
+func (s *Service) Now() time.Time { return s.now() }
+
 // QueueStatus says how the whole installation does, with the minutes of a time.
 func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
 	if err := allow(p, tenant.Run); err != nil {

@@ -1,10 +1,44 @@
 // The address bar is the state: paths choose a screen, parameters choose what it shows. Back and forward simply work.
 
-import { useCallback, useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
+import { useCallback, useEffect, useRef, useSyncExternalStore, type AnchorHTMLAttributes, type MouseEvent } from "react";
 
 const listeners = new Set<() => void>();
 const changed = () => listeners.forEach((f) => f());
-addEventListener("popstate", changed);
+
+// What would be lost by leaving, and where it is: a form that was not sent.
+let guard: { ask: string; at: string } | undefined;
+const here = () => location.pathname + location.search + location.hash;
+const stays = () => guard !== undefined && !confirm(guard.ask);
+
+addEventListener("popstate", () => {
+  if (guard && here() !== guard.at) {
+    if (stays()) return history.pushState(null, "", guard.at);
+    guard = undefined;
+  }
+  changed();
+});
+
+/** useGuard asks before a page with something unsaved is left, in whatever way. The function it returns lets it go. */
+export function useGuard(on: boolean, ask: string): () => void {
+  const free = useRef(false);
+  useEffect(() => {
+    if (!on) return;
+    const mine = { ask, at: here() };
+    guard = mine;
+    const before = (e: BeforeUnloadEvent) => {
+      if (!free.current) e.preventDefault();
+    };
+    addEventListener("beforeunload", before);
+    return () => {
+      if (guard === mine) guard = undefined;
+      removeEventListener("beforeunload", before);
+    };
+  }, [on, ask]);
+  return () => {
+    free.current = true;
+    guard = undefined;
+  };
+}
 
 function subscribe(f: () => void) {
   listeners.add(f);
@@ -13,8 +47,10 @@ function subscribe(f: () => void) {
 
 /** navigate goes to an address of the dashboard; replace leaves no entry in the history. */
 export function navigate(to: string, o: { replace?: boolean; keepScroll?: boolean } = {}) {
-  if (to === location.pathname + location.search + location.hash) return;
+  if (to === here()) return;
   const path = location.pathname;
+  if (stays()) return;
+  guard = undefined;
   if (o.replace) history.replaceState(history.state, "", to);
   else history.pushState(null, "", to);
   changed();

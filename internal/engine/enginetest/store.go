@@ -28,6 +28,8 @@ func Store(t *testing.T, h Harness) {
 	t.Run("create", func(t *testing.T) { create(t, h) })
 	t.Run("idempotency", func(t *testing.T) { idempotency(t, h) })
 	t.Run("find jobs", func(t *testing.T) { findJobs(t, h) })
+	t.Run("find jobs by owner", func(t *testing.T) { findJobsByOwner(t, h) })
+	t.Run("find jobs that are late", func(t *testing.T) { findJobsThatAreLate(t, h) })
 	t.Run("delete", func(t *testing.T) { deletion(t, h) })
 	t.Run("stats", func(t *testing.T) { stats(t, h) })
 	t.Run("trigger", func(t *testing.T) { trigger(t, h) })

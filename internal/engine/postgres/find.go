@@ -45,8 +45,9 @@ func jobsFound(f engine.JobFilter, ps *params) string {
 	return w
 }
 
-// jobsChosen is all that is to hold for a filter of jobs beside the tenant.
-func jobsChosen(f engine.JobFilter, ps *params) (w string) {
+// jobsChosen is all that is to hold for a filter of jobs beside the tenant. Where few are late they are looked up; where many
+// are, they are met on the way through all.
+func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	switch f.State {
 	case 0:
 		w += " AND j.state <> 4"
@@ -70,7 +71,32 @@ func jobsChosen(f engine.JobFilter, ps *params) (w string) {
 		like := " ILIKE " + ps.add(anywhere(f.Text))
 		w += " AND (j.name" + like + " OR j.key" + like + " OR j.description" + like + ")"
 	}
+	if f.Owner != "" {
+		w += " AND position(" + ps.add(engine.OwnerMark(f.Owner)) + "::bytea IN j.spec) > 0"
+	}
+	if f.LateBefore.IsZero() {
+		return w
+	}
+	at := ps.add(f.LateBefore)
+	if w += " AND j.state = 1 AND j.next_run_at < " + at; fewLate {
+		w += " AND j.id = ANY (ARRAY(SELECT s.job " + lateJobs + at + " OFFSET 0) s))"
+	}
 	return w
+}
+
+// lateJobs are the schedules whose instant has come before one and has not fired: a look into the index for each partition.
+const lateJobs = `FROM generate_series(0, 63) p(part) CROSS JOIN LATERAL (
+	SELECT s.job FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < `
+
+// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
+	if f.LateBefore.IsZero() {
+		return false, nil
+	}
+	err = s.look(ctx, "count jobs that are late", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, "SELECT count(*) < $2 FROM (SELECT 1 "+lateJobs+"$1 LIMIT $2) s LIMIT $2) t", f.LateBefore, engine.TotalExact).Scan(&few)
+	})
+	return few, err
 }
 
 // anywhere is the pattern of what holds a text.
@@ -80,11 +106,15 @@ func anywhere(text string) string {
 
 // FindJobs lists jobs, the newest first, without their statistics.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	var ps params
-	if p.Bounded {
+	few, err := s.fewLate(ctx, f)
+	if err != nil {
+		return engine.JobPage{}, err
+	}
+	if p.Bounded && !few {
 		return s.listJobs(ctx, f, p)
 	}
-	w := "j.tenant = " + ps.add(string(f.Tenant)) + jobsChosen(f, &ps)
+	var ps params
+	w := "j.tenant = " + ps.add(string(f.Tenant)) + jobsChosen(f, few, &ps)
 	from := "FROM " + listedJobs
 	all, allParams := from+" WHERE "+w, ps
 	if p.Cursor != "" {
@@ -98,7 +128,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	page := fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload %s WHERE %s ORDER BY j.id DESC LIMIT %d) j %s ORDER BY j.id DESC",
 		jobColumns, definitionColumns, from, w, limit+1, waits)
 	var out engine.JobPage
-	err := s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
+	err = s.look(ctx, "list jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = engine.JobPage{}
 		rows, _ := c.Query(ctx, page, ps...)
 		var err error
@@ -123,7 +153,7 @@ func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	l := listing[job.Job]{table: "jobs j", from: listedJobs, key: []string{"j.id"}, scan: scanJob}
 	l.where = jobsFound(f, &l.params)
 	l.found = len(l.params)
-	l.also = jobsChosen(f, &l.params)
+	l.also = jobsChosen(f, false, &l.params)
 	l.read = func(where, limit string) string {
 		return fmt.Sprintf("SELECT %s FROM (SELECT %s, j.payload FROM %s WHERE %s LIMIT %s) j %s ORDER BY j.id DESC", jobColumns, definitionColumns, listedJobs, where, limit, waits)
 	}

@@ -44,7 +44,11 @@ func text(v string) func(*stmt)  { return func(q *stmt) { q.text(v) } }
 func id(v [16]byte) func(*stmt)  { return func(q *stmt) { q.id(v) } }
 func number(v int64) func(*stmt) { return func(q *stmt) { q.int(v) } }
 
-func jobsWhere(f engine.JobFilter) *where {
+// lateJobs are the schedules whose instant has come before one and has not fired.
+const lateJobs = "FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ?"
+
+// jobsWhere is what a filter chooses. Where few are late they are looked up; where many are, they are met on the way through all.
+func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	w := &where{}
 	w.and("j.tenant = ?", text(string(f.Tenant)))
 	switch f.State {
@@ -69,15 +73,29 @@ func jobsWhere(f engine.JobFilter) *where {
 	if f.Text != "" {
 		w.and("mentions(?, j.name, j.key, j.description)", text(fold(f.Text)))
 	}
+	if f.Owner != "" {
+		w.and("instr(j.spec, ?) > 0", func(q *stmt) { q.bytes(engine.OwnerMark(f.Owner)) })
+	}
+	switch late := number(f.LateBefore.UnixMicro()); {
+	case f.LateBefore.IsZero():
+	case fewLate:
+		w.and("j.state = 1 AND j.id IN (SELECT job "+lateJobs+")", late)
+	default:
+		w.and("j.state = 1 AND +s.next_run_at < ?", late)
+	}
 	return w
 }
 
 // FindJobs lists jobs, the newest first.
 func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page) (engine.JobPage, error) {
-	if p.Bounded {
+	few, err := s.fewLate(ctx, f)
+	if err != nil {
+		return engine.JobPage{}, err
+	}
+	if p.Bounded && !few {
 		return s.listJobs(ctx, f, p)
 	}
-	w := jobsWhere(f)
+	w := jobsWhere(f, few)
 	all := *w
 	if p.Cursor != "" {
 		_, after, err := engine.DecodeCursor(p.Cursor)
@@ -88,7 +106,7 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	}
 	limit := max(p.Limit, 1)
 	var out engine.JobPage
-	err := s.look(ctx, "list jobs", func(c *conn) error {
+	err = s.look(ctx, "list jobs", func(c *conn) error {
 		q := c.prepare("SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + w.String() + " ORDER BY j.id DESC LIMIT ?")
 		err := w.bind(q).int(int64(limit) + 1).each(func(r *row) error {
 			j, err := readJob(r)
@@ -119,6 +137,21 @@ func (s *Store) FindJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	return out, nil
 }
 
+// fewLate reports whether late ones are wanted and no more are late than may be looked up one by one.
+func (s *Store) fewLate(ctx context.Context, f engine.JobFilter) (few bool, err error) {
+	if f.LateBefore.IsZero() {
+		return false, nil
+	}
+	err = s.look(ctx, "count jobs that are late", func(c *conn) error {
+		_, err := c.prepare("SELECT count(*) FROM (SELECT 1 " + lateJobs + " LIMIT ?)").int(f.LateBefore.UnixMicro()).int(countedLate).first(func(r *row) error {
+			few = r.int64() < countedLate
+			return nil
+		})
+		return err
+	})
+	return few, err
+}
+
 // jobsIndex is the index that finds most of a filter of jobs, and what it finds: those of a name, those that are paused or
 // deleted, those of a type but for the IMMEDIATE ones, or all of the tenant.
 func jobsIndex(f engine.JobFilter) (name string, w *where) {
@@ -143,7 +176,7 @@ func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	by, index := jobsIndex(f)
 	from := "jobs j" + by + " LEFT JOIN schedules s ON s.job = j.id"
 	all := index.copy()
-	chosen := jobsWhere(f)
+	chosen := jobsWhere(f, false)
 	all.and(chosen.String(), chosen.bindings...)
 	var out engine.Listed[job.Job]
 	err := s.look(ctx, "list jobs", func(c *conn) (err error) {

@@ -30,6 +30,8 @@ func TestPlans(t *testing.T) {
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.state <> 4 ORDER BY j.id DESC LIMIT 10",
+		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + jobsWhere(engine.JobFilter{LateBefore: time.Unix(1, 0)}, true).String() + " ORDER BY j.id DESC LIMIT 10",
+		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE " + jobsWhere(engine.JobFilter{LateBefore: time.Unix(1, 0)}, false).String() + " ORDER BY j.id DESC LIMIT 10",
 		"SELECT " + liveColumns + " FROM live v WHERE v.tenant = ? AND v.id = ?",
 		"SELECT " + pastColumns + " FROM executions v WHERE v.tenant = ? AND v.id = ?",
 	}

@@ -1,7 +1,7 @@
 // What changes, as it changes: one stream for the whole page. Where streams do not work it asks again every few
 // seconds; where the page is not looked at, nothing moves.
 
-import { useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { usePref } from "../prefs";
 import { parse } from "./json";
 import type { Change } from "./types";
@@ -124,10 +124,13 @@ export function useLiveState(): LiveState {
 export const useLiveSwitch = () => usePref("live", true);
 
 export type Live = {
-  /** How many changes are held back because someone is reading. */
+  /** Whether something is held back because someone is reading, and how many changes, where they were told. */
+  held: boolean;
   fresh: number;
   /** Shows them now. */
   show(): void;
+  /** Stands still while it is told so: a row is pointed at by keys. */
+  hold(on: boolean): void;
   /** To be spread over the region that stands still while the pointer is in it. */
   region: { onPointerEnter(): void; onPointerLeave(): void };
 };
@@ -139,26 +142,28 @@ export type Live = {
  */
 export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Promise<unknown>; hold?: boolean }): Live {
   const [on] = useLiveSwitch();
-  const [fresh, setFresh] = useState(0);
+  const [fresh, setFresh] = useState<number>();
   const over = useRef(false);
+  const pointed = useRef(false);
   const ref = useRef(o);
   ref.current = o;
   const work = useRef({ busy: false, due: false, at: 0, count: 0 });
 
   const run = useRef(() => {});
+  const again = useRef(() => {});
   run.current = () => {
     const w = work.current;
     if (w.busy || !w.due) return;
     const wait = w.at + 1000 - Date.now();
     if (wait > 0) {
-      setTimeout(() => run.current(), wait);
+      setTimeout(() => again.current(), wait); // by then there may be a reason to stand still
       return;
     }
     w.due = false;
     w.busy = true;
     w.at = Date.now();
     w.count = 0;
-    setFresh(0);
+    setFresh(undefined);
     void ref.current
       .refresh()
       .then(heard, () => {})
@@ -170,20 +175,23 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
 
   useEffect(() => {
     if (!on) return;
-    const held = () => document.hidden || !document.hasFocus() || over.current || ref.current.hold === true || selecting();
+    const held = () => document.hidden || !document.hasFocus() || over.current || pointed.current || ref.current.hold === true || selecting();
     const listen: Listener = (changes, everything) => {
       const about = ref.current.match ? changes.filter(ref.current.match) : changes;
       const w = work.current;
       if (about.length === 0 && !everything && !w.due) return;
       w.count += about.length;
       w.due = true;
-      if (!everything && held()) setFresh(w.count);
+      if (held()) setFresh(w.count);
       else run.current();
     };
     // When the reason to stand still is gone, what was held back is shown.
     const look = () => {
-      if (work.current.due && !held()) run.current();
+      if (!work.current.due) return;
+      if (held()) setFresh(work.current.count);
+      else run.current();
     };
+    again.current = look;
     listeners.add(listen);
     adjust();
     addEventListener("focus", look);
@@ -198,8 +206,17 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
     };
   }, [on]);
 
+  useEffect(() => {
+    if (!o.hold) again.current();
+  }, [o.hold]);
+  const hold = useCallback((on: boolean) => {
+    pointed.current = on;
+    if (!on) again.current();
+  }, []);
   return {
-    fresh,
+    held: fresh !== undefined,
+    fresh: fresh ?? 0,
+    hold,
     show: () => {
       work.current.due = true;
       work.current.at = 0;
@@ -209,7 +226,7 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
       onPointerEnter: () => void (over.current = true),
       onPointerLeave: () => {
         over.current = false;
-        if (work.current.due) run.current();
+        again.current();
       },
     },
   };

@@ -4,6 +4,7 @@ import { useSyncExternalStore, type ButtonHTMLAttributes, type ReactNode } from 
 import { serverNow } from "../api/http";
 import { useZone } from "../prefs";
 import { Link } from "../router";
+import { copy } from "./feedback";
 import { Icon, type IconName } from "./icons";
 import { duration, exactTime, relative } from "./format";
 
@@ -172,7 +173,7 @@ export function Tags({ of, to }: { of: string[]; to?: (tag: string) => string })
 /** Id is an id, shortened, whole on hover, copied on click. */
 export function Id({ of }: { of: string }) {
   return (
-    <button type="button" className="btn ghost small mono" data-tip={of + "\nClick to copy"} onClick={() => void navigator.clipboard?.writeText(of)}>
+    <button type="button" className="btn ghost small mono" data-tip={of + "\nClick to copy"} onClick={() => copy(of, "Id copied")}>
       <span className="sr">Copy </span>
       {of.length > 13 ? of.slice(0, 8) + "…" + of.slice(-4) : of}
     </button>

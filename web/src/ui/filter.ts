@@ -28,26 +28,34 @@ export function words(text: string): Word[] {
 /** quoted is a value as it is written in a filter. */
 export const quoted = (v: string) => (/[\s"]/.test(v) || v === "" ? '"' + v.replace(/["\\]/g, "\\$&") + '"' : v);
 
-/** readFilter is what a filter means for the API; unknown holds the keys that mean nothing here. What is no key is text (q). */
-export function readFilter(text: string, keys: FilterKey[]): { params: Record<string, string>; unknown: string[] } {
-  const params: Record<string, string> = {};
-  const unknown: string[] = [];
+export type Filter = {
+  params: Record<string, string>;
+  /** Keys that mean nothing here: they are searched for, with their value, as text. */
+  unknown: string[];
+  /** Keys whose value is still to come: until then they choose nothing. */
+  open: string[];
+};
+
+/** readFilter is what a filter means for the API, as the server reads it too. What is no key is text (q). */
+export function readFilter(text: string, keys: FilterKey[]): Filter {
+  const out: Filter = { params: {}, unknown: [], open: [] };
   const free: string[] = [];
   for (const w of words(text)) {
-    if (w.key === undefined) {
-      free.push(w.value);
-      continue;
-    }
     const k = keys.find((k) => k.key === w.key);
-    if (!k) {
-      // An address such as https://… is text, not a key.
-      if (w.value.startsWith("//")) free.push(w.key + ":" + w.value);
-      else unknown.push(w.key);
-    } else if (w.value !== "") params[k.param] = k.write ? k.write(w.value) : w.value;
+    if (w.key === undefined) free.push(w.value);
+    else if (w.value === "") (k ? out.open : out.unknown).push(w.key);
+    else if (k) out.params[k.param] = k.write ? k.write(w.value) : w.value;
+    else {
+      free.push(text.slice(w.from, w.to));
+      if (!w.value.startsWith("//")) out.unknown.push(w.key); // an address such as https://… is text
+    }
   }
-  if (free.length) params["q"] = free.join(" ");
-  return { params, unknown };
+  if (free.length) out.params["q"] = free.join(" ");
+  return out;
 }
+
+/** whole reports whether a filter says what it means: only then may the same be done to all that it chooses. */
+export const whole = (f: Filter) => f.unknown.length === 0 && f.open.length === 0;
 
 /** withWord is a filter in which a key has a value; an empty one takes it out. */
 export function withWord(text: string, key: string, value: string): string {

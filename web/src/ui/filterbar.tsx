@@ -4,7 +4,7 @@ import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from 
 import { usePref } from "../prefs";
 import { useParam } from "../router";
 import { Button } from "./basics";
-import { quoted, readFilter, words, type FilterKey } from "./filter";
+import { quoted, readFilter, whole, words, type FilterKey } from "./filter";
 import { useHotkeys } from "./hotkeys";
 import { Icon } from "./icons";
 import { Dialog, Menu, type MenuItem } from "./overlay";
@@ -12,10 +12,17 @@ import { TextField } from "./form";
 
 type Option = { text: string; note: string; from: number; to: number };
 
-/** useFilter is the filter in the address (q=), as text and as parameters of the API. */
+/** useFilter is the filter in the address (q=), as text and as parameters of the API. acts says that all it chooses may be acted on. */
 export function useFilter(keys: FilterKey[]) {
   const [text, set] = useParam("q");
-  return { text, set, ...useMemo(() => readFilter(text, keys), [text, keys]) };
+  return {
+    text,
+    set,
+    ...useMemo(() => {
+      const f = readFilter(text, keys);
+      return { ...f, acts: text !== "" && whole(f) };
+    }, [text, keys]),
+  };
 }
 
 async function optionsFor(text: string, caret: number, keys: FilterKey[]): Promise<Option[]> {
@@ -37,7 +44,7 @@ async function optionsFor(text: string, caret: number, keys: FilterKey[]): Promi
 }
 
 export function FilterBar({ keys, name, placeholder }: { keys: FilterKey[]; name: string; placeholder: string }) {
-  const { text: applied, set, unknown } = useFilter(keys);
+  const { text: applied, set, unknown, open: unsaid } = useFilter(keys);
   const [text, setText] = useState(applied);
   const [options, setOptions] = useState<Option[]>([]);
   const [open, setOpen] = useState(false);
@@ -138,7 +145,12 @@ export function FilterBar({ keys, name, placeholder }: { keys: FilterKey[]; name
       <Views name={name} text={applied} onSave={() => setNaming(true)} onChoose={(t) => apply(t)} />
       {unknown.length > 0 && (
         <span className="warn small" role="status">
-          No such key: {unknown.join(", ")}. There are {keys.map((k) => k.key).join(", ")}.
+          No such key: {unknown.join(", ")}. It is looked for as text. There are {keys.map((k) => k.key).join(", ")}.
+        </span>
+      )}
+      {unsaid.length > 0 && text === applied && !open && (
+        <span className="warn small" role="status">
+          {unsaid.join(", ")} without a value chooses nothing.
         </span>
       )}
       {naming && <NameView name={name} text={applied} onClose={() => setNaming(false)} />}

@@ -1,12 +1,13 @@
 // Fields of forms. Each says what it wants, and where the server refused it, why.
 
-import { useId, type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, type TextareaHTMLAttributes } from "react";
+import { useEffect, useId, useRef, useState, type InputHTMLAttributes, type KeyboardEvent, type ReactNode, type SelectHTMLAttributes, type TextareaHTMLAttributes } from "react";
 import { isProblem } from "../api/http";
+import { Button } from "./basics";
 
-/** wrongOf is what a problem says of a field, if anything. */
+/** wrongOf is what a problem says of a field or of something in it, such as tags[1] or headers["X"]; undefined where it says nothing. */
 export function wrongOf(error: unknown, field: string): string | undefined {
-  const f = isProblem(error) ? error.errors.find((e) => e.field === field) : undefined;
-  return f && "wanted: " + f.want;
+  const about = isProblem(error) ? error.errors.filter((e) => e.field === field || e.field.startsWith(field + "[") || e.field.startsWith(field + ".")) : [];
+  return about.length ? about.map((e) => `${e.field === field ? "" : e.field.slice(field.lastIndexOf(".") + 1) + " "}wanted: ${e.want}`).join("; ") : undefined;
 }
 
 type Around = { label: ReactNode; hint?: ReactNode; wrong?: string | undefined; full?: boolean };
@@ -43,6 +44,82 @@ export function TextArea({ label, hint, wrong, full, value, onChange, mono, ...r
     <Field label={label} hint={hint} wrong={wrong} full={full ?? false}>
       {(p) => <textarea {...p} {...rest} className={mono ? "input mono" : "input"} value={value} onChange={(e) => onChange(e.target.value)} />}
     </Field>
+  );
+}
+
+type ListProps = { label: string; value: string[]; onChange: (v: string[]) => void; add: string; hint?: ReactNode; wrong?: string | undefined; wrongAt?: (i: number) => string | undefined; mono?: boolean; inline?: boolean; lines?: boolean; placeholder?: string };
+
+/**
+ * ListField is a list of texts, each in a row of its own, so that each may hold anything. Enter begins the next one, Backspace takes out
+ * one that is empty. With lines a text may have several: Shift+Enter breaks it.
+ */
+export function ListField({ label, value, onChange, add, hint, wrong, wrongAt, mono, inline, lines, placeholder }: ListProps) {
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  const [focus, setFocus] = useState(-1);
+  useEffect(() => {
+    if (focus < 0) return;
+    box.current?.querySelectorAll<HTMLElement>("input,textarea")[focus]?.focus();
+    setFocus(-1);
+  }, [focus]);
+  const insert = (at: number) => {
+    onChange([...value.slice(0, at), "", ...value.slice(at)]);
+    setFocus(at);
+  };
+  const remove = (i: number) => {
+    onChange(value.filter((_, k) => k !== i));
+    setFocus(Math.max(0, i - 1));
+  };
+  const key = (e: KeyboardEvent, i: number) => {
+    if (e.nativeEvent.isComposing) return;
+    if (e.key === "Enter" && !(lines && e.shiftKey)) {
+      e.preventDefault();
+      insert(i + 1);
+    } else if (e.key === "Backspace" && value[i] === "") {
+      e.preventDefault();
+      remove(i);
+    }
+  };
+  return (
+    <fieldset className="field" aria-describedby={id}>
+      <legend>{label}</legend>
+      <div ref={box} className={inline ? "list inline" : "list"}>
+        {value.map((v, i) => {
+          const at = wrongAt?.(i);
+          const p = { className: mono ? "input mono" : "input", "aria-label": `${label}, ${i + 1}`, "aria-invalid": at !== undefined, value: v, placeholder: i === 0 ? placeholder : undefined, spellCheck: false, autoComplete: "off", onKeyDown: (e: KeyboardEvent) => key(e, i) };
+          const put = (text: string) => onChange(value.map((x, k) => (k === i ? text : x)));
+          return (
+            <div key={i}>
+              {lines ? <textarea {...p} rows={v.split("\n").length} onChange={(e) => put(e.target.value)} /> : <input {...p} onChange={(e) => put(e.target.value)} />}
+              <Button kind="ghost" icon="close" aria-label={`Remove ${v || "the empty one"}`} onClick={() => remove(i)} />
+            </div>
+          );
+        })}
+      </div>
+      <div className="row">
+        <Button small icon="plus" onClick={() => insert(value.length)}>
+          {add}
+        </Button>
+        <span id={id}>
+          {wrong && <span className="wrong">{wrong} </span>}
+          {hint && <span className="hint">{hint}</span>}
+        </span>
+      </div>
+    </fieldset>
+  );
+}
+
+/** More is what most people leave as it is: shut, unless something in it is wrong. */
+export function More({ summary, error, children }: { summary: string; error: unknown; children: ReactNode }) {
+  const ref = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    if (error !== undefined && ref.current?.querySelector("[aria-invalid=true], .wrong")) ref.current.open = true;
+  }, [error]);
+  return (
+    <details ref={ref}>
+      <summary>{summary}</summary>
+      {children}
+    </details>
   );
 }
 

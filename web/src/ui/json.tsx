@@ -40,8 +40,8 @@ export function JsonView({ value, text, whole, plain }: { value?: unknown; text?
   );
 }
 
-/** JsonEditor edits JSON as text, so that every number stays as it was typed; it says where the text is not JSON. */
-export function JsonEditor({ label, value, onChange, rows = 8, hint }: { label: string; value: string; onChange: (text: string) => void; rows?: number; hint?: ReactNode }) {
+/** JsonEditor edits JSON as text, so that every number stays as it was typed; it says where the text is not JSON, and why the server refused it. */
+export function JsonEditor({ label, value, onChange, rows = 8, hint, refused }: { label: string; value: string; onChange: (text: string) => void; rows?: number; hint?: ReactNode; refused?: string | undefined }) {
   const id = useId();
   const wrong = value.trim() === "" ? undefined : flaw(value);
   const lines = Math.max(rows, value.split("\n").length + 1);
@@ -55,15 +55,15 @@ export function JsonEditor({ label, value, onChange, rows = 8, hint }: { label: 
           Format
         </Button>
       </div>
-      <div className={wrong ? "json wrongly" : "json"}>
+      <div className={(wrong ?? refused) ? "json wrongly" : "json"}>
         <pre aria-hidden="true" style={{ minHeight: `${lines * 1.5}em` }}>
           {value.length > most ? value : coloured(value)}
           {"\n"}
         </pre>
-        <textarea id={id} value={value} onChange={(e) => onChange(e.target.value)} spellCheck={false} autoComplete="off" autoCapitalize="off" aria-invalid={wrong !== undefined} aria-describedby={id + "-about"} />
+        <textarea id={id} value={value} onChange={(e) => onChange(e.target.value)} spellCheck={false} autoComplete="off" autoCapitalize="off" aria-invalid={(wrong ?? refused) !== undefined} aria-describedby={id + "-about"} />
       </div>
-      <span id={id + "-about"} className={wrong ? "wrong" : "hint"} role="status">
-        {wrong ? "Not JSON: " + wrong : hint}
+      <span id={id + "-about"} className={(wrong ?? refused) ? "wrong" : "hint"} role="status">
+        {wrong ? "Not JSON: " + wrong : (refused ?? hint)}
       </span>
     </div>
   );

@@ -48,9 +48,15 @@ export function useSelection(list: string): Selection {
 
 export function Table<T>({ label, page, columns, id, open, empty, faster, selected, live }: TableProps<T>) {
   const { rows, query, pagination } = page;
-  const [at, setAt] = useState(-1);
+  // The row that keys act on, by its id: others may come before it.
+  const [at, setAt] = useState("");
   const body = useRef<HTMLTableSectionElement>(null);
-  const current = Math.min(at, rows.length - 1);
+  const current = at === "" ? -1 : rows.findIndex((r) => id(r) === at);
+  const hold = live?.hold;
+  useEffect(() => {
+    hold?.(current >= 0);
+    return () => hold?.(false);
+  }, [hold, current >= 0]);
   useEffect(() => {
     if (current >= 0) body.current?.children[current]?.scrollIntoView({ block: "nearest" });
   }, [current]);
@@ -62,9 +68,11 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
     selected.set(next);
   };
   const here = () => rows[current];
+  const go = (i: number) => ((r) => r && setAt(id(r)))(rows[Math.max(0, Math.min(i, rows.length - 1))]);
   useHotkeys([
-    { keys: "j", label: "Next row", run: () => setAt(Math.min(current + 1, rows.length - 1)) },
-    { keys: "k", label: "Previous row", run: () => setAt(Math.max(current - 1, 0)) },
+    { keys: "j", label: "Next row", run: () => go(current + 1) },
+    { keys: "k", label: "Previous row", run: () => go(current - 1) },
+    ...(current >= 0 ? [{ keys: "Escape", label: "Leave the row, and follow the list", run: () => setAt("") }] : []),
     ...(open ? [{ keys: "Enter", label: "Open the row", run: () => ((r) => r && navigate(open(r)))(here()) }] : []),
     ...(selected ? [{ keys: "x", label: "Select the row", run: () => ((r) => r && toggle(r))(here()) }] : []),
   ]);
@@ -83,9 +91,9 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
   const all = rows.length > 0 && rows.every((r) => selected?.ids.has(id(r)));
   return (
     <>
-      {live && live.fresh > 0 && (
+      {live && live.held && (
         <button type="button" className="pill" onClick={live.show}>
-          {count(live.fresh)} new
+          {live.fresh > 0 ? `${count(live.fresh)} new` : "Show what is new"}
         </button>
       )}
       {query.isError && <ErrorBox error={query.error} what="These rows could not be read anew" retry={() => void query.refetch()} />}

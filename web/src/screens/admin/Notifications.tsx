@@ -4,7 +4,7 @@ import { useState } from "react";
 import { del, post, put, serverNow, usePage, useRefresh, type Triggered } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
-import { Check, Confirm, Empty, failed, Head, Menu, State, Table, Tags, TextArea, TextField, Time, toast, useNow, wrongOf, type Column, type MenuItem } from "../../ui";
+import { Check, Confirm, Empty, failed, Head, ListField, Menu, State, Table, Tags, TextArea, TextField, Time, toast, useNow, wrongOf, type Column, type MenuItem } from "../../ui";
 import { Ask, sh } from "../../ui/ask";
 import { acts, hoursOf, lines, New, Only } from "./parts";
 import type { Rule } from "./types";
@@ -136,11 +136,11 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
   const [name, setName] = useState(rule?.name ?? "");
   const [of, setOf] = useState(new Set(rule?.events ?? ["failed", "recovered"]));
   const [jobs, setJobs] = useState(rule?.jobs.join("\n") ?? "");
-  const [tags, setTags] = useState(rule?.tags.join(" ") ?? "");
+  const [tags, setTags] = useState(rule?.tags ?? []);
   const [url, setUrl] = useState(rule?.callback_url ?? "");
   const [late, setLate] = useState(String(rule?.late_after_seconds ?? 60));
   const refresh = useRefresh();
-  const body: Body = { events: events.map(([e]) => e).filter((e) => of.has(e)), jobs: lines(jobs), tags: lines(tags), callback_url: url.trim(), late_after_seconds: Number(late), silence_until: rule?.silence_until ?? null };
+  const body: Body = { events: events.map(([e]) => e).filter((e) => of.has(e)), jobs: lines(jobs), tags: tags.map((t) => t.trim()).filter(Boolean), callback_url: url.trim(), late_after_seconds: Number(late), silence_until: rule?.silence_until ?? null };
   const toggle = (e: string) => {
     const next = new Set(of);
     if (!next.delete(e)) next.add(e);
@@ -179,7 +179,7 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
           </fieldset>
           <div className="formgrid">
             {of.has("late") && <TextField label="Late is after, in seconds" value={late} onChange={setLate} inputMode="numeric" wrong={wrongOf(error, "late_after_seconds")} />}
-            <TextField label="Only jobs with one of these tags" value={tags} onChange={setTags} placeholder="every job" wrong={wrongOf(error, "tags")} />
+            <ListField label="Only jobs with one of these tags" inline value={tags} onChange={setTags} add="Add a tag" hint={tags.length ? "" : "Every job."} wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />
             <TextArea label="Only these jobs" value={jobs} onChange={setJobs} rows={2} mono placeholder="every job" hint="Ids, or key:…, one a line." wrong={wrongOf(error, "jobs")} />
           </div>
         </>

@@ -1,7 +1,7 @@
 // Dead letters: what failed for good, why and since when, and running it again.
 
 import { useState } from "react";
-import { get, isProblem, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
+import { get, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
 import { Button, CopyAs, count, Empty, failed, FilterBar, Head, LinkButton, Menu, quoted, relative, Segments, State, Table, Time, useFilter, useHotkeys, useNow, useSelection, withWord, wordOf, type Column, type FilterKey } from "../../ui";
@@ -9,7 +9,7 @@ import { redriveNow, RerunDialog, type Whole } from "../execution/actions";
 import { instantOf } from "../executions/filter";
 import { Operations } from "../executions/operations";
 import { Act, type Chosen } from "./actions";
-import { groupsOf, lastError, type DeadGroup, type DeadGroups } from "./groups";
+import { lastError, type DeadGroup, type DeadGroups } from "./groups";
 import "./dead-letters.css";
 
 const reasons = ["ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"];
@@ -34,8 +34,7 @@ export default function DeadLetters() {
   for (const k of ["start_date", "end_date"]) if (params[k]) params[k] = instantOf(params[k], minute);
   const page = usePage<DeadLetter>("/dead-letters", "dead_letters", { ...params, limit: 50 });
   const grouped = useGet<DeadGroups>("/dead-letters:groups", { ...params, limit: 20 });
-  const own = isProblem(grouped.error, 404, 405);
-  const groups = own ? groupsOf(page.rows) : (grouped.data?.groups ?? []);
+  const groups = grouped.data?.groups ?? [];
   const selected = useSelection(filter.text);
   const refresh = useRefresh();
   const chosen = selected.ids.size;
@@ -49,10 +48,8 @@ export default function DeadLetters() {
 
   const picked = () => page.rows.filter((d) => selected.ids.has(d.execution_id));
   const many = (action: "redrive" | "discard") => setOpen({ action, which: chosen > 0 ? { ids: [...selected.ids].slice(0, 1000) } : { filter: params }, sample: chosen > 0 ? picked() : page.rows });
-  const group = (action: "redrive" | "discard", g: DeadGroup) => {
-    const mine = page.rows.filter((d) => (g.ids ? g.ids.includes(d.execution_id) : lastError(d).type === g.type && g.sample_execution_id === d.execution_id));
-    setOpen({ action, which: g.ids ? { ids: g.ids } : { filter: { ...params, fingerprint: g.fingerprint } }, sample: mine });
-  };
+  const group = (action: "redrive" | "discard", g: DeadGroup) =>
+    setOpen({ action, which: { filter: { ...params, fingerprint: g.fingerprint } }, sample: page.rows.filter((d) => g.sample_execution_id === d.execution_id) });
   const edit = (id: string) => void get<Whole>("/executions/" + id).then(setEditing, failed);
   useHotkeys(may && chosen > 0 ? [{ keys: "r", label: "Redrive the selected dead letters", run: () => many("redrive") }, { keys: "d", label: "Discard the selected dead letters", run: () => many("discard") }] : []);
 
@@ -129,7 +126,7 @@ export default function DeadLetters() {
           </>
         }
       >
-        <Summary total={total} about={about} grouped={own ? undefined : grouped.data} groups={groups} rows={page.rows} all={page.first && !page.next} />
+        <Summary total={total} about={about} grouped={grouped.data} oldest={page.first && !page.next ? page.rows[page.rows.length - 1]?.dead_lettered_at : undefined} />
       </Head>
       <FilterBar keys={keys} name="dead-letters" placeholder="reason:poison from:-24h timeout" />
       <div className="dead-reasons">
@@ -143,7 +140,7 @@ export default function DeadLetters() {
               <Group key={g.fingerprint} g={g} most={groups[0]?.count ?? 1} may={may} onAct={group} onShow={() => filter.set([withWord(withWord(filter.text, "job", g.jobs_total === 1 ? (g.jobs[0]?.job_id ?? "") : ""), "reason", ""), g.text ? quoted(g.text) : ""].join(" ").trim(), { push: true })} />
             ))}
           </ul>
-          {(own ? !(page.first && !page.next) : grouped.data?.partial) && <p className="pager">{own ? "Grouped over this page." : `Grouped over the latest ${count(grouped.data?.looked_at ?? 0)}.`}</p>}
+          {grouped.data?.partial && <p className="pager">Grouped over the latest {count(grouped.data.looked_at)}.</p>}
         </section>
       )}
       <Table
@@ -166,7 +163,7 @@ export default function DeadLetters() {
           )
         }
       />
-      {may && total > 0 && (chosen > 0 || filter.text !== "") && (
+      {may && total > 0 && (chosen > 0 || filter.acts) && (
         <div className="selbar" role="region" aria-label="Selected dead letters">
           <strong>{chosen > 0 ? `${count(chosen)} selected` : `${about} match`}</strong>
           <Button small onClick={() => many("redrive")}>
@@ -195,15 +192,14 @@ function Edit({ e, onClose }: { e: Whole; onClose: () => void }) {
 }
 
 /** Summary is one sentence: how many, how old, how many kinds. */
-function Summary({ total, about, grouped, groups, rows, all }: { total: number; about: string; grouped: DeadGroups | undefined; groups: DeadGroup[]; rows: DeadLetter[]; all: boolean }) {
+function Summary({ total, about, grouped, oldest }: { total: number; about: string; grouped: DeadGroups | undefined; oldest: string | undefined }) {
   const now = useNow();
   if (total === 0) return null;
-  const oldest = grouped?.oldest_at ?? (all ? rows[rows.length - 1]?.dead_lettered_at : undefined);
-  const kinds = groups.length;
+  const kinds = grouped?.groups.length ?? 0;
   return (
     <p className="dim">
       {about.charAt(0).toUpperCase() + about.slice(1)} {total === 1 ? "execution has" : "executions have"} failed for good
-      {kinds > 0 && (grouped ? !grouped.partial : all) && `, with ${kinds === 1 ? "one kind" : count(kinds) + (kinds >= 20 ? " kinds or more" : " kinds")} of error`}
+      {kinds > 0 && !grouped?.partial && `, with ${kinds === 1 ? "one kind" : count(kinds) + (kinds >= 20 ? " kinds or more" : " kinds")} of error`}
       {oldest && (
         <>
           ; the oldest died <time dateTime={oldest}>{relative(Date.parse(oldest), now)}</time>

@@ -90,7 +90,7 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
             {action === "discard" && n > 1 && <TextField label={`Type ${n} to discard them`} value={typed} onChange={setTyped} autoComplete="off" inputMode="numeric" />}
           </>
         )}
-        {error !== undefined && (isProblem(error, 404) && edited ? <p className="warn">This server cannot give many another payload at once yet. Open one of them to do it there.</p> : <ErrorBox error={error} />)}
+        {error !== undefined && <ErrorBox error={error} />}
         <code className="dim small wrap">{`carillon dlq ${action} ${ids ? (ids.length > 3 ? ids.slice(0, 3).join(" ") + " …" : ids.join(" ")) : flags || "--everything"}${rate ? " --rate " + rate : ""}`}</code>
         <footer>
           <CopyAs curl={{ method: "POST", path, body }} />

@@ -44,7 +44,7 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
   const [error, setError] = useState<unknown>();
   const key = useRef(newKey());
   const refresh = useRefresh();
-  const empty = text.trim() === "";
+  const empty = text.trim() === "" || text.trim() === "null"; // which is none to the server
   const wrong = !empty && flaw(text) !== undefined;
   const edited = text.trim() !== own.trim();
   const body = edited && !empty && !wrong ? { payload_override: parse(text) } : {};

@@ -11,6 +11,9 @@ type Line = { what: string; a: string; b: string; note?: string };
 
 const ratio = (a: number, b: number) => (b > 0 && a > 0 && (a / b >= 1.5 || b / a >= 1.5) ? (a > b ? `${(a / b).toFixed(1)} × longer` : `${(b / a).toFixed(1)} × shorter`) : "");
 
+/** isLater reports whether the payload that is shown may be another than it ran with: the job's, which was changed since. */
+const isLater = (e: Whole, j: Job | undefined) => e.payload_override === undefined && j !== undefined && Date.parse(j.updated_at) > Date.parse(e.started_at ?? e.scheduled_time);
+
 export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; report: Report; host: Host }) {
   const [other] = useParam("with");
   const search = useGet<Executions>(other ? undefined : `/jobs/${e.job_id}/executions`, { status: "SUCCEEDED", limit: 2 });
@@ -34,7 +37,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   const lines: Line[] = [
     { what: "Error", a: error(e), b: error(o) },
     { what: "HTTP status", a: String(e.callback_response?.http_status ?? "–"), b: String(o.callback_response?.http_status ?? "–") },
-    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)) },
+    { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)), note: isLater(e, j) || isLater(o, elsewhere ? thatJob.data : j) ? "as the job has it now; it was changed since" : "" },
     { what: "Took", a: n(e.duration_ms), b: n(o.duration_ms), note: ratio(e.duration_ms ?? 0, o.duration_ms ?? 0) },
     { what: "Delay", a: n(e.trigger_delay_ms), b: n(o.trigger_delay_ms) },
     { what: "Waited for its first start", a: n(report.queue_wait_ms), b: n(r.queue_wait_ms), note: ratio(report.queue_wait_ms, r.queue_wait_ms) },

@@ -87,7 +87,7 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
             {edited && <JsonEditor label="Payload for all of them" value={payload} onChange={setPayload} rows={5} />}
           </>
         )}
-        {error !== undefined && (isProblem(error, 404) ? <p className="warn">This server cannot do it for many at once yet. Open an execution to do it there.</p> : <ErrorBox error={error} />)}
+        {error !== undefined && <ErrorBox error={error} />}
         <footer>
           <CopyAs curl={{ method: "POST", path: "/executions:bulk", body: { ...body, dry_run: true } }} />
           <span className="grow" />

@@ -44,7 +44,7 @@ export default function Executions() {
   };
   useCommands([
     ...formats.map(([f, word]) => ({ label: `Export these executions as ${word}`, note: f, run: () => fetchAs(f) })),
-    ...(may && filter.text ? [{ label: `Run again all ${about} that match`, run: () => setBulk({ action: "retry", all: true }) }, { label: `Cancel all ${about} that match`, run: () => setBulk({ action: "cancel", all: true }) }] : []),
+    ...(may && filter.acts ? [{ label: `Run again all ${about} that match`, run: () => setBulk({ action: "retry", all: true }) }, { label: `Cancel all ${about} that match`, run: () => setBulk({ action: "cancel", all: true }) }] : []),
   ]);
 
   const columns: Column<Execution>[] = [
@@ -112,7 +112,7 @@ export default function Executions() {
         faster="A time range, a job or a status makes it faster."
         empty={filter.text ? <NoMatch text={filter.text} raw={filter.raw} /> : <Nothing />}
       />
-      {may && (chosen > 0 || (filter.text !== "" && total > 0)) && (
+      {may && (chosen > 0 || (filter.acts && total > 0)) && (
         <div className="selbar" role="region" aria-label="Selected executions">
           <strong>{chosen > 0 ? `${count(chosen)} selected` : `${about} match`}</strong>
           <Button small disabled={chosen === 0 && !fitting(filter.params, "retry")} onClick={() => setBulk({ action: "retry", all: chosen === 0 })}>

@@ -1,12 +1,12 @@
 // JobForm: a new job, a copy of one, or a change of one. The schedule is shown in words and instants while it is typed.
 
-import { useEffect, useRef, useState, type FormEvent } from "react";
-import { flaw, newKey, patch, post, useGet, useRefresh, type Job } from "../../api";
-import { Link, navigate, useParam } from "../../router";
+import { useRef, useState, type FormEvent } from "react";
+import { flaw, isProblem, newKey, patch, post, useGet, useRefresh, type Job } from "../../api";
+import { Link, navigate, useGuard, useParam } from "../../router";
 import { useMay } from "../../session";
-import { asCurl, Button, copy, ErrorBox, Head, JsonEditor, Loading, toast } from "../../ui";
+import { asCurl, Button, copy, ErrorBox, Head, JsonEditor, Loading, toast, wrongOf } from "../../ui";
 import { Policies, Target, What, When } from "./parts";
-import { blank, changes, fromJob, hello, toRequest, type Form } from "./state";
+import { blank, changes, copyOf, fromJob, hello, toRequest, type Form } from "./state";
 import type { ScreenProps } from "..";
 import "./job-form.css";
 
@@ -26,7 +26,7 @@ export default function JobForm({ params }: ScreenProps) {
       </>
     );
   const job = query.data;
-  const initial = job ? (id ? fromJob(job) : { ...fromJob(job), key: "", name: job.name + " (copy)" }) : sample === "hello" ? hello : blank;
+  const initial = job ? (id ? fromJob(job) : copyOf(job)) : sample === "hello" ? hello : blank;
   return <Editor key={(of ?? sample) + title} title={title} job={id ? job : undefined} initial={initial} />;
 }
 
@@ -39,12 +39,8 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
   const refresh = useRefresh();
   const may = useMay("operator");
   const set = (part: Partial<Form>) => setForm((f) => ({ ...f, ...part }));
-  const dirty = JSON.stringify(form) !== JSON.stringify(initial);
-  useEffect(() => {
-    const ask = (e: BeforeUnloadEvent) => e.preventDefault();
-    if (dirty && !busy) addEventListener("beforeunload", ask);
-    return () => removeEventListener("beforeunload", ask);
-  }, [dirty, busy]);
+  const dirty = JSON.stringify(form) !== JSON.stringify(base.form);
+  const leave = useGuard(dirty, job ? "Leave without saving what you changed?" : "Leave without creating this job?");
   const badPayload = form.payload.trim() !== "" && flaw(form.payload) !== undefined;
   const request = badPayload ? {} : toRequest(form);
   const change = job && !badPayload ? changes(toRequest(base.form), request) : {};
@@ -60,12 +56,15 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
       (j) => {
         toast(job ? `Saved as revision ${j.revision}` : `Created ${j.name}`);
         void refresh("/jobs");
+        leave();
         navigate("/jobs/" + j.job_id);
       },
       (e: unknown) => {
         setError(e);
         setBusy(false);
-        key.current = newKey();
+        // What was refused may be corrected: what is sent then is another request. Where no answer came it may have been done, and the same
+        // key keeps it from being done again.
+        if (isProblem(e, 400, 422)) key.current = newKey();
         requestAnimationFrame(() => document.querySelector(".error")?.scrollIntoView({ block: "nearest" }));
       },
     );
@@ -94,10 +93,10 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
         <Target form={form} set={set} error={error} />
         <section className="panel stack" aria-label="Payload">
           <h2>Payload</h2>
-          <JsonEditor label="JSON that it is given" value={form.payload} onChange={(payload) => set({ payload })} rows={6} hint="Sent as it is written; numbers stay exact. ${secret:name} stands for a secret." />
+          <JsonEditor label="JSON that it is given" value={form.payload} onChange={(payload) => set({ payload })} rows={6} hint="Sent as it is written; numbers stay exact. ${secret:name} stands for a secret." refused={wrongOf(error, "execution.payload")} />
         </section>
         <Policies form={form} set={set} error={error} />
-        {error !== undefined && <ErrorBox error={error} what={job ? "The job was not changed" : "The job was not created"} />}
+        {error !== undefined && <ErrorBox error={error} what={whatOf(error, job !== undefined)} />}
         <div className="form-foot">
           <Button type="submit" kind="primary" disabled={!ready || busy || !may}>
             {busy ? "Saving…" : job ? "Save" : "Create job"}
@@ -111,4 +110,11 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
       </form>
     </>
   );
+}
+
+/** whatOf says what an error means for the job: it may be there although no answer came. */
+function whatOf(error: unknown, editing: boolean): string {
+  if (isProblem(error) && error.code === "idempotency_key_reused") return "A job was created by what was sent before; sending this creates another";
+  if (isProblem(error, 0, 502, 504)) return editing ? "Nobody answered: the job may have been changed" : "Nobody answered: the job may have been created. Sending the same again creates no second one";
+  return editing ? "The job was not changed" : "The job was not created";
 }

@@ -2,7 +2,7 @@
 
 import { useId } from "react";
 import { useGet, type Calendar, type ScheduleType, type TargetKind } from "../../api";
-import { Button, Check, Field, Segments, SelectField, TextArea, TextField, wrongOf } from "../../ui";
+import { Button, Check, Field, ListField, More, Segments, SelectField, TextArea, TextField, wrongOf } from "../../ui";
 import { Preview } from "./Preview";
 import type { Form } from "./state";
 
@@ -16,8 +16,8 @@ export function What({ form, set, error, editing }: Props & { editing: boolean }
         <TextField label="Name" value={form.name} onChange={(name) => set({ name })} required maxLength={255} autoFocus={!editing} wrong={wrongOf(error, "name")} />
         <TextField label="Key" value={form.key} onChange={(key) => set({ key })} mono disabled={editing} wrong={wrongOf(error, "key")} hint={editing ? "A key cannot change." : "Optional: a name for files and scripts, unique in the tenant."} />
         <TextArea label="Description" full value={form.description} onChange={(description) => set({ description })} rows={2} wrong={wrongOf(error, "description")} />
-        <TextField label="Tags" value={form.tags} onChange={(tags) => set({ tags })} wrong={wrongOf(error, "tags")} hint="Parted by commas." />
         <TextField label="Owner" value={form.owner} onChange={(owner) => set({ owner })} wrong={wrongOf(error, "owner")} />
+        <ListField label="Tags" inline value={form.tags} onChange={(tags) => set({ tags })} add="Add a tag" wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />
         <TextArea label="When it fails" full value={form.runbook} onChange={(runbook) => set({ runbook })} rows={2} wrong={wrongOf(error, "runbook")} hint="A note or an address for whoever is called." />
       </div>
     </section>
@@ -63,6 +63,7 @@ export function When({ form, set, error }: Props) {
           <Field label="At" wrong={wrongOf(error, "schedule.scheduled_time")} hint={`In your zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. A past one fires at once.`}>
             {(p) => <input {...p} className="input" type="datetime-local" step={1} value={toLocal(form.at)} onChange={(e) => set({ at: fromLocal(e.target.value) })} />}
           </Field>
+          <Jitter form={form} set={set} error={error} />
         </div>
       )}
       {form.type === "CRON" && (
@@ -89,17 +90,16 @@ export function When({ form, set, error }: Props) {
       {form.type === "INTERVAL" && (
         <div className="form-when">
           <TextField label="Every" value={form.every} onChange={(every) => set({ every })} mono wrong={wrongOf(error, "schedule.every")} hint="Such as 90s or 1h30m, counted from the start or the creation." />
-          <Preview zone="UTC" body={{ every: form.every.trim(), calendar: form.calendar || undefined }} />
+          <Preview zone={form.everyZone.trim() || "UTC"} body={{ every: form.every.trim(), timezone: form.everyZone.trim() || undefined, calendar: form.calendar || undefined }} />
         </div>
       )}
       {recurs && (
-        <details>
-          <summary>Bounds, jitter, calendar</summary>
+        <More summary="Bounds, jitter, calendar" error={error}>
           <div className="formgrid">
             <TextField label="Not before" value={form.start} onChange={(start) => set({ start })} placeholder="2026-12-01T00:00:00Z" mono wrong={wrongOf(error, "schedule.start_at")} />
             <TextField label="Not at or after" value={form.end} onChange={(end) => set({ end })} placeholder="2027-01-01T00:00:00Z" mono wrong={wrongOf(error, "schedule.end_at")} />
             <TextField label="Fires at most" value={form.maxRuns} onChange={(maxRuns) => set({ maxRuns })} inputMode="numeric" wrong={wrongOf(error, "schedule.max_runs")} hint="times" />
-            <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Spreads load over so long after each instant." />
+            <Jitter form={form} set={set} error={error} />
             <SelectField label="Calendar" value={form.calendar} onChange={(calendar) => set({ calendar })} options={[["", "none"], ...(calendars.data?.calendars ?? []).map((c): [string, string] => [c.name, c.name])]} wrong={wrongOf(error, "schedule.calendar")} hint="What it names is left out." />
             {form.type === "CRON" && (
               <SelectField
@@ -111,13 +111,19 @@ export function When({ form, set, error }: Props) {
                   ["or", "either fires"],
                   ["and", "both have to fit"],
                 ]}
+                wrong={wrongOf(error, "schedule.day")}
               />
             )}
+            {form.type === "INTERVAL" && <TextField label="Zone" value={form.everyZone} onChange={(everyZone) => set({ everyZone })} placeholder="UTC" spellCheck={false} wrong={wrongOf(error, "schedule.timezone")} hint="In which its calendar is read." />}
           </div>
-        </details>
+        </More>
       )}
     </section>
   );
+}
+
+function Jitter({ form, set, error }: Props) {
+  return <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Spreads load over so long after each instant." />;
 }
 
 // A field of the browser has no zone: it is the viewer's.
@@ -154,18 +160,20 @@ export function Target({ form, set, error }: Props) {
           <TextField label="Statuses that succeed" value={form.status} onChange={(status) => set({ status })} placeholder="any 2xx" wrong={wrongOf(error, "execution.expect.status")} />
           <TextField label="The answer must contain" value={form.contains} onChange={(contains) => set({ contains })} wrong={wrongOf(error, "execution.expect.body_contains")} />
           <div className="full">
-            <Pairs label="Headers" names={["Name", "Value"]} value={form.headers} onChange={(headers) => set({ headers })} hint="${secret:name} stands for a secret." />
+            <Pairs label="Headers" names={["Name", "Value"]} value={form.headers} onChange={(headers) => set({ headers })} wrong={wrongOf(error, "execution.headers")} hint="${secret:name} stands for a secret." />
           </div>
           <Check label="Follow redirects" checked={form.redirects} onChange={(redirects) => set({ redirects })} />
         </div>
       )}
       {form.target === "command" && (
         <div className="formgrid">
-          <TextArea label="Program and arguments, one a line" full value={form.command} onChange={(command) => set({ command })} mono rows={3} placeholder={"/usr/bin/report\n--full"} wrong={wrongOf(error, "execution.command")} hint="No shell reads them." />
+          <div className="full">
+            <ListField label="Program and arguments" lines mono value={form.command} onChange={(command) => set({ command })} add={form.command.length || form.artifact ? "Add an argument" : "Add the program"} placeholder={form.artifact ? "" : "/usr/bin/report"} wrong={wrongOf(error, "execution.command")} wrongAt={(i) => wrongOf(error, `execution.command[${i}]`)} hint="Each in a row of its own; no shell reads them." />
+          </div>
           <TextField label="Artifact" value={form.artifact} onChange={(artifact) => set({ artifact })} mono wrong={wrongOf(error, "execution.artifact_id")} />
           <TextField label="Program in the artifact" value={form.entrypoint} onChange={(entrypoint) => set({ entrypoint })} mono wrong={wrongOf(error, "execution.entrypoint")} />
           <div className="full">
-            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} hint="There are hardly any other variables." />
+            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} wrong={wrongOf(error, "execution.env")} hint="There are hardly any other variables." />
           </div>
         </div>
       )}
@@ -178,14 +186,14 @@ export function Target({ form, set, error }: Props) {
         <div className="formgrid">
           <SelectField label="Work" value={form.work} onChange={(work) => set({ work })} options={works.map((w): [string, string] => [w, w])} wrong={wrongOf(error, "execution.work_kind")} />
           <TextField label="Takes, ms" value={form.workMs} onChange={(workMs) => set({ workMs })} inputMode="numeric" wrong={wrongOf(error, "execution.duration_ms")} />
-          {form.work === "flaky" && <TextField label="Attempts that fail first" value={form.failAttempts} onChange={(failAttempts) => set({ failAttempts })} inputMode="numeric" wrong={wrongOf(error, "execution.fail_attempts")} />}
+          {(form.work === "flaky" || form.failAttempts !== "") && <TextField label="Attempts that fail first" value={form.failAttempts} onChange={(failAttempts) => set({ failAttempts })} inputMode="numeric" wrong={wrongOf(error, "execution.fail_attempts")} />}
         </div>
       )}
     </section>
   );
 }
 
-function Pairs({ label, names, value, onChange, hint }: { label: string; names: [string, string]; value: [string, string][]; onChange: (v: [string, string][]) => void; hint: string }) {
+function Pairs({ label, names, value, onChange, hint, wrong }: { label: string; names: [string, string]; value: [string, string][]; onChange: (v: [string, string][]) => void; hint: string; wrong: string | undefined }) {
   const put = (i: number, p: [string, string]) => onChange(value.map((x, k) => (k === i ? p : x)));
   return (
     <fieldset className="field">
@@ -203,7 +211,10 @@ function Pairs({ label, names, value, onChange, hint }: { label: string; names: 
         <Button small icon="plus" onClick={() => onChange([...value, ["", ""]])}>
           Add
         </Button>
-        <span className="hint">{hint}</span>
+        <span>
+          {wrong && <span className="wrong">{wrong} </span>}
+          <span className="hint">{hint}</span>
+        </span>
       </div>
     </fieldset>
   );
@@ -246,18 +257,19 @@ export function Policies({ form, set, error }: Props) {
           />
         )}
       </div>
-      <details>
-        <summary>Back-off, priority, queue, limits, expiry</summary>
+      <More summary="Back-off, priority, queue, limits, expiry" error={error}>
         <div className="formgrid">
           <SelectField
             label="Back-off"
             value={form.backoff}
             onChange={(backoff) => set({ backoff })}
             options={[
+              ["", "as the server has it"],
               ["EXPONENTIAL", "exponential"],
               ["LINEAR", "linear"],
               ["FIXED", "fixed"],
             ]}
+            wrong={wrongOf(error, "retry_policy.backoff")}
           />
           {num("delay", "First wait, ms", "retry_policy.initial_delay_ms", "1000 when empty.")}
           {num("maxDelay", "Longest wait, ms", "retry_policy.max_delay_ms", "60000 when empty.")}
@@ -271,11 +283,12 @@ export function Policies({ form, set, error }: Props) {
           <TextField label="Concurrency key" value={form.concurrencyKey} onChange={(concurrencyKey) => set({ concurrencyKey })} mono wrong={wrongOf(error, "concurrency_key")} placeholder="payload.customer_id" />
           {num("rateCount", "Starts at most", "rate_limit.count", "in the time beside it.")}
           <TextField label="… in every" value={form.ratePer} onChange={(ratePer) => set({ ratePer })} mono wrong={wrongOf(error, "rate_limit.per")} placeholder="1m" />
+          {form.rateCount.trim() !== "" && num("rateBurst", "At once of these", "rate_limit.burst", "What a tenth of a second is worth when empty.")}
           <TextField label="Unique key" value={form.uniqueKey} onChange={(uniqueKey) => set({ uniqueKey })} wrong={wrongOf(error, "unique_key")} hint="One unfinished execution at a time." />
           <TextField label="Expires after" value={form.expires} onChange={(expires) => set({ expires })} mono wrong={wrongOf(error, "expires_after")} placeholder="1h" hint="If it has not started by then." />
           <TextField label="Dead letters run again after" value={form.redrive} onChange={(redrive) => set({ redrive })} mono wrong={wrongOf(error, "auto_redrive_after")} placeholder="6h" hint="Once, by itself." />
         </div>
-      </details>
+      </More>
     </section>
   );
 }

@@ -6,7 +6,7 @@ import { Link, navigate } from "../../router";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
 import { Button, Confirm, CopyAs, count, duration, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, percent, RunsStrip, State, Tabs, Tags, Time, toast, shortTime, useCommands, useHotkeys, useNow, zoneName } from "../../ui";
-import { isLate, policyWords, scheduleWords, targetWords } from "../jobs/words";
+import { isLate, policyWords, scheduleWords, tagged, targetWords } from "../jobs/words";
 import { BackfillDialog, PauseDialog, RunDialog } from "./actions";
 import { YearPlot, DurationPlot } from "./plots";
 import { Executions, Instants } from "./history";
@@ -99,7 +99,7 @@ export default function Job({ params }: ScreenProps) {
               next <Time at={j.schedule.next_run_at} zone={j.schedule.timezone} />
             </span>
           )}
-          <Tags of={j.tags} to={(t) => "/jobs?q=" + encodeURIComponent("tag:" + t)} />
+          <Tags of={j.tags} to={tagged} />
         </div>
         {j.description && <p className="dim wrap">{j.description}</p>}
       </Head>
@@ -155,7 +155,8 @@ export default function Job({ params }: ScreenProps) {
 function Overview({ j, path, region }: { j: JobType; path: string; region: object }) {
   const runs = useGet<JobRuns>("/jobs:runs", { ids: j.job_id, n: 50 });
   const s = j.stats;
-  const mine = runs.data?.jobs[0]?.runs;
+  // What is shown until the answer comes may be of the job before.
+  const mine = runs.data?.jobs.find((r) => r.job_id === j.job_id)?.runs;
   return (
     <div className="stack" {...region}>
       <div className="job-stats panel">

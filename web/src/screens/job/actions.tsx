@@ -43,9 +43,11 @@ export function RunDialog({ j, path, onClose }: Props) {
   const [text, setText] = useState(own);
   const [dry, setDry] = useState(false);
   const key = useRef(newKey());
-  const edited = text.trim() !== own.trim();
-  const wrong = text.trim() !== "" && flaw(text) !== undefined;
-  const override = edited && !wrong ? { payload_override: text.trim() === "" ? null : parse(text) } : {};
+  // null is no payload to the server: it stands for the job's own.
+  const none = text.trim() === "" || text.trim() === "null";
+  const edited = !none && text.trim() !== own.trim();
+  const wrong = !none && flaw(text) !== undefined;
+  const override = edited && !wrong ? { payload_override: parse(text) } : {};
   const run = () =>
     post<Triggered>(path + "/trigger", override, { key: key.current }).then((t) => {
       onClose();
@@ -57,7 +59,7 @@ export function RunDialog({ j, path, onClose }: Props) {
       <p className="dim">
         It runs beside its schedule, two priorities higher{j.status === "PAUSED" ? ", although the job is paused" : ""}.
       </p>
-      <JsonEditor label="Payload" value={text} onChange={setText} hint={edited ? "For this execution only; the job keeps its own." : "The job's own."} />
+      <JsonEditor label="Payload" value={text} onChange={setText} hint={none && own !== "" ? "An empty payload cannot be sent in place of one: it runs with the job's own." : edited ? "For this execution only; the job keeps its own." : "The job's own."} />
       <Check label="Show what will be sent" checked={dry} onChange={setDry} />
       {dry && (
         <div className="stack tight">
@@ -70,7 +72,7 @@ export function RunDialog({ j, path, onClose }: Props) {
                 `X-Job-ID: ${j.job_id}`,
                 "X-Execution-ID, X-Attempt-Number, X-Idempotency-Key, X-Scheduled-Time, X-Fencing-Token, traceparent, webhook-id, webhook-timestamp, webhook-signature",
                 "",
-                text,
+                none ? own : text,
               ].join("\n")}
             />
           )}

@@ -1,7 +1,7 @@
 // Versions: who changed a job when, what exactly, and the way back.
 
 import { useState } from "react";
-import { isProblem, post, stringify, usePage, useRefresh, type Job, type Revision } from "../../api";
+import { post, stringify, usePage, useRefresh, type Job, type Revision } from "../../api";
 import { Button, Confirm, ErrorBox, Loading, State, Time, toast } from "../../ui";
 
 const shown = (v: unknown) => (v === undefined || v === null ? "–" : typeof v === "string" ? v : stringify(v));
@@ -10,7 +10,6 @@ export function Versions({ j, path, may }: { j: Job; path: string; may: boolean 
   const page = usePage<Revision>(path + "/revisions", "revisions", { limit: 20 });
   const [restore, setRestore] = useState<Revision>();
   const refresh = useRefresh();
-  if (isProblem(page.query.error, 404)) return <p className="dim">This is revision {j.revision}. The server keeps no earlier ones.</p>;
   if (page.query.isError) return <ErrorBox error={page.query.error} />;
   if (page.query.isPending) return <Loading />;
   return (

@@ -1,8 +1,8 @@
 // Bulk: the same done to many jobs. How many and which comes first, then the doing, which can be watched and stopped.
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
-import { get, newKey, post, type BulkBegun, type Operation } from "../../api";
-import { Button, count, Dialog, ErrorBox, Loading, State, TextField } from "../../ui";
+import { get, isProblem, newKey, post, type BulkBegun, type Operation } from "../../api";
+import { Button, count, Dialog, ErrorBox, ListField, Loading, State, TextField, wrongOf } from "../../ui";
 
 export type BulkAction = "pause" | "resume" | "trigger" | "tag" | "untag" | "delete";
 
@@ -14,16 +14,17 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
   const [sample, setSample] = useState<BulkBegun>();
   const [error, setError] = useState<unknown>();
   const [reason, setReason] = useState("");
-  const [tags, setTags] = useState("");
+  const [tags, setTags] = useState([""]);
   const [rate, setRate] = useState("");
   const [typed, setTyped] = useState("");
+  const [begun, setBegun] = useState(false);
   const [operation, setOperation] = useState<Operation>();
   const key = useRef(newKey());
-  const tagList = tags.split(/[\s,]+/).filter(Boolean);
+  const tagList = tags.map((t) => t.trim()).filter(Boolean);
   const tagging = action === "tag" || action === "untag";
   const body = {
     action,
-    ...(ids ? { ids } : { filter: filter ?? {} }),
+    ...(ids ? { ids } : { filter: { ...filter, ...(filter?.["late"] ? { late: true } : {}) } }),
     ...(action === "pause" && reason ? { reason } : {}),
     ...(tagging ? { tags: tagList.length ? tagList : ["x"] } : {}),
     ...(rate ? { rate_per_s: Number(rate) } : {}),
@@ -35,8 +36,14 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
     e.preventDefault();
     setError(undefined);
     post<BulkBegun>("/jobs:bulk", body, { key: key.current })
-      .then((b) => watch(b.operation_id ?? ""))
-      .catch(setError);
+      .then((b) => {
+        setBegun(true);
+        return watch(b.operation_id ?? "");
+      })
+      .catch((e: unknown) => {
+        if (isProblem(e, 400, 422)) key.current = newKey();
+        setError(e);
+      });
   };
   const alive = useRef(true);
   useEffect(() => {
@@ -45,11 +52,18 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
   }, []);
   const watch = async (id: string) => {
     for (;;) {
-      const o = await get<Operation>("/operations/" + id);
-      onDone(o);
-      if (!alive.current) return;
-      setOperation(o);
-      if (o.state !== "RUNNING") return;
+      try {
+        const o = await get<Operation>("/operations/" + id);
+        onDone(o);
+        if (!alive.current) return;
+        setOperation(o);
+        setError(undefined);
+        if (o.state !== "RUNNING") return;
+      } catch (e) {
+        // It goes on whether or not it can be watched.
+        if (!alive.current || !isProblem(e, 0, 429, 502, 503, 504)) throw e;
+        setError(e);
+      }
       await new Promise((r) => setTimeout(r, 500));
     }
   };
@@ -58,25 +72,30 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
   const ready = n > 0 && (!tagging || tagList.length > 0) && (action !== "delete" || typed === String(n)) && (rate === "" || Number(rate) > 0);
   return (
     <Dialog title={`${titles[action]}: ${sample ? about : "…"}`} onClose={onClose}>
-      {operation ? (
+      {begun ? (
         <div className="stack">
-          <div className="row">
-            <State of={operation.state} />
-            <span>
-              {count(operation.done)} of {count(operation.total)} done
-              {operation.passed > 0 && `, ${count(operation.passed)} passed over`}
-            </span>
-          </div>
-          <progress max={Math.max(1, operation.total)} value={operation.done + operation.passed} aria-label="Progress" />
-          {operation.error && <p className="warn wrap">{operation.error}</p>}
+          {operation && (
+            <>
+              <div className="row">
+                <State of={operation.state} />
+                <span>
+                  {count(operation.done)} of {count(operation.total)} done
+                  {operation.passed > 0 && `, ${count(operation.passed)} passed over`}
+                </span>
+              </div>
+              <progress max={Math.max(1, operation.total)} value={operation.done + operation.passed} aria-label="Progress" />
+              {operation.error && <p className="warn wrap">{operation.error}</p>}
+            </>
+          )}
+          {error !== undefined && <ErrorBox error={error} what="It goes on, but how far it is could not be read" />}
           <footer>
-            {operation.state === "RUNNING" && (
+            {operation?.state === "RUNNING" && (
               <Button className="danger" onClick={() => void post<Operation>(`/operations/${operation.operation_id}/cancel`).catch(setError)}>
                 Stop
               </Button>
             )}
             <Button kind="primary" onClick={onClose}>
-              {operation.state === "RUNNING" ? "Go on in the background" : "Close"}
+              {operation?.state !== "SUCCEEDED" && operation?.state !== "FAILED" && operation?.state !== "CANCELLED" ? "Go on in the background" : "Close"}
             </Button>
           </footer>
         </div>
@@ -96,7 +115,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
             </ul>
           )}
           {action === "pause" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} placeholder="The warehouse is moved" />}
-          {tagging && <TextField label="Tags" value={tags} onChange={setTags} autoFocus hint="Parted by blanks or commas." />}
+          {tagging && <ListField label="Tags" inline value={tags} onChange={setTags} add="Another tag" wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />}
           {action === "trigger" && <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" hint="As fast as it goes when empty." />}
           {action === "delete" && (
             <TextField label={`Type ${n} to delete ${n === 1 ? "it" : "them"}`} value={typed} onChange={setTyped} autoComplete="off" hint="What waits is cancelled, what runs goes on, history stays. This cannot be taken back." />

@@ -1,12 +1,12 @@
 // Jobs: all of them, one page at a time, with how each does.
 
 import { useMemo, useState } from "react";
-import { get, isProblem, jobStatuses, scheduleTypes, useGet, useLive, usePage, useRefresh, type Job, type JobRuns, type Jobs as JobList, type Operation } from "../../api";
+import { get, jobStatuses, scheduleTypes, useGet, useLive, usePage, useRefresh, type Job, type JobRuns, type Jobs as JobList, type Operation } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
-import { Button, count, Duration, Empty, FilterBar, Head, LinkButton, percent, RunsStrip, State, Table, Tags, Time, useFilter, useHotkeys, useNow, useSelection, type Column, type FilterKey } from "../../ui";
+import { Button, count, Duration, Empty, FilterBar, Head, LinkButton, percent, quoted, RunsStrip, State, Table, Tags, Time, useFilter, useHotkeys, useNow, useSelection, type Column, type FilterKey } from "../../ui";
 import { Bulk, type BulkAction } from "./Bulk";
-import { helloCommand, isLate, scheduleWords } from "./words";
+import { helloCommand, isLate, scheduleWords, tagged } from "./words";
 import "./jobs.css";
 
 const upper = (v: string) => v.toUpperCase();
@@ -16,10 +16,17 @@ async function tagsLike(): Promise<string[]> {
   return [...new Set(page.jobs.flatMap((j) => j.tags))].sort();
 }
 
+async function owners(): Promise<string[]> {
+  const page = await get<JobList>("/jobs", { limit: 200 });
+  return [...new Set(page.jobs.flatMap((j) => j.owner ?? []))].sort();
+}
+
 const keys: FilterKey[] = [
   { key: "status", param: "status", hint: "active, paused, completed or deleted", values: jobStatuses.map((s) => s.toLowerCase()), write: upper },
   { key: "tag", param: "tag", hint: "carries this tag", values: tagsLike },
   { key: "type", param: "schedule_type", hint: "cron, interval, one_time or immediate", values: scheduleTypes.map((s) => s.toLowerCase()), write: upper },
+  { key: "owner", param: "owner", hint: "belongs to exactly this one", values: owners },
+  { key: "late", param: "late", hint: "true: due more than 5 s ago, and has not fired", values: ["true"], write: (v) => v.toLowerCase() },
   { key: "name", param: "name", hint: "is called exactly so", values: async (typed) => (await get<JobList>("/jobs", { q: typed, limit: 10 })).jobs.map((j) => j.name) },
 ];
 
@@ -29,7 +36,6 @@ export default function Jobs() {
   const ids = page.rows.map((j) => j.job_id);
   const runs = useGet<JobRuns>(ids.length ? "/jobs:runs" : undefined, { ids: ids.join(","), n: 30 });
   const byJob = useMemo(() => new Map(runs.data?.jobs.map((j) => [j.job_id, j])), [runs.data]);
-  const strips = !isProblem(runs.error, 404);
   const selected = useSelection(filter.text);
   const refresh = useRefresh();
   const live = useLive({ match: (c) => c.job_id !== undefined || c.type.startsWith("job."), refresh: () => refresh("/jobs"), hold: selected.ids.size > 0 });
@@ -67,13 +73,11 @@ export default function Jobs() {
       ),
     },
     { id: "next", head: "Next", label: "next", cell: (j) => j.schedule.next_run_at && <Time at={j.schedule.next_run_at} zone={j.schedule.timezone} /> },
-    ...(strips
-      ? [{ id: "runs", head: "Last 30", cell: (j: Job) => <RunsStrip runs={byJob.get(j.job_id)?.runs ?? []} /> }]
-      : [{ id: "last", head: "Last", label: "last", cell: (j: Job) => j.stats.last_status && <State of={j.stats.last_status} /> }]),
+    { id: "runs", head: "Last 30", cell: (j) => <RunsStrip runs={byJob.get(j.job_id)?.runs ?? []} /> },
     { id: "success", head: "Success", num: true, label: "success", cell: (j) => j.stats.total_runs > 0 && percent(j.stats.success_rate) },
     { id: "p95", head: "p95", num: true, label: "p95", cell: (j) => j.stats.total_runs > 0 && <Duration ms={j.stats.p95_duration_ms} /> },
-    { id: "owner", head: "Owner", wideOnly: true, cell: (j) => j.owner ?? "" },
-    { id: "tags", head: "Tags", cell: (j) => j.tags.length > 0 && <Tags of={j.tags.slice(0, 4)} to={(t) => "/jobs?q=" + encodeURIComponent("tag:" + t)} /> },
+    { id: "owner", head: "Owner", wideOnly: true, cell: (j) => j.owner && <Link to={"/jobs?q=" + encodeURIComponent("owner:" + quoted(j.owner))}>{j.owner}</Link> },
+    { id: "tags", head: "Tags", cell: (j) => j.tags.length > 0 && <Tags of={j.tags.slice(0, 4)} to={tagged} /> },
   ];
   return (
     <>
@@ -114,7 +118,7 @@ export default function Jobs() {
           )
         }
       />
-      {may && (chosen > 0 || (filter.text !== "" && total > 0)) && (
+      {may && (chosen > 0 || (filter.acts && total > 0)) && (
         <div className="selbar" role="region" aria-label="Selected jobs">
           <strong>{chosen > 0 ? `${count(chosen)} selected` : `${page.pagination?.total_is_estimate ? "About " : ""}${count(total)} match`}</strong>
           {actions.map(([action, label]) => (

@@ -1,7 +1,7 @@
 // A job's schedule and policies in words.
 
 import type { Job, JobSchedule } from "../../api";
-import { duration } from "../../ui";
+import { duration, quoted } from "../../ui";
 
 /** scheduleWords says when a job fires, in a few words. */
 export function scheduleWords(s: JobSchedule): string {
@@ -67,3 +67,6 @@ export const isLate = (j: Job, now: number) => j.status === "ACTIVE" && j.schedu
 
 /** helloCommand is the line that makes the first job. */
 export const helloCommand = () => "carillon job create hello --every 10s --simulate noop" + (location.host === "127.0.0.1:8080" || location.host === "localhost:8080" ? "" : " --server " + location.origin);
+
+/** tagged is the address of the jobs that carry a tag. */
+export const tagged = (tag: string) => "/jobs?q=" + encodeURIComponent("tag:" + quoted(tag));

@@ -1,11 +1,10 @@
 // Now: is everything well, and where is it not? One sentence, then what it rests on.
 
-import { useGet, useLive, useRefresh, isProblem, type Failures, type Overview } from "../../api";
+import { useGet, useLive, useRefresh, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
 import { count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
-import { Brief } from "./Brief";
 import "./now.css";
 
 const executions = (q: string) => "/executions?q=" + encodeURIComponent(q);
@@ -16,7 +15,6 @@ export default function Now() {
   const refresh = useRefresh();
   const live = useLive({ refresh: () => refresh("/overview", "/failures", "/executions") });
   const o = overview.data;
-  if (isProblem(overview.error, 404)) return <Brief />;
   if (!o)
     return (
       <>
@@ -49,7 +47,7 @@ export default function Now() {
         </div>
       )}
       <div className="now-tiles" {...live.region}>
-        <Tile to="/jobs?q=status%3Aactive" label="Late" value={some(o.late_jobs, o.late_jobs_is_minimum)} tone={o.late_jobs > 0 ? "warn" : undefined} note={o.late_jobs > 0 ? "due more than 5 s ago" : "every schedule on time"} />
+        <Tile to="/jobs?q=late%3Atrue" label="Late" value={some(o.late_jobs, o.late_jobs_is_minimum)} tone={o.late_jobs > 0 ? "warn" : undefined} note={o.late_jobs > 0 ? "due more than 5 s ago" : "every schedule on time"} />
         <Tile to={executions("status:failed,timed_out")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${counted(o.last_hour.failed + o.last_hour.timed_out, "execution")} failed in the last hour`} />
         <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={counted(o.workers, "worker")} />
         <Tile to={executions("status:pending")} label="Queued" value={some(o.queued, o.queued_is_minimum)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
@@ -84,7 +82,6 @@ function Tile({ label, value, note, to, tone }: { label: string; value: string; 
 /** FailurePanel shows what fails, grouped by what went wrong, so that a thousand failures of one cause are one line. */
 function FailurePanel({ query }: { query: { data: Failures | undefined; error: Error | null } }) {
   const f = query.data;
-  if (isProblem(query.error, 404)) return null;
   return (
     <section className="panel stack" aria-label="Failures">
       <div className="row">
