@@ -1,4 +1,4 @@
--- works with: 0018
+-- works with: 0013
 -- Jobs by what they are listed by beside their tenant, in the order of the list: by
 -- name; those that are paused or deleted; by type, but for the IMMEDIATE ones, of
 -- which there are very many and which few ask for. And dead letters by reason.
