@@ -58,7 +58,7 @@ test("facets choose, pages go on and back by keyset", async () => {
   assert.equal(await rows(page).count(), 1);
   await page.fill("input[aria-label=Filter]", "from:yesterday");
   await page.waitForSelector(".error:has-text('start_date')");
-  page.expects = /400/;
+  page.expects = /status of 400/;
   await page.context().close();
 });
 
@@ -144,7 +144,7 @@ test("a page that ended early says so and goes on; a server without bulk says so
   await page.click("text=Search on");
   await page.waitForFunction(() => /cursor=abc/.test(location.search));
   await page.route("**/api/v1/executions:bulk", (r) => r.fulfill({ status: 404, contentType: "application/problem+json", body: JSON.stringify({ code: "not_found", title: "Not Found", status: 404 }) }));
-  page.expects = /404/;
+  page.expects = /status of 404/;
   await page.click(".selbar button:has-text('Run all again')");
   await page.waitForSelector("dialog >> text=cannot do it for many at once yet");
   await page.context().close();

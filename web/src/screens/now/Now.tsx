@@ -1,11 +1,10 @@
 // Now: is everything well, and where is it not? One sentence, then what it rests on.
 
-import { useGet, useLive, useRefresh, isProblem, type Failures, type Overview } from "../../api";
+import { useGet, useLive, useRefresh, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
 import { count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
-import { Brief } from "./Brief";
 import "./now.css";
 
 const executions = (q: string) => "/executions?q=" + encodeURIComponent(q);
@@ -16,7 +15,6 @@ export default function Now() {
   const refresh = useRefresh();
   const live = useLive({ refresh: () => refresh("/overview", "/failures", "/executions") });
   const o = overview.data;
-  if (isProblem(overview.error, 404)) return <Brief />;
   if (!o)
     return (
       <>
@@ -84,7 +82,6 @@ function Tile({ label, value, note, to, tone }: { label: string; value: string; 
 /** FailurePanel shows what fails, grouped by what went wrong, so that a thousand failures of one cause are one line. */
 function FailurePanel({ query }: { query: { data: Failures | undefined; error: Error | null } }) {
   const f = query.data;
-  if (isProblem(query.error, 404)) return null;
   return (
     <section className="panel stack" aria-label="Failures">
       <div className="row">
@@ -111,7 +108,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                 </span>
                 <div className="grow">
                   <Link className="wrap" to={"/executions?q=" + encodeURIComponent(`status:failed,timed_out,retrying ${g.text ? JSON.stringify(g.text) : g.type}`)}>
-                    <strong>{g.type || "Others"}</strong> {g.message}
+                    <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message}>{g.sample_message || g.message}</span>
                   </Link>
                   <div className="dim small">
                     {g.jobs.slice(0, 2).map((j, i) => (
