@@ -167,9 +167,9 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
               label: l.label,
               scale: l.right ? "r" : "y",
               stroke: c,
-              width: l.as === "bars" ? 0 : 1.5,
+              width: l.as === "bars" ? 0 : l.right ? 1 : 1.5,
               points: { show: false },
-              ...(l.as === "fill" ? { fill: c.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)") } : {}),
+              ...(l.as === "fill" ? { fill: c.replace(/^rgb\((.*)\)$/, "rgba($1, 0.35)") } : {}),
               ...(l.as === "bars" && uPlot.paths.bars ? { fill: c, paths: uPlot.paths.bars({ size: [0.8, 40, 1] }) } : {}),
             };
           }),

@@ -28,7 +28,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
   const most = Math.max(1, ...g.cells.values());
   // Where something fires in every minute, what is always there is the ground that the rest stands out from.
   const least = g.cells.size < 2 ? 0 : Math.min(...g.cells.values());
-  const shade = (n: number) => 0.2 + 0.8 * (most === least ? 0.5 : Math.log1p(n - least) / Math.log1p(most - least));
+  const shade = (n: number) => 0.18 + 0.82 * (most === least ? 0.5 : most < 4 * least ? (n - least) / (most - least) : Math.log1p(n - least) / Math.log1p(most - least));
   useEffect(() => {
     const el = canvas.current;
     const c = el?.getContext("2d");
@@ -110,7 +110,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
           <span>{`${shortTime(under.at * 1000, zone, undefined, false)}: ${count(under.n)}${g.minutes > 1 ? " in the fullest minute" : ""}`}</span>
         ) : (
           <>
-            <span>{g.minutes === 1 ? "A column is an hour, a row a minute of it; darker is more." : "A column is a day, a row a quarter of an hour; darker is a fuller minute."}</span>
+            <span>{g.minutes === 1 ? "A column is an hour, a row a minute of it; the stronger the colour, the more." : "A column is a day, a row a quarter of an hour; the stronger the colour, the fuller its fullest minute."}</span>
             {capacity !== undefined && most > capacity && (
               <span>
                 <i style={{ background: "var(--fill-bad)" }} />

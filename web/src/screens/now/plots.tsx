@@ -73,7 +73,7 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
         at={at}
         lines={[
           ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
-          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--bad", right: true }] : []),
+          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--dim", right: true }] : []),
         ]}
         formatRight={(s) => duration(s * 1000)}
         onPick={(t) => navigate("/executions?q=" + encodeURIComponent(`from:${iso(t)} to:${iso(t + d.step_seconds)}`))}
