@@ -39,7 +39,7 @@ test-browser: need-go ## Test the dashboard in a real browser (installs Chromium
 
 .PHONY: pictures
 pictures: need-go ## Take the pictures of the dashboard in docs/pictures anew
-	@scripts/browser --pictures
+	@scripts/browser --pictures $(ARGS)
 
 .PHONY: test
 test: ## Run all checks and tests, with the race detector and PostgreSQL

@@ -197,7 +197,7 @@ test("by keys alone: to a job, through each of its tabs, and back", async () => 
   await page.keyboard.press("Enter");
   await page.waitForURL("**/jobs/" + j.job_id);
   await page.waitForSelector("h1:has-text('Keyed')");
-  const seen = { Executions: "table >> text=Succeeded", Instants: "text=02:30", Versions: "text=Revision 1", Definition: "text=cron_expression", Overview: "text=Policies" };
+  const seen = { Executions: "table >> text=Succeeded", Instants: "text=02:30", Versions: "text=Revision 1", Definition: "text=cron_expression", Overview: "text=What it does" };
   for (const [name, there] of Object.entries(seen)) {
     // Tab by Tab, as one who has no mouse gets there.
     for (let i = 0; i < 80; i++) {

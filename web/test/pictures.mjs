@@ -2,6 +2,7 @@
 // a year to come about (series, strips of executions, the calendar of a job) is told by fakes.mjs; all else is real.
 //
 //   make pictures
+//   make pictures ARGS="now job"      only these, beside the others
 
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -16,7 +17,8 @@ const to = join(dirname(fileURLToPath(import.meta.url)), "../../docs/pictures");
 const [server, browser] = await Promise.all([serve("--demo"), launch()]);
 try {
   const made = await seed();
-  rmSync(to, { recursive: true, force: true });
+  const only = process.argv.slice(2);
+  if (only.length === 0) rmSync(to, { recursive: true, force: true });
   mkdirSync(to, { recursive: true });
   const screens = {
     now: { path: "/", ready: "text=Jobs to look at" },
@@ -26,8 +28,9 @@ try {
     "dead-letters": { path: "/dead-letters", ready: "tbody tr" },
     forecast: { path: "/forecast?hours=168", ready: "h2:has-text('Herds')", height: 1240 },
   };
-  for (const [name, s] of Object.entries(screens)) for (const theme of ["dark", "light"]) await shoot(name, s, theme, 1440, s.height ?? 900);
-  await shoot("now-narrow", screens.now, "dark", 390, 844);
+  const wanted = (name) => only.length === 0 || only.includes(name);
+  for (const [name, s] of Object.entries(screens)) for (const theme of wanted(name) ? ["dark", "light"] : []) await shoot(name, s, theme, 1440, s.height ?? 900);
+  if (wanted("now-narrow")) await shoot("now-narrow", screens.now, "dark", 390, 844);
   const files = readdirSync(to);
   const bytes = files.reduce((n, f) => n + statSync(join(to, f)).size, 0);
   console.log(`${files.length} pictures, ${Math.round(bytes / 1024)} KiB, in docs/pictures`);
@@ -54,7 +57,7 @@ function old(page) {
     if (route.request().method() !== "GET") return route.continue();
     const r = await route.fetch();
     const told = await r.json();
-    const age = (j, i = 3) => ({ ...j, stats: { ...j.stats, total_runs: 365 * (1 + (i % 5)), success_rate: 1 - ((i * 7) % 5) / 100, avg_duration_ms: 180 + 90 * (i % 7), p95_duration_ms: 420 + 260 * (i % 6) } });
+    const age = (j, i = 3) => ({ ...j, schedule: { ...j.schedule, last_run_at: new Date(Date.now() - 22 * 3_600_000).toISOString() }, stats: { ...j.stats, last_status: "SUCCEEDED", total_runs: 365 * (1 + (i % 5)), success_rate: 1 - ((i * 7) % 5) / 100, avg_duration_ms: 180 + 90 * (i % 7), p95_duration_ms: 420 + 260 * (i % 6) } });
     await route.fulfill({ response: r, json: told.jobs ? { ...told, jobs: told.jobs.map(age) } : age(told) });
   });
 }

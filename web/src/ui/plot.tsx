@@ -151,7 +151,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         height,
         legend: { show: false },
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-        padding: [8, right ? 0 : 8, 0, 0],
+        padding: [8, right ? 0 : 18, 0, 0],
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), zoneName(zone)),
         scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] } },
         axes: [
