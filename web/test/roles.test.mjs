@@ -46,6 +46,7 @@ test("a viewer is offered nothing that a viewer may not do", async () => {
   await page.route("**/api/v1/admin/**", (r) => assert.fail("a viewer asked for " + r.request().url()));
   await page.reload();
   await page.waitForSelector("text=ann");
+  await page.waitForSelector(".admin-nav a");
   const names = (await page.locator(".admin-nav a").allInnerTexts()).map((n) => n.trim());
   assert.deepEqual(names, ["Overview", "Secrets", "Signing", "Notifications", "Calendars", "Limits", "Operations", "Settings"]);
   for (const part of ["secrets", "notifications", "calendars", "limits", "signing"]) {
