@@ -38,6 +38,10 @@ dashboard: ## Build the pages of the dashboard, which bin/carillon takes along (
 test-browser: need-go ## Test the dashboard in a real browser (installs Chromium if it is missing)
 	@scripts/browser $(ARGS)
 
+.PHONY: pictures
+pictures: need-go ## Take the pictures of the dashboard in docs/pictures anew
+	@scripts/browser --pictures $(ARGS)
+
 .PHONY: test
 test: ## Run all checks and tests, with the race detector and PostgreSQL
 	@scripts/test $(ARGS)

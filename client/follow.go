@@ -122,12 +122,21 @@ func (c *Client) follow(ctx context.Context, path string, last *string, on func(
 	}
 }
 
-// stream reads a stream until its end, or until it breaks.
+// silence is how long nothing may come of a stream. Servers beat every five seconds, older ones every fifteen.
+const silence = 40 * time.Second
+
+var errSilent = fmt.Errorf("nothing came of the stream for %v", silence)
+
+// stream reads a stream until its end, or until it breaks or hangs.
 func (c *Client) stream(ctx context.Context, path string, last *string, on func(event) (bool, error)) (end bool, err error) {
 	server, err := c.server()
 	if err != nil {
 		return false, stop{err}
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	hangs := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer hangs.Stop()
 	req, err := http.NewRequestWithContext(ctx, "GET", server+prefix+path, nil)
 	if err != nil {
 		return false, stop{err}
@@ -145,6 +154,7 @@ func (c *Client) stream(ctx context.Context, path string, last *string, on func(
 	in.Buffer(make([]byte, 0, 64<<10), 4<<20)
 	var e event
 	for in.Scan() {
+		hangs.Reset(silence)
 		text := in.Text()
 		if strings.HasPrefix(text, ":") {
 			continue // a comment, which says that the server is there
@@ -162,14 +172,19 @@ func (c *Client) stream(ctx context.Context, path string, last *string, on func(
 				e = event{}
 				continue
 			}
+			hangs.Stop() // who reads may take their time
 			if end, err := on(e); end || err != nil {
 				return end, err
 			}
+			hangs.Reset(silence)
 			if e.id != "" {
 				*last = e.id
 			}
 			e = event{}
 		}
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return false, cause
 	}
 	return false, in.Err()
 }

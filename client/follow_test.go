@@ -1,11 +1,15 @@
 package client
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestFollowingIsTakenUpAgain(t *testing.T) {
@@ -38,5 +42,42 @@ func TestFollowingIsTakenUpAgain(t *testing.T) {
 		if !errors.Is(err, ErrNotFound) || n != 1 {
 			t.Errorf("of what is not there: %v after %d tries", err, n)
 		}
+	})
+}
+
+// A stream that says nothing any more hangs and is opened again; one that beats is left alone, however little happens.
+func TestAStreamThatHangsIsTakenUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var opened []string
+		c := over(func(r *http.Request) (*http.Response, error) {
+			opened = append(opened, fmt.Sprint(r.Header.Get("Last-Event-ID"), " after ", time.Since(begun).Round(time.Second)))
+			body, to := io.Pipe()
+			context.AfterFunc(r.Context(), func() { to.CloseWithError(r.Context().Err()) })
+			n := len(opened)
+			go func() {
+				fmt.Fprintf(to, "id: %d\nevent: changes\ndata: {\"changes\": [{\"type\": \"%d\"}]}\n\n", n, n)
+				for range 60 {
+					time.Sleep(5 * time.Second)
+					if _, err := io.WriteString(to, "event: beat\ndata: {}\n\n"); err != nil {
+						return
+					}
+				}
+				<-r.Context().Done() // and then nothing
+			}()
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body}, nil
+		})
+		enough := errors.New("enough")
+		err := c.FollowChanges(t.Context(), func(x Changes) error {
+			if x.Changes[0].Type == "3" {
+				return enough
+			}
+			time.Sleep(time.Minute) // who reads may take their time
+			return nil
+		}, nil)
+		if err != enough || len(opened) != 3 || opened[0] != " after 0s" || opened[1] != "1 after 6m35s" {
+			t.Errorf("%v: opened %q", err, opened)
+		}
+		time.Sleep(10 * time.Second) // until the last server has noticed
 	})
 }

@@ -148,7 +148,7 @@ func (m *maker) path(rt api.Route) string {
 	}
 	if m.chance(40) {
 		path = oneOf(m.Rand, path+"/", "/"+path, path+"/..", path+"/../..", strings.ToUpper(path), path+"%00", path+"%2e%2e", path+"x", "/api/v1"+path, path+":cancel", strings.ReplaceAll(path, "/", "//"),
-			strings.ReplaceAll(path, "/", "%2f"), path+"/"+strings.Repeat("a", 3000), "/api/v1/", "/api/v1", "/", "/api/v2/jobs", "/favicon.ico", path+";x=1", path+"/%ff")
+			"/"+strings.ReplaceAll(path, "/", "%2f"), path+"/"+strings.Repeat("a", 3000), "/api/v1/", "/api/v1", "/", "/api/v2/jobs", "/favicon.ico", path+";x=1", path+"/%ff")
 	}
 	return path
 }
@@ -216,6 +216,8 @@ func (m *maker) parameter(name string) string {
 		return oneOf(m.Rand, "csv", "jsonl", "parquet", "CSV", "x", "", "xml")
 	case "follow", "force", "dry_run":
 		return oneOf(m.Rand, "true", "false", "TRUE", "1", "", "yes")
+	case "ids":
+		return m.id("/api/v1/jobs/") + oneOf(m.Rand, "", ","+m.id("/api/v1/jobs/"))
 	case "job_id", "execution_id", "worker_id":
 		return m.id("/api/v1/" + strings.TrimSuffix(name, "_id") + "s/")
 	}

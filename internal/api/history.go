@@ -47,7 +47,7 @@ func (s *Server) historyRoutes() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Follow what changes: executions, jobs and workers",
-			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, and reset where not all of that can be told: read anew then what you show. The id of an event goes into Last-Event-ID to go on behind it.",
+			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, reset where not all of that can be told: read anew then what you show, and beat every five seconds, so that who hears nothing knows that the stream hangs. The id of an event goes into Last-Event-ID to go on behind it.",
 			params: streamParams, stream: true, status: 200, answer: of[client.Changes](), handle: s.streamEvents,
 		},
 	}

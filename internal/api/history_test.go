@@ -349,12 +349,14 @@ func listen(t *testing.T, server *httptest.Server, last string, headers ...strin
 	return &stream{t, resp.Body, bufio.NewScanner(resp.Body)}
 }
 
-// next is the next event; none at the end.
+// next is the next event but for beats; none at the end.
 func (s *stream) next() (e event, ok bool) {
 	s.t.Helper()
 	for s.scan.Scan() {
 		name, value, _ := strings.Cut(s.scan.Text(), ": ")
 		switch {
+		case s.scan.Text() == "" && e.name == "beat":
+			e = event{}
 		case s.scan.Text() == "" && e.name != "":
 			return e, true
 		case name == "id":

@@ -125,7 +125,7 @@ const (
 	maxFollowers   = 500                    // at once; more are turned away
 	followPage     = 1000                   // lines that are read at once
 	followPoll     = 400 * time.Millisecond // how often a log is looked at that is written through other servers
-	followBeat     = 15 * time.Second       // how often a stream says that it is alive
+	followBeat     = 5 * time.Second        // how often a stream says that it is alive
 	followPatience = 30 * time.Second       // how long a reader may take for a part
 	followDeadline = time.Hour              // then the reader is to come again, which says where it was
 )
@@ -143,7 +143,7 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	defer release()
 	changed, stop := s.cfg.Dispatch.Watch(id)
 	defer stop()
-	out := &events{w: w, rc: http.NewResponseController(w)}
+	out := newEvents(w)
 	if err := out.begin(); err != nil {
 		return nil // the caller has gone
 	}
@@ -173,7 +173,7 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 				return nil
 			}
 		case <-beat.C:
-			if err := out.comment("alive"); err != nil {
+			if err := out.beat(); err != nil {
 				return nil
 			}
 		}
@@ -222,6 +222,10 @@ type events struct {
 	broken bool // the reader has gone
 }
 
+func newEvents(w http.ResponseWriter) *events {
+	return &events{w: w, rc: http.NewResponseController(w)}
+}
+
 // begin sends the head of the answer. What the server allows a request is not for a stream.
 func (e *events) begin() error {
 	_ = e.rc.SetReadDeadline(time.Time{}) // a connection that has no deadlines needs none lifted
@@ -250,10 +254,10 @@ func (e *events) event(name, id string, v any) error {
 	return err
 }
 
-func (e *events) comment(text string) error {
-	e.extend()
-	e.dirty = true
-	if _, err := fmt.Fprintf(e.w, ": %s\n\n", text); err != nil {
+// beat says that the stream is alive. It is an event, not a comment: browsers tell pages of events only, and one that
+// hears nothing can then know that the stream hangs. It has no id: there is nothing to go on behind.
+func (e *events) beat() error {
+	if err := e.event("beat", "", struct{}{}); err != nil {
 		return err
 	}
 	return e.flush()

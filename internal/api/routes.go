@@ -138,7 +138,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/executions/{id}/logs", needs: tenant.Read, group: "Executions", summary: "Read what the attempts of an execution wrote, or follow it",
-			detail: "Attempt by attempt. With follow=true or Accept: text/event-stream it is a stream: an event line for each line, whose id goes into Last-Event-ID to go on behind it, and an event end when the execution has finished.",
+			detail: "Attempt by attempt. With follow=true or Accept: text/event-stream it is a stream: an event line for each line, whose id goes into Last-Event-ID to go on behind it, an event beat every five seconds, and an event end when the execution has finished.",
 			params: logParams, status: 200, answer: of[client.Log](), handle: s.listLog,
 		},
 		{

@@ -38,7 +38,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.P
 	defer release()
 	watch, resumed := s.cfg.Feed.Watch(p.Tenant, last)
 	defer watch.Close()
-	out := &events{w: w, rc: http.NewResponseController(w)}
+	out := newEvents(w)
 	if err := out.begin(); err != nil {
 		return nil // the caller has gone
 	}
@@ -88,7 +88,7 @@ func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, ou
 				return
 			}
 		case <-beat.C:
-			if out.comment("alive") != nil {
+			if out.beat() != nil {
 				return
 			}
 		case <-wake:

@@ -174,8 +174,9 @@ test("compared with the last success, differences first; copied as a link", asyn
 
 test("one that is not there says so", async () => {
   const page = await visit(browser, server.url + "/executions");
-  page.expects = /404/;
+  page.expects = /status of 404/;
   await page.goto(server.url + "/executions/01a1e5ca-0969-772a-b94a-935a6d97d3b4");
   await page.waitForSelector("h1:has-text('No such execution')");
+  await sound(page);
   await page.context().close();
 });

@@ -58,7 +58,7 @@ test("facets choose, pages go on and back by keyset", async () => {
   assert.equal(await rows(page).count(), 1);
   await page.fill("input[aria-label=Filter]", "from:yesterday");
   await page.waitForSelector(".error:has-text('start_date')");
-  page.expects = /400/;
+  page.expects = /status of 400/;
   await page.context().close();
 });
 

@@ -9,7 +9,7 @@ export function overview(now = Date.now()) {
     sentence: "12,417 of 12,418 schedules on time; p99 delay 0.05 s; 3 jobs failing.", health: "warning", schedules: 12418, schedules_is_estimate: false, paused: 3, late_jobs: 1, late_jobs_is_minimum: false,
     late: [{ job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", name: "Import of orders from the southern warehouse", next_run_at: iso(now - 42_000), late_seconds: 42 }],
     delay: { fired: 3600, within_1s: 3598, within_5s: 3600, p50_seconds: 0.01, p99_seconds: 0.05, max_seconds: 1.4 }, failing_jobs: 3, failing_is_minimum: false,
-    failing: ["Nightly report", "Send reminders", "Sync warehouse"].map((name, i) => ({ job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b" + i, name, last_status: i === 2 ? "TIMED_OUT" : "FAILED", failed_24h: 12 * (i + 1), last_failed_at: iso(now - 60_000 * i), type: "HTTP_ERROR", message: "answered 503 from api.example.com: upstream connect error" })),
+    failing: ["Nightly report", "Send reminders", "Sync warehouse"].map((name, i) => ({ job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b" + i, name, last_status: i === 2 ? "TIMED_OUT" : "FAILED", failed_24h: 12 * (i + 1), last_failed_at: iso(now - 60_000 * i), type: i === 2 ? "TIMEOUT" : "HTTP_ERROR", message: ["POST https://carrier.example/v2/orders answered 503 Service Unavailable", "POST https://mail.example/send answered 429 Too Many Requests", "took longer than 30 s"][i] })),
     running: 12, queued: 40, queued_is_minimum: false, oldest_queued_seconds: 1.5, dead_letters: 9, dead_letters_is_estimate: false, workers: 2, last_hour,
   };
 }
@@ -30,19 +30,22 @@ export function delays(now = Date.now()) {
 export function queues(now = Date.now()) {
   const step = 300;
   const to = Math.ceil(now / 1000 / step) * step;
+  // Little at night, more by day, a heap when the hour strikes, and one hour in which a worker was missing.
   const columns = Array.from({ length: 288 }, (_, i) => {
-    const qs = ["default", "mail", "reports"].map((queue, k) => ({ queue, waiting: Math.floor((i % 12 === 0 ? 120 : 14) * noise(i + k * 31) * (1 + Math.sin(i / 40))), running: 3, oldest_seconds: noise(i) * 4 }));
-    return { at: iso((to - (288 - i) * step) * 1000), waiting: qs.reduce((a, q) => a + q.waiting, 0), running: 9, oldest_seconds: noise(i) * 4, queues: qs };
+    const day = 1 - Math.cos((i / 288) * 2 * Math.PI);
+    const heap = i > 170 && i < 184 ? 60 : i % 12 < 2 ? 30 : 0;
+    const qs = ["default", "mail", "reports"].map((queue, k) => ({ queue, waiting: Math.floor((4 + 10 * day + heap / (k + 1)) * (0.7 + 0.3 * noise(i + k * 31))), running: 3, oldest_seconds: 0.2 + heap / 20 + 0.3 * noise(i) }));
+    return { at: iso((to - (288 - i) * step) * 1000), waiting: qs.reduce((a, q) => a + q.waiting, 0), running: 9, oldest_seconds: qs[0].oldest_seconds, queues: qs };
   });
   return { from: iso((to - 86400) * 1000), to: iso(to * 1000), step_seconds: step, queues: ["default", "mail", "reports"], columns };
 }
 
 export function failures(now = Date.now()) {
   const groups = [
-    ["HTTP_ERROR", "answered <n> from <host>: upstream connect error or disconnect", 30, 60],
-    ["TIMEOUT", "took longer than <n>", 8, 44],
-    ["CONNECTION_REFUSED", "dial tcp <addr>: connect: connection refused", 3, 16],
-  ].map(([type, message, failed, retried], i) => ({ fingerprint: "9f86d081884c7d6" + i, type, message, sample_message: message, failed, retried, first_seen: iso(now - 3_600_000), last_seen: iso(now - 30_000 * (i + 1)), sample_execution_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", sample_job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", jobs: [{ job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", name: "Nightly report", failed, retried }, { job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b5", name: "Send reminders", failed: 1, retried: 2 }], jobs_total: 7 - i * 3, text: "answered" }));
+    ["HTTP_ERROR", "POST https://<host>/v<n>/orders answered <n> Service Unavailable", "POST https://carrier.example/v2/orders answered 503 Service Unavailable", 30, 60],
+    ["TIMEOUT", "took longer than <n> s", "took longer than 30 s", 8, 44],
+    ["CONNECTION_REFUSED", "dial tcp <addr>: connect: connection refused", "dial tcp 10.0.7.12:5432: connect: connection refused", 3, 16],
+  ].map(([type, message, sample_message, failed, retried], i) => ({ fingerprint: "9f86d081884c7d6" + i, type, message, sample_message, failed, retried, first_seen: iso(now - 3_600_000), last_seen: iso(now - 30_000 * (i + 1)), sample_execution_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", sample_job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", jobs: [{ job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b4", name: "Nightly report", failed, retried }, { job_id: "01a1e5ca-0969-772a-b94a-935a6d97d3b5", name: "Send reminders", failed: 1, retried: 2 }], jobs_total: 7 - i * 3, text: "answered" }));
   return { from: iso(now - 86_400_000), to: iso(now), failed: 41, retried: 120, partial: false, groups };
 }
 

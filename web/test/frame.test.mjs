@@ -93,8 +93,9 @@ test("at 390 pixels the menu opens and nothing is wider than the screen", async 
 
 test("an unknown address says so", async () => {
   const page = await visit(browser, server.url + "/jobs");
-  page.expects = /404/;
+  page.expects = /status of 404/;
   await page.goto(server.url + "/no-such-screen");
   await page.waitForSelector("h1:has-text('Nothing here')");
+  await sound(page);
   await page.context().close();
 });

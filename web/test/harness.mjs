@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer as createProxy, request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const binary = process.env.CARILLON_BINARY ?? join(here, "../../bin/carillon");
+export const binary = process.env.CARILLON_BINARY ?? join(here, "../../bin/carillon");
 const axe = readFileSync(join(here, "../node_modules/axe-core/axe.min.js"), "utf8");
 
 /** The folder for pictures, if they are wanted. */
@@ -30,24 +31,37 @@ export const serve = (...flags) => start((dir) => ["dev", "--data", join(dir, "d
 /** serve.signIn starts one that asks for a key; this one is of the role system. */
 serve.signIn = (key) => start((dir) => ["serve", "--database", "sqlite:" + join(dir, "carillon.db")], key);
 
+/** serve.fresh starts the demonstration as a newcomer does, in an empty folder, where it keeps its data. */
+serve.fresh = () => start(() => ["dev", "--demo"]);
+
 async function start(args, key) {
   assert.ok(existsSync(binary), `${binary} is missing: make build`);
   const dir = mkdtempSync(join(tmpdir(), "carillon-browser-"));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
-  let said = "";
-  child.stdout.on("data", (d) => (said += d));
-  child.stderr.on("data", (d) => (said += d));
-  const gone = new Promise((r) => child.once("exit", r));
-  for (let i = 0; ; i++) {
-    const ok = await fetch(url + "/readyz").then((r) => r.ok, () => false);
-    if (ok) break;
-    assert.ok(i < 600 && child.exitCode === null, "the server did not start:\n" + said);
-    await new Promise((r) => setTimeout(r, 50));
-  }
+  let child, gone, said = "";
+  const begin = async () => {
+    child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
+    child.stdout.on("data", (d) => (said += d));
+    child.stderr.on("data", (d) => (said += d));
+    gone = new Promise((r) => child.once("exit", r));
+    for (let i = 0; ; i++) {
+      const ok = await fetch(url + "/readyz").then((r) => r.ok, () => false);
+      if (ok) break;
+      assert.ok(i < 600 && child.exitCode === null, "the server did not start:\n" + said);
+      await new Promise((r) => setTimeout(r, 50));
+    }
+  };
+  const end = async (signal) => {
+    child.kill(signal);
+    const late = setTimeout(() => child.kill("SIGKILL"), 5000);
+    await gone;
+    clearTimeout(late);
+  };
+  await begin();
   return {
     url,
+    dir,
     log: () => said,
     api: async (method, path, body) => {
       const r = await fetch(url + "/api/v1" + path, { method, headers: { "Content-Type": "application/json", ...(key ? { Authorization: "Bearer " + key } : {}) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
@@ -55,14 +69,53 @@ async function start(args, key) {
       assert.ok(r.ok, `${method} ${path}: ${r.status} ${text}`);
       return text ? JSON.parse(text) : undefined;
     },
+    /** kill is kill -9; again starts it where it was. */
+    kill: () => end("SIGKILL"),
+    again: begin,
     stop: async () => {
-      child.kill("SIGTERM");
-      const late = setTimeout(() => child.kill("SIGKILL"), 5000);
-      await gone;
-      clearTimeout(late);
+      if (child.exitCode === null && child.signalCode === null) await end("SIGTERM");
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * between stands between pages and a server, and does what networks do: it refuses streams (refuse), is away (down), lets the
+ * streams that are open hang (hang) or cuts them off (cut). asked is what streams were asked for, and what they said.
+ */
+export async function between(server) {
+  const streams = new Set();
+  const sockets = new Set();
+  const way = { refuse: false, down: false, asked: [] };
+  const proxy = createProxy((req, res) => {
+    if (way.down) return void req.socket.destroy();
+    const ask = /\/events\/stream|follow=true/.test(req.url) ? { url: req.url, last: req.headers["last-event-id"] ?? new URL(req.url, server.url).searchParams.get("last_event_id"), said: "", mute: false, res } : undefined;
+    if (ask) way.asked.push(ask);
+    if (ask && way.refuse) return void res.writeHead(503).end();
+    const up = request(server.url + req.url, { method: req.method, headers: req.headers }, (r) => {
+      res.writeHead(r.statusCode, r.headers).flushHeaders();
+      if (ask) streams.add(ask);
+      r.on("data", (d) => {
+        if (ask?.mute) return;
+        if (ask) ask.said += d;
+        res.write(d);
+      });
+      r.on("end", () => res.end());
+      r.on("error", () => res.destroy());
+    });
+    up.on("error", () => res.destroy());
+    res.on("close", () => (streams.delete(ask), up.destroy()));
+    req.pipe(up);
+  });
+  proxy.on("connection", (s) => (sockets.add(s), s.on("close", () => sockets.delete(s))));
+  await new Promise((r) => proxy.listen(0, "127.0.0.1", r));
+  return Object.assign(way, {
+    url: `http://127.0.0.1:${proxy.address().port}`,
+    hang: () => streams.forEach((s) => (s.mute = true)),
+    cut: () => streams.forEach((s) => s.res.destroy()),
+    gone: () => ((way.down = true), sockets.forEach((s) => s.destroy())),
+    close: () => (sockets.forEach((s) => s.destroy()), new Promise((r) => proxy.close(r))),
+  });
 }
 
 /** launch starts the browser. */
@@ -101,6 +154,16 @@ export async function visit(browser, url, { width = 1440, height = 900, theme = 
   await page.goto(url);
   await page.waitForSelector("#main");
   return page;
+}
+
+/** forgive takes out of a page's faults the one that was asked for, which has to be there; no other. */
+export async function forgive(page, fault) {
+  for (let i = 0; ; i++) {
+    const k = page.faults.findIndex((f) => fault.test(f));
+    if (k >= 0) return void page.faults.splice(k, 1);
+    assert.ok(i < 40, `no fault is ${fault}: ${page.faults}`);
+    await new Promise((r) => setTimeout(r, 50));
+  }
 }
 
 /** sound fails where a page has done what it should not. */
@@ -166,5 +229,6 @@ export const nasty = [
 /** unharmed fails where any of it came to life. */
 export async function unharmed(page) {
   assert.equal(await page.evaluate(() => window.pwned), undefined);
+  assert.equal(await page.locator("a[href^='javascript:' i], iframe, #main script").count(), 0);
   await sound(page);
 }

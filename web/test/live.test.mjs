@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { launch, serve, settle, sound, visit } from "./harness.mjs";
+import { between, forgive, launch, serve, settle, sound, visit } from "./harness.mjs";
+import { byKind, hand, run } from "./seed.mjs";
 
 let server, browser;
 before(async () => {
@@ -46,15 +47,139 @@ test("switched off, nothing moves", async () => {
   await page.context().close();
 });
 
-test("a server that is gone makes a banner, and what was read stays", async () => {
-  const page = await visit(browser, server.url + "/jobs");
-  page.expects = /./;
+// signs notes what the sign of the page says from now on.
+async function signs(page) {
+  await page.evaluate(() => {
+    const dot = document.querySelector(".topbar .dot");
+    window.signs = [];
+    window.signWatch?.disconnect();
+    window.signWatch = new MutationObserver(() => window.signs.push(dot.className.replace("dot ", "")));
+    window.signWatch.observe(dot, { attributeFilter: ["class"] });
+  });
+  return () => page.evaluate(() => window.signs);
+}
+
+test("where streams are refused it reads every few seconds and says so; a server that is gone is told, and stays told", async (t) => {
+  const way = await between(server);
+  t.after(way.close);
+  way.refuse = true;
+  const page = await visit(browser, way.url + "/jobs", {
+    prepare: (p) => {
+      p.expects = /status of 503|net::ERR_/; // the streams that are refused, and the server that is away
+      return p.clock.install();
+    },
+  });
   await settle(page);
-  await page.waitForSelector(".dot.live");
-  await page.context().setOffline(true);
-  await server.stop();
-  await page.waitForSelector(".banner", { timeout: 40_000 });
+  // The clock of the page goes on by five seconds; then what it asked for has time to be answered.
+  const later = async (n) => {
+    for (let i = 0; i < n; i++) {
+      await page.clock.runFor(5000);
+      await page.waitForTimeout(400);
+    }
+  };
+  await later(1);
+  await page.waitForSelector(".dot.polling");
+  const said = await signs(page);
+  await noop("polled");
+  await later(2);
+  await page.waitForSelector("tbody tr:has-text('polled')");
+  // On a screen that reads nothing anew by itself the same is true.
+  await page.click('.nav a:has-text("Admin")');
+  await later(5);
+  assert.deepEqual(await said(), [], "the sign flickers although the server answers");
+
+  await page.click('.nav a:has-text("Jobs")');
+  await page.waitForSelector("tbody tr:has-text('polled')");
+  const gone = await signs(page);
+  way.gone();
+  await later(3);
+  await page.waitForSelector(".banner");
+  await later(6);
+  assert.deepEqual(await gone(), ["stale"], "the sign flickers although nothing answers");
   assert.ok((await page.locator("tbody tr").count()) > 0);
-  server = undefined;
+
+  const back = await signs(page);
+  way.down = false;
+  await later(2);
+  await page.waitForSelector(".banner", { state: "detached" });
+  way.refuse = false;
+  await later(4);
+  await page.waitForSelector(".dot.live");
+  assert.deepEqual(await back(), ["polling", "live"]);
+  await sound(page);
+  await page.context().close();
+});
+
+test("a stream that hangs is noticed and opened again behind what it said; a quiet one is left alone", async (t) => {
+  const [quiet, hung] = await Promise.all([between(server), between(server)]);
+  t.after(() => Promise.all([quiet.close(), hung.close()]));
+  const open = async (way) => {
+    const page = await visit(browser, way.url + "/jobs");
+    await page.waitForSelector(".dot.live");
+    return page;
+  };
+  const [still, page] = [await open(quiet), await open(hung)];
+  const [calm, said] = [await signs(still), await signs(page)];
+  await noop("before it hangs");
+  await page.waitForSelector("tbody tr:has-text('before it hangs')");
+  hung.hang();
+  await noop("while it hangs");
+  await page.waitForFunction(() => window.signs.at(-1) === "live", undefined, { timeout: 20_000 });
+  await page.waitForSelector("tbody tr:has-text('while it hangs')");
+  assert.notEqual((await said())[0], "live", "it never said that it was not");
+  const again = hung.asked.at(-1);
+  assert.ok(hung.asked.length >= 2 && again.last, "it goes on behind the last event");
+  assert.match(again.said, /event: ready/);
+  assert.match(again.said, /job\.created/);
+  assert.equal(quiet.asked.length, 1);
+  assert.match(quiet.asked[0].said, /event: beat/);
+  assert.deepEqual(await calm(), []);
+  await sound(page);
+  await sound(still);
+  await page.context().close();
+  await still.context().close();
+});
+
+test("a stream that breaks goes on where it was: what happened meanwhile is told, nothing is read anew for nothing", async (t) => {
+  const way = await between(server);
+  t.after(way.close);
+  const page = await visit(browser, way.url + "/jobs");
+  await page.waitForSelector(".dot.live");
+  await noop("before it breaks");
+  await page.waitForSelector("tbody tr:has-text('before it breaks')");
+  const id = /id: (\S+)\nevent: changes/.exec(way.asked[0].said.split("\n\n").findLast((e) => e.includes("event: changes")))[1];
+  way.cut();
+  await noop("while it is broken");
+  await page.waitForFunction(() => !document.querySelector(".topbar .dot.live"));
+  await page.waitForSelector(".dot.live", { timeout: 10_000 });
+  await page.waitForSelector("tbody tr:has-text('while it is broken')");
+  assert.equal(way.asked.length, 2);
+  assert.equal(way.asked[1].last, id);
+  assert.match(way.asked[1].said, /^(: \S*\n\n)?id: \S+\nevent: ready/);
+  assert.match(way.asked[1].said, /event: changes\n.*job\.created/);
+  await forgive(page, /ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|ERR_CONNECTION/);
+  await sound(page);
+  await page.context().close();
+});
+
+test("a log is read on where its stream is refused, until the execution has ended", async (t) => {
+  const worker = await hand(server, "log");
+  const id = await run(server, { name: "Logs", execution: byKind("log") });
+  const a = await worker.claim();
+  await worker.log(a, ["the first line"]);
+  const way = await between(server);
+  t.after(way.close);
+  way.refuse = true;
+  const page = await visit(browser, `${way.url}/executions/${id}?tab=log`, { prepare: (p) => void (p.expects = /status of 503/) });
+  await page.waitForSelector(".execution-line:has-text('the first line')");
+  await page.waitForSelector(".execution-more");
+  await worker.log(a, ["the second line"]);
+  await page.waitForSelector(".execution-line:has-text('the second line')", { timeout: 10_000 });
+  await worker.log(a, ["the last line"]);
+  await worker.complete(a, { status: "SUCCEEDED" });
+  await page.waitForSelector(".execution-line:has-text('the last line')", { timeout: 10_000 });
+  await page.waitForSelector(".execution-more", { state: "detached", timeout: 15_000 });
+  assert.equal(await page.locator(".execution-line").count(), 3);
+  await sound(page);
   await page.context().close();
 });

@@ -73,6 +73,13 @@ export function whenUnauthorized(f: () => void) {
   onUnauthorized = f;
 }
 
+let onAnswer = () => {};
+
+/** whenAnswered says what is done whenever the server has answered, be it with a refusal. */
+export function whenAnswered(f: () => void) {
+  onAnswer = f;
+}
+
 export type Sending = { body?: unknown; key?: string; headers?: Record<string, string>; signal?: AbortSignal };
 
 async function send(method: string, url: string, s: Sending): Promise<Response> {
@@ -90,6 +97,7 @@ async function send(method: string, url: string, s: Sending): Promise<Response> 
     if (e instanceof DOMException && e.name === "AbortError") throw e;
     throw new Problem(0, "unreachable", "The server does not answer", "Nothing came back from " + location.host + ".");
   }
+  if (r.status < 500) onAnswer(); // what stands before a server that is gone answers with more
   const date = Date.parse(r.headers.get("Date") ?? "");
   if (!Number.isNaN(date)) {
     const off = date + 500 - Date.now();

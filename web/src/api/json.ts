@@ -5,18 +5,38 @@ type Exact = { parse(text: string, reviver: (key: string, value: unknown, contex
 const exact = JSON as unknown as Exact;
 
 // Text in which some number may change when it becomes a double.
-const suspicious = /\d{16}|\d\.\d*0(?!\d)|\d[eE]/;
+const suspicious = /[\d.]{16}|\d\.\d*0(?!\d)|\d[eE]|-0(?![\d.])/;
+
+// Browsers that cannot keep a number as it was written get it as marked text, which no text that is sent can begin with.
+const mark = "\u0000" + Math.random() + "\u0000";
+class Raw {
+  constructor(readonly rawJSON: string) {}
+  toJSON() {
+    return mark + this.rawJSON;
+  }
+}
+const strings = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+const quotedMark = JSON.stringify(mark).slice(0, -1);
+const marked = new RegExp(quotedMark.replace(/[\\.]/g, "\\$&") + '([^"]*)"', "g");
+
+function parseMarked(text: string): unknown {
+  JSON.parse(text); // so that what is wrong is told of the text as it was written
+  const kept = text.replace(strings, (m) => (m.startsWith('"') || String(Number(m)) === m ? m : quotedMark + m + '"'));
+  return JSON.parse(kept, (_, v: unknown) => (typeof v === "string" && v.startsWith(mark) ? new Raw(v.slice(mark.length)) : v));
+}
 
 /** parse reads JSON. Numbers that a double cannot hold become objects that stringify writes as they were. */
 export function parse(text: string): unknown {
+  if (!suspicious.test(text)) return JSON.parse(text);
   const raw = exact.rawJSON;
-  if (!raw || !suspicious.test(text)) return JSON.parse(text);
+  if (!raw) return parseMarked(text);
   return exact.parse(text, (_, v, c) => (typeof v === "number" && c?.source !== undefined && String(v) !== c.source ? raw.call(JSON, c.source) : v));
 }
 
 /** stringify writes what parse has read, numbers as they were. */
 export function stringify(value: unknown, indent?: number): string {
-  return JSON.stringify(value, null, indent) ?? "null";
+  const text = JSON.stringify(value, null, indent) ?? "null";
+  return exact.rawJSON ? text : text.replace(marked, "$1");
 }
 
 /** flaw says where text is not JSON, or nothing where it is. */

@@ -1,8 +1,13 @@
 // What changes, as it changes: one stream for the whole page. Where streams do not work it asks again every few
 // seconds; where the page is not looked at, nothing moves.
+//
+// Two things are told apart: when the stream last said something (it beats every five seconds, so one that is silent for
+// longer hangs, and is opened anew), and when the server did, by the stream or by any answer: only if that is long ago
+// what is shown may be old.
 
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { usePref } from "../prefs";
+import { get, whenAnswered } from "./http";
 import { parse } from "./json";
 import type { Change } from "./types";
 
@@ -12,17 +17,20 @@ type Listener = (changes: Change[], all: boolean) => void;
 const pace = 250; // ms between two batches that screens are told of
 const pollEvery = 5000;
 const staleAfter = 10_000;
+const retryAfter = 15_000; // when a stream was refused
 
 const listeners = new Set<Listener>();
 const watchers = new Set<() => void>();
 let source: EventSource | undefined;
 let state: LiveState = "off";
-let since = Date.now(); // when the state began, or news last arrived
+let heardAt = Date.now(); // when the server last said anything
+let streamAt = 0; // when the stream last said anything, or was opened
 let last = "";
 let batch: Change[] = [];
 let all = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 let poll: ReturnType<typeof setInterval> | undefined;
+let watch: ReturnType<typeof setInterval> | undefined;
 let retry: ReturnType<typeof setTimeout> | undefined;
 
 function become(s: LiveState) {
@@ -50,19 +58,22 @@ function connect() {
   if (source) return;
   clearTimeout(retry);
   if (state === "off") {
+    heardAt = Date.now();
     become("connecting");
-    since = Date.now();
   }
+  watch ??= setInterval(look, 1000);
+  streamAt = Date.now();
   const s = new EventSource("/api/v1/events/stream" + (last ? "?last_event_id=" + encodeURIComponent(last) : ""));
   source = s;
   const up = (e: MessageEvent) => {
     if (e.lastEventId) last = e.lastEventId;
-    since = Date.now();
+    heardAt = streamAt = Date.now();
     clearInterval(poll);
     poll = undefined;
     become("live");
   };
   s.addEventListener("ready", up);
+  s.addEventListener("beat", up);
   s.addEventListener("changes", (e) => {
     up(e);
     collect((parse(e.data as string) as { changes: Change[] }).changes);
@@ -73,26 +84,54 @@ function connect() {
   });
   s.onerror = () => {
     if (source !== s) return;
-    if (state === "live") since = Date.now();
-    become(Date.now() - since > staleAfter ? "stale" : state === "stale" ? "stale" : "connecting");
-    // A stream that was refused stays closed: ask again now and then, and meanwhile read by polling.
-    poll ??= setInterval(() => {
-      collect([], true);
-      if (state !== "live" && Date.now() - since > staleAfter) become("stale");
-    }, pollEvery);
-    if (s.readyState === EventSource.CLOSED) {
-      source = undefined;
-      if (state !== "stale") become("polling");
-      retry = setTimeout(connect, 15_000);
-    }
+    without();
+    // The browser tries again by itself, but not where the stream was refused.
+    if (s.readyState !== EventSource.CLOSED) return;
+    source = undefined;
+    retry = setTimeout(connect, retryAfter);
   };
 }
+
+// without is what is done while there is no stream: the page reads anew now and then.
+function without() {
+  if (state === "live") become("connecting");
+  poll ??= setInterval(ask, pollEvery);
+}
+
+function ask() {
+  if (document.hidden) return;
+  collect([], true);
+  // Where no screen has anything to read, or one that is being read stands still, this says whether the server is there.
+  if (Date.now() - heardAt > pollEvery / 2) get("/session").catch(() => {});
+}
+
+// look notices what tells of itself by nothing: a stream that hangs, a server that does not answer.
+function look() {
+  const now = Date.now();
+  if (source && now - streamAt > staleAfter) {
+    source.close();
+    source = undefined;
+    without();
+    ask();
+    connect();
+  }
+  if (state !== "live" && now - heardAt > staleAfter) become("stale");
+}
+
+// An answer says that what is shown is not older than the last time that it was asked for.
+whenAnswered(() => {
+  heardAt = Date.now();
+  if (poll !== undefined) become("polling");
+  else if (state === "stale") become("connecting");
+});
 
 function disconnect() {
   source?.close();
   source = undefined;
   clearInterval(poll);
   poll = undefined;
+  clearInterval(watch);
+  watch = undefined;
   clearTimeout(retry);
   become("off");
 }
@@ -107,11 +146,6 @@ function adjust() {
   else hidden = setTimeout(disconnect, 5000);
 }
 document.addEventListener("visibilitychange", adjust);
-
-/** heard says that an answer came from the server: what is shown is not stale. */
-export function heard() {
-  if (state === "stale" && source === undefined) become("polling");
-}
 
 const subscribe = (f: () => void) => (watchers.add(f), () => void watchers.delete(f));
 
@@ -166,7 +200,7 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
     setFresh(undefined);
     void ref.current
       .refresh()
-      .then(heard, () => {})
+      .catch(() => {})
       .finally(() => {
         w.busy = false;
         run.current();
@@ -182,7 +216,7 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
       if (about.length === 0 && !everything && !w.due) return;
       w.count += about.length;
       w.due = true;
-      if (held()) setFresh(w.count);
+      if (held()) setFresh(w.count); // none where nobody knows how many: it stands still all the same
       else run.current();
     };
     // When the reason to stand still is gone, what was held back is shown.

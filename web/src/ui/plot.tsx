@@ -104,6 +104,8 @@ export function useWidth<E extends HTMLElement>(): [React.RefObject<E | null>, n
 export type Line = {
   label: string;
   values: (number | null)[];
+  /** What the table and the legend tell, where the values are drawn on top of others'. */
+  shown?: (number | null)[];
   /** A colour of the theme, such as --fill-good. */
   colour: string;
   /** fill: the area under it; bars: a bar for each step. */
@@ -149,7 +151,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         height,
         legend: { show: false },
         cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-        padding: [8, right ? 0 : 8, 0, 0],
+        padding: [8, right ? 0 : 18, 0, 0],
         tzDate: (s) => uPlot.tzDate(new Date(s * 1000), zoneName(zone)),
         scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] }, r: { range: (_u, _min, max) => [0, Math.max(1, max) * 1.08] } },
         axes: [
@@ -165,9 +167,9 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
               label: l.label,
               scale: l.right ? "r" : "y",
               stroke: c,
-              width: l.as === "bars" ? 0 : 1.5,
+              width: l.as === "bars" ? 0 : l.right ? 1 : 1.5,
               points: { show: false },
-              ...(l.as === "fill" ? { fill: c.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)") } : {}),
+              ...(l.as === "fill" ? { fill: c.replace(/^rgb\((.*)\)$/, "rgba($1, 0.35)") } : {}),
               ...(l.as === "bars" && uPlot.paths.bars ? { fill: c, paths: uPlot.paths.bars({ size: [0.8, 40, 1] }) } : {}),
             };
           }),
@@ -185,19 +187,23 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
     // The numbers are compared by what they are: a refetch that brings the same draws nothing.
   }, [width, height, theme, zone, JSON.stringify(at), JSON.stringify(lines)]);
   const instant = under === null ? undefined : at[under];
+  const told = (l: Line, i: number) => {
+    const n = (l.shown ?? l.values)[i];
+    return n === null || n === undefined ? undefined : (l.right ? formatRight : format)(n);
+  };
   return (
     <PlotFrame
       title={title}
       summary={summary}
       actions={actions}
-      table={() => ({ head: [`Time (${zoneName(zone)})`, ...lines.map((l) => l.label)], rows: at.map((t, i) => [shortTime(t * 1000, zone, undefined, false), ...lines.map((l) => ((f) => (l.values[i] === null || l.values[i] === undefined ? "–" : f(l.values[i])))(l.right ? formatRight : format))]) })}
+      table={() => ({ head: [`Time (${zoneName(zone)})`, ...lines.map((l) => l.label)], rows: at.map((t, i) => [shortTime(t * 1000, zone, undefined, false), ...lines.map((l) => told(l, i) ?? "–")]) })}
       legend={
         <>
           {lines.map((l) => (
             <span key={l.label}>
               <i className={l.as ? "" : "line"} style={{ background: `var(${l.colour})` }} />
               {l.label}
-              {under !== null && l.values[under] !== null && l.values[under] !== undefined ? ": " + (l.right ? formatRight : format)(l.values[under]) : ""}
+              {((n) => (n === undefined ? "" : ": " + n))(under === null ? undefined : told(l, under))}
             </span>
           ))}
           {instant !== undefined && <span>{shortTime(instant * 1000, zone, undefined, false)}</span>}

@@ -6,11 +6,18 @@ import { address, get, isProblem, parse, type Log, type LoggedLine } from "../..
 export type Reading = { lines: LoggedLine[]; state: "reading" | "live" | "ended" | "broken"; error?: unknown };
 
 const pace = 150; // ms between two drawings
+const again = 5000; // after a stream that was refused
+const silence = 12_000; // a stream beats every five seconds; one that is silent for longer hangs
 
-/** useLines reads the log of an execution by one stream. Where streams are not to be had it reads what is there, page by page. */
-export function useLines(id: string): Reading {
+/**
+ * useLines reads the log of an execution by one stream. Where streams are not to be had it reads what is there, page by
+ * page, and again until the execution is final.
+ */
+export function useLines(id: string, final: boolean): Reading {
   const [, draw] = useState(0);
   const reading = useRef<Reading>({ lines: [], state: "reading" });
+  const done = useRef(final);
+  done.current = final;
   useEffect(() => {
     const now: Reading = { lines: [], state: "reading" };
     reading.current = now;
@@ -31,47 +38,79 @@ export function useLines(id: string): Reading {
       changed();
     };
     const become = (state: Reading["state"], error?: unknown) => {
+      if (state === now.state && error === now.error) return;
       now.state = state;
-      if (error !== undefined) now.error = error;
+      now.error = error;
       changed();
     };
     const path = `/executions/${encodeURIComponent(id)}/logs`;
     const pages = async () => {
+      const whole = done.current; // before the lines: what was final then writes no more
       let after = now.lines[now.lines.length - 1]?.id ?? "";
-      for (;;) {
+      do {
         const page = await get<Log>(path, { limit: 1000, after });
         if (over) return;
         page.lines.forEach(take);
         after = page.pagination.next_cursor ?? "";
-        if (!after) return become("ended");
-      }
+      } while (after);
+      become(whole ? "ended" : "live");
     };
     let source: EventSource | undefined;
+    let retry: ReturnType<typeof setTimeout> | undefined;
+    let heardAt = 0;
+    const refused = async () => {
+      try {
+        await pages();
+      } catch (e) {
+        if (over) return;
+        become("broken", e);
+        if (isProblem(e, 400, 401, 403, 404)) return;
+      }
+      if (!over && now.state !== "ended") retry = setTimeout(open, again);
+    };
     const open = () => {
-      if (source || over || now.state === "ended") return;
+      clearTimeout(retry);
+      if (source || over || document.hidden || now.state === "ended") return;
       const after = now.lines[now.lines.length - 1]?.id;
       const from = new EventSource(address(path, { follow: true, after }));
       source = from;
-      from.onopen = () => now.state === "reading" && become("live");
-      from.addEventListener("line", (e) => take(parse((e as MessageEvent<string>).data) as LoggedLine));
+      heardAt = Date.now();
+      const heard = () => {
+        heardAt = Date.now();
+        if (now.state !== "ended") become("live");
+      };
+      from.onopen = heard;
+      from.addEventListener("beat", heard);
+      from.addEventListener("line", (e) => {
+        heard();
+        take(parse((e as MessageEvent<string>).data) as LoggedLine);
+      });
       from.addEventListener("end", () => {
         from.close();
         become("ended");
       });
       from.onerror = () => {
         if (from.readyState !== EventSource.CLOSED || over || source !== from) return;
-        pages().catch((e: unknown) => !over && become("broken", isProblem(e) ? e : undefined));
+        source = undefined;
+        void refused();
       };
     };
+    const close = () => {
+      clearTimeout(retry);
+      source?.close();
+      source = undefined;
+    };
+    const watch = setInterval(() => {
+      if (!source || now.state === "ended" || Date.now() - heardAt < silence) return;
+      close();
+      open();
+    }, 1000);
     // A page that nobody looks at lets go of its stream; when it is looked at again it goes on behind the last line.
     let hidden: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
       clearTimeout(hidden);
       if (!document.hidden) return open();
-      hidden = setTimeout(() => {
-        source?.close();
-        source = undefined;
-      }, 5000);
+      hidden = setTimeout(close, 5000);
     };
     document.addEventListener("visibilitychange", look);
     open();
@@ -80,8 +119,9 @@ export function useLines(id: string): Reading {
       over = true;
       clearTimeout(timer);
       clearTimeout(hidden);
+      clearInterval(watch);
       document.removeEventListener("visibilitychange", look);
-      source?.close();
+      close();
     };
   }, [id]);
   return reading.current;

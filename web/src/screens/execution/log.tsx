@@ -7,12 +7,13 @@ import { navigate, useHash, useParam, withParams } from "../../router";
 import { Button, Check, copy, count, Empty, ErrorBox, exactTime, Icon, Loading, SelectField, shortTime, useHotkeys } from "../../ui";
 import { bare, pieces } from "./ansi";
 import { groupsOf, useLines, type Block, type Group } from "./lines";
+import { isFinal } from "./story";
 
 const openLines = 1500; // a log up to this length is shown whole
 const longLine = 2000;
 
 export function LogView({ e }: { e: Execution }) {
-  const { lines, state, error } = useLines(e.execution_id);
+  const { lines, state, error } = useLines(e.execution_id, isFinal(e.status));
   const [attempt, setAttempt] = useParam("attempt");
   const [find, setFind] = useParam("find");
   const [wrap, setWrap] = usePref("log.wrap", true);

@@ -12,6 +12,9 @@ export type Story = { rows: Row[]; from: number; to: number; summary: string; re
 const t = (s: string | null | undefined) => (s ? Date.parse(s) : NaN);
 const live = ["WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING"];
 
+/** isFinal reports whether an execution has ended. */
+export const isFinal = (status: string) => !live.includes(status);
+
 const markWords: Record<string, string> = {
   result_refused: "a stale result was refused",
   released: "handed back by its worker",

@@ -133,10 +133,11 @@ function Word({ s, x, w, room, marks }: { s: Span; x: number; w: number; room: n
   const tone = s.outcome === "RUNNING" ? "busy" : toneOf(s.outcome ?? "");
   const word = `${wordOf(s.outcome ?? "")} ${duration(s.to - s.from)}`;
   const long = word.length * 6.6 + 8;
-  const within = marks.filter((m) => m > x + 3 && m < x + long + 8);
-  if (w > long + 8 && within.length === 0)
+  const inside = marks.filter((m) => m > x + 3 && m < x + w);
+  const at = [x + 7, ...inside.map((m) => m + 13)].find((a) => a + long < x + w && !inside.some((m) => m > a - 10 && m < a + long));
+  if (at !== undefined)
     return (
-      <text x={x + 7} y={19} className={"execution-word on " + tone}>
+      <text x={at} y={19} className={"execution-word on " + tone}>
         {word}
       </text>
     );

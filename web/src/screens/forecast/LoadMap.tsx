@@ -1,6 +1,6 @@
 // LoadMap: the coming load as a map of minutes, and below it what calendars leave out.
 
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { Calendar } from "../../api";
 import { useZone } from "../../prefs";
 import { count, shortTime, zoneName } from "../../ui";
@@ -19,9 +19,8 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
   const theme = useThemeCount();
   const [zone] = useZone();
   const [under, setUnder] = useState<{ at: number; n: number }>();
-  const g = gridOf(load, now, hours, zone);
-  const to = g.from + g.columns * g.column;
-  const lanes = calendars.slice(0, 6).map((c) => ({ name: c.name, out: excluded(c, g.from, to, zone) }));
+  const g = useMemo(() => gridOf(load, now, hours, zone), [load, now, hours, zone]);
+  const lanes = useMemo(() => calendars.slice(0, 6).map((c) => ({ name: c.name, out: excluded(c, g.starts[0] ?? 0, g.starts[g.columns] ?? 0, zone) })), [calendars, g, zone]);
   const body = g.rows * 3 + 12;
   const tall = body + axis + lanes.length * lane;
   const cw = (width - left) / g.columns;
@@ -29,7 +28,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
   const most = Math.max(1, ...g.cells.values());
   // Where something fires in every minute, what is always there is the ground that the rest stands out from.
   const least = g.cells.size < 2 ? 0 : Math.min(...g.cells.values());
-  const shade = (n: number) => 0.2 + 0.8 * (most === least ? 0.5 : Math.log1p(n - least) / Math.log1p(most - least));
+  const shade = (n: number) => 0.18 + 0.82 * (most === least ? 0.5 : most < 4 * least ? (n - least) / (most - least) : Math.log1p(n - least) / Math.log1p(most - least));
   useEffect(() => {
     const el = canvas.current;
     const c = el?.getContext("2d");
@@ -54,7 +53,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
     c.globalAlpha = 1;
     // Now.
     c.fillStyle = colour("--brand");
-    c.fillRect(left + ((now - g.from) / g.column) * cw, 0, 1.5, body);
+    c.fillRect(left + g.at(now) * cw, 0, 1.5, body);
     c.fillStyle = colour("--dim");
     c.textBaseline = "middle";
     c.textAlign = "right";
@@ -63,9 +62,9 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
     const ticks = Math.max(2, Math.floor((width - left) / (hours > 24 ? 100 : 70)));
     const every = Math.max(1, Math.ceil(g.columns / ticks));
     for (let i = 0; i < g.columns; i += every) {
-      const t = shortTime((g.from + i * g.column) * 1000, zone, undefined, false);
+      const t = shortTime((g.starts[i] ?? 0) * 1000, zone, undefined, false);
       c.textAlign = i === 0 ? "left" : "center";
-      if (left + (i + 0.5) * cw < width - 30) c.fillText(hours > 24 ? `${t.slice(5, 10)}${g.column === 3600 ? " " + t.slice(11) : ""}` : t.slice(11), left + (i === 0 ? 0 : (i + 0.5) * cw), body + axis / 2);
+      if (left + (i + 0.5) * cw < width - 30) c.fillText(hours > 24 ? `${t.slice(5, 10)}${g.minutes === 1 ? " " + t.slice(11) : ""}` : t.slice(11), left + (i === 0 ? 0 : (i + 0.5) * cw), body + axis / 2);
     }
     lanes.forEach((l, i) => {
       const y = body + axis + i * lane;
@@ -75,8 +74,8 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
       c.fillStyle = colour("--calm-soft");
       c.fillRect(left, y + 3, width - left, lane - 6);
       for (const s of l.out) {
-        const x = left + ((s.from - g.from) / g.column) * cw;
-        const w = Math.max(2, ((s.to - s.from) / g.column) * cw);
+        const x = left + g.at(s.from) * cw;
+        const w = Math.max(2, left + g.at(s.to) * cw - x);
         c.save();
         c.beginPath();
         c.rect(x, y + 3, w, lane - 6);
@@ -99,7 +98,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
     const c = Math.floor((x - left) / cw);
     const r = Math.floor(y / rh);
     if (c < 0 || c >= g.columns || r < 0 || r >= g.rows) return undefined;
-    return { at: g.from + c * g.column + r * g.minutes * 60, n: g.cells.get(c * g.rows + r) ?? 0 };
+    return { at: g.time(c, r), n: g.cells.get(c * g.rows + r) ?? 0 };
   };
   return (
     <PlotFrame
@@ -111,7 +110,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
           <span>{`${shortTime(under.at * 1000, zone, undefined, false)}: ${count(under.n)}${g.minutes > 1 ? " in the fullest minute" : ""}`}</span>
         ) : (
           <>
-            <span>{g.minutes === 1 ? "A column is an hour, a row a minute of it; darker is more." : "A column is a day, a row a quarter of an hour; darker is a fuller minute."}</span>
+            <span>{g.minutes === 1 ? "A column is an hour, a row a minute of it; the stronger the colour, the more." : "A column is a day, a row a quarter of an hour; the stronger the colour, the fuller its fullest minute."}</span>
             {capacity !== undefined && most > capacity && (
               <span>
                 <i style={{ background: "var(--fill-bad)" }} />

@@ -1,7 +1,7 @@
 // Spread: how herds can be taken apart, what would come of it, and the doing, which can be undone.
 
 import { useState } from "react";
-import { isProblem, patch, useGet, useRefresh, type Forecast, type Job } from "../../api";
+import { get, patch, Problem, useGet, useRefresh, type Forecast, type Job } from "../../api";
 import { Link, useParam } from "../../router";
 import { useMay } from "../../session";
 import { Button, Check, CopyAs, count, Dialog, Empty, ErrorBox, failed, Loading, shortTime, toast } from "../../ui";
@@ -47,9 +47,7 @@ export function Spread({ forecast, now, hours }: { forecast: Forecast; now: numb
           Close
         </Button>
       </div>
-      {isProblem(q.error, 400, 404) ? (
-        <p className="dim">This server is of an older version and makes no suggestions. Give jobs another minute by hand, or a jitter.</p>
-      ) : q.isError ? (
+      {q.isError ? (
         <ErrorBox error={q.error} retry={() => void q.refetch()} />
       ) : !q.data ? (
         <Loading lines={4} />
@@ -158,19 +156,32 @@ function Suggestion({ s, forecast, now, hours, may }: { s: Spreading; forecast: 
 const words = (j: Move, v: string | number) => (j.field === "schedule.jitter_ms" ? `jitter ${v} ms` : String(v));
 const cliOf = (j: Move) => (j.field === "schedule.jitter_ms" ? `carillon job edit ${j.job_id} --jitter ${j.after}ms` : `carillon job edit ${j.job_id} --cron ${sh(String(j.after))}`);
 
-type Result = { done: Move[]; wrong: { move: Move; error: unknown }[] };
+type Moved = { move: Move; revision: number };
+type Result = { done: Moved[]; wrong: { move: Move; error: unknown }[] };
 
-/** each sends the changes, four at a time, and says how far it has come. */
-async function each(moves: Move[], value: (m: Move) => unknown, told: (n: number) => void): Promise<Result> {
+const valueAt = (j: Job, field: string) => field.split(".").reduce<unknown>((v, k) => (v as Record<string, unknown> | null | undefined)?.[k], j);
+
+/** forth moves one job, unless it is not any more what the suggestion was made for. */
+async function forth(m: Move): Promise<number> {
+  const j = await get<Job>("/jobs/" + m.job_id);
+  const is = valueAt(j, m.field) ?? (typeof m.before === "number" ? 0 : "");
+  if (String(is) !== String(m.before)) throw new Problem(412, "revision_mismatch", "It was changed meanwhile", `It is ${words(m, String(is))} by now, not ${words(m, m.before)}.`);
+  return change(m, m.after, j.revision);
+}
+
+/** change writes a value, unless someone else changed the job meanwhile; it answers with the job's revision. */
+const change = async (m: Move, value: unknown, revision: number) => (await patch<Job>("/jobs/" + m.job_id, bodyOf(m.field, value), { headers: { "If-Match": String(revision) } })).revision;
+
+/** each does it to all, four at a time, and says how far it has come. */
+async function each<T extends { move: Move }>(all: T[], act: (x: T) => Promise<number>, told: (n: number) => void): Promise<Result> {
   const out: Result = { done: [], wrong: [] };
-  const todo = [...moves];
+  const todo = [...all];
   const work = async () => {
-    for (let m = todo.shift(); m; m = todo.shift()) {
+    for (let x = todo.shift(); x; x = todo.shift()) {
       try {
-        await patch<Job>("/jobs/" + m.job_id, bodyOf(m.field, value(m)));
-        out.done.push(m);
+        out.done.push({ move: x.move, revision: await act(x) });
       } catch (error) {
-        out.wrong.push({ move: m, error });
+        out.wrong.push({ move: x.move, error });
       }
       told(out.done.length + out.wrong.length);
     }
@@ -187,12 +198,12 @@ function Apply({ moves, onClose }: { moves: Move[]; onClose: () => void }) {
   const refresh = useRefresh();
   const run = async () => {
     setAt(0);
-    const r = await each(moves, (m) => m.after, setAt);
+    const r = await each(moves.map((move) => ({ move })), (x) => forth(x.move), setAt);
     setResult(r);
     void refresh("/forecast", "/jobs");
   };
-  const undo = (done: Move[]) =>
-    void each(done, (m) => m.before, () => {}).then((r) => {
+  const undo = (done: Moved[]) =>
+    void each(done, (x) => change(x.move, x.move.before, x.revision), () => {}).then((r) => {
       if (r.wrong[0]) failed(r.wrong[0].error, `${count(r.wrong.length)} could not be put back`);
       else toast(`${count(r.done.length)} ${r.done.length === 1 ? "job is" : "jobs are"} as before`);
       void refresh("/forecast", "/jobs");

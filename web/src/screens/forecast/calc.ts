@@ -10,37 +10,83 @@ export type Load = Map<number, number>; // seconds since 1970 → how many
 export const loadOf = (minutes: Minute[]): Load => new Map(minutes.map((m) => [Date.parse(m.at) / 1000, m.count]));
 
 export type Grid = {
-  from: number; // seconds
-  column: number; // seconds of one
+  /** When each column begins, in seconds, and when the last one ends: days are not all of the same length. */
+  starts: number[];
   columns: number;
   rows: number;
   /** Minutes that one cell stands for. */
   minutes: number;
   cells: Map<number, number>; // column * rows + row → the fullest minute of the cell
   rowName: (row: number) => string;
+  /** at is where an instant lies, in columns from the left. */
+  at: (t: number) => number;
+  /** time is when a cell begins. */
+  time: (column: number, row: number) => number;
 };
 
 const two = (n: number) => String(n).padStart(2, "0");
+const day = 86_400_000;
 
-/** gridOf lays minutes out: minute by hour, or, of many days, quarter of an hour by day. */
+/** gridOf lays minutes out: minute by hour, or, of many days, quarter of an hour by day, as clocks in the zone show them. */
 export function gridOf(load: Load, now: number, hours: number, zone: Zone): Grid {
-  const cells = new Map<number, number>();
   const days = hours > 200;
-  const local = parts(now * 1000, zoneName(zone));
-  const minuteNow = Number(local["minute"]);
-  const sinceMidnight = (Number(local["hour"]) * 60 + minuteNow) * 60;
-  const from = Math.floor(now / 60) * 60 - (days ? sinceMidnight : minuteNow * 60);
-  const column = days ? 86_400 : 3600;
+  const name = zoneName(zone);
+  const local = parts(now * 1000, name);
+  const first = Date.UTC(Number(local["year"]), Number(local["month"]) - 1, Number(local["day"]));
+  const hour = Math.floor(now / 60) * 60 - Number(local["minute"]) * 60;
+  const start = (i: number) => (days ? instant(first + i * day, name) : hour + i * 3600);
+  const begin = start(0);
+  const starts = [begin];
+  for (let t = begin; t < now + hours * 3600; starts.push(t)) t = start(starts.length);
+  const columns = starts.length - 1;
   const rows = days ? 96 : 60;
-  const columns = Math.ceil((now + hours * 3600 - from) / column);
+  const columnOf = (t: number) => {
+    let [lo, hi] = [0, columns];
+    while (hi - lo > 1) {
+      const mid = (lo + hi) >> 1;
+      if ((starts[mid] ?? 0) <= t) lo = mid;
+      else hi = mid;
+    }
+    return lo;
+  };
+  const end = starts[columns] ?? 0;
+  const minute = minuteOfDay(name);
+  const cells = new Map<number, number>();
   for (const [t, n] of load) {
-    const c = Math.floor((t - from) / column);
-    if (c < 0 || c >= columns) continue;
-    const within = Math.floor(((t - from) % column) / 60);
-    const k = c * rows + (days ? Math.floor(within / 15) : within);
+    if (t < begin || t >= end) continue;
+    const c = columnOf(t);
+    const k = c * rows + (days ? Math.floor(minute(t) / 15) : Math.floor((t - (starts[c] ?? 0)) / 60));
     cells.set(k, Math.max(cells.get(k) ?? 0, n));
   }
-  return { from, column, columns, rows, minutes: days ? 15 : 1, cells, rowName: (r) => (days ? `${two(Math.floor(r / 4))}:${two((r % 4) * 15)}` : ":" + two(r)) };
+  return {
+    starts,
+    columns,
+    rows,
+    minutes: days ? 15 : 1,
+    cells,
+    rowName: (r) => (days ? `${two(Math.floor(r / 4))}:${two((r % 4) * 15)}` : ":" + two(r)),
+    at: (t) => {
+      const c = columnOf(t);
+      const from = starts[c] ?? 0;
+      return c + (t - from) / ((starts[c + 1] ?? from + 1) - from);
+    },
+    time: (c, r) => (days ? instant(first + c * day + r * 900_000, name) : (starts[c] ?? 0) + r * 60),
+  };
+}
+
+// minuteOfDay is what clocks in a zone show at an instant, in minutes since midnight.
+function minuteOfDay(zone: string): (t: number) => number {
+  const known = new Map<number, number>(); // of an hour: changes of the clock are at full hours nearly everywhere
+  return (t) => {
+    const hour = Math.floor(t / 3600);
+    let m = known.get(hour);
+    if (m === undefined) {
+      const p = parts(hour * 3_600_000, zone);
+      m = Number(p["hour"]) * 60 + Number(p["minute"]);
+      known.set(hour, m);
+    }
+    return (m + Math.floor((t % 3600) / 60)) % 1440;
+  };
 }
 
 export type Sums = { total: number; peak: number; at: number | undefined; busyMinutes: number };
@@ -74,18 +120,9 @@ export const sectors = 144; // of ten minutes
 /** clockOf sums a load by the time of day in a zone, for an average day. */
 export function clockOf(load: Load, hours: number, zone: Zone): number[] {
   const out = new Array<number>(sectors).fill(0);
-  const name = zoneName(zone);
-  const offsets = new Map<number, number>(); // of an hour: changes of the clock are at full hours nearly everywhere
+  const minute = minuteOfDay(zoneName(zone));
   for (const [t, n] of load) {
-    const hour = Math.floor(t / 3600);
-    let off = offsets.get(hour);
-    if (off === undefined) {
-      const p = parts(hour * 3_600_000, name);
-      off = Number(p["hour"]) * 60 + Number(p["minute"]);
-      offsets.set(hour, off);
-    }
-    const minute = (off + Math.floor((t % 3600) / 60)) % 1440;
-    const i = Math.floor(minute / 10);
+    const i = Math.floor(minute(t) / 10);
     out[i] = (out[i] ?? 0) + n;
   }
   const days = Math.max(1, hours / 24);
@@ -99,22 +136,25 @@ const names = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /** excluded is what a calendar leaves out of a time, in seconds. One without a zone of its own is drawn in the zone that is shown. */
 export function excluded(c: Calendar, from: number, to: number, zone: Zone): Stretch[] {
   const name = c.timezone ?? zoneName(zone);
-  const out: Stretch[] = [];
+  const found: Stretch[] = [];
   const add = (a: number, b: number) => {
-    const last = out[out.length - 1];
-    if (b <= from || a >= to) return;
-    if (last && a <= last.to) last.to = Math.max(last.to, b);
-    else out.push({ from: Math.max(a, from), to: Math.min(b, to) });
+    if (b > from && a < to && b > a) found.push({ from: Math.max(a, from), to: Math.min(b, to) });
   };
   const first = parts(from * 1000, name);
-  let day = Date.UTC(Number(first["year"]), Number(first["month"]) - 1, Number(first["day"]));
-  for (; instant(day, name) < to; day += 86_400_000) {
-    const d = new Date(day);
+  let date = Date.UTC(Number(first["year"]), Number(first["month"]) - 1, Number(first["day"]));
+  for (; instant(date, name) < to; date += day) {
+    const d = new Date(date);
     const iso = d.toISOString().slice(0, 10);
-    if (c.dates.includes(iso) || c.yearly.includes(iso.slice(5)) || c.weekdays.includes(names[d.getUTCDay()] ?? "")) add(instant(day, name), instant(day + 86_400_000, name));
+    if (c.dates.includes(iso) || c.yearly.includes(iso.slice(5)) || c.weekdays.includes(names[d.getUTCDay()] ?? "")) add(instant(date, name), instant(date + day, name));
   }
   for (const w of c.windows) add(instant(Date.parse(wall(w.from)), name), instant(Date.parse(wall(w.to)), name));
-  return out.sort((a, b) => a.from - b.from);
+  const out: Stretch[] = [];
+  for (const s of found.sort((a, b) => a.from - b.from)) {
+    const last = out[out.length - 1];
+    if (last && s.from <= last.to) last.to = Math.max(last.to, s.to);
+    else out.push(s);
+  }
+  return out;
 }
 
 const wall = (s: string) => (s.length <= 10 ? s + "T00:00Z" : s + "Z");

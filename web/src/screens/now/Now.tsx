@@ -108,7 +108,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                 </span>
                 <div className="grow">
                   <Link className="wrap" to={"/executions?q=" + encodeURIComponent(`status:failed,timed_out,retrying ${g.text ? JSON.stringify(g.text) : g.type}`)}>
-                    <strong>{g.type || "Others"}</strong> {g.message}
+                    <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message}>{g.sample_message || g.message}</span>
                   </Link>
                   <div className="dim small">
                     {g.jobs.slice(0, 2).map((j, i) => (

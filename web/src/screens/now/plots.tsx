@@ -1,6 +1,6 @@
 // The plots of Now: how late schedules fired, how much waited, what comes in the next hour.
 
-import { isProblem, serverNow, useGet, type DelaySeries, type Forecast, type QueueSeries } from "../../api";
+import { serverNow, useGet, type DelaySeries, type Forecast, type QueueSeries } from "../../api";
 import { navigate } from "../../router";
 import { count, duration, percent } from "../../ui";
 import { Heatmap } from "../../ui/heat";
@@ -13,7 +13,7 @@ const short = (s: number) => (s < 1 ? s * 1000 + " ms" : s < 60 ? s + " s" : Mat
 export function DelayPlot() {
   const q = useGet<DelaySeries>("/series/delays", { hours: 24, step: 900 }, { every: 60_000 });
   const d = q.data;
-  if (isProblem(q.error, 404) || !d) return null;
+  if (!d) return null;
   // Rows that were never reached are left out above the first second, so that what there is has room.
   const highest = d.columns.reduce((n, c) => Math.max(n, c.counts.findLastIndex((k) => k > 0)), d.bounds_seconds.indexOf(1) + 1);
   const rows = [...d.bounds_seconds.map((b) => "≤ " + short(b)), "> " + short(d.bounds_seconds[d.bounds_seconds.length - 1] ?? 0)].slice(0, highest + 1);
@@ -44,7 +44,7 @@ const hues = ["--fill-busy", "--fill-good", "--fill-warn", "--fill-bad", "--bran
 /** QueuePlot draws how much waited; of one queue alone, if it is named. */
 export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) {
   const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300, scope }, { every: 60_000 });
-  if (isProblem(q.error, 404) || !q.data) return null;
+  if (!q.data) return null;
   const d = queue === undefined ? q.data : only(q.data, queue);
   const from = Math.floor(seconds(d.from) / d.step_seconds) * d.step_seconds;
   const n = Math.max(1, Math.ceil((seconds(d.to) - from) / d.step_seconds));
@@ -57,11 +57,9 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
   const groups = [...named.map((name) => ({ label: name, of: [name] })), ...(rest.length ? [{ label: "others", of: rest }] : [])];
   const stack = new Array<number>(n).fill(0);
   const areas = groups.map((g, i) => {
-    at.forEach((_, k) => {
-      const c = by.get(k);
-      stack[k] = (stack[k] ?? 0) + g.of.reduce((s, name) => s + (c?.queues.find((x) => x.queue === name)?.waiting ?? 0), 0);
-    });
-    return { label: g.label, values: [...stack], colour: hues[i] ?? "--fill-calm", as: "fill" as const };
+    const shown = at.map((_, k) => g.of.reduce((s, name) => s + (by.get(k)?.queues.find((x) => x.queue === name)?.waiting ?? 0), 0));
+    shown.forEach((n, k) => (stack[k] = (stack[k] ?? 0) + n));
+    return { label: g.label, values: [...stack], shown, colour: hues[i] ?? "--fill-calm", as: "fill" as const };
   });
   const most = d.columns.reduce((m, c) => Math.max(m, c.waiting), 0);
   const oldest = d.columns.reduce((m, c) => Math.max(m, c.oldest_seconds ?? 0), 0);
@@ -75,7 +73,7 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
         at={at}
         lines={[
           ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
-          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--bad", right: true }] : []),
+          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--dim", right: true }] : []),
         ]}
         formatRight={(s) => duration(s * 1000)}
         onPick={(t) => navigate("/executions?q=" + encodeURIComponent(`from:${iso(t)} to:${iso(t + d.step_seconds)}`))}
