@@ -76,10 +76,6 @@ func greet(w io.Writer, g greeting) {
 			fmt.Fprintf(&b, "  carillon job list --tag demo%s\n", at)
 			fmt.Fprintf(&b, "  carillon dlq list%s\n", at)
 		}
-		if g.Dev {
-			fmt.Fprint(&b, "\nAnd then: another worker, on any machine that reaches this one; an API key; PostgreSQL, where calls need one:\n\n")
-			fmt.Fprintf(&b, "  carillon worker --server %s --token none\n  carillon key create ci --role operator%s\n  carillon serve --database postgres://USER@HOST/DATABASE\n", base, at)
-		}
 	}
 	if slices.Contains(g.Roles, "api") {
 		g.more(&b, base)

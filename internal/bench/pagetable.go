@@ -90,7 +90,7 @@ func (c *chance) jobs(n int) string {
 func (p page) path(s *stock) string {
 	c := &chance{stock: s}
 	q := p.query(c)
-	path := strings.Replace(p.route, "{id}", url.PathEscape(c.id), 1)
+	path := strings.NewReplacer("{id}", url.PathEscape(c.id), "{queue}", url.PathEscape(c.id)).Replace(p.route)
 	if q != "" {
 		path += "?" + q
 	}
@@ -108,6 +108,7 @@ func about(id func(*chance) string, q string) func(*chance) string {
 func anyJob(c *chance) string       { return c.job() }
 func busyJob(c *chance) string      { return c.busy() }
 func anyExecution(c *chance) string { return c.execution() }
+func anyQueue(*chance) string       { return of(queues) }
 
 // pageTable lists what screens ask for. What matches nothing, or is rare, is the most that an index can be asked for.
 var pageTable = []page{
@@ -123,6 +124,8 @@ var pageTable = []page{
 	{"jobs by tag", "/jobs", goalList, func(*chance) string { return "limit=50&tag=" + of([]string{"billing", "eu", "etl"}) }},
 	{"jobs by a rare tag", "/jobs", goalList, plainly("limit=50&tag=" + rare)},
 	{"jobs by a tag that none has", "/jobs", goalList, plainly("limit=50&tag=nowhere")},
+	{"jobs of an owner that none has", "/jobs", goalList, plainly("limit=50&owner=nobody")},
+	{"jobs that are late", "/jobs", goalList, plainly("limit=50&late=true")},
 	{"jobs by name", "/jobs", goalList, func(c *chance) string { return "limit=50&name=" + c.name() }},
 	{"jobs by a name of many", "/jobs", goalList, plainly("limit=50&name=" + text("nightly report"))},
 	{"jobs by a name that none has", "/jobs", goalList, plainly("limit=50&name=nobody")},
@@ -221,6 +224,11 @@ var pageTable = []page{
 	{"queue status", "/admin/queue/status", goalPage, plainly("")},
 	{"queue status with a day of minutes", "/admin/queue/status", goalPage, plainly("minutes=1440")},
 	{"workers", "/workers", goalList, plainly("limit=1000")},
+	{"worker", "/workers/{id}", goalPage, about(func(c *chance) string { return of(c.stock.furniture.workers) }, "")},
+	{"queues", "/queues", goalList, plainly("limit=100")},
+	{"queue", "/queues/{queue}", goalPage, about(anyQueue, "")},
+	{"what waits in a queue", "/queues/{queue}/waiting", goalPage, about(anyQueue, "")},
+	{"what waits in a queue that nobody serves", "/queues/{queue}/waiting", goalPage, about(func(*chance) string { return nobody }, "")},
 	{"limits", "/limits", goalList, plainly("limit=1000")},
 	{"session", "/session", goalPage, plainly("")},
 	{"quotas", "/quotas", goalPage, plainly("")},
@@ -260,7 +268,7 @@ var screens = []display{
 	{"Executions that failed", [][]string{{"session", "executions that failed", "operations", "workers"}}},
 	{"Execution", [][]string{{"session", "execution"}, {"report of an execution", "events of an execution", "why an execution ended", "job", "workers", "log of an execution"}}},
 	{"Dead letters", [][]string{{"session", "dead letters", "groups of dead letters", "operations"}}},
-	{"Queues", [][]string{{"session"}, {"queue status with a day of minutes", "limits", "series", "workers", "executions that wait"}, {"why an execution waits", "why an execution waits"}}},
+	{"Queues", [][]string{{"session"}, {"queue status with a day of minutes", "queues", "limits", "series", "workers", "executions that wait"}, {"why an execution waits", "why an execution waits"}}},
 	{"Workers", [][]string{{"session", "workers", "executions of the last minutes"}}},
 	{"Forecast", [][]string{{"session", "forecast of a day", "calendars", "workers", "executions that have ended"}}},
 	{"Forecast, spread", [][]string{{"forecast of a day, spread"}}},

@@ -102,7 +102,7 @@ test("the first five minutes", { timeout: 120_000 }, async (t) => {
   });
 
   await t.test("what to do next: a worker, PostgreSQL, a key, one line each", () => {
-    for (const line of [/carillon worker --server http/, /carillon serve --database postgres:\/\//, /carillon key create/]) assert.match(server.log(), line);
+    for (const line of [/carillon worker --server http/, /carillon move .* --to postgres:\/\//, /an API key/]) assert.match(server.log(), line);
   });
   await sound(page);
   await page.context().close();
