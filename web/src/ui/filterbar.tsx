@@ -1,6 +1,7 @@
 // FilterBar: the filter of a list, with completion of keys and values, and views that were saved under a name.
 
 import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { flushSync } from "react-dom";
 import { usePref } from "../prefs";
 import { useParam } from "../router";
 import { Button } from "./basics";
@@ -81,14 +82,12 @@ export function FilterBar({ keys, name, placeholder }: { keys: FilterKey[]; name
   const choose = (o: Option) => {
     const space = o.text.endsWith(":") ? "" : " ";
     const t = text.slice(0, o.from) + o.text + space + text.slice(o.to).trimStart();
-    setText(t);
+    clearTimeout(timer.current);
+    flushSync(() => setText(t)); // at once: the next letter may come before the next frame
     input.current?.focus();
-    if (space) apply(t);
-    else
-      requestAnimationFrame(() => {
-        input.current?.setSelectionRange(o.from + o.text.length, o.from + o.text.length);
-        suggest(t);
-      });
+    if (space) return apply(t);
+    input.current?.setSelectionRange(o.from + o.text.length, o.from + o.text.length);
+    suggest(t);
   };
   const key = (e: KeyboardEvent) => {
     if (e.key === "ArrowDown" || e.key === "ArrowUp") {
