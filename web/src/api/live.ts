@@ -166,7 +166,7 @@ export type Live = {
   /** Stands still while it is told so: a row is pointed at by keys. */
   hold(on: boolean): void;
   /** To be spread over the region that stands still while the pointer is in it. */
-  region: { onPointerEnter(): void; onPointerLeave(): void };
+  region: { onPointerMove(e: { movementX: number; movementY: number }): void; onPointerLeave(): void };
 };
 
 /**
@@ -257,7 +257,10 @@ export function useLive(o: { match?: (c: Change) => boolean; refresh: () => Prom
       run.current();
     },
     region: {
-      onPointerEnter: () => void (over.current = true),
+      // Who points there moves; a pointer that lies where the list came to be does not.
+      onPointerMove: (e) => {
+        if (e.movementX !== 0 || e.movementY !== 0) over.current = true;
+      },
       onPointerLeave: () => {
         over.current = false;
         again.current();
