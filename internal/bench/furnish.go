@@ -72,13 +72,21 @@ func (s *stock) count(ctx context.Context) error {
 	perHour := min(1000, max(1, s.all/50/720)) // two of a hundred fail
 	for back := 167; back > 0; back-- {
 		hour := now.Truncate(time.Hour).Add(-time.Duration(back) * time.Hour)
+		type kind struct { // a row each
+			print job.Fingerprint
+			job   job.ID
+		}
+		seen := map[kind]bool{}
 		for i := range perHour {
 			e := errs[i%len(errs)]
 			x := job.Error{Type: job.ErrorType(e.Type), Message: fmt.Sprintf(e.Message, i)}
 			print, normal := x.Fingerprint()
 			f := engine.Failure{Tenant: s.tenants[0], Hour: hour, Fingerprint: print, Failed: 1, First: hour, Last: hour.Add(time.Minute), Type: x.Type, Message: normal, Sample: x.Message}
 			f.Job, f.Execution = s.one(), job.ExecutionID(idAt(hour))
-			tally.Failures = append(tally.Failures, f)
+			if k := (kind{print, f.Job}); !seen[k] {
+				seen[k] = true
+				tally.Failures = append(tally.Failures, f)
+			}
 		}
 		if err := keep(); err != nil {
 			return err
