@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -82,17 +83,42 @@ func (k *Desk) complete(ctx context.Context, a job.Attempt, out *client.Attempt)
 	return nil
 }
 
-// settle ends what cannot be handed out. Where that fails, the worker's next beat shows that it does not know of it.
+// settleFor is how long it is tried to end what cannot be handed out; by then the worker's session has ended, or nothing does.
+const settleFor = time.Hour
+
+// settle ends what cannot be handed out, and goes on trying behind the caller's back where the store is away: a worker of
+// this process goes on beating, so that nobody else would ever take it.
 func (k *Desk) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
 	ctx = context.WithoutCancel(ctx)
+	if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
+		return
+	}
+	go func() {
+		wait := 100 * time.Millisecond
+		for began := time.Now(); time.Since(began) < settleFor; wait = min(2*wait, 10*time.Second) {
+			time.Sleep(wait)
+			if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
+				return
+			}
+		}
+	}()
+}
+
+// try ends what it can, and answers with the rest.
+func (k *Desk) try(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) ([]job.Outcome, []job.Lease) {
 	if len(failed) > 0 {
 		if _, err := k.d.Report(ctx, w, failed); err != nil {
-			k.log.WarnContext(ctx, "attempts that could not be handed out could not be ended", "executions", len(failed), "error", err)
+			k.log.WarnContext(ctx, "attempts that could not be handed out could not be ended; trying again", "executions", len(failed), "error", err)
+		} else {
+			failed = nil
 		}
 	}
 	if len(back) > 0 {
 		if err := k.d.Release(ctx, w, back); err != nil {
-			k.log.WarnContext(ctx, "attempts that could not be handed out could not be given back", "executions", len(back), "error", err)
+			k.log.WarnContext(ctx, "attempts that could not be handed out could not be given back; trying again", "executions", len(back), "error", err)
+		} else {
+			back = nil
 		}
 	}
+	return failed, back
 }

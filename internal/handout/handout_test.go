@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,4 +56,44 @@ func TestGive(t *testing.T) {
 	if d := cmp.Diff([]job.Lease{as[2].Lease}, got.back); d != "" {
 		t.Errorf("given back (-want +got):\n%s", d)
 	}
+}
+
+// away is a store that cannot be reached for a while.
+type away struct {
+	taken
+	until time.Time
+}
+
+func (a *away) Report(ctx context.Context, w job.WorkerID, os []job.Outcome) ([]job.Verdict, error) {
+	if time.Now().Before(a.until) {
+		return nil, errors.New("away")
+	}
+	return a.taken.Report(ctx, w, os)
+}
+
+func (a *away) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error {
+	if time.Now().Before(a.until) {
+		return errors.New("away")
+	}
+	return a.taken.Release(ctx, w, ls)
+}
+
+// What could not be given back, since the store was away, is given back when it has returned, once.
+func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &away{until: time.Now().Add(30 * time.Second)}
+		step := func(_ context.Context, a job.Attempt, _ *client.Attempt) error {
+			if a.JobName == "refused" {
+				return &handout.Refusal{}
+			}
+			return errors.New("the store is away")
+		}
+		desk := handout.New(store, slog.New(slog.DiscardHandler), step)
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{JobName: "refused", Lease: job.Lease{Token: 1}}, {Lease: job.Lease{Token: 2}}})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if len(store.failed) != 1 || len(store.back) != 1 {
+			t.Errorf("ended %v, gave back %v", store.failed, store.back)
+		}
+	})
 }
