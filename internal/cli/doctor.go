@@ -319,7 +319,7 @@ func (d *doctor) queues(ctx context.Context, c *client.Client) {
 		switch {
 		case q.Pause != nil:
 			held = true
-			d.warn("queues", fmt.Sprintf("the queue %s is paused since %s by %s, and holds %d back%s", q.Queue, exact(q.Pause.At)+" UTC", line(q.Pause.By), q.Waiting, because(q.Pause.Reason)), "Resume it with 'carillon queue resume "+q.Queue+"'.")
+			d.warn("queues", fmt.Sprintf("the queue %s is paused since %s by %s, and holds %d back%s", q.Queue, exact(q.Pause.At), line(q.Pause.By), q.Waiting, because(q.Pause.Reason)), "Resume it with 'carillon queue resume "+q.Queue+"'.")
 		case q.Waiting > 0 && q.MaxConcurrent != nil && q.Running >= *q.MaxConcurrent:
 			held = true
 			d.warn("queues", fmt.Sprintf("the limit of the queue %s (%d at once) holds %d back", q.Queue, *q.MaxConcurrent, q.Waiting), "Raise it with 'carillon queue limit "+q.Queue+" --max-concurrent N', or wait.")

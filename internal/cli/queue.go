@@ -132,7 +132,7 @@ func (s *session) queuePause() *cobra.Command {
 		}
 		return s.overQueues(ctx, c, args, w, "pause", func(queue string) (client.Queue, error) { return c.PauseQueue(ctx, queue, r) }, func(q client.Queue) string {
 			if p := pauseOf(q); p.Until != nil {
-				return fmt.Sprintf("Paused the queue %s until %s: %d wait, %d run.", q.Queue, exact(*p.Until)+" UTC", q.Waiting, q.Running)
+				return fmt.Sprintf("Paused the queue %s until %s: %d wait, %d run.", q.Queue, exact(*p.Until), q.Waiting, q.Running)
 			}
 			return fmt.Sprintf("Paused the queue %s: %d wait, %d run.", q.Queue, q.Waiting, q.Running)
 		})
