@@ -43,6 +43,8 @@ type HerdJob struct {
 const (
 	maxForecast     = 100_000   // jobs
 	maxInstants     = 3_000_000 // of all jobs together
+	alwaysJobs      = 2_000     // that are looked at, however long it takes
+	alwaysInstants  = 100_000   // that are counted, however long it takes
 	maxHerds        = 10
 	herdJobs        = 5
 	smallestHerd    = 10 // instants in a minute
@@ -115,7 +117,7 @@ func (s *Service) forecast(ctx context.Context, of tenant.ID, ahead time.Duratio
 			total += n
 			return total < maxInstants
 		})
-		if total >= maxInstants || i%200 == 199 && i < len(jobs)-1 && hurry(0.7) {
+		if total >= maxInstants || total > alwaysInstants && i%200 == 199 && i < len(jobs)-1 && hurry(0.7) {
 			out.Truncated = true
 			jobs = jobs[:i+1]
 			break
@@ -146,7 +148,7 @@ func (s *Service) countable(ctx context.Context, ps *plans, hurry hurry, out *Fo
 	var jobs []counted
 	looked := 0
 	add := func(j job.Job) (bool, error) {
-		if looked++; len(jobs) == maxForecast || looked%200 == 0 && hurry(0.4) {
+		if looked++; len(jobs) == maxForecast || looked > alwaysJobs && looked%200 == 0 && hurry(0.4) {
 			out.Truncated = true
 			return false, nil
 		}
