@@ -47,23 +47,10 @@ func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error)
 	case out.Next == "" && after.IsZero():
 		out.Total.Count = int64(len(out.Rows))
 	default:
-		out.Total, err = w.countInTime(s)
+		out.Total, err = w.count(true, s)
 	}
 	return out, err
 }
-
-// countInTime counts as count does; first few rows, and then more if these have shown that there is time for it.
-func (w *walk[T]) countInTime(s SourceOf[T]) (Total, error) {
-	begun := time.Now()
-	t, err := w.countIn(true, s, countRows/10)
-	if took := time.Since(begun); err != nil || !t.Estimate || took > listCount/10 {
-		return t, err
-	}
-	return w.countIn(true, s, countRows)
-}
-
-// listCount is about how long counting a list may take.
-const listCount = 30 * time.Millisecond
 
 // everywhere is the instant of places that an id alone tells.
 var everywhere = time.UnixMicro(1).UTC()

@@ -141,6 +141,7 @@ const (
 	searchFirst = 500                   // rows that its first step looks at, in each source
 	searchStep  = 3000                  // and any
 	countRows   = 15_000                // that counting looks at, where the filter passes over some
+	countTime   = 30 * time.Millisecond // about which counting them may take
 )
 
 // walk gathers a page.
@@ -227,14 +228,18 @@ func (w *walk[T]) page() (found []T, next Place, partial bool) {
 	return found, next, partial
 }
 
-// count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows, of which
-// fewer are looked at where the page took long already.
+// count counts what the filter chooses of a source: exactly, or in proportion to what it chooses of the newest rows: first of few, and
+// then of more, if these have shown that there is time for it.
 func (w *walk[T]) count(picky bool, s SourceOf[T]) (Total, error) {
-	look := countRows
-	if time.Since(w.begun) > searchTime {
-		look /= 10
+	if !picky {
+		return w.countIn(false, s, 0)
 	}
-	return w.countIn(picky, s, look)
+	begun := time.Now()
+	t, err := w.countIn(true, s, countRows/10)
+	if took := time.Since(begun); err != nil || !t.Estimate || took > countTime/10 || begun.Sub(w.begun) > w.time {
+		return t, err
+	}
+	return w.countIn(true, s, countRows)
 }
 
 func (w *walk[T]) countIn(picky bool, s SourceOf[T], look int) (Total, error) {

@@ -45,6 +45,7 @@ const (
 	maxInstants     = 3_000_000 // of all jobs together
 	alwaysJobs      = 2_000     // that are looked at, however long it takes
 	alwaysInstants  = 100_000   // that are counted, however long it takes
+	alwaysWhole     = 50        // jobs of which all are
 	maxHerds        = 10
 	herdJobs        = 5
 	smallestHerd    = 10 // instants in a minute
@@ -81,6 +82,23 @@ func (c counted) each(after, until time.Time, f func(at time.Time, n int64) bool
 	}
 }
 
+// free says that what the job fires at an instant does not hang on what it fired before.
+func (c counted) free() bool { return c.plan != nil && c.at.IsZero() && !c.allowed.bounded }
+
+// in counts the instants of a job that is free in a minute, after one and before another.
+func (c counted) in(minute, after, until time.Time) (n int64) {
+	if before := minute.Add(-time.Nanosecond); before.After(after) {
+		after = before
+	}
+	if end := minute.Add(time.Minute); end.Before(until) {
+		until = end
+	}
+	for t, ok := c.plan.Next(after); ok && t.Before(until); t, ok = c.plan.Next(t) {
+		n++
+	}
+	return n
+}
+
 // Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
 // runs and pauses let through. What an overlap policy will skip nobody knows yet.
 func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
@@ -110,14 +128,18 @@ func (s *Service) forecast(ctx context.Context, of tenant.ID, ahead time.Duratio
 		return out, l, err
 	}
 	counts := make([]int64, int(until.Sub(from)/time.Minute)+1)
-	total := int64(0)
+	total, asked := int64(0), int64(alwaysInstants)
 	for i, c := range jobs {
 		c.each(ps.at, until, func(t time.Time, n int64) bool {
 			counts[t.Sub(from)/time.Minute] += n
 			total += n
 			return total < maxInstants
 		})
-		if total >= maxInstants || total > alwaysInstants && i%200 == 199 && i < len(jobs)-1 && hurry(0.7) {
+		full := total >= maxInstants
+		if total > asked && i >= alwaysWhole && i < len(jobs)-1 {
+			full, asked = full || hurry(0.7), total+alwaysInstants/10
+		}
+		if full {
 			out.Truncated = true
 			jobs = jobs[:i+1]
 			break
@@ -251,12 +273,18 @@ func gather(hs []Herd, jobs []counted, now, until time.Time) {
 	counts := make([]int64, len(hs))
 	for _, c := range jobs {
 		clear(counts)
-		c.each(now, until, func(t time.Time, n int64) bool {
-			if i, ok := place[t.Unix()/60*60]; ok {
-				counts[i] += n
+		if c.free() {
+			for i, h := range hs {
+				counts[i] = c.in(h.At, now, until)
 			}
-			return true
-		})
+		} else {
+			c.each(now, until, func(t time.Time, n int64) bool {
+				if i, ok := place[t.Unix()/60*60]; ok {
+					counts[i] += n
+				}
+				return true
+			})
+		}
 		for i, n := range counts {
 			if n > 0 {
 				hs[i].add(HerdJob{ID: c.id, Name: c.name, Count: n})

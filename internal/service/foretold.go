@@ -12,11 +12,12 @@ import (
 // A forecast of very many jobs takes long. Whoever asks for one gets what can be counted in a short time, which says that it is
 // not all, and the whole is counted behind it; whoever asks in the minutes after that gets the whole at once.
 const (
-	foretellTime = 100 * time.Millisecond // after which one who waits gets what there is
-	foretoldAge  = time.Minute            // for which a forecast is given again
-	foretoldOld  = 20 * time.Second       // after which it is counted anew meanwhile
-	foretellMost = time.Minute            // for which one is counted at all
-	foretoldMost = 100                    // that are kept
+	foretellTime = 80 * time.Millisecond // after which one who waits gets what there is
+	foretoldPart = 5 * time.Second       // for which what there was is given again, while the whole is counted
+	foretoldAge  = time.Minute           // for which a forecast is given again
+	foretoldOld  = 20 * time.Second      // after which it is counted anew meanwhile
+	foretellMost = time.Minute           // for which one is counted at all
+	foretoldMost = 100                   // that are kept
 )
 
 // asked is what a forecast is of.
@@ -29,7 +30,8 @@ type asked struct {
 // foretold is a forecast that took long.
 type foretold struct {
 	Forecast
-	at time.Time
+	at   time.Time
+	part bool // it is what there was time for
 }
 
 // foretelling keeps forecasts that took long.
@@ -64,8 +66,12 @@ func (s *Service) foretell(ctx context.Context, of asked, count func(ctx context
 	f.mu.Lock()
 	known, ok := f.kept[of]
 	f.mu.Unlock()
-	if age := now.Sub(known.at); ok && age >= 0 && age < foretoldAge {
-		if age > foretoldOld {
+	most := foretoldAge
+	if known.part {
+		most = foretoldPart
+	}
+	if age := now.Sub(known.at); ok && age >= 0 && age < most {
+		if age > foretoldOld || known.part {
 			s.foretellAll(of, count)
 		}
 		return known.since(now), nil
@@ -77,9 +83,26 @@ func (s *Service) foretell(ctx context.Context, of asked, count func(ctx context
 		return late
 	})
 	if err == nil && hurried {
+		s.keepForetold(of, foretold{out, now, true})
 		s.foretellAll(of, count)
 	}
 	return out, err
+}
+
+// keepForetold keeps a forecast for whoever asks next; a part of one only where there is nothing better.
+func (s *Service) keepForetold(of asked, x foretold) {
+	f := s.foretold
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old, ok := f.kept[of]; ok && x.part && !old.part && x.at.Sub(old.at) < foretoldAge {
+		return
+	}
+	for k, old := range f.kept {
+		if x.at.Sub(old.at) > foretoldAge || len(f.kept) >= foretoldMost {
+			delete(f.kept, k)
+		}
+	}
+	f.kept[of] = x
 }
 
 // foretellAll counts a whole forecast behind the answer, unless that is being done, or too many are.
@@ -96,18 +119,12 @@ func (s *Service) foretellAll(of asked, count func(ctx context.Context, hurry hu
 		defer cancel()
 		at := s.now()
 		out, err := count(ctx, func(float64) bool { return false })
+		if err == nil {
+			s.keepForetold(of, foretold{out, at, false})
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.busy, of)
-		if err != nil {
-			return
-		}
-		for k, old := range f.kept {
-			if at.Sub(old.at) > foretoldAge || len(f.kept) >= foretoldMost {
-				delete(f.kept, k)
-			}
-		}
-		f.kept[of] = foretold{out, at}
 	})
 }
 

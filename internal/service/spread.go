@@ -58,8 +58,12 @@ func (s *Service) spread(ctx context.Context, of tenant.ID, ahead time.Duration,
 		full[i] = n >= least
 	}
 	at := func(t time.Time) int { return int(t.Sub(l.from) / time.Minute) }
-	for _, c := range l.jobs {
+	for i, c := range l.jobs {
 		if x.Total == spreadMost || ctx.Err() != nil {
+			break
+		}
+		if i > alwaysJobs && i%50 == 0 && hurry(1) {
+			out.Truncated = true
 			break
 		}
 		after, ok := moved(c.id, c.plans)

@@ -21,17 +21,17 @@ const (
 	// liveStatus is job.Queued, or RUNNING, or CANCELLING.
 	liveStatus = `(CASE WHEN v.lease > 0 AND v.cancel_at IS NOT NULL THEN 5 WHEN v.lease > 0 THEN 3 WHEN v.hold <> 0 THEN 1 WHEN v.tries > 0 THEN 4 ELSE 2 END)::int2`
 
-	liveRow = `SELECT v.id, v.job, v.tenant, ` + liveStatus + ` AS status, v.trigger, v.scheduled_at, v.due_at, v.started_at, NULL::timestamptz AS finished_at,
+	liveColumns = `v.id, v.job, v.tenant, ` + liveStatus + ` AS status, v.trigger, v.scheduled_at, v.due_at, v.started_at, NULL::timestamptz AS finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, abs(v.lease) AS token, v.retry_of, v.payload, NULL::bytea AS result, NULL::bytea AS ending,
 		v.cancel_at, v.class, CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END AS leased_at,
-		v.unique_key, v.expires_at, v.timeout_ms, v.stall_ms, v.progress, v.progress_at, ` + groupColumns + `
-		FROM live v`
-	pastRow = `SELECT v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
+		v.unique_key, v.expires_at, v.timeout_ms, v.stall_ms, v.progress, v.progress_at, ` + groupColumns
+	liveRow     = "SELECT " + liveColumns + " FROM live v"
+	pastColumns = `v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending,
 		NULL::timestamptz AS cancel_at, NULL::text AS class, coalesce(v.leased_at, v.started_at) AS leased_at,
 		NULL::text AS unique_key, NULL::timestamptz AS expires_at, NULL::int8 AS timeout_ms, NULL::int8 AS stall_ms, NULL::bytea AS progress, NULL::timestamptz AS progress_at,
-		NULL::int8 AS group_key, NULL::int4 AS group_max, NULL::int4 AS rate_count, NULL::int8 AS rate_us, NULL::int4 AS rate_burst
-		FROM executions v`
+		NULL::int8 AS group_key, NULL::int4 AS group_max, NULL::int4 AS rate_count, NULL::int8 AS rate_us, NULL::int4 AS rate_burst`
+	pastRow = "SELECT " + pastColumns + " FROM executions v"
 )
 
 // stored is where the columns of an execution are scanned to.

@@ -45,12 +45,14 @@ func (s *Store) FindExecutions(ctx context.Context, f engine.ExecutionFilter, p 
 
 // branch is a part of a list of executions that an index of its own finds.
 type branch struct {
-	table, row string
-	where      string // what the index finds
-	also       string // what else is to hold, of v
-	ofJob      string // and of the job j
-	params     params
-	found      int // how many of them are the index's
+	table   string
+	from    string // what of it is read, as v
+	columns string
+	where   string // what the index finds
+	also    string // what else is to hold, of v
+	ofJob   string // and of the job j
+	params  params
+	found   int // how many of them are the index's
 }
 
 // branches are the parts of a list: in each of the two tables what the tenant has or, where few jobs are asked for, of each
@@ -131,7 +133,8 @@ func tenantBranches(f engine.ExecutionFilter) (out []branch) {
 func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
 	for _, table := range tables(f) {
 		own, others := newBranch(table, f), newBranch(table, f)
-		own.where += " AND v.id = " + own.params.add([16]byte(id)) + " AND NOT v.tally"
+		own.from = "(SELECT * FROM " + table + " WHERE id = " + own.params.add([16]byte(id)) + " OFFSET 0)" // which no index in the order of the list is to look for
+		own.where += " AND NOT v.tally"
 		others.where += " AND v.job = " + others.params.add([16]byte(id)) + " AND v.tally"
 		own.choose(f)
 		others.choose(f)
@@ -142,9 +145,9 @@ func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
 
 // newBranch begins a branch with what every index finds.
 func newBranch(table string, f engine.ExecutionFilter) branch {
-	b := branch{table: table, row: liveRow}
+	b := branch{table: table, from: table, columns: liveColumns}
 	if table == "executions" {
-		b.row = pastRow
+		b.columns = pastColumns
 	}
 	b.where = "v.tenant = " + b.params.add(string(f.Tenant))
 	if !f.From.IsZero() {
@@ -232,12 +235,12 @@ const (
 
 func (b branch) nthSQL(after engine.Place, n int) (string, params) {
 	where, ps := b.within(engine.Span{After: after}, b.params[:b.found])
-	return "SELECT v.scheduled_at, v.id FROM " + b.table + " v WHERE " + where + inOrder + "1 OFFSET " + ps.add(n-1), ps
+	return "SELECT v.scheduled_at, v.id FROM " + b.from + " v WHERE " + where + inOrder + "1 OFFSET " + ps.add(n-1), ps
 }
 
 func (b branch) readSQL(in engine.Span, limit int) (string, params) {
 	where, ps := b.within(in, b.params)
-	rows := b.row + " WHERE " + where + b.also
+	rows := "SELECT " + b.columns + " FROM " + b.from + " v WHERE " + where + b.also
 	if b.ofJob == "" { // a job that is gone has no name
 		rows += inOrder + ps.add(limit)
 		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + ordered, ps
@@ -247,9 +250,9 @@ func (b branch) readSQL(in engine.Span, limit int) (string, params) {
 
 func (b branch) countSQL(in engine.Span, limit int) (string, params) {
 	where, ps := b.within(in, b.params)
-	from := b.table + " v WHERE " + where + b.also
+	from := b.from + " v WHERE " + where + b.also
 	if b.ofJob != "" {
-		from = b.table + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
+		from = b.from + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
 	}
 	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
 }
@@ -314,7 +317,7 @@ func (s source) Count(in engine.Span, limit int) (n int64, err error) {
 // Rows takes the planner's word for how many there are.
 func (s source) Rows() (int64, error) {
 	var text []byte
-	sql := "EXPLAIN (FORMAT JSON) SELECT 1 FROM " + s.table + " v WHERE " + s.where
+	sql := "EXPLAIN (FORMAT JSON) SELECT 1 FROM " + s.from + " v WHERE " + s.where
 	if err := s.tx.QueryRow(s.ctx, sql, s.params[:s.found]...).Scan(&text); err != nil {
 		return 0, err
 	}
