@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -232,11 +233,32 @@ func (s *stock) makeJobs(ctx context.Context, from, to, n, b, ofPlain int) error
 	for k := range cs {
 		flush(&cs[k])
 	}
-	if _, err := s.rig.store.CreateJobs(ctx, out); err != nil {
+	err := patiently(ctx, func() error {
+		first := out[0].Jobs[0]
+		if _, err := s.rig.store.Job(ctx, first.Tenant, engine.Ref{ID: first.ID}); !errors.Is(err, engine.ErrNotFound) {
+			return err // an earlier try has stored them, and was not told so
+		}
+		_, err := s.rig.store.CreateJobs(ctx, out)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("create jobs: %w", err)
 	}
 	s.offer(ready)
 	return nil
+}
+
+// patiently tries again, for some minutes, while the store is away or too slow.
+func patiently(ctx context.Context, f func() error) error {
+	for began := time.Now(); ; {
+		err := f()
+		if !errors.Is(err, engine.ErrUnavailable) || time.Since(began) > 5*time.Minute {
+			return err
+		}
+		if err := until(ctx, time.Now().Add(time.Second)); err != nil {
+			return err
+		}
+	}
 }
 
 // executions are those of the i-th job, which is not busy.
@@ -276,7 +298,11 @@ func (s *stock) fireBusy(ctx context.Context, total, n, b int) error {
 		for k := range es {
 			es[k] = s.fire(j, s.within(n, b), now)
 		}
-		there, err := s.rig.store.Backfill(ctx, j.Tenant, j.ID, es)
+		var there []job.ExecutionID
+		err := patiently(ctx, func() (err error) {
+			there, err = s.rig.store.Backfill(ctx, j.Tenant, j.ID, es)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("fire a busy job: %w", err)
 		}
