@@ -407,7 +407,7 @@ type Ended struct {
 
 type endedKey struct{}
 
-// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire) tell f which it ended, and
+// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire, DeleteJob, Release, Disown, Leave) tell f which it ended, and
 // how, when it is done.
 func TellingEnds(ctx context.Context, f func([]Ended)) context.Context {
 	return context.WithValue(ctx, endedKey{}, f)

@@ -333,6 +333,37 @@ func endsAreTold(t *testing.T, h Harness) {
 	}
 	wants(runs, job.Cancelled)
 
+	gone, own := f.add("deleted")
+	more := f.due(gone)
+	more.Trigger = job.ByHand
+	if c := must(f.Trigger(ctx, tenant.Default, more, engine.Idempotency{})); c.Unique != nil {
+		t.Fatalf("got %+v", c)
+	}
+	for range 2 {
+		must(f.DeleteJob(ctx, tenant.Default, gone.ID, f.now()))
+	}
+	wants(own, job.Cancelled)
+	wants(more, job.Cancelled)
+	// What is handed back and not to run again, in each of the ways to do that.
+	for _, back := range []func(w job.WorkerID, l job.Lease) ([]job.Ready, error){
+		func(w job.WorkerID, l job.Lease) ([]job.Ready, error) { return f.Release(ctx, w, []job.Lease{l}) },
+		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Disown(ctx, w, nil, time.Time{}) },
+		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Leave(ctx, w) },
+	} {
+		j, e := f.add("handed back")
+		w, as := f.take(e.ID)
+		must(f.DeleteJob(ctx, tenant.Default, j.ID, f.now()))
+		if len(told) != 0 {
+			t.Errorf("what runs is told as ended: %+v", told)
+		}
+		for range 2 {
+			if ready := must(back(w, as[0].Lease)); len(ready) != 0 {
+				t.Errorf("of a deleted job came back: %+v", ready)
+			}
+		}
+		wants(e, job.Cancelled)
+	}
+
 	at := f.now().Truncate(time.Second)
 	fire := func(j job.Job, overlap job.Overlap, n int) engine.Firing {
 		t.Helper()
