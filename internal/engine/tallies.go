@@ -218,9 +218,14 @@ type DepthMinute struct {
 // EncodeDepths is the stored form of depths.
 func EncodeDepths(qs []QueueDepth) []byte {
 	var b []byte
+	Cut     bool // more waited, or may have: not all was counted
 	for _, q := range qs {
 		b = append(binary.AppendUvarint(b, uint64(len(q.Queue))), q.Queue...)
-		for _, n := range []int64{q.Waiting, q.Running, q.Oldest.Microseconds()} {
+		waiting := q.Waiting
+		if q.Cut {
+			waiting = ^waiting // negative: at least so many
+		}
+		for _, n := range []int64{waiting, q.Running, q.Oldest.Microseconds()} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 	}
@@ -253,6 +258,9 @@ type JobDay struct {
 	DayCounts
 }
 
+		if q.Waiting < 0 {
+			q.Waiting, q.Cut = ^q.Waiting, true
+		}
 // DayCounts are how many executions ended how, and how many instants were not run.
 type DayCounts struct {
 	Succeeded, Failed, TimedOut, Cancelled int64
