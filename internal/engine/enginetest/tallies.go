@@ -485,6 +485,15 @@ func forgetting(t *testing.T, h Harness) {
 	if got := list(engine.ExecutionFilter{Kept: f.now().Add(-time.Hour)}); len(got) != 2 {
 		t.Errorf("kept from before: %v", got)
 	}
+	hour := f.now().Add(-time.Hour)
+	if got := list(engine.ExecutionFilter{Finished: hour}); !slices.Equal(got, []job.ExecutionID{first.ID}) {
+		t.Errorf("finished from before: %v", got)
+	}
+	for _, q := range []engine.ExecutionFilter{{Finished: later}, {Job: j.ID, Finished: later}, {Finished: hour, Statuses: []job.Status{job.Pending}}} {
+		if got := list(q); len(got) != 0 {
+			t.Errorf("finished, of %+v: %v", q, got)
+		}
+	}
 	if got := list(engine.ExecutionFilter{Job: j.ID, Kept: later}); len(got) != 0 {
 		t.Errorf("of the job: %v", got)
 	}
