@@ -10,15 +10,16 @@ import (
 
 // ExecutionFilter chooses executions; what is empty chooses all.
 type ExecutionFilter struct {
-	Status  []string  // any of these
-	From    time.Time // scheduled at or after it
-	Until   time.Time // scheduled before it
-	Trigger []string  // any of these
-	Job     string    // the id of a job, or key:…
-	JobName string    // of jobs of exactly this name
-	Tag     string    // of jobs with this tag
-	Worker  string    // held by this worker, or held by it last
-	Q       string    // text in the job's name or in the error, or an id
+	Status        []string  // any of these
+	From          time.Time // scheduled at or after it
+	Until         time.Time // scheduled before it
+	FinishedAfter time.Time // finished at or after it
+	Trigger       []string  // any of these
+	Job           string    // the id of a job, or key:…
+	JobName       string    // of jobs of exactly this name
+	Tag           string    // of jobs with this tag
+	Worker        string    // held by this worker, or held by it last
+	Q             string    // text in the job's name or in the error, or an id
 }
 
 func (f ExecutionFilter) params(p Page) params {
@@ -31,6 +32,7 @@ func (f ExecutionFilter) params(p Page) params {
 
 func (f ExecutionFilter) search(p Page) params {
 	q := f.params(p)
+	q.instant("finished_after", f.FinishedAfter)
 	q.list("trigger", f.Trigger)
 	q.text("job_id", f.Job)
 	q.text("job_name", f.JobName)

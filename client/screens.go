@@ -82,19 +82,21 @@ type DelaySeries struct {
 
 // QueueSample is how much waited and ran in a queue.
 type QueueSample struct {
-	Queue         string   `json:"queue"`
-	Waiting       int64    `json:"waiting"`
-	Running       int64    `json:"running"`
-	OldestSeconds *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
+	Queue            string   `json:"queue"`
+	Waiting          int64    `json:"waiting"`
+	WaitingIsMinimum bool     `json:"waiting_is_minimum,omitempty" doc:"There were more, or may have been: where very many wait in a queue, of each tenant at least 1000 are counted in it."`
+	Running          int64    `json:"running"`
+	OldestSeconds    *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
 }
 
 // QueueColumn is how much waited and ran in a step.
 type QueueColumn struct {
-	At            time.Time     `json:"at"`
-	Waiting       int64         `json:"waiting"`
-	Running       int64         `json:"running"`
-	OldestSeconds *float64      `json:"oldest_seconds"`
-	Queues        []QueueSample `json:"queues"`
+	At               time.Time     `json:"at"`
+	Waiting          int64         `json:"waiting"`
+	WaitingIsMinimum bool          `json:"waiting_is_minimum,omitempty"`
+	Running          int64         `json:"running"`
+	OldestSeconds    *float64      `json:"oldest_seconds"`
+	Queues           []QueueSample `json:"queues"`
 }
 
 // QueueSeries is how much waited and ran, step by step: of each the most.

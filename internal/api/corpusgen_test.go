@@ -204,7 +204,7 @@ func (m *maker) parameter(name string) string {
 		return oneOf(m.Rand, "1", "2", "10", "1000", "0", "-1", "1001", "1e3", "9999999999999999999", "+5", "5.0", " 5", "0x10", "", "NaN", "721")
 	case "cursor", "after", "last_event_id":
 		return url.QueryEscape(m.cursor())
-	case "start_date", "end_date", "from", "to", "at":
+	case "start_date", "end_date", "finished_after", "from", "to", "at":
 		return url.QueryEscape(m.instant())
 	case "status":
 		return oneOf(m.Rand, "ACTIVE", "paused", "PENDING", "SUCCEEDED,FAILED", "RUNNING,", ",", "DELETED", "x", "SUCCEEDED,SUCCEEDED", "EXPIRED", "")

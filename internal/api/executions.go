@@ -242,8 +242,8 @@ func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Princip
 		return id, none, err
 	}
 	data, o, err := read(w, r, maxBody)
-	if err == nil && len(data) > 0 {
-		err = decode(data, req)
+	if err == nil {
+		err = decodeAny(data, req)
 	}
 	return id, onceTriggered(o), err
 }

@@ -14,11 +14,7 @@ func (s *Server) explainExecution(w http.ResponseWriter, r *http.Request, p tena
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(r, nil)
-	if err != nil {
-		return err
-	}
-	if err := q.err(); err != nil {
+	if err := noParams(r); err != nil {
 		return err
 	}
 	x, err := s.service.Explain(r.Context(), p, id)

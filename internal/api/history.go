@@ -19,6 +19,7 @@ var searchParams = []param{
 	{"trigger", "string", "One or more triggers, parted by commas."},
 	{"start_date", "string", "Scheduled at or after this date or time."},
 	{"end_date", "string", "Scheduled before this date or time."},
+	{"finished_after", "string", "Finished at or after this date or time."},
 	{"q", "string", "Text in the job's name or, of what has finished, in the type or message of its error; or the id of an execution or a job."},
 }
 
@@ -57,7 +58,7 @@ func (s *Server) historyRoutes() []route {
 func (q *query) executions() (f engine.ExecutionFilter, of engine.Ref) {
 	f = engine.ExecutionFilter{
 		Statuses: choices(q, "status", job.Statuses()), Triggers: choices(q, "trigger", job.Triggers()),
-		JobName: q.text("job_name"), Tag: q.text("tag"), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date"),
+		JobName: q.text("job_name"), Tag: q.text("tag"), Text: q.text("q"), From: q.date("start_date"), Until: q.date("end_date"), Finished: q.date("finished_after"),
 	}
 	if text := q.text("worker_id"); text != "" {
 		var err error

@@ -271,12 +271,13 @@ func TestExplainOverHTTP(t *testing.T) {
 		if x := expect(second.ExecutionID, "CONCURRENCY_LIMIT", `its queue "default" is 1, and 1 run`); x.Details.Limit == nil || x.Details.Limit.Scope != "queue" || *x.Details.Limit.Current != 1 || x.EstimatedStart != nil {
 			t.Errorf("%+v", x.Details.Limit)
 		}
-		later := want[client.Job](f, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "later", "schedule": {"type": "ONE_TIME", "scheduled_time": %q}, "execution": {"target": "simulate", "work_kind": "noop"}}`, time.Now().Add(4*time.Second).Format(time.RFC3339Nano)))
+		due := time.Now().Add(4 * time.Second)
+		later := want[client.Job](f, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "later", "schedule": {"type": "ONE_TIME", "scheduled_time": %q}, "execution": {"target": "simulate", "work_kind": "noop"}}`, due.Format(time.RFC3339Nano)))
 		if later.ExecutionID == "" { // found by its job, whose id it has
 			later.ExecutionID = want[client.Executions](f, 200, "GET", "/api/v1/executions?q="+later.JobID, "").Executions[0].ExecutionID
 		}
-		if x := expect(later.ExecutionID, "NOT_DUE", "not due until"); x.EstimatedStart == nil || x.Details.Until == nil {
-			t.Errorf("%+v", x)
+		if x := ask(later.ExecutionID); time.Now().Before(due) && (x.Code != "NOT_DUE" || !strings.Contains(x.Summary, "not due until") || x.EstimatedStart == nil || x.Details.Until == nil) {
+			t.Errorf("not due: %+v", x) // a machine that was busy until then has nothing to say
 		}
 		want[client.Problem](f, 404, "GET", "/api/v1/executions/"+uuid.NewString()+"/explain", "")
 		want[client.Problem](f, 404, "GET", "/api/v1/executions/nonsense/explain", "")
@@ -448,7 +449,7 @@ func TestEventStreamIsTheTenantsOwn(t *testing.T) {
 			break
 		}
 	}
-	if took := time.Since(begun); took > 6*time.Second {
+	if took := time.Since(begun); took > 20*time.Second { // it is looked every five; the machine may be busy
 		t.Errorf("cut off after %v", took)
 	}
 }

@@ -214,10 +214,8 @@ func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 		return err
 	}
 	var req client.TriggerRequest
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
 	if string(req.PayloadOverride) == "null" {
 		req.PayloadOverride = nil // as in a job: null is none

@@ -113,10 +113,8 @@ func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		return err
 	}
 	var req client.RotateRequest
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
 	overlap := seconds(deref(req.OverlapSeconds, 86400))
 	if overlap < 0 || overlap > maxKeyOverlap {

@@ -58,6 +58,7 @@ func newMatrix(t testing.TB) *matrix {
 		c.MaxArtifact = 1 << 20
 		c.Metrics, c.Log = telemetry.NewMetrics("test"), telemetry.NewLog(io.Discard, "text", "info")
 		c.Failures = 1 << 30
+		c.Ready = func(ctx context.Context) error { return store.Ping(context.WithoutCancel(ctx)) } // the two seconds of a probe are few on a busy machine
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,
 			Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 1<<30),

@@ -211,10 +211,8 @@ func (s *Server) pauseJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		return err
 	}
 	var req client.PauseRequest
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
 	j, err := s.service.PauseJob(r.Context(), p, ref, req.Reason, written(req.Until))
 	if err != nil {
@@ -229,10 +227,8 @@ func (s *Server) resumeJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		return err
 	}
 	var req struct{}
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
 	j, err := s.service.ResumeJob(r.Context(), p, ref)
 	if err != nil {

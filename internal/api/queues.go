@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -15,11 +14,6 @@ import (
 )
 
 var headParams = []param{{"limit", "integer", "How many, from 1 to 100; 20 when omitted."}}
-
-const (
-	headUsual = 20
-	headMost  = 100
-)
 
 func (s *Server) queueRoutes() []route {
 	return []route{
@@ -64,10 +58,7 @@ func (s *Server) queueRoutes() []route {
 // queueName reads the queue that a path names.
 func queueName(r *http.Request) (string, error) {
 	queue := r.PathValue("queue")
-	if !job.ValidKey(queue) {
-		return "", job.Invalids{{Field: "queue", Value: job.Show(queue), Want: service.WantQueue}}
-	}
-	return queue, nil
+	return queue, service.CheckQueue(queue).Err()
 }
 
 func (s *Server) listQueues(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -119,11 +110,7 @@ func (s *Server) getQueue(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(r, nil)
-	if err != nil {
-		return err
-	}
-	if err := q.err(); err != nil {
+	if err := noParams(r); err != nil {
 		return err
 	}
 	l, err := s.service.QueueLimit(r.Context(), p, queue)
@@ -174,12 +161,7 @@ func (s *Server) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return err
 	}
-	n := headUsual
-	if text := q.values.Get("limit"); text != "" {
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > headMost {
-			q.wrong("limit", text, "a whole number from 1 to 100")
-		}
-	}
+	n := q.number("limit", 20, 1, 100)
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -199,21 +181,15 @@ func (s *Server) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Prin
 }
 
 func (s *Server) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	queue, err := queueName(r)
-	if err != nil {
-		return err
-	}
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
 	}
 	var req client.PauseRequest
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
-	l, err := s.service.PauseQueue(r.Context(), p, queue, req.Reason, written(req.Until)) // a second one is answered like the first, with or without a key
+	l, err := s.service.PauseQueue(r.Context(), p, r.PathValue("queue"), req.Reason, written(req.Until)) // a second one is answered like the first, with or without a key
 	if err != nil {
 		return err
 	}
@@ -221,21 +197,15 @@ func (s *Server) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Pri
 }
 
 func (s *Server) resumeQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	queue, err := queueName(r)
-	if err != nil {
-		return err
-	}
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
 	}
 	var req struct{}
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
-	l, err := s.service.ResumeQueue(r.Context(), p, queue)
+	l, err := s.service.ResumeQueue(r.Context(), p, r.PathValue("queue"))
 	if err != nil {
 		return err
 	}
@@ -247,11 +217,7 @@ func (s *Server) getWorker(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return engine.ErrNotFound
 	}
-	q, err := parseQuery(r, nil)
-	if err != nil {
-		return err
-	}
-	if err := q.err(); err != nil {
+	if err := noParams(r); err != nil {
 		return err
 	}
 	x, err := s.service.Worker(r.Context(), p, id)

@@ -141,6 +141,15 @@ func parseQuery(r *http.Request, known []param) (*query, error) {
 	return q, nil
 }
 
+// noParams refuses a query: there is nothing to ask for.
+func noParams(r *http.Request) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	return q.err()
+}
+
 func (q *query) wrong(field, value, want string) {
 	q.problems = append(q.problems, client.FieldProblem{Field: job.Show(field), Value: job.Show(value), Want: want})
 }
@@ -281,3 +290,11 @@ func (q *query) date(name string) time.Time {
 
 // decode reads a body strictly.
 func decode(data []byte, v any) error { return strictjson.Unmarshal(data, v) }
+
+// decodeAny is decode of a body that may be left out.
+func decodeAny(data []byte, v any) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return decode(data, v)
+}

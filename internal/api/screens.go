@@ -248,11 +248,7 @@ func (s *Server) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Princi
 }
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	q, err := parseQuery(r, nil)
-	if err != nil {
-		return err
-	}
-	if err := q.err(); err != nil {
+	if err := noParams(r); err != nil {
 		return err
 	}
 	o, err := s.service.Overview(r.Context(), p)

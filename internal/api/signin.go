@@ -193,11 +193,7 @@ func (s *Server) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.P
 }
 
 func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	q, err := parseQuery(r, nil)
-	if err != nil {
-		return err
-	}
-	if err := q.err(); err != nil {
+	if err := noParams(r); err != nil {
 		return err
 	}
 	out := client.SignedIn{TenantID: tenantID(p.Tenant), Role: string(p.Role), Name: p.Name, KeyID: optional(p.Key), Kind: "token"}

@@ -46,10 +46,8 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 		return err
 	}
 	var req client.SigningSecretRequest
-	if len(data) > 0 {
-		if err := decode(data, &req); err != nil {
-			return err
-		}
+	if err := decodeAny(data, &req); err != nil {
+		return err
 	}
 	overlap := service.SecretOverlap
 	if n := req.OverlapSeconds; n != nil {

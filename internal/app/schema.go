@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -18,10 +19,42 @@ func (r *running) fit(ctx context.Context, store engine.Store) error {
 	if !r.Config.Migrate {
 		return store.CheckSchema(ctx)
 	}
+	if err := r.whenAlone(ctx, store); err != nil {
+		return fmt.Errorf("bring the schema up to date: %w; stop them and start this one again, or run 'carillon migrate up --force' of this version; nothing was changed", err)
+	}
+	return upToDate(ctx, store)
+}
+
+func upToDate(ctx context.Context, store engine.Store) error {
 	if err := store.Migrate(ctx); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", err)
 	}
 	return nil
+}
+
+const (
+	// aloneWithin is for how long a server that starts waits for others to end. One that was killed counts for less.
+	aloneWithin = 15 * time.Second
+	aloneEvery  = 500 * time.Millisecond
+)
+
+// whenAlone waits for servers that could not work with the schema to end, as they do in a restart, and is ErrConflict if they do not.
+func (r *running) whenAlone(ctx context.Context, store engine.Schema) error {
+	for begun := time.Now(); ; {
+		err := alone(ctx, store)
+		past := time.Since(begun)
+		if !errors.Is(err, engine.ErrConflict) || past >= aloneWithin {
+			return err
+		}
+		if past < aloneEvery {
+			r.log.Info("waiting for servers to end", "because", err, "at_most", aloneWithin)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(aloneEvery):
+		}
+	}
 }
 
 // Steps lists the steps that a database has had, and those to come. It changes nothing, and a server may have it open.
@@ -50,8 +83,8 @@ func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.S
 		return nil, err
 	}
 	if !force {
-		if err := alone(ctx, store, before); err != nil {
-			return nil, err
+		if err := alone(ctx, store); err != nil {
+			return nil, fmt.Errorf("%w; stop them (one that was killed counts for some seconds more), or go on all the same with --force; nothing was changed", err)
 		}
 	}
 	failed := store.Migrate(ctx)
@@ -64,19 +97,22 @@ func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.S
 	return did, errors.Join(failed, err)
 }
 
-// alone says which step stops servers that live; nil: none.
-func alone(ctx context.Context, store engine.Schema, steps []engine.Step) error {
-	i := slices.IndexFunc(steps, func(s engine.Step) bool { return s.At.IsZero() && !s.Rolling })
+// alone is ErrConflict where servers live and a step is missing for which they must be stopped, and says which.
+func alone(ctx context.Context, store engine.Schema) error {
 	shared, ok := store.(engine.Present)
-	if i < 0 || !ok {
+	if !ok {
 		return nil
 	}
-	hosts, err := shared.Present(ctx)
+	hosts, err := shared.Present(ctx) // before the steps: one that has just applied them may live
 	if err != nil || len(hosts) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: step %04d (%s) wants all servers stopped, and some live, on %s; stop them (one that was killed counts for some seconds more), or go on all the same with --force; nothing was changed",
-		engine.ErrConflict, steps[i].Version, steps[i].Name, strings.Join(hosts, ", "))
+	steps, err := store.Steps(ctx)
+	i := slices.IndexFunc(steps, func(s engine.Step) bool { return s.At.IsZero() && !s.Rolling })
+	if err != nil || i < 0 {
+		return err
+	}
+	return fmt.Errorf("%w: step %04d (%s) wants all servers stopped, and some live, on %s", engine.ErrConflict, steps[i].Version, steps[i].Name, strings.Join(hosts, ", "))
 }
 
 // retry is the settings' retry policy.

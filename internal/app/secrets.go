@@ -105,8 +105,11 @@ func ownKeyFile(database string) (string, error) {
 // under another. progress is told how many are done.
 func Rekey(ctx context.Context, c config.Config, progress func(done int)) (n int, err error) {
 	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
-		if err := store.Migrate(ctx); err != nil {
-			return fmt.Errorf("bring the schema up to date: %w", err)
+		if err := alone(ctx, store); err != nil {
+			return fmt.Errorf("bring the schema up to date: %w; stop them, or run 'carillon migrate up --force' of this version; nothing was changed", err)
+		}
+		if err := upToDate(ctx, store); err != nil {
+			return err
 		}
 		if n, err = secret.New(store, ring).Rekey(ctx, progress); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 func migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "migrate", Short: "Bring the schema of a database up to date", Args: cobra.NoArgs,
-		Long: "Servers do this at their start unless store.migrate is false. Of two at once one waits for the other.",
+		Long: "Servers do this at their start unless store.migrate is false, but not steps for which other servers, which live, must be stopped. Of two at once one waits for the other.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(migratePlan(), migrateUp(), migrateStatus())

@@ -303,7 +303,7 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 		})
 		x := engine.TenantDepths{Tenant: of}
 		for i, l := range ls {
-			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting + l.Paused), Running: int64(l.Running)}
+			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting + l.Paused), Cut: l.Cut || t.more, Running: int64(l.Running)}
 			l.waited(l.Held, false)
 			if !l.Oldest.IsZero() {
 				q.Oldest = max(time.Microsecond, now.Sub(l.Oldest))
@@ -314,6 +314,7 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 			}
 			rest := &x.Queues[mostQueues-1]
 			rest.Queue, rest.Waiting, rest.Running, rest.Oldest = engine.OtherQueues, rest.Waiting+q.Waiting, rest.Running+q.Running, max(rest.Oldest, q.Oldest)
+			rest.Cut = rest.Cut || q.Cut
 		}
 		out = append(out, x)
 	}

@@ -74,7 +74,16 @@ func TestLoadsBesideAHerd(t *testing.T) {
 	if _, all, err := d.Loads(t.Context()); err != nil || !all.Cut || all.Waiting < maxWaiting {
 		t.Errorf("in all: %+v, %v", all, err)
 	}
-	if s.counts > 60_000 {
+	ds, err := d.Depths(t.Context())
+	if err != nil || len(ds) != 4 {
+		t.Fatalf("%+v, %v", ds, err)
+	}
+	for _, x := range ds {
+		if q := x.Queues[0]; q.Cut != (x.Tenant != "mine") {
+			t.Errorf("depths of %q: %+v", x.Tenant, q)
+		}
+	}
+	if s.counts > 120_000 { // of two looks
 		t.Errorf("%d rows were counted", s.counts)
 	}
 }

@@ -22,12 +22,22 @@ type ExecutionFilter struct {
 	Text     string       // in any case, anywhere in the job's name or, of what has finished, in its error's type or message
 	From     time.Time    // scheduled at or after
 	Until    time.Time    // scheduled before
+	Finished time.Time    // at or after; what lives has not
 	Kept     time.Time    // of what has finished: at or after
 }
 
 // picky reports whether it passes over executions that its tenant, job and instants choose.
 func (f *ExecutionFilter) picky() bool {
-	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.JobName != "" || f.Tag != "" || f.Text != ""
+	return len(f.Statuses)+len(f.Triggers) > 0 || !f.Worker.IsZero() || f.JobName != "" || f.Tag != "" || f.Text != "" || !f.Finished.IsZero()
+}
+
+// Tables reports in which of the two parts, what lives and what has finished, there may be any that it chooses.
+func (f *ExecutionFilter) Tables() (live, past bool) {
+	live, past = len(f.Statuses) == 0, len(f.Statuses) == 0
+	for _, x := range f.Statuses {
+		live, past = live || !x.Final(), past || x.Final()
+	}
+	return live && f.Finished.IsZero(), past
 }
 
 // Unwell reports whether it chooses, of what has finished, only what did not succeed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -146,6 +147,16 @@ func (u *uvarints) next() int64 {
 	return int64(n)
 }
 
+// micros is a number of microseconds, which were not less than none.
+func (u *uvarints) micros() time.Duration {
+	n := u.next()
+	if n < 0 || n > math.MaxInt64/int64(time.Microsecond) {
+		u.bad = true
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
 // EncodeMinute is the stored form of what was counted in a minute.
 func EncodeMinute(m *TenantMinute) []byte {
 	b := make([]byte, 0, 48)
@@ -170,12 +181,14 @@ func DecodeMinute(b []byte) (m TenantMinute, err error) {
 		*n = u.next()
 	}
 	for _, d := range []*time.Duration{&m.Wait, &m.MaxWait, &m.MaxDelay} {
-		*d = time.Duration(u.next()) * time.Microsecond
+		*d = u.micros()
 	}
 	for len(u.b) > 0 {
-		if i, n := u.next(), u.next(); i >= 0 && int(i) < len(m.Delays) {
-			m.Delays[i] = n
+		i, n := u.next(), u.next()
+		if i < 0 || int(i) >= len(m.Delays) || n < 0 {
+			return TenantMinute{}, errForm
 		}
+		m.Delays[i] = n
 	}
 	if u.bad {
 		return TenantMinute{}, errForm
@@ -205,6 +218,7 @@ const OtherQueues = "…"
 type QueueDepth struct {
 	Queue   string
 	Waiting int64
+	Cut     bool // more waited, or may have: not all was counted
 	Running int64
 	Oldest  time.Duration // for how long the first has waited; 0: nothing waits
 }
@@ -220,7 +234,11 @@ func EncodeDepths(qs []QueueDepth) []byte {
 	var b []byte
 	for _, q := range qs {
 		b = append(binary.AppendUvarint(b, uint64(len(q.Queue))), q.Queue...)
-		for _, n := range []int64{q.Waiting, q.Running, q.Oldest.Microseconds()} {
+		waiting := q.Waiting
+		if q.Cut {
+			waiting = ^waiting // negative: at least so many
+		}
+		for _, n := range []int64{waiting, q.Running, q.Oldest.Microseconds()} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 	}
@@ -236,9 +254,12 @@ func DecodeDepths(b []byte) (out []QueueDepth, err error) {
 		}
 		q := QueueDepth{Queue: string(u.b[:n])}
 		u.b = u.b[n:]
-		q.Waiting, q.Running, q.Oldest = u.next(), u.next(), time.Duration(u.next())*time.Microsecond
+		q.Waiting, q.Running, q.Oldest = u.next(), u.next(), u.micros()
 		if u.bad {
 			return nil, errForm
+		}
+		if q.Waiting < 0 {
+			q.Waiting, q.Cut = ^q.Waiting, true
 		}
 		out = append(out, q)
 	}
@@ -407,7 +428,7 @@ type Ended struct {
 
 type endedKey struct{}
 
-// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire) tell f which it ended, and
+// TellingEnds has a method that ends executions without a result (Cancel, Force, Expire, Reap, Fire, DeleteJob, Release, Disown, Leave) tell f which it ended, and
 // how, when it is done.
 func TellingEnds(ctx context.Context, f func([]Ended)) context.Context {
 	return context.WithValue(ctx, endedKey{}, f)

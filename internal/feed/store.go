@@ -77,7 +77,7 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 
 // DeleteJob marks a job deleted.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	j, err := s.Store.DeleteJob(ctx, t, id, asOf)
+	j, err := s.Store.DeleteJob(engine.TellingEnds(ctx, s.counter.ended), t, id, asOf)
 	if err == nil && s.hub.Heard() {
 		s.job(j, "deleted")
 	}
@@ -269,14 +269,14 @@ func (s *Store) released(rs []job.Ready) {
 
 // Release returns executions to the queue.
 func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {
-	rs, err := s.Store.Release(ctx, w, ls)
+	rs, err := s.Store.Release(engine.TellingEnds(ctx, s.counter.ended), w, ls)
 	s.released(rs)
 	return rs, err
 }
 
 // Disown returns executions to the queue.
 func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
-	rs, err := s.Store.Disown(ctx, w, keep, before)
+	rs, err := s.Store.Disown(engine.TellingEnds(ctx, s.counter.ended), w, keep, before)
 	s.released(rs)
 	return rs, err
 }
@@ -335,7 +335,7 @@ func (s *Store) Leave(ctx context.Context, id job.WorkerID) ([]job.Ready, error)
 	if s.hub.Heard() {
 		w, unknown = s.Store.Worker(ctx, id)
 	}
-	rs, err := s.Store.Leave(ctx, id)
+	rs, err := s.Store.Leave(engine.TellingEnds(ctx, s.counter.ended), id)
 	if err == nil && s.hub.Heard() && unknown == nil && !w.ID.IsZero() {
 		s.worker(w, "left")
 	}

@@ -24,6 +24,26 @@ func (l *ledger) Cancel(ctx context.Context, _ tenant.ID, _ job.ExecutionID, _ s
 	return job.Cancelled, nil
 }
 
+func (l *ledger) DeleteJob(ctx context.Context, _ tenant.ID, _ job.ID, _ time.Time) (job.Job, error) {
+	engine.TellEnds(ctx, l.ended)
+	return job.Job{}, nil
+}
+
+func (l *ledger) Release(ctx context.Context, _ job.WorkerID, _ []job.Lease) ([]job.Ready, error) {
+	engine.TellEnds(ctx, l.ended)
+	return nil, nil
+}
+
+func (l *ledger) Disown(ctx context.Context, _ job.WorkerID, _ []job.Token, _ time.Time) ([]job.Ready, error) {
+	engine.TellEnds(ctx, l.ended)
+	return nil, nil
+}
+
+func (l *ledger) Leave(ctx context.Context, _ job.WorkerID) ([]job.Ready, error) {
+	engine.TellEnds(ctx, l.ended)
+	return nil, nil
+}
+
 // firedAt is an execution's id as it is made at an instant.
 func firedAt(t time.Time) job.ExecutionID {
 	id := uuid.Must(uuid.NewV7())
@@ -198,6 +218,26 @@ func TestTalliesOfCancels(t *testing.T) {
 	}
 	if minutes, days, _ := w.all(); minutes["acme"].Cancelled != 1 || days[w.clk.at.Truncate(24*time.Hour)].Cancelled != 1 {
 		t.Errorf("%+v, %+v", minutes, days)
+	}
+}
+
+// What ends because its job was deleted is counted, whether it waited or was handed back.
+func TestTalliesOfWhatIsOfADeletedJob(t *testing.T) {
+	w := watch(t)
+	ways := []func() error{
+		func() error { _, err := w.s.DeleteJob(t.Context(), "acme", job.ID{}, w.clk.at); return err },
+		func() error { _, err := w.s.Release(t.Context(), job.WorkerID{}, nil); return err },
+		func() error { _, err := w.s.Disown(t.Context(), job.WorkerID{}, nil, time.Time{}); return err },
+		func() error { _, err := w.s.Leave(t.Context(), job.WorkerID{}); return err },
+	}
+	for _, way := range ways {
+		w.l.ended = []engine.Ended{{Owned: engine.Owned{Execution: firedAt(w.clk.at), Tenant: "acme", Job: job.ID(uuid.New()), ScheduledAt: w.clk.at}, Status: job.Cancelled}}
+		if err := way(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if minutes, _, _ := w.all(); minutes["acme"].Cancelled != 4 || minutes[""].Cancelled != 4 {
+		t.Errorf("%+v", minutes)
 	}
 }
 

@@ -167,6 +167,7 @@ const (
 	aheadAtOnce  = 80   // lanes that are looked at together
 	aheadPerLane = 1000 // executions that are looked at of each
 	aheadMost    = 10_000
+	aheadAlways  = 1000 // that are counted, however long it takes
 	aheadTime    = 100 * time.Millisecond
 )
 
@@ -176,7 +177,7 @@ func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool
 	me := e.Ready()
 	begun := time.Now()
 	for some := range slices.Chunk(aheadLanes(me.Lane()), aheadAtOnce) {
-		if n >= aheadMost || time.Since(begun) > aheadTime {
+		if n >= aheadMost || n > aheadAlways && time.Since(begun) > aheadTime {
 			return n, true, nil
 		}
 		rs, err := s.store.Ready(ctx, some, aheadPerLane)

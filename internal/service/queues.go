@@ -10,9 +10,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// WantQueue says what the name of a queue may be.
-const WantQueue = "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
-
 // QueueLimit finds the limit and the pause of a queue of the tenant; it may have neither.
 func (s *Service) QueueLimit(ctx context.Context, p tenant.Principal, queue string) (job.Limit, error) {
 	ls, err := s.Limits(ctx, p)
@@ -35,7 +32,7 @@ func (s *Service) PauseQueue(ctx context.Context, p tenant.Principal, queue, why
 	}
 	now := s.now()
 	until = until.UTC().Truncate(time.Microsecond)
-	v := checkQueue(queue)
+	v := CheckQueue(queue)
 	if !job.ValidNote(why) {
 		v.Add("reason", why, job.WantNote)
 	}
@@ -69,7 +66,7 @@ func (s *Service) ResumeQueue(ctx context.Context, p tenant.Principal, queue str
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err
 	}
-	if err := checkQueue(queue).Err(); err != nil {
+	if err := CheckQueue(queue).Err(); err != nil {
 		return l, err
 	}
 	if l, err = s.QueueLimit(ctx, p, queue); err != nil || l.Pause.IsZero() {
@@ -84,9 +81,10 @@ func (s *Service) ResumeQueue(ctx context.Context, p tenant.Principal, queue str
 	return l, nil
 }
 
-func checkQueue(queue string) (v job.Invalids) {
+// CheckQueue says what is wrong with the name of a queue.
+func CheckQueue(queue string) (v job.Invalids) {
 	if !job.ValidKey(queue) {
-		v.Add("queue", queue, WantQueue)
+		v.Add("queue", queue, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
 	}
 	return v
 }

@@ -31,8 +31,8 @@ func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit)
 		return err
 	}
 	var v job.Invalids
-	if l.Queue != "" && !job.ValidKey(l.Queue) {
-		v.Add("queue", l.Queue, WantQueue)
+	if l.Queue != "" {
+		v = CheckQueue(l.Queue)
 	}
 	job.CheckAtOnce(l.Max, "max_concurrent", &v)
 	l.Rate.Check("rate_limit", &v)

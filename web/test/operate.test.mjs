@@ -136,17 +136,19 @@ test("workers look right, and each is a page", async () => {
   await page.context().close();
 });
 
-test("the map of leases shows what began long before the window", async () => {
+test("the map of leases shows what began long before the window, and runs or ended within it", async () => {
   const page = await visit(browser, server.url + "/queues");
   const w = (await server.api("GET", "/workers?limit=1")).workers[0];
   const began = new Date(Date.now() - 7200_000).toISOString();
   const long = { execution_id: "0190a6c8-7b3e-7cc0-8a1b-0123456789ab", job_id: "0190a6c8-7b3e-7cc0-8a1b-0123456789ac", job_name: "long", status: "RUNNING", trigger: "SCHEDULE", scheduled_time: began, due_at: began, started_at: began, finished_at: null, worker_id: w.worker_id, attempt_number: 1, max_attempts: 1, metadata: {}, priority: 5 };
+  const over = { ...long, execution_id: "0190a6c8-7b3e-7cc0-8a1b-0123456789ad", status: "SUCCEEDED", finished_at: new Date(Date.now() - 60_000).toISOString() };
   await page.route("**/api/v1/executions?*", (r) => {
     const q = new URL(r.request().url()).searchParams;
-    r.fulfill({ json: { executions: q.get("status")?.includes("RUNNING") ? [long] : [], pagination: { limit: 1, total: 1, next_cursor: null } } });
+    const within = q.get("finished_after") && q.get("finished_after") === q.get("end_date");
+    r.fulfill({ json: { executions: q.get("status")?.includes("RUNNING") ? [long] : within ? [over] : [], pagination: { limit: 1, total: 1, next_cursor: null } } });
   });
   await page.click('.nav a:has-text("Workers")');
-  await page.waitForSelector("text=ran 1 executions");
+  await page.waitForSelector("text=ran 2 executions");
   await page.context().close();
 });
 

@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -197,8 +198,9 @@ func duration(text string) (time.Duration, bool) {
 			return 0, false
 		}
 		u := strings.IndexByte(units, text[i])
-		n, ok := number(text[:i])
-		if !ok || u < 0 {
+		_, digits := number(text[:i])
+		n, err := strconv.Atoi(text[:i])
+		if !digits || err != nil || n > maxEvery || u < 0 {
 			return 0, false
 		}
 		total += n * map[byte]int{'h': 3600, 'm': 60, 's': 1}[text[i]]

@@ -71,7 +71,42 @@ func (f fixture) verify(t tenant.ID) (entries int, broken *audit.Broken) {
 	}
 }
 
+// oldSealsGo is that what is old enough goes, however much it is, and a chain goes on behind what went.
+func oldSealsGo(t *testing.T, h Harness) {
+	f := open(t, h)
+	put := func(of tenant.ID) {
+		t.Helper()
+		e := f.anEntry("a")
+		e.Tenant = of
+		if err := f.Record(f.ctx, e); err != nil {
+			t.Fatal(err)
+		}
+		f.sealAll(of)
+	}
+	const old = 2*engine.TidiedSeals + 5
+	for range old {
+		put("busy")
+	}
+	put("idle")
+	h.AgeSeals(t, f.where, engine.AuditLife+time.Hour)
+	put("busy")
+	for must(f.Tidy(f.ctx)) {
+	}
+	if got := must(f.AuditSeals(f.ctx, "busy", 0, 100)); len(got) != 1 || got[0].Number != old+1 || len(got[0].Entries) != 1 {
+		t.Errorf("busy: %+v", got)
+	}
+	put("idle")
+	got := must(f.AuditSeals(f.ctx, "idle", 0, 100))
+	if len(got) != 2 || got[0].Number != 1 || got[1].Number != 2 {
+		t.Fatalf("idle: %+v", got)
+	}
+	if broken := audit.Verify(got[0].Seal, got[1].Seal, got[1].Entries); broken != nil {
+		t.Error(broken)
+	}
+}
+
 func auditLog(t *testing.T, h Harness) {
+	t.Run("old seals go", func(t *testing.T) { oldSealsGo(t, h) })
 	t.Run("entries", func(t *testing.T) { auditEntries(t, h) })
 	t.Run("with changes", func(t *testing.T) { auditChanges(t, h) })
 	t.Run("creations of one commit", func(t *testing.T) {

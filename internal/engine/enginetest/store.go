@@ -20,6 +20,8 @@ type Harness struct {
 	Open func(ctx context.Context, where string) (engine.Store, error)
 	// Shared says that several stores may be open over one database.
 	Shared bool
+	// AgeSeals makes the seals of the audit log in the named database, which is open, so much older.
+	AgeSeals func(t testing.TB, where string, by time.Duration)
 }
 
 // Store runs the whole suite on an engine.

@@ -54,7 +54,7 @@ func tallies(t *testing.T, h Harness) {
 
 	t.Run("depths", func(t *testing.T) {
 		ds := []engine.TenantDepths{
-			{Queues: []engine.QueueDepth{{Queue: "default", Waiting: 3, Running: 1, Oldest: time.Second}, {Queue: "é", Waiting: 1, Oldest: time.Microsecond}}},
+			{Queues: []engine.QueueDepth{{Queue: "default", Waiting: 3, Running: 1, Oldest: time.Second}, {Queue: "é", Waiting: 1, Oldest: time.Microsecond}, {Queue: "full", Waiting: 10_000, Cut: true, Running: 2}}},
 			{Tenant: "acme", Queues: []engine.QueueDepth{{Queue: "default", Running: 1}}},
 			{Tenant: "idle"},
 		}
@@ -333,6 +333,37 @@ func endsAreTold(t *testing.T, h Harness) {
 	}
 	wants(runs, job.Cancelled)
 
+	gone, own := f.add("deleted")
+	more := f.due(gone)
+	more.Trigger = job.ByHand
+	if c := must(f.Trigger(ctx, tenant.Default, more, engine.Idempotency{})); c.Unique != nil {
+		t.Fatalf("got %+v", c)
+	}
+	for range 2 {
+		must(f.DeleteJob(ctx, tenant.Default, gone.ID, f.now()))
+	}
+	wants(own, job.Cancelled)
+	wants(more, job.Cancelled)
+	// What is handed back and not to run again, in each of the ways to do that.
+	for _, back := range []func(w job.WorkerID, l job.Lease) ([]job.Ready, error){
+		func(w job.WorkerID, l job.Lease) ([]job.Ready, error) { return f.Release(ctx, w, []job.Lease{l}) },
+		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Disown(ctx, w, nil, time.Time{}) },
+		func(w job.WorkerID, _ job.Lease) ([]job.Ready, error) { return f.Leave(ctx, w) },
+	} {
+		j, e := f.add("handed back")
+		w, as := f.take(e.ID)
+		must(f.DeleteJob(ctx, tenant.Default, j.ID, f.now()))
+		if len(told) != 0 {
+			t.Errorf("what runs is told as ended: %+v", told)
+		}
+		for range 2 {
+			if ready := must(back(w, as[0].Lease)); len(ready) != 0 {
+				t.Errorf("of a deleted job came back: %+v", ready)
+			}
+		}
+		wants(e, job.Cancelled)
+	}
+
 	at := f.now().Truncate(time.Second)
 	fire := func(j job.Job, overlap job.Overlap, n int) engine.Firing {
 		t.Helper()
@@ -453,6 +484,15 @@ func forgetting(t *testing.T, h Harness) {
 	}
 	if got := list(engine.ExecutionFilter{Kept: f.now().Add(-time.Hour)}); len(got) != 2 {
 		t.Errorf("kept from before: %v", got)
+	}
+	hour := f.now().Add(-time.Hour)
+	if got := list(engine.ExecutionFilter{Finished: hour}); !slices.Equal(got, []job.ExecutionID{first.ID}) {
+		t.Errorf("finished from before: %v", got)
+	}
+	for _, q := range []engine.ExecutionFilter{{Finished: later}, {Job: j.ID, Finished: later}, {Finished: hour, Statuses: []job.Status{job.Pending}}} {
+		if got := list(q); len(got) != 0 {
+			t.Errorf("finished, of %+v: %v", q, got)
+		}
 	}
 	if got := list(engine.ExecutionFilter{Job: j.ID, Kept: later}); len(got) != 0 {
 		t.Errorf("of the job: %v", got)

@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
@@ -17,5 +19,8 @@ func TestStore(t *testing.T) {
 			return postgres.Open(ctx, postgres.Config{URL: where})
 		},
 		Shared: true,
+		AgeSeals: func(t testing.TB, where string, by time.Duration) {
+			postgrestest.Exec(t, where, fmt.Sprintf("UPDATE audit_seals SET sealed_at = sealed_at - interval '%d seconds'", int(by.Seconds())))
+		},
 	})
 }

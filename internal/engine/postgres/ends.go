@@ -42,7 +42,8 @@ const (
 			RETURNING 13::int2 AS status, ` + goneRest + `, ` + startedBefore + ` AS started_at, v.attempt - 1 AS attempt, v.tries, v.lost, h.token,
 				NULL::bytea AS result, coalesce(h.cancel_ending, $3::bytea) AS ending
 		), ` + endSQL + `
-		SELECT ` + readyColumns + ` FROM back v`
+		SELECT ` + readyColumns + ` FROM back v
+		UNION ALL ` + goneAsReady
 
 	// startedBefore is started_at without the attempt that is handed back.
 	startedBefore = `CASE WHEN v.attempt = 1 AND v.started_at = v.leased_at THEN NULL ELSE v.started_at END`
@@ -110,6 +111,15 @@ func collectEnded(rows pgx.Rows, err error) ([]engine.Ended, error) {
 		err = r.Scan((*[16]byte)(&e.Execution), (*string)(&e.Tenant), (*[16]byte)(&e.Job), num(&e.Trigger), at(&e.ScheduledAt), num(&e.Status))
 		return e, err
 	})
+}
+
+// collectBack reads what backSQL answers with: what is ready, and what ended.
+func collectBack(rows pgx.Rows, err error) ([]job.Ready, []engine.Ended, error) {
+	all, err := collectReady(rows, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	return partEnded(all)
 }
 
 // partEnded parts what is ready from what ended.

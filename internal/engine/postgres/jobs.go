@@ -115,21 +115,26 @@ const (
 			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
 		), ` + endSQL + `
-		SELECT count(*) FROM gone`
+		` + ofGone
 )
 
 // DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
+	var ended []engine.Ended
 	err := s.change(ctx, "delete a job", func(ctx context.Context, c writer) error {
 		b := &pgx.Batch{}
 		b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
 		b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
-		b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted)
+		b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted).Query(func(rows pgx.Rows) (err error) {
+			ended, err = collectEnded(rows, nil)
+			return err
+		})
 		b.Queue(outliveJobSQL, string(t), [16]byte(id), engine.PastLife.Seconds())
 		return c.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return job.Job{}, err
 	}
+	engine.TellEnds(ctx, ended)
 	return s.Job(ctx, t, engine.Ref{ID: id})
 }

@@ -167,11 +167,16 @@ func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]
 		by = nil
 	}
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
+			out, ended, err = collectBack(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
 			return err
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	engine.TellEnds(ctx, ended)
+	return out, nil
 }

@@ -79,11 +79,8 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
 					return err
 				}
-				all, err := collectReady(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
+				out.Ready, ended, err = collectBack(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))
 				if err != nil {
-					return err
-				}
-				if out.Ready, ended, err = partEnded(all); err != nil {
 					return err
 				}
 				for i := range ended {

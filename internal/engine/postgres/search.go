@@ -98,12 +98,9 @@ func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []jo
 	return few, len(few) <= fewMost, err
 }
 
-// tables are those in which executions of the statuses lie.
+// tables are those in which there may be any that a filter chooses.
 func tables(f engine.ExecutionFilter) (out []string) {
-	live, past := len(f.Statuses) == 0, len(f.Statuses) == 0
-	for _, x := range f.Statuses {
-		live, past = live || !x.Final(), past || x.Final()
-	}
+	live, past := f.Tables()
 	if live {
 		out = append(out, "live")
 	}
@@ -184,6 +181,9 @@ func (b *branch) choose(f engine.ExecutionFilter) {
 			list.int2(int(t))
 		}
 		b.also += " AND v.trigger = ANY (" + b.params.add(list) + "::int2[])"
+	}
+	if !f.Finished.IsZero() {
+		b.also += " AND v.finished_at >= " + b.params.add(f.Finished)
 	}
 	if !f.Worker.IsZero() {
 		b.also += " AND v.worker = " + b.params.add([16]byte(f.Worker))

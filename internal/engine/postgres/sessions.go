@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // handBackSQL takes rows out of the directory and returns what still carries
@@ -24,6 +25,7 @@ const handBackSQL = `
 // Leave ends a session at once and returns what it held to the queue, uncharged.
 func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "end a session", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
 			b := &pgx.Batch{}
@@ -34,13 +36,17 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 			if _, err := r.Exec(); err != nil {
 				return err
 			}
-			if out, err = collectReady(r.Query()); err != nil {
+			if out, ended, err = collectBack(r.Query()); err != nil {
 				return err
 			}
 			return r.Close()
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	engine.TellEnds(ctx, ended)
+	return out, nil
 }
 
 // Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than those to keep.
@@ -50,11 +56,16 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 		kept.int8(int64(t))
 	}
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "disown leases", func(ctx context.Context, c *pgxpool.Conn) error {
 		return withDays(ctx, c, func() (err error) {
-			out, err = collectReady(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted, orNever(before)))
+			out, ended, err = collectBack(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted, orNever(before)))
 			return err
 		})
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	engine.TellEnds(ctx, ended)
+	return out, nil
 }

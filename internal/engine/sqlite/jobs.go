@@ -95,6 +95,7 @@ const (
 // DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
 	var out job.Job
+	var ended []engine.Ended
 	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
 		if _, err := c.prepare(deleteJobSQL).at(asOf).text(string(t)).id(id).exec(); err != nil {
 			return err
@@ -108,16 +109,21 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time
 		if _, err := c.prepare(outliveJobSQL).int(now + engine.PastLife.Microseconds()).text(string(t)).id(id).exec(); err != nil {
 			return err
 		}
-		h := newHistory(c, now)
+		h := telling(c, now)
 		if err := h.cancelWaiting(t, id); err != nil {
 			return err
 		}
 		if err := h.tally(); err != nil {
 			return err
 		}
+		ended = h.told
 		var err error
 		out, err = findJob(c, t, engine.Ref{ID: id})
 		return err
 	})
-	return out, err
+	if err != nil {
+		return job.Job{}, err
+	}
+	engine.TellEnds(ctx, ended)
+	return out, nil
 }

@@ -394,18 +394,21 @@ func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]
 		return nil, nil
 	}
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "release", func(c *conn, now int64) (err error) {
-		h := newHistory(c, now)
+		h := telling(c, now)
 		for _, l := range ls {
 			if out, err = release(h, out, w, l); err != nil {
 				return err
 			}
 		}
+		ended = h.told
 		return h.tally()
 	})
 	if err != nil {
 		return nil, err
 	}
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

@@ -94,17 +94,8 @@ func fewJobs(c *conn, f engine.ExecutionFilter) (few []job.ID, ok bool, err erro
 	return few, len(few) <= fewMost, err
 }
 
-// tables are those in which executions of the statuses lie.
-func tables(f engine.ExecutionFilter) (live, past bool) {
-	live, past = len(f.Statuses) == 0, len(f.Statuses) == 0
-	for _, x := range f.Statuses {
-		live, past = live || !x.Final(), past || x.Final()
-	}
-	return live, past
-}
-
 func tenantBranches(f engine.ExecutionFilter) (out []branch) {
-	live, past := tables(f)
+	live, past := f.Tables()
 	if live {
 		out = append(out, newBranch(f, branch{from: "live v INDEXED BY live_tenant", columns: liveColumns, status: liveStatus}, "v.priority > 0"))
 	}
@@ -119,7 +110,7 @@ func tenantBranches(f engine.ExecutionFilter) (out []branch) {
 }
 
 func jobBranches(f engine.ExecutionFilter, of job.ID) (out []branch) {
-	live, past := tables(f)
+	live, past := f.Tables()
 	add := func(b branch, ownFrom string) {
 		out = append(out, newBranch(f, b, "v.job = ? AND v.id <> v.job", id(of)))
 		b.from, b.own = ownFrom, true
@@ -162,6 +153,9 @@ func newBranch(f engine.ExecutionFilter, b branch, which string, bind ...func(*s
 			mask |= 1 << x
 		}
 		b.all.and("(1 << v.trigger) & ? <> 0", number(mask))
+	}
+	if !f.Finished.IsZero() {
+		b.all.and("v.finished_at >= ?", number(f.Finished.UnixMicro()))
 	}
 	if !f.Worker.IsZero() {
 		b.all.and("v.worker = ?", id(f.Worker))

@@ -35,8 +35,8 @@ func (g *grant) forget(c *conn) error {
 }
 
 // handBack takes a session's grants from before an instant (zero: all), but for those to keep, out of the directory
-// and returns what still carries their tokens to the queue, uncharged.
-func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.Time) (out []job.Ready, err error) {
+// and returns what still carries their tokens to the queue, uncharged; ended is what is not to run again.
+func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.Time) (out []job.Ready, ended []engine.Ended, err error) {
 	var gs []grant
 	err = c.prepare(grantsSQL).id(w).at(before).each(func(r *row) error {
 		if g := (grant{token: job.Token(r.int64()), ids: r.bytes()}); !slices.Contains(keep, g.token) {
@@ -45,38 +45,40 @@ func handBack(c *conn, now int64, w job.WorkerID, keep []job.Token, before time.
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	h := newHistory(c, now)
+	h := telling(c, now)
 	for _, g := range gs {
 		err := g.each(func(l job.Lease) (err error) {
 			out, err = release(h, out, w, l)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := g.forget(c); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return out, h.tally()
+	return out, h.told, h.tally()
 }
 
 // Leave ends a session at once and returns what it held to the queue, uncharged.
 func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "end a session", func(c *conn, now int64) error {
 		_, err := c.prepare("UPDATE sessions SET deposed = 1, expires_at = min(expires_at, ?) WHERE id = ? AND deposed = 0").int(now).id(w).exec()
 		if err != nil {
 			return err
 		}
-		out, err = handBack(c, now, w, nil, time.Time{})
+		out, ended, err = handBack(c, now, w, nil, time.Time{})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 
@@ -84,13 +86,15 @@ func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) 
 // those to keep.
 func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error) {
 	var out []job.Ready
+	var ended []engine.Ended
 	err := s.write(ctx, "disown leases", func(c *conn, now int64) (err error) {
-		out, err = handBack(c, now, w, keep, before)
+		out, ended, err = handBack(c, now, w, keep, before)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	engine.TellEnds(ctx, ended)
 	return out, nil
 }
 

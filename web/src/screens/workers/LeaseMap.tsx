@@ -22,10 +22,11 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const span = (Number(minutes) || 15) * 60_000;
   // The minute, so that the same question is asked for a minute and its answer kept.
   const since = new Date(Math.floor((serverNow() - span) / 60_000) * 60_000).toISOString().replace(".000", "");
-  // What was scheduled within the window seldom changes; what runs may have begun long before it.
+  // What was scheduled within the window seldom changes; what ended within it, or runs, may have begun long before it.
   const q = useGet<Executions>("/executions", { start_date: since, limit: most, worker_id: only }, { every: 30_000 });
+  const before = useGet<Executions>("/executions", { end_date: since, finished_after: since, limit: running, worker_id: only }, { every: 60_000 });
   const now = useGet<Executions>("/executions", { status: "RUNNING,CANCELLING", limit: running, worker_id: only }, { every: 5000 });
-  const list = useMemo(() => (q.data && now.data ? merged(q.data.executions, now.data.executions) : undefined), [q.data, now.data]);
+  const list = useMemo(() => (q.data && before.data && now.data ? merged(q.data.executions, before.data.executions, now.data.executions) : undefined), [q.data, before.data, now.data]);
   const to = useMemo(() => serverNow(), [list, span]);
   // Where nobody lived longer, the map begins with the first, so that little has room too.
   const born = Math.min(...workers.map((w) => Date.parse(w.started_at)), ...(list ?? []).map((e) => Date.parse(e.started_at ?? e.scheduled_time)), to - 120_000);
@@ -35,7 +36,7 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const held = rows.reduce((n, r) => n + r.spans.length, 0);
   const used = rows.filter((r) => r.spans.length > 0);
   const busiest = [...used].sort((a, b) => share(b, from, to) - share(a, from, to))[0];
-  const cut = (q.data?.pagination.total ?? 0) > most || (now.data?.pagination.total ?? 0) > running;
+  const cut = (q.data?.pagination.total ?? 0) > most || before.data?.pagination.next_cursor != null || (now.data?.pagination.total ?? 0) > running;
   const summary =
     held === 0
       ? "No worker held anything in this time."

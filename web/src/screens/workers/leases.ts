@@ -44,10 +44,10 @@ export function rowsOf(workers: Worker[], executions: Execution[], from: number,
   return [...rows.values()].filter((r) => r.spans.length > 0 || r.to >= from);
 }
 
-/** merged is all of what was scheduled lately and of what runs now, which was asked for later. */
-export function merged(lately: Execution[], now: Execution[]): Execution[] {
-  const all = new Map(lately.map((e) => [e.execution_id, e]));
-  for (const e of now) all.set(e.execution_id, e);
+/** merged is all of several lists; what is in two of them is as the later one has it. */
+export function merged(...lists: Execution[][]): Execution[] {
+  const all = new Map<string, Execution>();
+  for (const e of lists.flat()) all.set(e.execution_id, e);
   return [...all.values()];
 }
 

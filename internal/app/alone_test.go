@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// inhabited is a database that other servers are at.
+type inhabited struct {
+	engine.Store
+	hosts    []string
+	until    time.Time // when they end; zero: never
+	rolling  bool      // they may run on after the step that is missing
+	migrated bool
+}
+
+func (s *inhabited) Present(context.Context) ([]string, error) {
+	if !s.until.IsZero() && !time.Now().Before(s.until) {
+		return nil, nil
+	}
+	return s.hosts, nil
+}
+
+func (s *inhabited) Steps(context.Context) ([]engine.Step, error) {
+	return []engine.Step{{Version: 1, Name: "first", At: time.Now()}, {Version: 2, Name: "second", Rolling: s.rolling}}, nil
+}
+
+func (s *inhabited) Migrate(context.Context) error {
+	s.migrated = true
+	return nil
+}
+
+// A server does not make a step at its start that others cannot work with, while they live; it waits for those that are about to end.
+func TestAServerDoesNotMigrateUnderOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		store   inhabited
+		ends    time.Duration
+		refused bool
+		after   time.Duration
+	}{
+		"nobody lives":    {},
+		"they may run on": {store: inhabited{hosts: []string{"box-7"}, rolling: true}},
+		"they end":        {store: inhabited{hosts: []string{"box-7"}}, ends: 5 * time.Second, after: 5 * time.Second},
+		"they stay":       {store: inhabited{hosts: []string{"box-7", "box-8"}}, refused: true, after: aloneWithin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := c.store
+				if c.ends > 0 {
+					s.until = time.Now().Add(c.ends)
+				}
+				r := running{Options: Options{Config: config.Config{Migrate: true}}, log: slog.New(slog.DiscardHandler)}
+				begun := time.Now()
+				err := r.fit(t.Context(), &s)
+				if took := time.Since(begun); took != c.after {
+					t.Errorf("it took %v, want %v", took, c.after)
+				}
+				if s.migrated == c.refused || (err != nil) != c.refused {
+					t.Errorf("migrated %v, %v", s.migrated, err)
+				}
+				if c.refused && (!errors.Is(err, engine.ErrConflict) || !strings.Contains(err.Error(), "step 0002 (second)") || !strings.Contains(err.Error(), "box-7, box-8") || !strings.Contains(err.Error(), "migrate up --force")) {
+					t.Errorf("it says: %v", err)
+				}
+			})
+		})
+	}
+}

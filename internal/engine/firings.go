@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Firings turn due instants into executions.
+type Firings interface {
+	// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first.
+	Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]Due, error)
+	// Ahead counts the jobs of the partitions (none: of all) whose next instant is after from, second by second, for so many
+	// seconds. It counts limit in all, or, where partitions are counted apart, twice their share in each, and no further.
+	Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error)
+	// Fire moves each job's next instant by compare-and-set and stores the executions of those
+	// that moved; one whose instant or revision is no longer as given is left out. An execution whose unique key another one holds is
+	// stored as finished, SKIPPED, with an error of type CANCELLED that says so, and is not answered.
+	//
+	// Where the overlap policy is skip and a scheduled fire of the job is live, or it is queue and one waits that never
+	// started, an execution is stored as SKIPPED instead; within one firing the earlier ones count. Where it is replace, and
+	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
+	// to stop, as by Cancel. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
+	// (see Fence) is left out unless it is owned under that epoch.
+	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
+}
+
+// Due is a job whose instant has come, or comes soon.
+type Due struct {
+	Job      job.Job // without its payload
+	Revision int
+}
+
+// Firing is what firing a job comes to.
+type Firing struct {
+	Tenant     tenant.ID
+	Job        job.ID
+	Revision   int
+	Was        time.Time // the instant that fires
+	Next       time.Time // the one after it; zero: none
+	Spare      time.Time // the one after it where fewer than Runs fire, if not zero: there are runs left for it
+	Runs       int64     // that are added to the job's, or as many as fire, if those are fewer
+	Overlap    job.Overlap
+	Executions []job.Execution
+	Skips      []job.Execution // records of instants that do not fire, which go straight into history
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/audit"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Jobs are the definitions.
+type Jobs interface {
+	// CreateJobs stores each creation whole or not at all, and answers in their order. One without jobs keeps its
+	// idempotency key only. A unique key is free again when the execution that has it ends.
+	CreateJobs(ctx context.Context, cs []Creation) ([]Created, error)
+	// Job finds one job, without its statistics; ErrNotFound also for another tenant's. A deleted one is found.
+	Job(ctx context.Context, t tenant.ID, ref Ref) (job.Job, error)
+	// FindJobs lists jobs, the newest first, without their statistics.
+	FindJobs(ctx context.Context, f JobFilter, p Page) (JobPage, error)
+	// Stats reads the statistics of jobs of one tenant, in the order asked for; zero for a job that is unknown or never
+	// ran. They are kept as executions end, so that reading them costs the same after any number of these.
+	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
+	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
+	// Deleting a deleted job answers it again.
+	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
+	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
+	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
+	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
+	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
+	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already; *Spent if it
+	// is planned anew and has run as often as it may, without what was taken back.
+	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
+	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
+	Resumable(ctx context.Context, limit int) ([]job.Job, error)
+	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
+	// unique key nothing is stored, its idempotency key neither.
+	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
+	// Backfill adds executions of one existing job for instants of its schedule, all in one commit; ErrNotFound if the job is
+	// unknown or deleted. Passed over is one whose instant has a live execution already, and one whose unique key another
+	// holds. It answers with the ids of the others; the same call again answers these again, and adds nothing.
+	Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error)
+	// Rerun adds new executions of finished ones, each named by RetryOf, which thereby leaves the dead letters, all in
+	// one commit. Passed over is one whose RetryOf is not a finished execution of the tenant, whose job is unknown
+	// or deleted, whose unique key another holds, or, where DeadOnly is set, whose RetryOf is no dead letter. It answers with the ids that it added; the
+	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
+	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
+}
+
+// Update is a change of a job.
+type Update struct {
+	Job      job.Job // as it is to be, but for its revision, its runs and when it was created
+	Revision int     // that it must have; 0: any
+	Replan   bool    // its NextRunAt holds; else the planned instants stay
+	AsOf     time.Time
+	Secrets  []Secret // managed ones of the job that are stored with it, in place of those of their names
+	Unused   []string // managed ones that go with it
+	Most     int64    // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
+}
+
+// Overtaken reports whether an update plans a recurring job, whose planned instant (0: none) has not come, for one that has
+// come by now: it had not when that was decided, and has perhaps fired since. Both are microseconds.
+func (u *Update) Overtaken(planned, now int64) bool {
+	return u.Replan && !u.Job.Schedule.Type.OneOff() && !u.Job.NextRunAt.IsZero() && u.Job.NextRunAt.UnixMicro() <= now && (planned == 0 || planned > now)
+}
+
+// Spent says that a job has used up its runs.
+type Spent struct{ Runs int64 }
+
+func (s *Spent) Error() string { return fmt.Sprintf("the job has fired %d times", s.Runs) }
+
+// Rerun asks for new executions of finished ones.
+type Rerun struct {
+	Executions  []job.Execution
+	DeadOnly    bool
+	Idempotency Idempotency
+}
+
+// Rerunning is what became of it.
+type Rerunning struct {
+	Added []job.ExecutionID
+	Created
+}
+
+// Idempotency makes a request safe to send again. The zero value asks for nothing.
+type Idempotency struct {
+	Key    string
+	Hash   [32]byte // of the request; the same key with another hash is a mistake
+	Answer []byte   // what to answer when the key comes again
+	Until  time.Time
+}
+
+// Creation is one request to create jobs.
+type Creation struct {
+	Tenant      tenant.ID
+	Jobs        []job.Job
+	Executions  []job.Execution // those that fire at once; each of one of the jobs above
+	Secrets     []Secret        // managed ones, each of one of the jobs above
+	Idempotency Idempotency
+	Most        int64        // active jobs that the tenant may have, with these; 0: any number
+	Entry       *audit.Entry // that is written with them; nil: none
+}
+
+// Created is what became of a creation or a trigger. Exactly one of these holds:
+// it is the zero value and the request was stored; Replay is the answer given to
+// this key before; Reused: the key was given with another request; Taken names a
+// job key that exists already; Unique names live executions that hold unique keys
+// of the request, or, within it, the first that was to have one; Over: the tenant
+// would have more active jobs than it may, as far as was counted, see Quotas.
+type Created struct {
+	Replay []byte
+	Reused bool
+	Taken  string
+	Unique []Incumbent
+	Over   bool
+}
+
+// Incumbent is the live execution that holds a unique key of its tenant. Both ids are of the request itself where it
+// names the key twice.
+type Incumbent struct {
+	Key       string
+	Job       job.ID
+	Execution job.ExecutionID
+}
+
+// Ref names a job by its id or by its key.
+type Ref struct {
+	ID  job.ID
+	Key string
+}
+
+// JobFilter chooses jobs; a zero field chooses all. Deleted jobs are left out
+// unless State asks for them.
+type JobFilter struct {
+	Tenant       tenant.ID
+	State        job.State
+	ScheduleType job.ScheduleType
+	Tag          string
+	Name         string    // exactly
+	Text         string    // anywhere in name, description or key, in any case
+	Owner        string    // exactly
+	LateBefore   time.Time // ACTIVE jobs whose instant came before this and has not fired
+}
+
+// JobPage is one page of jobs.
+type JobPage struct {
+	Jobs    []job.Job
+	Next    string // cursor of the next page; "" at the end
+	Partial bool   // the search took its time, see ExecutionPage
+	Total   Total
+}

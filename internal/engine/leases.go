@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Leases hand executions to workers and take the results.
+type Leases interface {
+	// Register begins a worker's session, alive for ttl from now by the store's clock.
+	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
+	// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold; an advance
+	// under a stale token, or of what another holds, answers as an order that it is lost. It answers with the sessions that have ended, with those
+	// that are to drain, and with the orders for the others, each of which comes with every renewal until the worker no
+	// longer needs it: a cancel while the execution is held under its token, a lost for an hour.
+	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
+	// Worker finds a session, also one that has ended lately; ErrNotFound if there is none.
+	Worker(ctx context.Context, w job.WorkerID) (job.Worker, error)
+	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
+	// Drain asks a session that may serve the tenant to take nothing more; it learns so from its renewals. ErrNotFound if
+	// there is none, or it has ended.
+	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
+	// Leave ends a session at once and returns what it held to the queue, uncharged.
+	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
+
+	// Lanes lists up to limit lanes that hold any execution, behind one; nil begins at the first. Their order is the store's,
+	// but those of one partition, tenant and class stand together, in order of group and priority.
+	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
+	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
+	// CountReady counts, for each lane, free and due executions, up to most.
+	CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error)
+	// Lease gives each session the executions it asks for, in one commit: those that are free, due
+	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
+	// the fence does not let through is left out. ErrSession if a session has ended.
+	Lease(ctx context.Context, gs []Grant, f Fence) ([]job.Attempt, error)
+	// Running lists what is leased in the partitions, for a new owner to count; all, if none is named.
+	Running(ctx context.Context, ps []job.Partition) ([]Running, error)
+	// Held reads what deciding an outcome needs, of those leases that still hold.
+	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
+	// Finish applies each transition under its lease's token, and answers in order. What is to be tried again
+	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT. The same outcome
+	// under the same token again is accepted again and changes nothing, whatever transition comes with
+	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
+	// again), CANCELLED and SNOOZED likewise. Any other finish under a stale token is refused, which is an event of the
+	// execution, once for each token. A finish that names a worker holds for that worker's leases only: of another's lease, or another
+	// tenant's execution, it is told that there is none. A finish that expels leaves an order for the worker that held it to let go.
+	Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
+	// Park leaves executions to their targets, which complete them under the same tokens: each stays leased, whatever
+	// becomes of the session that has it (Leave, Disown, Reap and Release pass it over), until it is finished or Overrun
+	// lists it. It answers in order. What was parked under its token before, or has ended under it by a result, is
+	// accepted again; any other stale token is refused, which is an event of the execution, and what the worker does not hold as by Finish.
+	Park(ctx context.Context, ps []Parking) ([]job.Verdict, error)
+	// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over. Here, as wherever a
+	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
+	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error)
+	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
+	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
+	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
+	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
+	// its workers.
+	Reap(ctx context.Context, limit, poison int) (Reaped, error)
+	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
+	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
+	// parked for longer than it may be.
+	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
+	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
+	// answers with how many. What runs goes on.
+	Expire(ctx context.Context, limit int) (int, error)
+
+	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
+	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
+	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
+	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
+	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
+	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
+	// go of it. It does up to limit and answers with how many.
+	Force(ctx context.Context, grace time.Duration, limit int) (int, error)
+}
+
+// Renewal is a sign of life of a session.
+type Renewal struct {
+	Worker job.WorkerID
+	job.Beat
+	Advances []job.Advance
+}
+
+// Orders is the answer to renewals.
+type Orders struct {
+	Ended  []job.WorkerID
+	Drain  []job.WorkerID
+	Orders []job.Order
+}
+
+// Overrun is a lease that has lasted too long.
+type Overrun struct {
+	job.Held
+	Stalled bool // it made no progress; else its time is over
+	Parked  bool // no worker holds it, and its target did not complete it
+}
+
+// Parking leaves an execution to its target.
+type Parking struct {
+	job.Outcome
+	Worker job.WorkerID
+	Until  time.Time
+}
+
+// Running is a lease as its partition's owner counts it.
+type Running struct {
+	job.Ready
+	Token job.Token
+}
+
+// ServerID names a server's run over a shared store.
+type ServerID [16]byte
+
+// Fence is what a server says it owns when it leases. What is in a partition of Epochs is leased only while the server
+// owns that partition under that epoch, and what is in a group only in such a partition. A store that is one process's
+// own lets everything through.
+type Fence struct {
+	Server ServerID
+	Epochs map[job.Partition]int64
+}
+
+// LaneCursor is a place in a lane: behind the execution due at DueAt with this id.
+type LaneCursor struct {
+	Lane  job.Lane
+	DueAt time.Time
+	After job.ExecutionID
+}
+
+// Holding is the partitions a server owns. Ownership saves work and makes limits exact; it guards no row but by the fence.
+type Holding struct {
+	Fence   Fence
+	Version int64                  // changes with every change of the fence
+	Quiet   map[job.Partition]bool // partitions of others at which no worker waits, or of nobody
+}
+
+// Grant is what one worker session is to be given.
+type Grant struct {
+	Worker     job.WorkerID
+	Executions []job.ExecutionID
+}
