@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,15 @@ import (
 
 // failover is how long partitions may be without an owner that lives.
 const failover = 10 * time.Second
+
+// atMost is what a time that is promised is measured against. Where it is the subject (make bench-failover, make faults-all)
+// nothing else runs; among the other tests a machine may be several times slower, and only what is far off is a fault.
+func atMost(promised time.Duration) time.Duration {
+	if all || os.Getenv("CARILLON_FAILOVER_KILLS") != "" {
+		return promised
+	}
+	return harness.Slack * promised
+}
 
 // cluster is several schedulers over one PostgreSQL, and the recurring jobs that they share.
 type cluster struct {
@@ -158,8 +168,8 @@ func (c *cluster) settled(gone string, since time.Time) time.Duration {
 		c.Fatalf("%v later only %d partitions have an owner: %v", 3*failover, owned(by), by)
 	}
 	took := time.Since(since)
-	if took > failover {
-		c.Errorf("the partitions moved within %v, want %v at the most", took, failover)
+	if took > atMost(failover) {
+		c.Errorf("the partitions moved within %v, want %v at the most", took, atMost(failover))
 	}
 	return took
 }
