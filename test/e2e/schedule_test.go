@@ -166,7 +166,8 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 			}
 		}
 		missed := harness.Want[client.Executions](p, 200, "GET", path+"/executions?status=SKIPPED", "")
-		if len(missed.Executions) == 0 || missed.Executions[0].Metadata["reason"] != "pause" {
+		// A slow machine leaves out others, too, for being late.
+		if !slices.ContainsFunc(missed.Executions, func(e client.Execution) bool { return e.Metadata["reason"] == "pause" }) {
 			t.Errorf("what the pause left out: %+v", missed.Executions)
 		}
 	})

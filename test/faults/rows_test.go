@@ -141,8 +141,12 @@ func TestPoison(t *testing.T) {
 		if len(dead) != 1 || dead[0].Reason != "POISON" || len(dead[0].Errors) != 3 {
 			t.Errorf("dead letters: %+v", dead)
 		}
-		if got := in.target.Seen(); len(got) != 4 { // three of the one, one of the other
-			t.Errorf("%d arrivals", len(got))
+		calls := map[string]int{}
+		for _, a := range in.target.Seen() {
+			calls[a.Job]++
+		}
+		if calls[job] != 3 || calls[behind] < 1 { // a slow machine may lose the lease of the other, too
+			t.Errorf("arrivals: %v", calls)
 		}
 	})
 }
