@@ -319,7 +319,7 @@ func TestStartsAtOnce(t *testing.T) {
 			if got >= n {
 				return time.Since(began)
 			}
-			if time.Since(began) > 50*time.Second {
+			if time.Since(began) > 4*time.Minute {
 				t.Fatalf("%d of %d have ended", got, n)
 			}
 		}
@@ -336,7 +336,7 @@ func TestStartsAtOnce(t *testing.T) {
 		}
 		best = min(best, ended(i+2))
 	}
-	if best > 500*time.Millisecond {
+	if best > 5*time.Second { // a tenth of one, on a machine that is idle; a minute, if nobody had been told
 		t.Errorf("the fastest of five took %v from its commit", best)
 	}
 }

@@ -78,7 +78,7 @@ func newCallbacks(t *testing.T, change ...func(*executor.Config)) callbacks {
 // until waits for an execution to be as wanted.
 func (c callbacks) until(id string, ok func(client.Execution) bool) client.Execution {
 	c.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		e := want[client.Execution](c.face, 200, "GET", "/api/v1/executions/"+id, "")
 		if ok(e) {
@@ -264,7 +264,7 @@ func TestAsynchronousCompletion(t *testing.T) {
 	})
 	parked := func(id string) {
 		t.Helper()
-		limit := time.After(10 * time.Second)
+		limit := time.After(2 * time.Minute)
 		for {
 			for _, e := range want[client.Events](c.face, 200, "GET", "/api/v1/executions/"+id+"/events", "").Events {
 				if e.Type == "parked" {
@@ -359,7 +359,7 @@ func TestWhatIsNotCompletedTimesOut(t *testing.T) {
 		}
 	})
 	defer func() { cancel(); wg.Wait() }()
-	j := c.job(url, `, "timeout_seconds": 1`)
+	j := c.job(url, `, "timeout_seconds": 3`)
 	e := c.until(j.ExecutionID, is("TIMED_OUT"))
 	if e.Error == nil || e.Error.Type != "TIMEOUT" || !strings.Contains(e.Error.Message, "202") || e.AttemptNumber != 2 {
 		t.Errorf("got %+v, %+v", e, e.Error)
@@ -374,7 +374,7 @@ func TestWhatIsNotCompletedTimesOut(t *testing.T) {
 func TestADeadHostPutsOffItsExecutions(t *testing.T) {
 	t.Parallel()
 	c := newCallbacks(t, func(x *executor.Config) {
-		x.Breaker = executor.Breaker{Failures: 2, Pause: 300 * time.Millisecond}
+		x.Breaker = executor.Breaker{Failures: 2, Pause: 4 * time.Second} // longer than a slow machine takes to look
 	})
 	var mu sync.Mutex
 	down := true
@@ -390,7 +390,7 @@ func TestADeadHostPutsOffItsExecutions(t *testing.T) {
 	c.until(first.ExecutionID, is("FAILED")) // which opened it
 	second := c.job(url, "")
 	c.until(c.job(well, "").ExecutionID, is("SUCCEEDED"))
-	limit := time.After(10 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for note, code := "", ""; !strings.Contains(note, "is taken to be down after") || code != "CIRCUIT_OPEN"; {
 		select {
 		case <-limit:

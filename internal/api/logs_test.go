@@ -160,7 +160,7 @@ func TestFollowingALog(t *testing.T) {
 			return l
 		case e := <-ended:
 			t.Fatalf("ended: %+v", e)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("no line %s", text)
 		}
 		panic("not reached")

@@ -285,7 +285,7 @@ func TestOperationsOverHTTP(t *testing.T) {
 		}
 	}
 	runner := cfg.Service.Runner(cfg.Logger)
-	late := time.After(20 * time.Second)
+	late := time.After(2 * time.Minute)
 	for want[client.Operation](f, 200, "GET", "/api/v1/operations/"+begun.OperationID, "").State == "RUNNING" {
 		next, err := runner.Tick(t.Context())
 		if err != nil {

@@ -136,7 +136,7 @@ func TestKeyFilesThatOthersRead(t *testing.T) {
 	}
 	c := config.Default()
 	c.Listen, c.Data, c.Database, c.SecretsKeyFile = "127.0.0.1:0", dir, "sqlite:"+filepath.Join(dir, "carillon.db"), file
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := app.Run(ctx, app.Options{Config: c, Out: io.Discard, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "only its owner may read") {

@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestMain keeps the settings of whoever runs the tests out of them, and stops the servers that they started.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	patience = time.Minute // what is completed must come, however slow the machine is
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "carillon-cli-")
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// patience is how long a shell waits for names.
-const patience = time.Second
+// patience is how long a shell waits for names; tests wait longer.
+var patience = time.Second
 
 // names finds what may stand in a place, given how it begins. A tab puts a description behind a name.
 type names func(ctx context.Context, prefix string) []string

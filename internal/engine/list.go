@@ -31,7 +31,7 @@ func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error)
 		}
 		after = Place{at, id}
 	}
-	w := walk[T]{limit: max(p.Limit, 1), picky: true, time: listTime, begun: time.Now(), place: place, bytes: func(*T) int { return 0 }}
+	w := walk[T]{limit: max(p.Limit, 1), picky: true, time: listTime, counting: countTime, begun: time.Now(), place: place, bytes: func(*T) int { return 0 }}
 	if err := w.through(s, after); err != nil {
 		return Listed[T]{}, err
 	}

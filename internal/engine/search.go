@@ -114,7 +114,7 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 		after = Place{at, id}
 	}
 	limit := max(p.Limit, 1)
-	w := walk[job.Execution]{limit: limit, picky: f.picky() && p.Bounded, bounded: p.Bounded, begun: time.Now(), time: searchTime, place: placeOf, bytes: Bytes}
+	w := walk[job.Execution]{limit: limit, picky: f.picky() && p.Bounded, bounded: p.Bounded, begun: time.Now(), time: searchTime, counting: countTime, place: placeOf, bytes: Bytes}
 	for _, s := range sources {
 		if err := w.through(s, after); err != nil {
 			return ExecutionPage{}, err
@@ -156,15 +156,16 @@ const (
 
 // walk gathers a page.
 type walk[T any] struct {
-	limit   int
-	picky   bool
-	bounded bool
-	time    time.Duration
-	begun   time.Time
-	place   func(*T) Place
-	bytes   func(*T) int
-	found   []T
-	end     Place // all sources were looked at down to here; zero: to their ends
+	limit    int
+	picky    bool
+	bounded  bool
+	time     time.Duration // that gathering may take
+	counting time.Duration // that counting may take
+	begun    time.Time
+	place    func(*T) Place
+	bytes    func(*T) int
+	found    []T
+	end      Place // all sources were looked at down to here; zero: to their ends
 }
 
 // through looks at one source, until there is a page and one more, or the time is over.
@@ -246,7 +247,7 @@ func (w *walk[T]) count(picky bool, s SourceOf[T]) (Total, error) {
 	}
 	begun := time.Now()
 	t, err := w.countIn(true, s, countRows/10)
-	if took := time.Since(begun); err != nil || !t.Estimate || took > countTime/10 || begun.Sub(w.begun) > w.time {
+	if took := time.Since(begun); err != nil || !t.Estimate || took > w.counting/10 || begun.Sub(w.begun) > w.time {
 		return t, err
 	}
 	return w.countIn(true, s, countRows)

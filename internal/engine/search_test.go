@@ -111,7 +111,7 @@ func TestSearchCounts(t *testing.T) {
 		{rows{1e6, 60_000, 1, 100}, f, Total{Count: 600, Estimate: true}},
 		{rows{1e6, 60_000, 1, 1}, f, Total{Count: 60_000, Estimate: true}},
 	} {
-		if got, err := (&walk[job.Execution]{begun: time.Now().Add(time.Hour)}).count(c.f.picky(), c.s); err != nil || got != c.want {
+		if got, err := (&walk[job.Execution]{begun: time.Now().Add(time.Hour), counting: time.Hour}).count(c.f.picky(), c.s); err != nil || got != c.want {
 			t.Errorf("%+v: got %+v, %v; want %+v", c.s, got, err, c.want)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // TestMain also fails when a test leaves a connection's goroutines behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if left := leftovers(5 * time.Second); code == 0 && left != "" {
+	if left := leftovers(time.Minute); code == 0 && left != "" {
 		fmt.Fprintln(os.Stderr, "goroutines left behind:\n"+left)
 		code = 1
 	}

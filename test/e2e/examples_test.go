@@ -63,7 +63,7 @@ func TestExamples(t *testing.T) {
 				if err != nil {
 					t.Errorf("it ended with %v", err)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(harness.Slack * 20 * time.Second):
 				t.Fatal("it does not leave")
 			}
 			for _, x := range harness.Want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers {

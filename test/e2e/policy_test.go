@@ -19,20 +19,33 @@ import (
 // crowd counts how many calls of each key a sink has at once.
 type crowd struct {
 	mu   sync.Mutex
-	now  map[string]int // guarded by mu
-	most map[string]int // guarded by mu
-	all  int            // guarded by mu: calls so far
+	now  map[string]int           // guarded by mu
+	most map[string]int           // guarded by mu
+	all  int                      // guarded by mu: calls so far
+	two  map[string]chan struct{} // guarded by mu: closed when a key has had two at once
 }
 
-// each is a sink's answer: it notes the payload's key while the call lasts.
+// each is a sink's answer: it notes the payload's key while the call lasts. The first calls of a key last until there are two,
+// however slowly the second comes.
 func (c *crowd) each(takes time.Duration, bodies func(*http.Request) string) func(http.ResponseWriter, *http.Request) {
 	return func(_ http.ResponseWriter, r *http.Request) {
 		k := bodies(r)
 		c.mu.Lock()
 		c.now[k]++
 		c.all++
+		if c.two[k] == nil {
+			c.two[k] = make(chan struct{})
+		}
+		if c.most[k] < 2 && c.now[k] == 2 {
+			close(c.two[k])
+		}
 		c.most[k] = max(c.most[k], c.now[k])
+		two := c.two[k]
 		c.mu.Unlock()
+		select {
+		case <-two:
+		case <-time.After(time.Minute): // it never comes
+		}
 		<-time.After(takes)
 		c.mu.Lock()
 		c.now[k]--
@@ -40,7 +53,9 @@ func (c *crowd) each(takes time.Duration, bodies func(*http.Request) string) fun
 	}
 }
 
-func newCrowd() *crowd { return &crowd{now: map[string]int{}, most: map[string]int{}} }
+func newCrowd() *crowd {
+	return &crowd{now: map[string]int{}, most: map[string]int{}, two: map[string]chan struct{}{}}
+}
 
 // keyedJobs is a batch of jobs that call the sink, of so many customers and so many each.
 func keyedJobs(s *harness.Sink, customers, each int, more string) string {
@@ -100,7 +115,7 @@ func TestLimitsOfAQueueAndATenant(t *testing.T) {
 		p := wide(t, where)
 		harness.Want[client.Limit](p, 200, "PUT", "/api/v1/limits/queues/slow", `{"max_concurrent": 2}`)
 		harness.Want[client.Limit](p, 200, "PUT", "/api/v1/limits/tenant", `{"max_concurrent": 5}`)
-		<-time.After(2 * time.Second) // other servers would have heard of it by now
+		<-time.After(4 * time.Second) // other servers would have heard of it by now
 		slow := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 1, 12, `, "queue": "slow"`))
 		fast := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=fast"))
 		for _, j := range append(slow.Jobs, fast.Jobs...) {
@@ -123,7 +138,7 @@ func checkPause(t *testing.T, s *harness.Sink, ps []*harness.Process, restart fu
 	if q.Pause == nil || *q.Pause.Reason != "maintenance" {
 		t.Fatalf("%+v", q)
 	}
-	<-time.After(2 * time.Second) // other servers have heard of it by now
+	<-time.After(4 * time.Second) // other servers have heard of it by now
 	held := harness.Want[client.CreatedJobs](last, 201, "POST", "/api/v1/jobs:batch", keyedJobs(s, 5, 8, `, "queue": "held"`))
 	free := harness.Want[client.CreatedJobs](last, 201, "POST", "/api/v1/jobs:batch", strings.ReplaceAll(keyedJobs(s, 1, 20, ""), "/?c=0", "/?c=free"))
 	for _, j := range free.Jobs {
@@ -140,9 +155,10 @@ func checkPause(t *testing.T, s *harness.Sink, ps []*harness.Process, restart fu
 	if x.Code != "QUEUE_PAUSED" || !strings.Contains(x.Summary, "because: maintenance.") {
 		t.Errorf("explained: %+v", x)
 	}
-	if l := harness.Want[client.Scaling](last, 200, "GET", "/api/v1/admin/scaling", ""); l.Waiting != 0 || l.Paused != len(held.Jobs) || l.DesiredWorkers != 0 {
-		t.Errorf("scaling: %+v", l)
-	}
+	harness.Eventually(t, 20*time.Second, "the numbers for scaling", func() bool {
+		l := harness.Want[client.Scaling](last, 200, "GET", "/api/v1/admin/scaling", "")
+		return l.Waiting == 0 && l.Paused == len(held.Jobs) && l.DesiredWorkers == 0
+	})
 	harness.Want[client.Queue](last, 200, "POST", "/api/v1/queues/held/resume", "")
 	for _, j := range held.Jobs {
 		last.Ends(j.ExecutionID, "SUCCEEDED")
@@ -174,14 +190,14 @@ func TestRateLimitOfAJob(t *testing.T) {
 		s := harness.NewSink(t)
 		p := harness.Serve(t, where)
 		made := harness.Want[client.CreatedJobs](p, 201, "POST", "/api/v1/jobs:batch",
-			keyedJobs(s, 1, 11, `, "concurrency_key": "payload.customer", "rate_limit": {"count": 5, "per": "1s", "burst": 1}`))
+			keyedJobs(s, 1, 16, `, "concurrency_key": "payload.customer", "rate_limit": {"count": 5, "per": "1s", "burst": 1}`))
 		for _, j := range made.Jobs {
 			p.Ends(j.ExecutionID, "SUCCEEDED")
 		}
 		seen := s.Seen()
 		slices.SortFunc(seen, func(a, b harness.Arrival) int { return a.At.Compare(b.At) })
-		if took := seen[len(seen)-1].At.Sub(seen[0].At); took < 1800*time.Millisecond {
-			t.Errorf("eleven at five a second took %v", took)
+		if took := seen[len(seen)-1].At.Sub(seen[0].At); took < 2*time.Second { // three, but the first call may have come late
+			t.Errorf("sixteen at five a second took %v", took)
 		}
 	})
 }
@@ -258,7 +274,7 @@ func newHand(p *harness.Process, kind string) hand {
 
 func (h hand) claim() client.Attempt {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(h.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(h.Context(), harness.Slack*20*time.Second)
 	defer cancel()
 	as, err := h.client.Claim(ctx, h.session, 1)
 	if err != nil || len(as) != 1 {
@@ -289,7 +305,7 @@ func (h hand) report(a client.Attempt, o client.Outcome) client.Verdict {
 func TestAStalledWorker(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
 		h := newHand(harness.Serve(t, where), "grind")
-		j := h.Create(`{"name": "grinds", "execution": {"target": "worker", "kind": "grind", "stall_timeout_seconds": 2}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
+		j := h.Create(`{"name": "grinds", "execution": {"target": "worker", "kind": "grind", "stall_timeout_seconds": 5}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1, "max_delay_ms": 1}}`)
 		still := h.claim()
 		harness.Eventually(t, 20*time.Second, "the stalled attempt to be lost", func() bool {
 			return slices.Contains(h.beat(still, nil).Lost, still.ExecutionID)
@@ -301,7 +317,7 @@ func TestAStalledWorker(t *testing.T) {
 		if moves.AttemptNumber != 2 {
 			t.Errorf("attempt %d", moves.AttemptNumber)
 		}
-		until := time.Now().Add(5 * time.Second)
+		until := time.Now().Add(8 * time.Second)
 		for n := 0; time.Now().Before(until); n++ {
 			if o := h.beat(moves, &client.Progress{Percent: n % 100, Message: "grinding"}); len(o.Lost) != 0 {
 				t.Fatalf("what makes progress was ended: %+v", h.Execution(j.ExecutionID))
@@ -360,7 +376,7 @@ func TestTotalTimeout(t *testing.T) {
 		fails := p.Create(`{"name": "fails", "execution": {"target": "simulate", "work_kind": "fail", "total_timeout_seconds": 2}, "retry_policy": {"max_retries": 100, "backoff": "FIXED", "initial_delay_ms": 300, "max_delay_ms": 300}}`)
 		for _, j := range []client.Job{hangs, fails} {
 			e := p.Ends(j.ExecutionID, "TIMED_OUT")
-			if took := e.FinishedAt.Sub(*e.StartedAt); took < 1500*time.Millisecond || took > 8*time.Second {
+			if took := e.FinishedAt.Sub(*e.StartedAt); took < 1500*time.Millisecond || took > harness.Slack*8*time.Second {
 				t.Errorf("%s took %v", j.Name, took)
 			}
 		}
@@ -379,21 +395,25 @@ func TestRedriveOfMany(t *testing.T) {
 		operation := func(id string) client.Operation {
 			return harness.Want[client.Operation](p, 200, "GET", "/api/v1/operations/"+id, "")
 		}
+		began := time.Now()
 		slow := harness.Want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {"reason": "NOT_RETRYABLE"}, "rate_per_s": 4}`)
 		if slow.Count != 40 {
 			t.Errorf("it goes over %d", slow.Count)
 		}
-		began := time.Now()
 		harness.Eventually(t, 20*time.Second, "some to be redriven", func() bool { return operation(slow.OperationID).Done >= 8 })
 		if took := time.Since(began); took < 1200*time.Millisecond {
 			t.Errorf("eight at four a second took %v", took)
 		}
 		harness.Want[client.Operation](p, 202, "POST", "/api/v1/operations/"+slow.OperationID+"/cancel", "")
-		<-time.After(time.Second)
-		stopped := operation(slow.OperationID)
-		<-time.After(time.Second)
-		if o := operation(slow.OperationID); o.State != "CANCELLED" || o.Done != stopped.Done || o.Done >= 40 {
-			t.Errorf("after the cancel: %+v, then %+v", stopped, o)
+		var stopped client.Operation
+		harness.Eventually(t, 20*time.Second, "a second in which nothing is redriven", func() bool {
+			before := operation(slow.OperationID)
+			<-time.After(time.Second)
+			stopped = operation(slow.OperationID)
+			return stopped.Done == before.Done
+		})
+		if stopped.State != "CANCELLED" || stopped.Done >= 40 {
+			t.Errorf("after the cancel: %+v", stopped)
 		}
 		harness.Eventually(t, 20*time.Second, "all to be dead again", func() bool { return dead() == 40 })
 		all := harness.Want[client.Begun](p, 202, "POST", "/api/v1/dead-letters:redrive", `{"filter": {}}`)
@@ -431,7 +451,7 @@ func TestDrain(t *testing.T) {
 		p := harness.Serve(t, where, "--roles", "api,scheduler")
 		env := harness.Settings()
 		harness.Start(t, env, "worker", "--server", p.Base, "--capacity", "2")
-		first := p.Create(`{"name": "takes a while", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 4000}}`)
+		first := p.Create(`{"name": "takes a while", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 8000}}`)
 		p.Ends(first.ExecutionID, "RUNNING")
 		worker := harness.Want[client.Workers](p, 200, "GET", "/api/v1/workers", "").Workers[0]
 		harness.Want[client.Draining](p, 202, "POST", "/api/v1/workers/"+worker.WorkerID+"/drain", "")
@@ -454,14 +474,14 @@ func TestDrain(t *testing.T) {
 func TestProgressOfSimulatedSleep(t *testing.T) {
 	t.Parallel()
 	p := harness.Serve(t, "sqlite:"+t.TempDir()+"/c.db")
-	j := p.Create(`{"name": "sleeps", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 6000}}`)
+	j := p.Create(`{"name": "sleeps", "execution": {"target": "simulate", "work_kind": "sleep", "duration_ms": 12000}}`)
 	harness.Eventually(t, 20*time.Second, "progress", func() bool {
 		e := p.Execution(j.ExecutionID)
 		return e.Progress != nil && e.Progress.Percent >= 10
 	})
 	p.Ends(j.ExecutionID, "SUCCEEDED")
 	r := harness.Want[client.Report](p, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/report", "")
-	if r.RunningMS < 5900 || len(r.Attempts) != 1 || r.Attempts[0].Outcome != "SUCCEEDED" {
+	if r.RunningMS < 11900 || len(r.Attempts) != 1 || r.Attempts[0].Outcome != "SUCCEEDED" {
 		t.Errorf("report: %+v", r)
 	}
 }

@@ -35,12 +35,10 @@ func instants(t *testing.T, as []harness.Arrival) map[time.Time][]time.Time {
 	return out
 }
 
-// unbroken checks that each second from the first to the last fired once, and none early.
-func unbroken(t *testing.T, as []harness.Arrival) (late time.Duration) {
+// once checks that each instant fired once, and none early.
+func once(t *testing.T, as []harness.Arrival) (late time.Duration) {
 	t.Helper()
-	seen := instants(t, as)
-	var first, last time.Time
-	for at, calls := range seen {
+	for at, calls := range instants(t, as) {
 		if len(calls) != 1 {
 			t.Errorf("the instant %v fired %d times", at, len(calls))
 		}
@@ -48,6 +46,26 @@ func unbroken(t *testing.T, as []harness.Arrival) (late time.Duration) {
 			t.Errorf("the instant %v fired %v early", at, early)
 		}
 		late = max(late, calls[0].Sub(at))
+	}
+	return late
+}
+
+// complete waits for calls until there are so many, and none of a second is missing between the first and the last: calls may
+// overtake each other.
+func complete(t *testing.T, s *harness.Sink, calls int) {
+	t.Helper()
+	var missing []time.Time
+	if !harness.Within(30*time.Second, func() bool { missing = gaps(t, s.Seen()); return len(s.Seen()) >= calls && len(missing) == 0 }) {
+		t.Fatalf("of %d calls, want %d: these instants did not fire: %v", len(s.Seen()), calls, missing)
+	}
+}
+
+// gaps are the seconds between the first and the last instant that arrived, of which nothing has.
+func gaps(t *testing.T, as []harness.Arrival) (missing []time.Time) {
+	t.Helper()
+	seen := instants(t, as)
+	var first, last time.Time
+	for at := range seen {
 		if first.IsZero() || at.Before(first) {
 			first = at
 		}
@@ -57,18 +75,18 @@ func unbroken(t *testing.T, as []harness.Arrival) (late time.Duration) {
 	}
 	for at := first; at.Before(last); at = at.Add(time.Second) {
 		if len(seen[at]) == 0 {
-			t.Errorf("the instant %v did not fire", at)
+			missing = append(missing, at)
 		}
 	}
-	return late
+	return missing
 }
 
 func TestAJobEachSecond(t *testing.T) {
 	harness.Stores(t, func(t *testing.T, where string) {
 		p, s := harness.Serve(t, where), harness.NewSink(t)
 		j := p.Create(recurs(s, eachSecond, ""))
-		harness.Eventually(t, 20*time.Second, "six calls", func() bool { return len(s.Seen()) >= 6 })
-		if late := unbroken(t, s.Seen()); late > 2*time.Second {
+		complete(t, s, 6)
+		if late := once(t, s.Seen()); late > harness.Slack*2*time.Second {
 			t.Errorf("a call came %v late", late)
 		}
 		created := j.CreatedAt.Truncate(time.Second).Add(time.Second)
@@ -79,7 +97,11 @@ func TestAJobEachSecond(t *testing.T) {
 		if got.Schedule.NextRunAt == nil || time.Until(*got.Schedule.NextRunAt) > 2*time.Second || got.Schedule.LastRunAt == nil {
 			t.Errorf("the schedule: %+v", got.Schedule)
 		}
-		os := harness.Want[client.Occurrences](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/occurrences?limit=4", "")
+		var os client.Occurrences
+		harness.Eventually(t, 20*time.Second, "the first to have ended", func() bool {
+			os = harness.Want[client.Occurrences](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/occurrences?limit=4", "")
+			return !slices.ContainsFunc(os.Occurrences, func(o client.Occurrence) bool { return o.Outcome != "ran" })
+		})
 		for i, o := range os.Occurrences {
 			if o.Outcome != "ran" || o.ExecutionID == nil || i > 0 && o.ScheduledTime.Sub(os.Occurrences[i-1].ScheduledTime) != time.Second {
 				t.Errorf("occurrence %d: %+v", i, o)
@@ -100,17 +122,21 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 		harness.Want[client.Job](p, 200, "PATCH", path+"/pause", `{"reason": "rest"}`)
 		paused := time.Now()
 		<-time.After(2500 * time.Millisecond)
-		for _, a := range s.Seen() {
-			if a.At.After(paused.Add(time.Second)) {
-				t.Errorf("it fired %v after the pause", a.At.Sub(paused))
+		for _, a := range s.Seen() { // what was due before may come late
+			if a.Instant.After(paused) {
+				t.Errorf("it fired for %v after the pause", a.Instant.Sub(paused))
 			}
 		}
-		until := time.Now().Add(2 * time.Second).UTC()
+		until := time.Now().Add(5 * time.Second).UTC()
 		harness.Want[client.Job](p, 200, "PATCH", path+"/pause", fmt.Sprintf(`{"until": %q}`, until.Format(time.RFC3339Nano)))
-		before := len(s.Seen())
-		harness.Eventually(t, 20*time.Second, "the end of the pause", func() bool { return len(s.Seen()) > before+2 })
-		if first := s.Seen()[before].At; first.Before(until) {
-			t.Errorf("it fired %v before the pause ended", until.Sub(first))
+		after := func(a harness.Arrival) bool { return a.Instant.After(paused) }
+		harness.Eventually(t, 20*time.Second, "the end of the pause", func() bool {
+			return len(slices.DeleteFunc(s.Seen(), func(a harness.Arrival) bool { return !after(a) })) > 2
+		})
+		for _, a := range s.Seen() {
+			if after(a) && (a.Instant.Before(until) || a.At.Before(until)) {
+				t.Errorf("it fired for %v, %v before the pause ended", a.Instant, until.Sub(a.At))
+			}
 		}
 		if got := harness.Want[client.Job](p, 200, "GET", path, ""); got.Status != "ACTIVE" || got.PausedUntil != nil {
 			t.Errorf("after the pause: %s", got.Status)
@@ -119,19 +145,19 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 		changed := time.Now()
 		harness.Eventually(t, 20*time.Second, "the new payload", func() bool {
 			as := s.Seen()
-			return as[len(as)-1].Body == `{"n":2}` && as[len(as)-1].At.After(changed.Add(2*time.Second))
+			return as[len(as)-1].Body == `{"n":2}` && as[len(as)-1].Instant.After(changed.Add(2*time.Second))
 		})
 		for _, a := range s.Seen() {
-			if a.At.After(changed.Add(time.Second)) && a.Body != `{"n":2}` {
-				t.Errorf("%v after the change it is still %s", a.At.Sub(changed), a.Body)
+			if a.Instant.After(changed) && a.Body != `{"n":2}` {
+				t.Errorf("%v after the change it is still %s", a.Instant.Sub(changed), a.Body)
 			}
 		}
 		harness.Want[client.Job](p, 200, "PATCH", path, `{"schedule": {"type": "INTERVAL", "every": "1h"}}`)
 		stopped := time.Now()
 		<-time.After(2500 * time.Millisecond)
 		for _, a := range s.Seen() {
-			if a.At.After(stopped.Add(time.Second)) {
-				t.Errorf("it fired %v after its schedule was changed", a.At.Sub(stopped))
+			if a.Instant.After(stopped) {
+				t.Errorf("it fired for %v after its schedule was changed", a.Instant.Sub(stopped))
 			}
 		}
 		for at, calls := range instants(t, s.Seen()) {
@@ -140,7 +166,8 @@ func TestPauseResumeAndUpdate(t *testing.T) {
 			}
 		}
 		missed := harness.Want[client.Executions](p, 200, "GET", path+"/executions?status=SKIPPED", "")
-		if len(missed.Executions) == 0 || missed.Executions[0].Metadata["reason"] != "pause" {
+		// A slow machine leaves out others, too, for being late.
+		if !slices.ContainsFunc(missed.Executions, func(e client.Execution) bool { return e.Metadata["reason"] == "pause" }) {
 			t.Errorf("what the pause left out: %+v", missed.Executions)
 		}
 	})
@@ -215,7 +242,7 @@ func TestSchedulersShareAndTakeOver(t *testing.T) {
 	harness.Eventually(t, 40*time.Second, "all jobs to go on", func() bool { return all(killed.Add(12 * time.Second)) })
 	var gap time.Duration
 	for i, s := range sinks {
-		unbrokenBut(t, i, s.Seen())
+		unbroken(t, i, s)
 		as := s.Seen()
 		slices.SortFunc(as, func(a, b harness.Arrival) int { return a.At.Compare(b.At) })
 		for k := 1; k < len(as); k++ {
@@ -223,18 +250,19 @@ func TestSchedulersShareAndTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("the longest time without a call of one job: %v", gap)
-	if gap > 10*time.Second {
+	// Ten seconds are promised; here a machine may be slow, and make bench-failover measures them.
+	if gap > harness.Slack*10*time.Second {
 		t.Errorf("a job did not run for %v", gap)
 	}
 }
 
-// unbrokenBut checks that no instant is missing and that none has two executions. One execution may call twice: a server
+// unbroken checks that no instant is missing and that none has two executions. One execution may call twice: a server
 // that dies or freezes loses its attempts.
-func unbrokenBut(t *testing.T, i int, as []harness.Arrival) {
+func unbroken(t *testing.T, i int, s *harness.Sink) {
 	t.Helper()
+	complete(t, s, 0)
 	seen := map[string]map[string]bool{} // instant → executions
-	var first, last time.Time
-	for _, a := range as {
+	for _, a := range s.Seen() {
 		text := a.Header.Get("X-Scheduled-Time")
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
@@ -244,12 +272,6 @@ func unbrokenBut(t *testing.T, i int, as []harness.Arrival) {
 			seen[text] = map[string]bool{}
 		}
 		seen[text][a.Header.Get("X-Execution-ID")] = true
-		if first.IsZero() || at.Before(first) {
-			first = at
-		}
-		if at.After(last) {
-			last = at
-		}
 		if at.After(a.At) {
 			t.Errorf("job %d: the instant %s fired early", i, text)
 		}
@@ -257,11 +279,6 @@ func unbrokenBut(t *testing.T, i int, as []harness.Arrival) {
 	for text, ids := range seen {
 		if len(ids) != 1 {
 			t.Errorf("job %d: the instant %s has %d executions", i, text, len(ids))
-		}
-	}
-	for at := first; at.Before(last.Add(-2 * time.Second)); at = at.Add(time.Second) { // the last may still be on their way
-		if seen[at.Format(time.RFC3339)] == nil {
-			t.Errorf("job %d: the instant %v did not fire", i, at)
 		}
 	}
 }
@@ -336,7 +353,7 @@ func TestSchedulersJoinAndFreeze(t *testing.T) {
 	first.Thaw()
 	until("calls after it went on", time.Now().Add(4*time.Second))
 	for i, s := range sinks {
-		unbrokenBut(t, i, s.Seen())
+		unbroken(t, i, s)
 	}
 	if code := second.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)

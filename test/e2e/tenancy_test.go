@@ -41,30 +41,29 @@ func TestTenancy(t *testing.T) {
 		harness.Want[client.Job](a, 200, "DELETE", "/api/v1/jobs/"+j.JobID, "")
 		one := harness.Want[client.Job](a, 201, "POST", "/api/v1/jobs", quick) // the deleted one made room
 		a.Ends(one.ExecutionID, "SUCCEEDED")
-		begun := 1
+		begun, since := 1, time.Now()
 		for range 10 {
 			if code, _, err := a.Ask("POST", "/api/v1/jobs/"+one.JobID+"/trigger", ""); err != nil || code == 429 {
 				break
 			}
 			begun++
 		}
-		if begun < 3 || begun > 5 {
+		if most := 5 + int(time.Since(since)/time.Second); begun < 3 || begun > most { // one more may begin each second
 			t.Errorf("%d executions were begun at once, want 3", begun)
 		}
 
-		// Rates: of one tenant, not of the other.
+		// Rates: of one tenant, not of the other. It is one that a slow machine exceeds, too.
+		harness.Want[client.Tenant](p, 200, "PATCH", "/api/v1/tenants/alpha", `{"quotas": {"requests_per_second": 1}}`)
 		var limited http.Header
-		for range 200 {
+		harness.Eventually(t, 20*time.Second, "a limit", func() bool {
 			got, err := a.Do("GET", "/api/v1/quotas", "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Code == 429 {
-				limited = got.Header
-				break
-			}
-		}
-		if limited == nil || limited.Get("Retry-After") == "" || !strings.HasPrefix(limited.Get("RateLimit"), `"requests";r=0`) {
+			limited = got.Header
+			return got.Code == 429
+		})
+		if limited.Get("Retry-After") == "" || !strings.HasPrefix(limited.Get("RateLimit"), `"requests";r=0`) {
 			t.Errorf("it was not limited: %v", limited)
 		}
 		harness.Want[client.Allowance](b, 200, "GET", "/api/v1/quotas", "")
@@ -82,7 +81,7 @@ func TestTenancy(t *testing.T) {
 		for _, e := range log.Audit {
 			kinds[e.Action]++
 		}
-		if kinds["job.create"] < 3 || kinds["job.delete"] != 1 || kinds["tenant.update"] != 2 || kinds["job.trigger"] != begun-1 {
+		if kinds["job.create"] < 3 || kinds["job.delete"] != 1 || kinds["tenant.update"] != 3 || kinds["job.trigger"] != begun-1 {
 			t.Errorf("%v", kinds)
 		}
 		for _, e := range harness.Want[client.AuditEntries](b, 200, "GET", "/api/v1/audit?limit=1000", "").Audit {
@@ -108,7 +107,7 @@ func TestTwoServersShareARate(t *testing.T) {
 	first := member(t, ps[0], "alpha", "free", "viewer")
 	second := harness.At(t, ps[1].Base)
 	second.Key = first.Key
-	passed := 0
+	passed, asked := 0, 0
 	began := time.Now()
 	for time.Since(began) < 5*time.Second {
 		for _, c := range []*harness.Client{first, second} {
@@ -116,12 +115,14 @@ func TestTwoServersShareARate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			asked++
 			if code == 200 {
 				passed++
 			}
 		}
 	}
-	if most := 10*6 + 2*10; passed < 40 || passed > most {
-		t.Errorf("%d requests passed in 5 s at 10 a second, want %d at most", passed, most)
+	took := time.Since(began)
+	if most := int(10*(took.Seconds()+1)) + 2*10; passed < min(40, asked/2) || passed > most { // a slow machine asks less often
+		t.Errorf("%d of %d requests passed in %v at 10 a second, want %d at most", passed, asked, took, most)
 	}
 }

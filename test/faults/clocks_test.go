@@ -35,7 +35,5 @@ func TestWrongClocks(t *testing.T) {
 		t.Errorf("%d are staged long before their time", n)
 	}
 	t.Logf("the latest call came %v after its instant", c.latest(began, failover/2))
-	if alive := c.alive(); len(alive) != len(c.members) {
-		t.Errorf("%d of %d servers live", len(alive), len(c.members))
-	}
+	harness.Eventually(t, 30*time.Second, "all servers to live", func() bool { return len(c.alive()) == len(c.members) })
 }

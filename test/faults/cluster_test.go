@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,17 @@ import (
 
 // failover is how long partitions may be without an owner that lives.
 const failover = 10 * time.Second
+
+// atMost is what a time that is promised is measured against. Where it is the subject (make bench-failover, make faults-all)
+// nothing else runs; among the other tests a machine may be several times slower, and only what is far off is a fault.
+func atMost(promised time.Duration) time.Duration {
+	if strict {
+		return promised
+	}
+	return harness.Slack * promised
+}
+
+var strict = all || os.Getenv("CARILLON_FAILOVER_KILLS") != ""
 
 // cluster is several schedulers over one PostgreSQL, and the recurring jobs that they share.
 type cluster struct {
@@ -66,6 +78,9 @@ func (c *cluster) join(where string, args ...string) *member {
 func (c *cluster) joinWith(env []string, where string, args ...string) *member {
 	c.Helper()
 	env = settings("", append([]string{"CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=6"}, env...)...)
+	if !strict { // a machine that stands still for a few seconds deposes nobody that the test has not
+		env = append(env, "CARILLON_SCHEDULER_OWNERSHIP_TTL_SECONDS=10")
+	}
 	p := harness.Start(c.T, env, append([]string{"serve", "--database", where}, args...)...)
 	if c.db == nil {
 		c.connect()
@@ -158,8 +173,8 @@ func (c *cluster) settled(gone string, since time.Time) time.Duration {
 		c.Fatalf("%v later only %d partitions have an owner: %v", 3*failover, owned(by), by)
 	}
 	took := time.Since(since)
-	if took > failover {
-		c.Errorf("the partitions moved within %v, want %v at the most", took, failover)
+	if took > atMost(failover) {
+		c.Errorf("the partitions moved within %v, want %v at the most", took, atMost(failover))
 	}
 	return took
 }

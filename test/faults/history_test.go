@@ -40,7 +40,7 @@ func (c *clients) create(body string) {
 }
 
 // patience is how long a client goes on; whatever fails is over by then.
-const patience = 60 * time.Second
+const patience = harness.Slack * 60 * time.Second
 
 func (c *clients) persist(x *creation, body string) {
 	late := time.After(patience)

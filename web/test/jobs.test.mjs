@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { busy } from "./fakes.mjs";
-import { accessible, everyLook, launch, nasty, picture, serve, settle, sound, unharmed, visit } from "./harness.mjs";
+import { accessible, everyLook, launch, nasty, picture, serve, settle, sound, toJobs, unharmed, visit } from "./harness.mjs";
 
 let server, browser;
 before(async () => {
@@ -30,7 +30,7 @@ test("an empty server teaches, and its button makes a job that rings", async () 
     await page.fill("label:has-text('Every') + input", "1s");
     await page.click("button:has-text('Create job')");
     await page.waitForSelector("h1:has-text('hello')");
-    await page.waitForSelector(".state:has-text('Succeeded')", { timeout: 15_000 });
+    await page.waitForSelector(".state:has-text('Succeeded')");
     await sound(page);
     await page.context().close();
   } finally {
@@ -180,9 +180,7 @@ test("by keys alone: to a job, through each of its tabs, and back", async () => 
   await server.api("POST", `/jobs/${j.job_id}/trigger`, {});
   const page = await visit(browser, server.url + "/");
   await settle(page);
-  await page.keyboard.press("g");
-  await page.keyboard.press("j");
-  await page.waitForURL("**/jobs");
+  await toJobs(page);
   await page.waitForSelector("tbody tr");
   await page.keyboard.press("/");
   await page.keyboard.type("tag:keyed");

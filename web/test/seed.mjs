@@ -12,7 +12,7 @@ export async function run(server, job) {
 
 /** until waits for an execution to be in one of the states. */
 export async function until(server, id, ...states) {
-  for (let i = 0; i < 300; i++) {
+  for (let i = 0; i < 2400; i++) {
     const e = await server.api("GET", "/executions/" + id);
     if (states.includes(e.status)) return e;
     await new Promise((r) => setTimeout(r, 50));

@@ -72,7 +72,7 @@ func start(o app.Options) (string, func(), error) {
 		<-ended
 		os.RemoveAll(dir)
 	}
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(2 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(2 * time.Millisecond) {
 		if url := out.address(); url != "" {
 			return url, stop, nil
 		}
@@ -85,5 +85,5 @@ func start(o app.Options) (string, func(), error) {
 		}
 	}
 	stop()
-	return "", nil, errors.New("the server did not greet within 30 s")
+	return "", nil, errors.New("the server did not greet within two minutes")
 }

@@ -246,7 +246,7 @@ func expiry(t *testing.T, h Harness) {
 	_, late := f.add("late", by(now))
 	_, early := f.add("in time", by(now.Add(time.Hour)))
 	_, runs := f.add("runs", by(now.Add(time.Hour)))
-	_, retried := f.add("is tried again", by(now.Add(2*time.Second)))
+	_, retried := f.add("is tried again", by(f.now().Add(3*time.Second)))
 	f.report(again(f.took(retried.ID), now, 1))
 	f.took(runs.ID)
 	if got := f.execution(early.ID); !got.ExpiresAt.Equal(early.ExpiresAt) {
@@ -292,8 +292,8 @@ func overrun(t *testing.T, h Harness) {
 		return func(_ *job.Job, e *job.Execution) { e.Timeout, e.Stall = timeout, stall }
 	}
 	_, slow := f.add("slow", timed(time.Hour, 0))
-	_, over := f.add("over", timed(time.Second, 0))
-	_, still := f.add("still", timed(time.Hour, time.Second))
+	_, over := f.add("over", timed(3*time.Second, 0)) // so long that it has not passed at once, however slow the store is
+	_, still := f.add("still", timed(time.Hour, 3*time.Second))
 	_, moves := f.add("moves", timed(time.Hour, time.Hour))
 	w, as := f.take(slow.ID, over.ID, still.ID, moves.ID)
 	if got := must(f.Overrun(f.ctx, 0, 10)); len(got) != 0 {
@@ -312,7 +312,7 @@ func overrun(t *testing.T, h Harness) {
 		t.Errorf("progress under a stale token was kept: %+v", p)
 	}
 	began := as[0].LeasedAt
-	for !f.now().After(began.Add(1100 * time.Millisecond)) {
+	for !f.now().After(began.Add(3100 * time.Millisecond)) {
 		<-time.After(50 * time.Millisecond) // the store's clock cannot be moved
 	}
 	got := must(f.Overrun(f.ctx, 0, 10))

@@ -7,7 +7,8 @@ import (
 
 // The time a statement may take, on the server and, for one that no longer
 // answers, here. The client's covers the wait for a connection and retries.
-const (
+// The package's tests wait longer.
+var (
 	hotStatement  = 3 * time.Second
 	readStatement = 4 * time.Second
 	patience      = 5 * time.Second

@@ -19,7 +19,9 @@ import (
 //
 // What lies between may forget a connection that was quiet for long, and then nothing comes back on it, ever. So one that
 // does not answer in keptTime is given up for a new one.
-const (
+//
+// The package's tests wait longer for it.
+var (
 	slowAfter = 1000 * time.Millisecond
 	pulseTime = 800 * time.Millisecond
 	keptTime  = 300 * time.Millisecond

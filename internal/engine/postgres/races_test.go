@@ -15,7 +15,7 @@ import (
 // untilOneWaits returns when a statement of the store waits for a lock of the test's.
 func untilOneWaits(t *testing.T, c *pgx.Conn) {
 	t.Helper()
-	for range 1_000 {
+	for range 10_000 {
 		if one[bool](t, c, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')") {
 			return
 		}

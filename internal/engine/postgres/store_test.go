@@ -332,7 +332,7 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 		defer mu.Unlock()
 		return len(ended) == len(c.Executions)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for client := range 8 {
