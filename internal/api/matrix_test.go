@@ -57,6 +57,7 @@ func newMatrix(t testing.TB) *matrix {
 		m.tokens = c.Tokens
 		c.MaxArtifact = 1 << 20
 		c.Metrics, c.Log = telemetry.NewMetrics("test"), telemetry.NewLog(io.Discard, "text", "info")
+		c.Support = &api.Support{Host: "box-1", Store: "SQLite, carillon.db", Roles: []string{"api", "scheduler"}, StartedAt: time.Now(), Settings: []client.SupportSetting{{Key: "log.level", Value: "info"}}}
 		c.Failures = 1 << 30
 		c.Service = service.New(store, clock.System{}, service.Config{
 			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Sealer: ring, Commands: true,

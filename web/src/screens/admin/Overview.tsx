@@ -130,8 +130,13 @@ function Health() {
         ))}
       </ul>
       <p className="dim small">Each finding with its remedy, from where you can reach the server:</p>
-      <div>
+      <div className="row">
         <CommandLine>{`carillon doctor --server ${location.origin}`}</CommandLine>
+        {may && (
+          <a className="btn small" href="/api/v1/admin/support" download data-tip={"Version, settings, health, counts, metrics and log of the server that answers.\nNo secrets, payloads or results."}>
+            Download support bundle
+          </a>
+        )}
       </div>
     </section>
   );
