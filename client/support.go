@@ -21,6 +21,7 @@ type SupportBundle struct {
 	Settings  []SupportSetting `json:"settings" doc:"Secrets are not shown."`
 	Tenants   *int             `json:"tenants"`
 	Status    *QueueStatus     `json:"status"`
+	Sizes     *StoreSizes      `json:"sizes"`
 	LogLevel  string           `json:"log_level"`
 	Log       []string         `json:"log" doc:"The last lines of this server's log, the latest last."`
 	Metrics   string           `json:"metrics" doc:"In Prometheus' text format."`
@@ -46,4 +47,24 @@ type SupportSetting struct {
 // SupportBundle reads what someone who helps from afar wants to know of the server that answers. It needs the role system.
 func (c *Client) SupportBundle(ctx context.Context) (SupportBundle, error) {
 	return get[SupportBundle](ctx, c, "/admin/support")
+}
+
+// StoreSizes is how much room what is stored takes up.
+type StoreSizes struct {
+	Bytes     int64       `json:"bytes" doc:"Of the whole database."`
+	FreeBytes int64       `json:"free_bytes" doc:"Of these, what is empty and will be used again; 0 where that is not known."`
+	Tables    []TableSize `json:"tables"`
+}
+
+// TableSize is how large a table is.
+type TableSize struct {
+	Name           string `json:"name"`
+	Rows           int64  `json:"rows"`
+	RowsIsEstimate bool   `json:"rows_is_estimate,omitempty" doc:"There are about so many (PostgreSQL), or at least so many (SQLite)."`
+	Bytes          *int64 `json:"bytes" doc:"With its indexes; null where only a read of everything would tell."`
+}
+
+// StoreSizes reads how much room what is stored takes up. It needs the role system.
+func (c *Client) StoreSizes(ctx context.Context) (StoreSizes, error) {
+	return get[StoreSizes](ctx, c, "/admin/sizes")
 }

@@ -295,7 +295,7 @@ var standIns = []struct {
 	{regexp.MustCompile(`"(heap_bytes|memory_bytes)": ?\d+`), `"$1":12582912`},
 	{regexp.MustCompile(`"(cpus|goroutines|collections)": ?\d+`), `"$1":8`},
 	{regexp.MustCompile(`"go": ?"[^"]+","platform": ?"[^"]+"`), `"go":"go1.26","platform":"linux/amd64"`},
-	{regexp.MustCompile(`"metrics": ?"(\\.|[^"\\])*"`), `"metrics":"# TYPE carillon_pending_executions gauge\n…"`},
+	{regexp.MustCompile(`"metrics": ?"(\\.|[^"\\])*"`), `"metrics":"# TYPE carillon_queue_depth gauge\n…"`},
 }
 
 func tidied(text []byte) json.RawMessage {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // Support is what a process knows of itself that a support bundle tells.
@@ -32,7 +33,37 @@ func (s *Server) supportRoutes() []route {
 		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, summary: "What someone who helps wants to know: a support bundle",
 		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too.",
 		status: 200, answer: of[client.SupportBundle](), handle: s.support,
+	}, {
+		method: "GET", path: "/api/v1/admin/sizes", needs: tenant.Run, group: "Operation", summary: "How much room what is stored takes up",
+		detail: "The database, and the tables that grow. How long history is kept is a quota of each tenant: history_days.",
+		status: 200, answer: of[client.StoreSizes](), handle: s.storeSizes,
 	}}
+}
+
+func (s *Server) storeSizes(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	x, err := s.service.Sizes(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireSizes(x))
+}
+
+func wireSizes(x engine.Sizes) client.StoreSizes {
+	out := client.StoreSizes{Bytes: x.Bytes, FreeBytes: x.Free, Tables: make([]client.TableSize, len(x.Tables))}
+	for i, t := range x.Tables {
+		out.Tables[i] = client.TableSize{Name: t.Name, Rows: t.Rows.Count, RowsIsEstimate: t.Rows.Estimate}
+		if t.Bytes >= 0 {
+			out.Tables[i].Bytes = new(t.Bytes)
+		}
+	}
+	return out
 }
 
 // supportWait is how long each part of a bundle may take that the store is asked for.
@@ -90,6 +121,13 @@ func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 		st, err := s.status(ctx, p, time.Hour)
 		if err == nil {
 			out.Status = &st
+		}
+		return err
+	})
+	part("sizes", func(ctx context.Context) error {
+		x, err := s.service.Sizes(ctx, p)
+		if err == nil {
+			out.Sizes = new(wireSizes(x))
 		}
 		return err
 	})

@@ -56,6 +56,7 @@ type Store interface {
 	SignIns
 	SigningSecrets
 	Counts
+	Sizing
 	Traces
 	Tallies
 	Forgetting
