@@ -258,13 +258,14 @@ type LateJob struct {
 
 // FailingSummary is a job whose last execution did not succeed.
 type FailingSummary struct {
-	JobID        string    `json:"job_id"`
-	Name         string    `json:"name"`
-	LastStatus   string    `json:"last_status"`
-	Failed24h    int64     `json:"failed_24h"`
-	LastFailedAt time.Time `json:"last_failed_at"`
-	Type         string    `json:"type"`
-	Message      string    `json:"message"`
+	JobID           string    `json:"job_id"`
+	Name            string    `json:"name"`
+	LastStatus      string    `json:"last_status"`
+	Failed24h       int64     `json:"failed_24h"`
+	LastFailedAt    time.Time `json:"last_failed_at"`
+	Type            string    `json:"type"`
+	Message         string    `json:"message"`
+	LastExecutionID *string   `json:"last_execution_id" doc:"The last one that failed, as far as that is known."`
 }
 
 // Overview is how the tenant does.

@@ -57,6 +57,7 @@ func newMatrix(t testing.TB) *matrix {
 		m.tokens = c.Tokens
 		c.MaxArtifact = 1 << 20
 		c.Metrics, c.Log = telemetry.NewMetrics("test"), telemetry.NewLog(io.Discard, "text", "info")
+		c.Support = &api.Support{Host: "box-1", Store: "SQLite, carillon.db", Roles: []string{"api", "scheduler"}, StartedAt: time.Now(), Settings: []client.SupportSetting{{Key: "log.level", Value: "info"}}}
 		c.Failures = 1 << 30
 		c.Ready = func(ctx context.Context) error { return store.Ping(context.WithoutCancel(ctx)) } // the two seconds of a probe are few on a busy machine
 		c.Service = service.New(store, clock.System{}, service.Config{

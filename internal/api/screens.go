@@ -273,6 +273,9 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		out.Failing[i] = client.FailingSummary{
 			JobID: f.ID.String(), Name: f.Name, LastStatus: f.Last.String(), Failed24h: f.Failed, LastFailedAt: f.At, Type: string(f.Type), Message: f.Message,
 		}
+		if f.Execution != (job.ExecutionID{}) {
+			out.Failing[i].LastExecutionID = new(f.Execution.String())
+		}
 	}
 	out.Health, out.Sentence = judged(&out)
 	return reply(w, 200, out)

@@ -58,6 +58,7 @@ type Config struct {
 	Tracer       *telemetry.Tracer           // nil: there is none
 	Log          *telemetry.Log              // whose level can be set; nil: none
 	Profiles     bool                        // serve profiles of the process
+	Support      *Support                    // what a support bundle tells of the process; nil: nothing
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands

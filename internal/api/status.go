@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -30,13 +31,22 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	if err := q.err(); err != nil {
 		return err
 	}
-	st, err := s.service.QueueStatus(r.Context(), p, time.Duration(back)*time.Minute)
+	out, err := s.status(r.Context(), p, time.Duration(back)*time.Minute)
 	if err != nil {
 		return err
 	}
-	loads, all, err := s.cfg.Dispatch.Loads(r.Context())
+	return reply(w, 200, out)
+}
+
+// status is how the whole installation does, with the minutes of a time.
+func (s *Server) status(ctx context.Context, p tenant.Principal, back time.Duration) (client.QueueStatus, error) {
+	st, err := s.service.QueueStatus(ctx, p, back)
 	if err != nil {
-		return err
+		return client.QueueStatus{}, err
+	}
+	loads, all, err := s.cfg.Dispatch.Loads(ctx)
+	if err != nil {
+		return client.QueueStatus{}, err
 	}
 	out := client.QueueStatus{
 		Pending: all.Waiting + all.Paused, Paused: all.Paused, PendingIsMinimum: all.Cut, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
@@ -52,7 +62,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	for _, m := range st.Minutes {
 		out.Minutes = append(out.Minutes, wireMinute(m))
 	}
-	return reply(w, 200, out)
+	return out, nil
 }
 
 func wireMinute(m engine.Minute) client.QueueMinute {

@@ -436,7 +436,7 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
-		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof,
+		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
 		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {

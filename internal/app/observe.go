@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
@@ -113,4 +114,13 @@ func (r *running) scraped(ready func(context.Context) error) error {
 // nobody is who asks where no credential is known.
 func nobody(context.Context, string, string) (tenant.Principal, error) {
 	return tenant.Principal{}, access.ErrNoCredential
+}
+
+// support is what a support bundle tells of this process.
+func (r *running) support(store string, now time.Time) *api.Support {
+	out := &api.Support{Secrets: config.Secrets(r.Config), Host: hostname(), Store: store, Roles: r.Config.Roles, StartedAt: now}
+	for _, x := range config.Shown(r.Config) {
+		out.Settings = append(out.Settings, client.SupportSetting{Key: x.Name, Value: x.Value, Changed: x.Value != x.Default()})
+	}
+	return out
 }

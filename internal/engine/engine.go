@@ -51,6 +51,7 @@ type Store interface {
 	SignIns
 	SigningSecrets
 	Counts
+	Sizing
 	Traces
 	Tallies
 	Forgetting

@@ -34,6 +34,8 @@ type Failing struct {
 	At      time.Time
 	Type    job.ErrorType
 	Message string
+
+	Execution job.ExecutionID // the last that failed
 }
 
 const (
@@ -113,7 +115,7 @@ func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error
 		}
 		x.Failed += f.Failed
 		if f.Failed > 0 && !f.Last.Before(x.At) {
-			x.At, x.Type, x.Message = f.Last, f.Type, f.Message
+			x.At, x.Type, x.Message, x.Execution = f.Last, f.Type, f.Message, f.Execution
 		}
 	}
 	var all []*Failing

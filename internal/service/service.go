@@ -54,6 +54,7 @@ type Store interface {
 	engine.Secrets
 	engine.SigningSecrets
 	engine.Counts
+	engine.Sizing
 	engine.Tallies
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)

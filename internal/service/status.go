@@ -45,3 +45,11 @@ func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time
 	}
 	return out, err
 }
+
+// Sizes tells how large the store is.
+func (s *Service) Sizes(ctx context.Context, p tenant.Principal) (engine.Sizes, error) {
+	if err := allow(p, tenant.Run); err != nil {
+		return engine.Sizes{}, err
+	}
+	return s.store.Sizes(ctx)
+}

@@ -105,3 +105,8 @@ func (s *Store) Whose(ctx context.Context, ids []job.ExecutionID, since time.Tim
 	defer s.begin(&ctx, opFind).end(&err)
 	return s.Store.Whose(ctx, ids, since)
 }
+
+func (s *Store) Sizes(ctx context.Context) (_ engine.Sizes, err error) {
+	defer s.begin(&ctx, opFind).end(&err)
+	return s.Store.Sizes(ctx)
+}

@@ -18,6 +18,8 @@ type Log struct {
 
 	mu    sync.Mutex
 	asked slog.Level // guarded by mu: what the settings, or whoever asked last, say
+
+	recent recent
 }
 
 // NewLog makes a log of lines of text, or of JSON, from a level on. Whatever a tenant's text holds, an event is one line, and
@@ -28,6 +30,7 @@ func NewLog(w io.Writer, format, level string) *Log {
 		l.level.Set(slog.LevelInfo) // the settings were checked
 	}
 	o := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return plain(a) }}
+	w = io.MultiWriter(&l.recent, w)
 	if format == "json" {
 		l.Logger = slog.New(slog.NewJSONHandler(w, o))
 	} else {

@@ -1,6 +1,7 @@
 // Administration, done: what is shown once, what needs a typed name, what the server refuses and why.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { accessible, forgive, launch, serve, sound, visit } from "./harness.mjs";
 import { seedAdmin, seedLoad } from "./busy.mjs";
@@ -122,6 +123,18 @@ test("a tenant is made, and its quotas are changed", async () => {
   await page.click("dialog button:has-text('Save')");
   await page.waitForSelector("text=0 of 12");
   await page.waitForSelector("text=(not the tier's)");
+  await sound(page);
+  await page.context().close();
+});
+
+test("a support bundle is downloaded, and holds no secret", async () => {
+  const page = await visit(browser, server.url + "/admin");
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("a:has-text('Download support bundle')")]);
+  assert.match(file.suggestedFilename(), /^carillon-support-\d{8}T\d{6}Z\.json$/);
+  const text = readFileSync(await file.path(), "utf8");
+  const bundle = JSON.parse(text);
+  assert.ok(bundle.settings.length > 40 && bundle.log.length > 0 && bundle.status.slots > 0 && bundle.metrics.includes("carillon_"));
+  assert.ok(!/car_live_[a-z0-9]{8}_[a-z0-9]|whsec_[A-Za-z0-9]/.test(text));
   await sound(page);
   await page.context().close();
 });

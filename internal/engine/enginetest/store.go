@@ -73,6 +73,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("executions", func(t *testing.T) { executions(t, h) })
 	t.Run("search", func(t *testing.T) { search(t, h) })
 	t.Run("counts", func(t *testing.T) { counts(t, h) })
+	t.Run("sizes", func(t *testing.T) { sizes(t, h) })
 	t.Run("traces", func(t *testing.T) { traces(t, h) })
 	t.Run("tallies", func(t *testing.T) { tallies(t, h) })
 	t.Run("glances", func(t *testing.T) { glances(t, h) })

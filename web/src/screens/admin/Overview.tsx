@@ -6,12 +6,14 @@ import { useMay, useSession } from "../../session";
 import { count, CommandLine, duration, ErrorBox, Head, Loading, State, Time } from "../../ui";
 import { useSystem } from "../queues/data";
 import { useProbe } from "./parts";
+import { SizesPanel } from "./Sizes";
 import { QuotaFacts } from "./Tenants";
 import type { Allowance } from "./types";
 
 export function Overview() {
   const q = useGet<Allowance>("/quotas", undefined, { every: 30_000 });
   const session = useSession();
+  const system = useMay("system") && session !== undefined;
   const a = q.data;
   return (
     <>
@@ -23,6 +25,7 @@ export function Overview() {
         )}
       </Head>
       <Health />
+      {system && <SizesPanel allowance={a} />}
       <section className="panel stack" aria-label="Quotas">
         <div className="row">
           <h2 className="grow">What {a ? a.tenant_id : "the tenant"} may have</h2>
@@ -130,8 +133,13 @@ function Health() {
         ))}
       </ul>
       <p className="dim small">Each finding with its remedy, from where you can reach the server:</p>
-      <div>
+      <div className="row">
         <CommandLine>{`carillon doctor --server ${location.origin}`}</CommandLine>
+        {may && (
+          <a className="btn small" href="/api/v1/admin/support" download data-tip={"Version, settings, health, counts, metrics and log of the server that answers.\nNo secrets, payloads or results."}>
+            Download support bundle
+          </a>
+        )}
       </div>
     </section>
   );

@@ -28,3 +28,4 @@ export type Verification = {
   ok: boolean; entries: number; seals: number; first_seal: number; last_seal: number; last_seal_at: string | null; head: string | null; unsealed: number;
   broken?: { seal: number; seq: number | null; reason: string }; next_cursor: string | null;
 };
+export type Sizes = { bytes: number; free_bytes: number; tables: { name: string; rows: number; rows_is_estimate?: boolean; bytes: number | null }[] };

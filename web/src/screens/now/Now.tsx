@@ -1,10 +1,13 @@
 // Now: is everything well, and where is it not? One sentence, then what it rests on.
 
+import { useState } from "react";
 import { useGet, useLive, useRefresh, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
-import { count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
+import { useMay } from "../../session";
+import { Button, count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
+import { Silence } from "./Silence";
 import "./now.css";
 
 const executions = (q: string) => "/executions?q=" + encodeURIComponent(q);
@@ -136,6 +139,14 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
 
 /** Trouble lists the jobs that are late or whose last execution failed. */
 function Trouble({ o }: { o: Overview }) {
+  const may = useMay("admin");
+  const [silence, setSilence] = useState<{ job_id: string; name: string }>();
+  const quieten = (j: { job_id: string; name: string }) =>
+    may && (
+      <Button small kind="ghost" onClick={() => setSilence(j)} aria-label={"Silence " + j.name}>
+        Silence
+      </Button>
+    );
   return (
     <section className="panel stack" aria-label="Jobs to look at">
       <h2>Jobs to look at</h2>
@@ -152,6 +163,7 @@ function Trouble({ o }: { o: Overview }) {
               <span className="dim small">
                 by <Duration ms={j.late_seconds * 1000} />
               </span>
+              {quieten(j)}
             </li>
           ))}
           {o.failing.map((j) => (
@@ -163,15 +175,23 @@ function Trouble({ o }: { o: Overview }) {
                 </Link>
                 <div className="dim small wrap">
                   {j.type} {j.message}
+                  {j.last_execution_id && (
+                    <>
+                      {" · "}
+                      <Link to={"/executions/" + j.last_execution_id}>the last one</Link>
+                    </>
+                  )}
                 </div>
               </div>
               <button type="button" className="btn ghost small" onClick={() => navigate("/executions?q=" + encodeURIComponent(`job:${j.job_id} status:failed,timed_out`))}>
                 {count(j.failed_24h)} in 24 h
               </button>
+              {quieten(j)}
             </li>
           ))}
         </ul>
       )}
+      {silence && <Silence id={silence.job_id} name={silence.name} onClose={() => setSilence(undefined)} />}
     </section>
   );
 }

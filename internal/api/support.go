@@ -1,0 +1,204 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// Support is what a process knows of itself that a support bundle tells.
+type Support struct {
+	Settings  []client.SupportSetting // as they may be shown
+	Secrets   []string                // texts that are in no bundle, wherever they turn up
+	Host      string
+	Store     string
+	Roles     []string
+	StartedAt time.Time
+}
+
+// supportRoutes are for who helps from afar.
+func (s *Server) supportRoutes() []route {
+	return []route{{
+		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, summary: "What someone who helps wants to know: a support bundle",
+		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too.",
+		status: 200, answer: of[client.SupportBundle](), handle: s.support,
+	}, {
+		method: "GET", path: "/api/v1/admin/sizes", needs: tenant.Run, group: "Operation", summary: "How much room what is stored takes up",
+		detail: "The database, and the tables that grow. How long history is kept is a quota of each tenant: history_days.",
+		status: 200, answer: of[client.StoreSizes](), handle: s.storeSizes,
+	}}
+}
+
+func (s *Server) storeSizes(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	x, err := s.service.Sizes(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireSizes(x))
+}
+
+func wireSizes(x engine.Sizes) client.StoreSizes {
+	out := client.StoreSizes{Bytes: x.Bytes, FreeBytes: x.Free, Tables: make([]client.TableSize, len(x.Tables))}
+	for i, t := range x.Tables {
+		out.Tables[i] = client.TableSize{Name: t.Name, Rows: t.Rows.Count, RowsIsEstimate: t.Rows.Estimate}
+		if t.Bytes >= 0 {
+			out.Tables[i].Bytes = new(t.Bytes)
+		}
+	}
+	return out
+}
+
+// supportWait is how long each part of a bundle may take that the store is asked for.
+const supportWait = 5 * time.Second
+
+func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, nil)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	known := s.cfg.Support
+	if known == nil {
+		known = &Support{}
+	}
+	hide := concealer(known.Secrets)
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	out := client.SupportBundle{
+		MadeAt: time.Now().UTC(), Version: s.cfg.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Host: known.Host, StartedAt: known.StartedAt.UTC(), Roles: list0(known.Roles), Store: hide(known.Store),
+		Process:  client.SupportProcess{CPUs: runtime.GOMAXPROCS(0), Goroutines: runtime.NumGoroutine(), HeapBytes: int64(mem.HeapAlloc), MemoryBytes: int64(mem.Sys), Collections: int64(mem.NumGC)},
+		Settings: make([]client.SupportSetting, len(known.Settings)), LogLevel: s.cfg.Log.Level(), Log: []string{}, Missing: []string{},
+	}
+	for i, x := range known.Settings {
+		x.Value = hide(x.Value)
+		out.Settings[i] = x
+	}
+	for _, line := range s.cfg.Log.Recent() {
+		out.Log = append(out.Log, hide(line))
+	}
+	part := func(name string, read func(context.Context) error) {
+		ctx, cancel := context.WithTimeout(r.Context(), supportWait)
+		defer cancel()
+		if err := read(ctx); err != nil {
+			out.Missing = append(out.Missing, hide(name+": "+err.Error()))
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	err = s.cfg.Ready(ctx)
+	cancel()
+	if out.Ready = err == nil; err != nil {
+		out.NotReady = new(hide(err.Error()))
+	}
+	part("tenants", func(ctx context.Context) error {
+		all, err := s.service.Tenants(ctx, p)
+		if err == nil {
+			out.Tenants = new(len(all))
+		}
+		return err
+	})
+	part("status", func(ctx context.Context) error {
+		st, err := s.status(ctx, p, time.Hour)
+		if err == nil {
+			out.Status = &st
+		}
+		return err
+	})
+	part("sizes", func(ctx context.Context) error {
+		x, err := s.service.Sizes(ctx, p)
+		if err == nil {
+			out.Sizes = new(wireSizes(x))
+		}
+		return err
+	})
+	part("metrics", func(ctx context.Context) error {
+		if s.cfg.Metrics == nil {
+			return fmt.Errorf("this process counts nothing")
+		}
+		var text textWriter
+		ask, err := http.NewRequestWithContext(ctx, "GET", "/metrics", nil)
+		if err != nil {
+			return err
+		}
+		s.cfg.Metrics.ServeHTTP(&text, ask)
+		if text.status >= 400 {
+			return fmt.Errorf("%d: %s", text.status, strings.TrimSpace(text.String()))
+		}
+		out.Metrics = hide(text.String())
+		return nil
+	})
+	s.log.Info("a support bundle was made", "by", p.Name, "request_id", requestID(r))
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="carillon-support-%s.json"`, out.MadeAt.Format("20060102T150405Z")))
+	return reply(w, 200, out)
+}
+
+// credentials are what looks like one: keys, cookies, signing secrets, tokens, and passwords in addresses.
+var credentials = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`\b(car_[a-z]+_[a-z0-9]{8})_[A-Za-z0-9]+`), "${1}_…"},
+	{regexp.MustCompile(`\b(cas|cct)_[A-Za-z0-9_-]{8,}`), "${1}_…"},
+	{regexp.MustCompile(`\bwhs(ec|k)_[A-Za-z0-9+/=_-]+`), "whs${1}_…"},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "eyJ…"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}`), "${1} …"},
+	{regexp.MustCompile(`(://[^\s/@:"]*):[^\s/@"]+@`), "${1}:…@"},
+}
+
+// concealer takes out of a text what looks like a credential, and the secrets that it is given, as they are and as logs quote them.
+func concealer(secrets []string) func(string) string {
+	const instead = "(not shown)"
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) < 4 { // would be found in everything
+			continue
+		}
+		quoted := strconv.Quote(s)
+		coded, _ := json.Marshal(s) // of a text, which always has a form
+		pairs = append(pairs, s, instead, quoted[1:len(quoted)-1], instead, string(coded[1:len(coded)-1]), instead)
+	}
+	literal := strings.NewReplacer(pairs...)
+	return func(text string) string {
+		text = literal.Replace(text)
+		for _, c := range credentials {
+			text = c.from.ReplaceAllString(text, c.to)
+		}
+		return text
+	}
+}
+
+// textWriter takes an answer as text.
+type textWriter struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+func (w *textWriter) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+func (w *textWriter) WriteHeader(status int) { w.status = status }

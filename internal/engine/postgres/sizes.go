@@ -1,0 +1,48 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// A table that is one a day is the sum of its days.
+const tableSizesSQL = `
+	SELECT coalesce(p.relname, c.relname)::text, coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8, coalesce(sum(greatest(c.reltuples, 0)), 0)::int8
+	FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
+	WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY ($1::text[])
+	GROUP BY 1`
+
+// Sizes tells how large the database and its tables are. Rows are counted as far as that is quick, and else taken from statistics.
+func (s *Store) Sizes(ctx context.Context) (out engine.Sizes, err error) {
+	err = s.look(ctx, "measure the store", func(ctx context.Context, c *pgxpool.Conn) error {
+		out = engine.Sizes{}
+		if err := c.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&out.Bytes); err != nil {
+			return err
+		}
+		type measured struct{ bytes, rows int64 }
+		all := map[string]measured{}
+		var name string
+		var m measured
+		rows, _ := c.Query(ctx, tableSizesSQL, engine.SizedTables[:])
+		if _, err := pgx.ForEachRow(rows, []any{&name, &m.bytes, &m.rows}, func() error { all[name] = m; return nil }); err != nil {
+			return err
+		}
+		for _, name := range engine.SizedTables {
+			t := engine.TableSize{Name: name, Bytes: all[name].bytes}
+			err := c.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+name+" LIMIT $1) x", engine.TotalExact+1).Scan(&t.Rows.Count)
+			if err != nil {
+				return err
+			}
+			if t.Rows.Count > engine.TotalExact {
+				t.Rows = engine.Total{Count: max(all[name].rows, engine.TotalExact), Estimate: true}
+			}
+			out.Tables = append(out.Tables, t)
+		}
+		return nil
+	})
+	return out, err
+}

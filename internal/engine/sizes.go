@@ -1,0 +1,27 @@
+package engine
+
+import "context"
+
+// Sizing says how much room what is stored takes up, for who runs the installation.
+type Sizing interface {
+	// Sizes tells how large the store is, and its tables of SizedTables, in that order. It is cheap however much is stored: where rows
+	// are too many to count their number is an estimate, and what cannot be told without reading everything is not told.
+	Sizes(ctx context.Context) (Sizes, error)
+}
+
+// Sizes is how large a store is.
+type Sizes struct {
+	Bytes  int64 // of all
+	Free   int64 // of these, what is not used and will be; 0 where that is not known
+	Tables []TableSize
+}
+
+// TableSize is how large a table is.
+type TableSize struct {
+	Name  string
+	Rows  Total // the number is at least this one, or about it, where it is an estimate
+	Bytes int64 // with its indexes; -1: not known
+}
+
+// SizedTables are the tables that grow: definitions, what waits and runs, history, and who changed what.
+var SizedTables = [...]string{"jobs", "schedules", "live", "executions", "attempts", "events", "logs", "dead_letters", "job_revisions", "audit"}
