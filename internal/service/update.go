@@ -40,7 +40,7 @@ func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.
 				return u, s.crowded(ctx, p.Tenant, 1, 0)
 			}
 		}
-		return u, s.metered(ctx, q, ps, u.Job.Definition, &j.Definition)
+		return u, s.metered(ctx, q, ps, &u.Job.Definition, &j.Definition)
 	})
 }
 
