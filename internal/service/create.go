@@ -143,8 +143,13 @@ func check(d *job.Definition) job.Invalids {
 	return v
 }
 
-// group is the group of a job's executions with the payload.
-func group(j *job.Job, payload []byte) (job.Group, error) {
+// group is the group of a job's executions with its payload, for which its concurrency key was checked.
+func group(j *job.Job) (job.Group, error) {
+	return groupWith(j, j.Payload, (*expression.Expression).EvalAgain)
+}
+
+// groupWith is the group of a job's executions with a payload.
+func groupWith(j *job.Job, payload []byte, eval func(*expression.Expression, []byte) (string, error)) (job.Group, error) {
 	if j.ConcurrencyKey == "" {
 		return j.GroupOf(""), nil
 	}
@@ -152,7 +157,7 @@ func group(j *job.Job, payload []byte) (job.Group, error) {
 	if err != nil {
 		return job.Group{}, err
 	}
-	value, err := e.Eval(payload)
+	value, err := eval(e, payload)
 	if err != nil {
 		return job.Group{}, err
 	}
@@ -164,7 +169,7 @@ func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil || j.ConcurrencyKey == "" {
 		return nil
 	}
-	g, err := group(&j, e.Payload)
+	g, err := groupWith(&j, e.Payload, (*expression.Expression).Eval)
 	if err != nil {
 		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
 	}
@@ -258,7 +263,7 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		if j.Schedule.Type != job.Immediate { // which names no instant
 			j.Schedule = stored(j.Schedule)
 		}
-		g, err := group(j, j.Payload)
+		g, err := group(j)
 		if err != nil {
 			return nil, err // it was checked
 		}
