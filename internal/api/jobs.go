@@ -14,7 +14,7 @@ import (
 )
 
 func wireNewJob(n service.NewJob) client.Job {
-	j := wireJob(n.Job, job.Stats{})
+	j := wireJob(*n.Job, job.Stats{})
 	if !n.Execution.IsZero() {
 		j.ExecutionID = n.Execution.String()
 	}

@@ -78,7 +78,7 @@ func overHTTP(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		if err != nil {
 			return err
 		}
-		r.ledger.accept(everybody.Tenant, service.NewJob{Job: job.Job{ID: id}, Execution: e})
+		r.ledger.accept(everybody.Tenant, service.NewJob{Job: &job.Job{ID: id}, Execution: e})
 		return nil
 	})
 	return err

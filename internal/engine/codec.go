@@ -36,9 +36,12 @@ type storedTarget struct {
 }
 
 // EncodeTarget is the stored form of what an execution runs.
-func EncodeTarget(t job.Target) []byte {
+func EncodeTarget(t *job.Target) []byte { return AppendTarget(make([]byte, 0, 128), t) }
+
+// AppendTarget appends what EncodeTarget is.
+func AppendTarget(b []byte, t *job.Target) []byte {
 	s := storedTarget{t.Kind, t.Timeout, t.URL, t.Method, t.Headers, t.ExpectStatus, t.ExpectBody, t.FollowRedirects, t.Handler, t.WorkKind, t.Duration, t.FailAttempts, t.Stall, t.Total, t.Command, t.Artifact, t.Entrypoint, t.Env}
-	return s.encode()
+	return s.append(b)
 }
 
 // DecodeTarget reads what EncodeTarget wrote.
@@ -97,7 +100,10 @@ type storedSpec struct {
 // EncodeSpec is the stored form of the parts of a definition that have no
 // column of their own. Key, name, schedule type, target, payload, priority and
 // tags have one.
-func EncodeSpec(j job.Job) []byte {
+func EncodeSpec(j *job.Job) []byte { return AppendSpec(make([]byte, 0, 128), j) }
+
+// AppendSpec appends what EncodeSpec is.
+func AppendSpec(b []byte, j *job.Job) []byte {
 	d := &j.Definition
 	s := storedSpec{
 		AtOnce: d.MaxConcurrent, GroupBy: d.ConcurrencyKey, Count: d.Rate.Count, Per: d.Rate.Per, Burst: d.Rate.Burst, Unique: d.UniqueKey,
@@ -105,12 +111,12 @@ func EncodeSpec(j job.Job) []byte {
 		Description: d.Description, Retries: d.Retry.MaxRetries, Backoff: d.Retry.Backoff, Initial: d.Retry.InitialDelay, Max: d.Retry.MaxDelay,
 		Owner: d.Owner, Runbook: d.Runbook, Queue: d.Queue, Labels: d.Labels,
 	}
-	x := d.Schedule
+	x := &d.Schedule
 	s.At, s.Start, s.End = instant(x.At), instant(x.Start), instant(x.End)
 	s.Cron, s.Zone, s.Day, s.Every, s.Jitter, s.MaxRuns, s.Calendar = x.Cron, x.Zone, x.Day, x.Every, x.Jitter, x.MaxRuns, x.Calendar
 	s.Overlap, s.CatchUp, s.CatchMax = d.Overlap, d.CatchUp, d.CatchUpLimit
 	s.Paused, s.Resumed = instant(j.PausedAt), instant(j.ResumedAt)
-	return s.encode()
+	return s.append(b)
 }
 
 // CalendarMark is what the stored form of a definition holds if, and only if, its schedule names the calendar: within a
@@ -120,7 +126,7 @@ func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
 // OwnerMark is what the stored form of a definition holds if, and only if, the job has this owner.
 func OwnerMark(owner string) []byte {
 	s := storedSpec{Owner: owner}
-	b := s.encode()
+	b := s.append(nil)
 	return b[1 : len(b)-1] // without the braces
 }
 

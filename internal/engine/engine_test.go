@@ -20,7 +20,7 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 		Command: []string{"c"}, Artifact: "a", Entrypoint: "e", Env: map[string]string{"E": "v"},
 	}
 	filled(t, target)
-	if got, err := DecodeTarget(EncodeTarget(target)); err != nil || !reflect.DeepEqual(got, target) {
+	if got, err := DecodeTarget(EncodeTarget(&target)); err != nil || !reflect.DeepEqual(got, target) {
 		t.Errorf("target: %+v, %v", got, err)
 	}
 	spec := job.Definition{
@@ -33,11 +33,11 @@ func TestStoredFormsKeepEveryField(t *testing.T) {
 	j := job.Job{Definition: spec, Group: job.Group{Key: 9, Max: spec.MaxConcurrent, Rate: spec.Rate}}
 	j.Target.Total = time.Hour
 	var got job.Job
-	if err := DecodeSpec(EncodeSpec(j), &got); err != nil || !reflect.DeepEqual(got, j) {
+	if err := DecodeSpec(EncodeSpec(&j), &got); err != nil || !reflect.DeepEqual(got, j) {
 		t.Errorf("spec: %+v, %v", got, err)
 	}
 	var held job.Held
-	if err := DecodeHeld(EncodeSpec(j), &held); err != nil || held.Retry != j.Retry || held.Total != time.Hour || held.AutoRedrive != j.AutoRedriveAfter {
+	if err := DecodeHeld(EncodeSpec(&j), &held); err != nil || held.Retry != j.Retry || held.Total != time.Hour || held.AutoRedrive != j.AutoRedriveAfter {
 		t.Errorf("held: %+v, %v", held, err)
 	}
 	at := time.Unix(5, 0)
@@ -71,22 +71,22 @@ func TestFormsAreJSON(t *testing.T) {
 	}
 	for _, text := range texts {
 		var target storedTarget
-		same(target, target.encode(), encode(target))
+		same(target, target.append(nil), encode(target))
 		for i := range reflect.TypeOf(target).NumField() {
 			var one storedTarget
 			set(t, reflect.ValueOf(&one).Elem().Field(i), text)
 			set(t, reflect.ValueOf(&target).Elem().Field(i), text)
-			same(one, one.encode(), encode(one))
-			same(target, target.encode(), encode(target))
+			same(one, one.append(nil), encode(one))
+			same(target, target.append(nil), encode(target))
 		}
 		var spec storedSpec
-		same(spec, spec.encode(), encode(spec))
+		same(spec, spec.append(nil), encode(spec))
 		for i := range reflect.TypeOf(spec).NumField() {
 			var one storedSpec
 			set(t, reflect.ValueOf(&one).Elem().Field(i), text)
 			set(t, reflect.ValueOf(&spec).Elem().Field(i), text)
-			same(one, one.encode(), encode(one))
-			same(spec, spec.encode(), encode(spec))
+			same(one, one.append(nil), encode(one))
+			same(spec, spec.append(nil), encode(spec))
 		}
 	}
 }

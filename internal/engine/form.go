@@ -5,13 +5,14 @@ import "strconv"
 // form writes a stored form of simple values as encode does, but several times
 // faster: each job that is created has two.
 type form struct {
-	b    []byte
-	give bool // something is in it that is left to encode
+	b     []byte
+	begun int  // where the form begins
+	give  bool // something is in it that is left to encode
 }
 
-// encode is the target's form.
-func (s *storedTarget) encode() []byte {
-	f := form{b: make([]byte, 0, 128), give: len(s.Headers)+len(s.Status)+len(s.Command)+len(s.Env) > 0}
+// append appends the target's form.
+func (s *storedTarget) append(b []byte) []byte {
+	f := form{b: b, begun: len(b), give: len(s.Headers)+len(s.Status)+len(s.Command)+len(s.Env) > 0}
 	f.text("k", string(s.Kind), true)
 	f.int("t", int64(s.Timeout))
 	f.text("u", s.URL, false)
@@ -27,14 +28,14 @@ func (s *storedTarget) encode() []byte {
 	f.text("a", s.Artifact, false)
 	f.text("ep", s.Entrypoint, false)
 	if f.give {
-		return encode(*s)
+		return append(b, encode(*s)...)
 	}
 	return f.end()
 }
 
-// encode is the spec's form.
-func (s *storedSpec) encode() []byte {
-	f := form{b: make([]byte, 0, 128), give: s.At != nil || s.Start != nil || s.End != nil || s.Paused != nil || s.Resumed != nil || len(s.Labels) > 0}
+// append appends the spec's form.
+func (s *storedSpec) append(b []byte) []byte {
+	f := form{b: b, begun: len(b), give: s.At != nil || s.Start != nil || s.End != nil || s.Paused != nil || s.Resumed != nil || len(s.Labels) > 0}
 	f.text("desc", s.Description, false)
 	f.int("r", int64(s.Retries))
 	f.text("b", string(s.Backoff), false)
@@ -64,14 +65,14 @@ func (s *storedSpec) encode() []byte {
 	f.text("cu", string(s.CatchUp), false)
 	f.int("cl", int64(s.CatchMax))
 	if f.give {
-		return encode(*s)
+		return append(b, encode(*s)...)
 	}
 	return f.end()
 }
 
 func (f *form) name(n string) {
 	sep := byte(',')
-	if len(f.b) == 0 {
+	if len(f.b) == f.begun {
 		sep = '{'
 	}
 	f.b = append(append(append(f.b, sep, '"'), n...), '"', ':')
@@ -108,8 +109,8 @@ func (f *form) truth(n string, v bool) {
 }
 
 func (f *form) end() []byte {
-	if len(f.b) == 0 {
-		return []byte("{}")
+	if len(f.b) == f.begun {
+		return append(f.b, "{}"...)
 	}
 	return append(f.b, '}')
 }

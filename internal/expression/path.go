@@ -2,7 +2,6 @@ package expression
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 
 	"github.com/expr-lang/expr/ast"
@@ -34,12 +33,9 @@ func pathOf(n ast.Node) []string {
 	}
 }
 
-// member finds the text of the member at a path, without taking the whole payload apart; nil: there is none, or null. Where
-// it is not ok, that cannot be told so simply, or there is something wrong.
+// member finds the text of the member at a path in a payload that is valid JSON, without taking the whole of it apart; nil:
+// there is none, or null. Where it is not ok, that cannot be told so simply.
 func member(payload []byte, path []string) (text []byte, ok bool) {
-	if !json.Valid(payload) {
-		return nil, false
-	}
 	text = bytes.TrimSpace(payload)
 	for _, name := range path {
 		switch {

@@ -58,7 +58,7 @@ func sample(table, column, kind string, n int) any {
 	case "jobs.spec":
 		j := job.Job{}
 		j.Retry.MaxRetries = 4
-		return engine.EncodeSpec(j)
+		return engine.EncodeSpec(&j)
 	case "live.group_limits":
 		return []byte("\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x0f\x42\x40\x00\x00\x00\x00\x00\x00\x00\x00")
 	case "leases.ids":

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -17,7 +16,7 @@ import (
 
 // NewJob is a created job and, where it fires at once, its execution.
 type NewJob struct {
-	Job       job.Job
+	Job       *job.Job
 	Execution job.ExecutionID // zero: it fires later
 	Instead   bool            // nothing was created: these are of who holds the unique key
 }
@@ -34,7 +33,7 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 	}
 	q, err := s.Quota(ctx, p)
 	if err == nil {
-		err = s.metered(ctx, q, ps, d, nil)
+		err = s.metered(ctx, q, ps, &d, nil)
 	}
 	if err != nil {
 		return made, nil, err
@@ -60,8 +59,8 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, d := range defs {
-		err := s.metered(ctx, q, ps, d, nil)
+	for i := range defs {
+		err := s.metered(ctx, q, ps, &defs[i], nil)
 		var over *OverQuota
 		if errors.As(err, &over) {
 			over.Field = fmt.Sprintf("[%d].%s", i, over.Field)
@@ -144,8 +143,13 @@ func check(d *job.Definition) job.Invalids {
 	return v
 }
 
-// group is the group of a job's executions with the payload.
-func group(j *job.Job, payload []byte) (job.Group, error) {
+// group is the group of a job's executions with its payload, for which its concurrency key was checked.
+func group(j *job.Job) (job.Group, error) {
+	return groupWith(j, j.Payload, (*expression.Expression).EvalAgain)
+}
+
+// groupWith is the group of a job's executions with a payload.
+func groupWith(j *job.Job, payload []byte, eval func(*expression.Expression, []byte) (string, error)) (job.Group, error) {
 	if j.ConcurrencyKey == "" {
 		return j.GroupOf(""), nil
 	}
@@ -153,7 +157,7 @@ func group(j *job.Job, payload []byte) (job.Group, error) {
 	if err != nil {
 		return job.Group{}, err
 	}
-	value, err := e.Eval(payload)
+	value, err := eval(e, payload)
 	if err != nil {
 		return job.Group{}, err
 	}
@@ -165,7 +169,7 @@ func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil || j.ConcurrencyKey == "" {
 		return nil
 	}
-	g, err := group(&j, e.Payload)
+	g, err := groupWith(&j, e.Payload, (*expression.Expression).Eval)
 	if err != nil {
 		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
 	}
@@ -248,16 +252,18 @@ type draft struct {
 func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
 	n := len(defs)
 	d := &draft{
-		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, 0, n), executions: make([]job.Execution, n), holders: map[string]engine.Incumbent{},
+		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, n), executions: make([]job.Execution, n), secrets: make([][]engine.Secret, n), holders: map[string]engine.Incumbent{},
 	}
 	for i := range defs {
-		d.jobs = append(d.jobs, job.Job{ID: job.ID(newID()), Tenant: p.Tenant, Definition: defs[i], State: job.Active, CreatedAt: d.at, UpdatedAt: d.at, Revision: 1})
 		j := &d.jobs[i]
+		j.ID, j.Tenant, j.Definition, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = job.ID(newID()), p.Tenant, defs[i], job.Active, d.at, d.at, 1
 		if j.Asleep {
 			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
 		}
-		j.Schedule = stored(j.Schedule)
-		g, err := group(j, j.Payload)
+		if j.Schedule.Type != job.Immediate { // which names no instant
+			j.Schedule = stored(j.Schedule)
+		}
+		g, err := group(j)
 		if err != nil {
 			return nil, err // it was checked
 		}
@@ -266,7 +272,7 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		if err != nil {
 			return nil, nested(err, i, len(defs))
 		}
-		d.secrets = append(d.secrets, hidden)
+		d.secrets[i] = hidden
 		at, err := ps.next(ctx, j, d.at)
 		if err != nil {
 			return nil, err
@@ -321,7 +327,10 @@ func (d *draft) yield(holders []engine.Incumbent) {
 func (d *draft) creation() (engine.Creation, []job.Ready) {
 	n := len(d.jobs)
 	c := engine.Creation{Tenant: d.tenant, Jobs: d.jobs, Executions: d.executions}
-	whole := len(d.holders) == 0 && !slices.ContainsFunc(d.executions, func(e job.Execution) bool { return e.ID.IsZero() })
+	whole := len(d.holders) == 0
+	for i := 0; whole && i < n; i++ {
+		whole = !d.executions[i].ID.IsZero()
+	}
 	if !whole {
 		c.Executions = make([]job.Execution, 0, n)
 	}
@@ -354,15 +363,18 @@ func (s *Service) named(ctx context.Context, p tenant.Principal, ps *plans, d *d
 		h, ok := d.holder(i)
 		switch {
 		case !ok:
-			made[i] = NewJob{Job: s.planned(ctx, d.jobs[i], ps), Execution: d.executions[i].ID}
+			made[i].Job, made[i].Execution = &d.jobs[i], d.executions[i].ID
+			if d.jobs[i].Schedule.Type != job.Immediate { // which is never planned
+				made[i].Job = new(s.planned(ctx, d.jobs[i], ps))
+			}
 		case len(d.jobs) > 1:
-			made[i] = NewJob{Job: job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
+			made[i] = NewJob{Job: &job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
 		default:
 			j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: h.Job})
 			if err != nil {
 				return nil, err
 			}
-			made[i] = NewJob{Job: s.planned(ctx, j, s.plans(p.Tenant)), Execution: h.Execution, Instead: true}
+			made[i] = NewJob{Job: new(s.planned(ctx, j, s.plans(p.Tenant))), Execution: h.Execution, Instead: true}
 		}
 	}
 	return made, nil

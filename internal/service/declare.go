@@ -97,7 +97,7 @@ func (s *Service) affordable(ctx context.Context, p tenant.Principal, ps *plans,
 		was = &d.Was.Definition
 	}
 	var over *OverQuota
-	if err = s.metered(ctx, q, ps, d.Want.Definition, was); errors.As(err, &over) && over.Field != "" {
+	if err = s.metered(ctx, q, ps, &d.Want.Definition, was); errors.As(err, &over) && over.Field != "" {
 		return job.Invalids{{Field: over.Field, Value: fmt.Sprint(over.Current), Want: "what the quota allows. " + over.What}}
 	}
 	return err

@@ -108,7 +108,7 @@ func (s *Service) deadLetters(ctx context.Context, p tenant.Principal) error {
 
 // metered says with *OverQuota what of a definition is more than the quota allows. Of one that replaces another only what
 // changes is judged: what a tenant has, it keeps.
-func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d job.Definition, was *job.Definition) error {
+func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
 	if n := len(d.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes && (was == nil || n > len(was.Payload)) {
 		return tooLong("execution.payload", n, q)
 	}

@@ -40,7 +40,7 @@ func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.
 				return u, s.crowded(ctx, p.Tenant, 1, 0)
 			}
 		}
-		return u, s.metered(ctx, q, ps, u.Job.Definition, &j.Definition)
+		return u, s.metered(ctx, q, ps, &u.Job.Definition, &j.Definition)
 	})
 }
 
@@ -131,7 +131,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	if u.Secrets, u.Unused, err = s.cfg.Secrets.Hide(&u.Job, &j.Target, ps.at); err != nil {
 		return u, err
 	}
-	if u.Job.Group, err = group(&u.Job, d.Payload); err != nil {
+	if u.Job.Group, err = group(&u.Job); err != nil {
 		return u, err // it was checked
 	}
 	if !u.Replan {

@@ -135,9 +135,12 @@ func (c *caller) create(x wish) {
 	})
 	c.ask(x, e, func(ctx context.Context, s *service.Service, _ *check.Event) error {
 		got, replay, err := s.CreateJob(ctx, tenant.Local(), d, key)
-		a := answer{got.Job.ID, got.Execution, got.Instead}
-		if err == nil && replay != nil {
+		var a answer
+		switch {
+		case err == nil && replay != nil:
 			err = json.Unmarshal(replay, &a)
+		case err == nil:
+			a = answer{got.Job.ID, got.Execution, got.Instead}
 		}
 		if err == nil && a.Instead {
 			err = errInstead

@@ -54,7 +54,7 @@ func BadPath(p string) string {
 	return ""
 }
 
-func (t Target) checkCommand(v *Invalids) {
+func (t *Target) checkCommand(v *Invalids) {
 	size := 0
 	switch {
 	case len(t.Command) == 0 && t.Artifact == "":

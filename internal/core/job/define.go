@@ -45,7 +45,7 @@ var Methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 var WorkKinds = []string{"noop", "sleep", "fail", "fail_permanent", "flaky", "cancel", "hang", "random"}
 
 // Check says everything that is wrong with the definition.
-func (d Definition) Check() Invalids {
+func (d *Definition) Check() Invalids {
 	var v Invalids
 	if n := utf8.RuneCountInString(d.Name); n < 1 || n > maxName || !printable(d.Name) || strings.TrimSpace(d.Name) == "" {
 		v.Add("name", d.Name, "1 to 255 characters, not blank, without control characters")
@@ -132,7 +132,7 @@ func ValidKey(s string) bool {
 	return true
 }
 
-func (s Schedule) check(v *Invalids) {
+func (s *Schedule) check(v *Invalids) {
 	switch s.Type {
 	case Immediate:
 		if !s.At.IsZero() {
@@ -159,7 +159,9 @@ func (s Schedule) check(v *Invalids) {
 	default:
 		v.Add("schedule.type", s.Type, "one of IMMEDIATE, ONE_TIME, CRON, INTERVAL")
 	}
-	if s.Type.OneOff() {
+	switch {
+	case s.Type.OneOff() && *s == (Schedule{Type: s.Type, At: s.At, Zone: s.Zone, Jitter: s.Jitter}): // as most, and nothing is to be told
+	case s.Type.OneOff():
 		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
 		s.refuse(v, s.Every != 0, "every", s.Every)
 		s.refuse(v, s.Day != "", "day", s.Day)
@@ -167,11 +169,11 @@ func (s Schedule) check(v *Invalids) {
 		s.refuse(v, !s.End.IsZero(), "end_at", s.End.Format(time.RFC3339))
 		s.refuse(v, s.MaxRuns != 0, "max_runs", s.MaxRuns)
 		s.refuse(v, s.Calendar != "", "calendar", s.Calendar)
-	} else {
+	default:
 		s.checkRecurring(v)
 	}
-	if s.Type == Immediate {
-		s.refuse(v, s.Jitter != 0, "jitter_ms", s.Jitter.Milliseconds())
+	if s.Type == Immediate && s.Jitter != 0 {
+		s.refuse(v, true, "jitter_ms", s.Jitter.Milliseconds())
 	}
 	if s.Jitter < 0 || s.Jitter > maxJitter {
 		v.Add("schedule.jitter_ms", s.Jitter.Milliseconds(), "a whole number from 0 to 86400000 (24 hours)")
@@ -180,14 +182,14 @@ func (s Schedule) check(v *Invalids) {
 
 const maxJitter = 24 * time.Hour
 
-func (s Schedule) refuse(v *Invalids, given bool, field string, value any) {
+func (s *Schedule) refuse(v *Invalids, given bool, field string, value any) {
 	if given {
 		v.Add("schedule."+field, value, fmt.Sprintf("no %s with type %s", field, s.Type))
 	}
 }
 
 // checkRecurring checks what only a schedule with several instants has; its expression is package schedule's to check.
-func (s Schedule) checkRecurring(v *Invalids) {
+func (s *Schedule) checkRecurring(v *Invalids) {
 	if !s.At.IsZero() {
 		v.Add("schedule.scheduled_time", s.At.Format(time.RFC3339Nano), fmt.Sprintf("no scheduled_time with type %s; use start_at", s.Type))
 	}
@@ -208,7 +210,7 @@ func (s Schedule) checkRecurring(v *Invalids) {
 }
 
 // checkPolicies checks what becomes of fires that come too close or too late.
-func (d Definition) checkPolicies(v *Invalids) {
+func (d *Definition) checkPolicies(v *Invalids) {
 	if d.Overlap != "" && !slices.Contains(Overlaps(), d.Overlap) {
 		v.Add("overlap", string(d.Overlap), "one of allow, skip, queue, replace")
 	}
@@ -225,7 +227,7 @@ func (d Definition) checkPolicies(v *Invalids) {
 
 const maxCatchUp = 1000
 
-func (t Target) check(v *Invalids) {
+func (t *Target) check(v *Invalids) {
 	if t.Timeout < time.Second || t.Timeout > maxTimeout {
 		v.Add("execution.timeout_seconds", int64(t.Timeout/time.Second), "a whole number from 1 to 604800 (7 days)")
 	}
@@ -253,13 +255,16 @@ func (t Target) check(v *Invalids) {
 	if t.Kind != Command {
 		t.refuseCommand(v)
 	}
-	if t.Kind != Handler {
-		t.refuse(v, t.Handler != "", "kind", t.Handler)
+	if t.Kind != Handler && t.Handler != "" {
+		t.refuse(v, true, "kind", t.Handler)
 	}
 }
 
 // refuseHTTP refuses what only the target http takes.
-func (t Target) refuseHTTP(v *Invalids) {
+func (t *Target) refuseHTTP(v *Invalids) {
+	if t.URL == "" && t.Method == "" && len(t.Headers)+len(t.ExpectStatus) == 0 && t.ExpectBody == "" && !t.FollowRedirects {
+		return // as most: nothing is put into words that nobody reads
+	}
 	t.refuse(v, t.URL != "", "callback_url", t.URL)
 	t.refuse(v, t.Method != "", "method", t.Method)
 	t.refuse(v, len(t.Headers) > 0, "headers", fmt.Sprintf("%d headers", len(t.Headers)))
@@ -268,7 +273,10 @@ func (t Target) refuseHTTP(v *Invalids) {
 }
 
 // refuseCommand refuses what only the target command takes.
-func (t Target) refuseCommand(v *Invalids) {
+func (t *Target) refuseCommand(v *Invalids) {
+	if len(t.Command)+len(t.Env) == 0 && t.Artifact == "" && t.Entrypoint == "" {
+		return
+	}
 	t.refuse(v, len(t.Command) > 0, "command", strings.Join(t.Command, " "))
 	t.refuse(v, t.Artifact != "", "artifact_id", t.Artifact)
 	t.refuse(v, t.Entrypoint != "", "entrypoint", t.Entrypoint)
@@ -276,19 +284,22 @@ func (t Target) refuseCommand(v *Invalids) {
 }
 
 // refuseWork refuses what only the target simulate takes.
-func (t Target) refuseWork(v *Invalids) {
+func (t *Target) refuseWork(v *Invalids) {
+	if t.WorkKind == "" && t.Duration == 0 && t.FailAttempts == 0 {
+		return
+	}
 	t.refuse(v, t.WorkKind != "", "work_kind", t.WorkKind)
 	t.refuse(v, t.Duration != 0, "duration_ms", t.Duration.Milliseconds())
 	t.refuse(v, t.FailAttempts != 0, "fail_attempts", t.FailAttempts)
 }
 
-func (t Target) refuse(v *Invalids, given bool, field string, value any) {
+func (t *Target) refuse(v *Invalids, given bool, field string, value any) {
 	if given {
 		v.Add("execution."+field, value, fmt.Sprintf("no %s with target %s", field, t.Kind))
 	}
 }
 
-func (t Target) checkHTTP(v *Invalids) {
+func (t *Target) checkHTTP(v *Invalids) {
 	if want := badURL(t.URL); want != "" {
 		v.Add("execution.callback_url", redactURL(t.URL), want)
 	}
@@ -330,7 +341,7 @@ func (t Target) checkHTTP(v *Invalids) {
 	}
 }
 
-func (t Target) checkSimulate(v *Invalids) {
+func (t *Target) checkSimulate(v *Invalids) {
 	if !slices.Contains(WorkKinds, t.WorkKind) {
 		v.Add("execution.work_kind", t.WorkKind, "one of "+strings.Join(WorkKinds, ", "))
 	}

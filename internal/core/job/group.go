@@ -49,7 +49,7 @@ func (r Rate) DefaultBurst() int { return max(1, int(100*time.Millisecond/r.Inte
 
 // GroupOf is the group of a job's executions: of the value of its concurrency key, or of the job itself. The zero
 // Group if the definition sets no limit.
-func (j Job) GroupOf(value string) Group {
+func (j *Job) GroupOf(value string) Group {
 	if j.MaxConcurrent == 0 && j.Rate.IsZero() {
 		return Group{}
 	}

@@ -46,7 +46,7 @@ func (r Rate) Check(field string, v *Invalids) {
 }
 
 // checkLimits looks at what says how many executions there may be and for how long.
-func (d Definition) checkLimits(v *Invalids) {
+func (d *Definition) checkLimits(v *Invalids) {
 	CheckAtOnce(d.MaxConcurrent, "max_concurrent", v)
 	d.Rate.Check("rate_limit", v)
 	if n := utf8.RuneCountInString(d.UniqueKey); n > maxUnique || !printable(d.UniqueKey) {
@@ -62,7 +62,7 @@ func (d Definition) checkLimits(v *Invalids) {
 }
 
 // checkTimes looks at the timeouts beside that of an attempt.
-func (t Target) checkTimes(v *Invalids) {
+func (t *Target) checkTimes(v *Invalids) {
 	switch {
 	case t.Stall == 0:
 	case t.Stall < time.Second || t.Stall > maxTimeout:

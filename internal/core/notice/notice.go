@@ -85,7 +85,8 @@ func (r Rule) Check() job.Invalids {
 	if r.LateAfter < minLateAfter || r.LateAfter > maxLateAfter {
 		v.Add("late_after_seconds", int64(r.LateAfter/time.Second), "a whole number from 5 to 604800 (7 days)")
 	}
-	for _, x := range r.Job().Check() {
+	d := r.Job()
+	for _, x := range d.Check() {
 		if x.Field == "execution.callback_url" {
 			x.Field = "callback_url"
 			v = append(v, x)

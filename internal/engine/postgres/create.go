@@ -32,6 +32,7 @@ type batch struct {
 func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
 	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}.paged()
+	defer b.pages.free()
 	if err := s.create(ctx, b); err != nil {
 		return nil, err
 	}

@@ -293,7 +293,7 @@ func (x *volley) plain() bool {
 
 // rows are the executions as COPY takes them.
 func (x *volley) rows() page {
-	p := page{sheet: liveTable.copies(len(x.firings)*220, 0)}
+	p := page{sheet: liveTable.copies(make([]byte, 0, len(x.firings)*220), 0)}
 	for i := range x.firings {
 		f := &x.firings[i]
 		for n := range f.Executions {
@@ -311,7 +311,7 @@ func (x *volley) copy(ctx context.Context, c *pgx.Conn, p *page) (out []job.Read
 		if err != nil {
 			return err
 		}
-		if err := p.send(ctx, c, moved); err != nil {
+		if err := p.send(ctx, c, func(i int) bool { return moved[i] }); err != nil {
 			return err
 		}
 		out = make([]job.Ready, 0, len(p.of))

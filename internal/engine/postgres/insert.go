@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -60,19 +61,20 @@ func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
 // pipe stores a large batch in one round trip.
 func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
 	size := len(b.pages.jobs.body) + len(b.pages.executions.body)
-	p := pipe{out: make([]byte, 0, size+size/64+4096)}
+	p := pipe{out: slices.Grow(b.pages.out[:0], size+size/64+4096)}
+	defer func() { b.pages.out = p.out }()
 	p.query("BEGIN")
-	if keys := (page{sheet: b.keys(idempotencyTable.copies(0, 0))}); keys.rows > 0 {
+	if keys := (page{sheet: b.keys(idempotencyTable.copies(nil, 0))}); keys.rows > 0 {
 		keys.mark(0)
-		p.copy(&keys, map[int]bool{0: true})
+		p.copy(&keys, []bool{true})
 	}
 	chosen := b.isChosen()
 	p.copy(&b.pages.jobs, chosen)
 	p.copy(&b.pages.schedules, chosen)
 	p.copy(&b.pages.executions, chosen)
-	if entries := (page{sheet: b.entries(auditTable.copies(0, 0))}); entries.rows > 0 {
+	if entries := (page{sheet: b.entries(auditTable.copies(nil, 0))}); entries.rows > 0 {
 		entries.mark(0)
-		p.copy(&entries, map[int]bool{0: true})
+		p.copy(&entries, []bool{true})
 	}
 	p.query("COMMIT")
 	return p.run(ctx, c)
@@ -87,12 +89,48 @@ func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
 
 // pages are the rows of a large batch in the form that COPY takes. They are made before the transaction begins: one
 // that is idle while they are made would hold its locks, and for too long would be ended.
-type pages struct{ jobs, schedules, executions page }
+type pages struct {
+	jobs, schedules, executions page
+	out                         []byte // all of them, as they travel
+}
 
 type page struct {
 	*sheet
 	of   []int // the creation of each row …
 	ends []int // … and where the row ends
+}
+
+// spare are pages whose memory waits for the next batch: it is much, and of batches there are many.
+var spare sync.Pool
+
+const maxSpare = 32 << 20 // bytes of one, so that a single large batch is not remembered for long
+
+// free gives the memory of pages back, of which nothing may be in use any more.
+func (p *pages) free() {
+	if p != nil && cap(p.jobs.body)+cap(p.executions.body)+cap(p.out) <= maxSpare {
+		spare.Put(p)
+	}
+}
+
+// blank are pages without rows, with room for some of that many jobs.
+func blank(n int) *pages {
+	p, _ := spare.Get().(*pages)
+	if p == nil {
+		p = &pages{}
+	}
+	p.jobs.room(n, n*600)
+	p.schedules.room(0, 0)
+	p.executions.room(n, n*200)
+	return p
+}
+
+// room empties a page, and has it take so many rows and bytes without growing.
+func (p *page) room(rows, bytes int) {
+	if p.sheet == nil {
+		p.sheet = &sheet{}
+	}
+	p.body = slices.Grow(p.body[:0], bytes)
+	p.of, p.ends = slices.Grow(p.of[:0], rows), slices.Grow(p.ends[:0], rows)
 }
 
 func (p *page) mark(creation int) {
@@ -119,7 +157,10 @@ func (b batch) paged() batch {
 	for _, f := range b.executions {
 		executions |= liveHas(f.Execution)
 	}
-	b.pages = &pages{page{sheet: jobsTable.copies(n*800, jobFew&^jobs)}, page{sheet: schedulesTable.copies(0, 0)}, page{sheet: liveTable.copies(n*200, liveFew&^executions)}}
+	b.pages = blank(n)
+	b.pages.jobs.sheet = jobsTable.copies(b.pages.jobs.body, jobFew&^jobs)
+	b.pages.schedules.sheet = schedulesTable.copies(b.pages.schedules.body, 0)
+	b.pages.executions.sheet = liveTable.copies(b.pages.executions.body, liveFew&^executions)
 	for i, j := range b.jobs {
 		b.pages.jobs.job(b.all[i].Tenant, j)
 		b.pages.jobs.mark(i)
@@ -134,9 +175,9 @@ func (b batch) paged() batch {
 	return b
 }
 
-// isChosen are the creations to store, by their place.
-func (b batch) isChosen() map[int]bool {
-	chosen := make(map[int]bool, len(b.chosen))
+// isChosen says of each creation whether it is to be stored.
+func (b batch) isChosen() []bool {
+	chosen := make([]bool, len(b.all))
 	for _, i := range b.chosen {
 		chosen[i] = true
 	}
@@ -144,7 +185,8 @@ func (b batch) isChosen() map[int]bool {
 }
 
 func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
-	chosen := b.isChosen()
+	is := b.isChosen()
+	chosen := func(creation int) bool { return is[creation] }
 	if err := b.pages.jobs.send(ctx, c, chosen); err != nil {
 		return err
 	}
@@ -161,12 +203,12 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 }
 
 // send copies the rows of the chosen creations.
-func (p *page) send(ctx context.Context, c *pgx.Conn, chosen map[int]bool) error {
+func (p *page) send(ctx context.Context, c *pgx.Conn, chosen func(creation int) bool) error {
 	part := make([]byte, 0, min(len(p.body), copyBytes)+1024)
 	sql := p.table.copy(p.none)
 	start := 0
 	for n, end := range p.ends {
-		if chosen[p.of[n]] {
+		if chosen(p.of[n]) {
 			part = append(part, p.body[start:end]...)
 		}
 		start = end

@@ -38,7 +38,7 @@ func (p *pipe) add(m pgproto3.FrontendMessage) {
 const copyRows = 200
 
 // copy adds the rows of the chosen creations.
-func (p *pipe) copy(from *page, chosen map[int]bool) {
+func (p *pipe) copy(from *page, chosen []bool) {
 	sql := from.table.copy(from.none)
 	rows, start, begun := 0, 0, 0
 	flush := func() {

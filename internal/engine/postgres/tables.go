@@ -134,10 +134,10 @@ func (t table) arrays() *sheet {
 	return s
 }
 
-// copies begins a sheet for COPY, with room for rows of that many bytes. Of each row some columns are left out: the server takes
+// copies begins a sheet for COPY in a buffer. Of each row some columns are left out: the server takes
 // them for NULL, and reads nothing.
-func (t table) copies(room int, without columnSet) *sheet {
-	return &sheet{table: t, body: make(cells, 0, room), none: without}
+func (t table) copies(room []byte, without columnSet) *sheet {
+	return &sheet{table: t, body: room, none: without}
 }
 
 // row begins a row.
@@ -282,8 +282,14 @@ func (s *sheet) job(t tenant.ID, j *job.Job) {
 	s.next().time(j.CreatedAt)
 	s.next().time(j.UpdatedAt)
 	s.texts(j.Tags)
-	s.next().bytes(engine.EncodeSpec(*j))
-	s.next().bytes(engine.EncodeTarget(j.Target))
+	c := s.next()
+	at := c.open()
+	*c = engine.AppendSpec(*c, j)
+	c.shut(at)
+	c = s.next()
+	at = c.open()
+	*c = engine.AppendTarget(*c, &j.Target)
+	c.shut(at)
 	s.next().bytes(j.Payload)
 	s.next().time(j.PausedTill)
 	s.next().textOrNull(j.PauseNote)

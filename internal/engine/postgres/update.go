@@ -115,7 +115,7 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	keepRevision(ctx, b, t, &u, p.revision)
 	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),
-		engine.EncodeSpec(*j), engine.EncodeTarget(j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)
+		engine.EncodeSpec(j), engine.EncodeTarget(&j.Target), j.Payload, orNever(j.PausedTill), orNone(j.PauseNote))...)
 	if p.found || !j.Schedule.Type.OneOff() || !p.next.IsZero() {
 		b.Queue(replanSQL, int16(job.PartitionOf(j.ID)), [16]byte(j.ID), string(t), orNever(p.next), p.runs, p.revision+1, state == job.Active)
 	}

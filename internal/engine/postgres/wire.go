@@ -87,6 +87,14 @@ func (c *cells) bytes(b []byte) {
 	*c = append(binary.BigEndian.AppendUint32(*c, uint32(len(b))), b...)
 }
 
+// open begins a value that is appended, and shut ends it.
+func (c *cells) open() (at int) {
+	*c = append(*c, 0, 0, 0, 0)
+	return len(*c)
+}
+
+func (c *cells) shut(at int) { binary.BigEndian.PutUint32((*c)[at-4:], uint32(len(*c)-at)) }
+
 // y2k is where PostgreSQL's instants begin, in microseconds of Unix time.
 const y2k = 946_684_800_000_000
 

@@ -52,7 +52,7 @@ type encoded struct {
 }
 
 func encode(j *job.Job) encoded {
-	return encoded{Job: j, spec: engine.EncodeSpec(*j), target: engine.EncodeTarget(j.Target), tags: array(j.Tags)}
+	return encoded{Job: j, spec: engine.EncodeSpec(j), target: engine.EncodeTarget(&j.Target), tags: array(j.Tags)}
 }
 
 // insertJob stores a job and reports whether it was not there.
