@@ -377,10 +377,11 @@ func lease(t *testing.T, h Harness) {
 		got := map[job.ExecutionID]int{}
 		var wg sync.WaitGroup
 		for i := range 8 {
-			w := f.worker()
+			w, idle := f.worker(), f.worker()
 			wg.Go(func() {
 				for part := range slices.Chunk(ids, 10+i) {
-					as, err := f.Lease(f.ctx, []engine.Grant{{Worker: w, Executions: part}}, engine.Fence{})
+					gs := []engine.Grant{{Worker: w, Executions: part}, {Worker: idle}}
+					as, err := f.Lease(f.ctx, gs[:1+i%2], engine.Fence{}) // alone, and in a commit with others
 					if err != nil {
 						t.Errorf("lease: %v", err)
 					}

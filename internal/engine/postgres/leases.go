@@ -52,10 +52,12 @@ func pairs(ls []job.Lease) (ids, tokens *array) {
 // one, nothing in a group is leased, and no partition is looked at.
 const (
 	leaseSQL       = leaseHead + leaseFrom + ` OFFSET 0) c, jobs j WHERE v.group_key = 0` + leaseTail
-	leaseFencedSQL = leaseHead + `, fence AS MATERIALIZED (
+	leaseFencedSQL = leaseHead + leaseFence + leaseFenced + ` OFFSET 0) c, jobs j WHERE (v.part = ANY (c.held) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseTail
+
+	leaseFence = `, fence AS MATERIALIZED (
 			SELECT coalesce(array_agg(p.part), '{}') AS held FROM unnest($4::int2[], $5::int8[]) f(part, epoch)
 			CROSS JOIN LATERAL (SELECT part FROM partitions WHERE duty = 1 AND part = f.part AND owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
-		)` + leaseFenced + ` OFFSET 0) c, jobs j WHERE (v.part = ANY (c.held) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseTail
+		)`
 
 	leaseHead = `
 		WITH g AS MATERIALIZED (
@@ -65,13 +67,14 @@ const (
 			LEFT JOIN LATERAL (SELECT id, tenant FROM sessions WHERE id = g.worker AND NOT deposed AND expires_at > now() OFFSET 0) s ON true
 		)`
 	// The directory says what was asked for: what was not leased does not carry the token.
-	leaseUpdate = `, directory AS (
+	leaseDirectory = `, directory AS (
 			INSERT INTO leases (lease, worker, at, ids)
 			SELECT ((SELECT tokens FROM g))[c.g], ($1::uuid[])[c.g], now(), array_agg(c.id) FROM unnest($2::uuid[], $3::int[]) c(id, g)
 			WHERE ((SELECT tokens FROM g))[c.g] > 0 GROUP BY c.g
-		)
-		UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1,
-			progress = NULL, progress_at = NULL
+		)`
+	leaseSet    = `leased_at = now(), started_at = coalesce(v.started_at, now()), attempt = v.attempt + 1, progress = NULL, progress_at = NULL`
+	leaseUpdate = leaseDirectory + `
+		UPDATE live v SET lease = c.token, worker = ($1::uuid[])[c.g], ` + leaseSet + `
 		FROM (SELECT c.id, c.g, ((SELECT tokens FROM g))[c.g] AS token`
 	leaseFrom   = leaseUpdate + ` FROM unnest($2::uuid[], $3::int[]) c(id, g)`
 	leaseFenced = leaseUpdate + `, (SELECT held FROM fence) AS held FROM unnest($2::uuid[], $3::int[]) c(id, g)`
@@ -79,8 +82,24 @@ const (
 			AND v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
 			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
-		RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
+		` + leaseReturning
+	leaseReturning = `RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
 			j.target, coalesce(v.payload, j.payload), coalesce(least(nullif(v.timeout_ms, 0), nullif(v.stall_ms, 0)), 0)`
+)
+
+// Where all is for one session, one scan of live goes through all ids, in their order: no row is joined to find out whose it is to be.
+const (
+	leaseOneSQL       = leaseHead + leaseOne + `v.group_key = 0` + leaseOneTail
+	leaseOneFencedSQL = leaseHead + leaseFence + leaseOne + `(v.part = ANY ((SELECT held FROM fence)::int2[]) OR v.group_key = 0 AND v.part <> ALL ($4::int2[]))` + leaseOneTail
+
+	leaseOne = leaseDirectory + `
+		UPDATE live v SET lease = ((SELECT tokens FROM g))[1], worker = ($1::uuid[])[1], ` + leaseSet + `
+		FROM jobs j WHERE `
+	leaseOneTail = `
+			AND v.id = ANY ($2::uuid[]) AND ((SELECT tokens FROM g))[1] > 0 AND v.lease <= 0 AND v.lease > -((SELECT tokens FROM g))[1] AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
+			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[1] IN ('', v.tenant))
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
+		` + leaseReturning
 )
 
 // fenceArgs are what a fence names, its partitions sorted, and whose it is.
@@ -93,24 +112,19 @@ func fenceArgs(f engine.Fence) []any {
 	return []any{parts, epochs, [16]byte(f.Server)}
 }
 
-// Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.
-func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
-	if len(gs) == 0 {
-		return nil, nil
-	}
-	type wish struct {
-		id    job.ExecutionID
-		grant int
-	}
-	var wishes []wish
-	places := map[job.ExecutionID]int{}
+// wish is an execution, and for which of the grants, counted from one.
+type wish struct {
+	id    job.ExecutionID
+	grant int
+}
+
+// leaseArgs chooses the statement for grants, and makes its parameters.
+func leaseArgs(gs []engine.Grant, f engine.Fence) (sql string, args []any) {
 	workers := uuids(len(gs))
+	var wishes []wish
 	for g, grant := range gs {
 		workers.uuid(grant.Worker)
 		for _, id := range grant.Executions {
-			if _, ok := places[id]; !ok {
-				places[id] = len(wishes)
-			}
 			wishes = append(wishes, wish{id, g + 1})
 		}
 	}
@@ -119,10 +133,33 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 		ids.uuid(w.id)
 		grants.int4(w.grant)
 	}
-	sql, args := leaseSQL, []any{workers, ids, grants}
-	if len(f.Epochs) > 0 {
-		sql, args = leaseFencedSQL, append(args, fenceArgs(f)...)
+	sql, fenced := leaseSQL, leaseFencedSQL
+	if len(gs) == 1 {
+		sql, fenced = leaseOneSQL, leaseOneFencedSQL
 	}
+	args = []any{workers, ids, grants}
+	if len(f.Epochs) > 0 {
+		sql, args = fenced, append(args, fenceArgs(f)...)
+	}
+	return sql, args
+}
+
+// Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.
+func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
+	if len(gs) == 0 {
+		return nil, nil
+	}
+	n := 0
+	places := map[job.ExecutionID]int{}
+	for _, grant := range gs {
+		for _, id := range grant.Executions {
+			if _, ok := places[id]; !ok {
+				places[id] = n
+			}
+			n++
+		}
+	}
+	sql, args := leaseArgs(gs, f)
 	var out []job.Attempt
 	var first map[job.Token]time.Time
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -131,14 +168,14 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 			if err != nil {
 				return err
 			}
-			out, first, err = collectAttempts(rows, len(wishes), places)
+			out, first, err = collectAttempts(rows, n, places)
 			return err
 		})
 		if err != nil || len(out) > 0 {
 			return err
 		}
 		var alive bool
-		err = c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ANY ($1::uuid[]) AND NOT deposed AND expires_at > now())", workers).Scan(&alive)
+		err = c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ANY ($1::uuid[]) AND NOT deposed AND expires_at > now())", args[0]).Scan(&alive)
 		if err == nil && !alive {
 			return engine.ErrSession
 		}

@@ -22,6 +22,7 @@ var (
 //
 //   - an updated or deleted table is joined by v.id = ANY (ARRAY[c.id]): usable
 //     with the index, but no equality that a walk in index order could serve;
+//     or it drives, by v.id = ANY ($n), where nothing but the id differs by row;
 //   - jobs is joined by tenant = ANY (ARRAY[…]) AND id BETWEEN x AND x likewise;
 //   - what is only read stands in a LATERAL subquery with OFFSET 0;
 //   - nothing else that compares names the leading column of another index, or

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -103,7 +104,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	statements := map[string]string{
-		"lease": leaseSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "end replaced": endReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL, "ahead": aheadSQL,
+		"lease": leaseSQL, "lease to one": leaseOneSQL, "lease to one fenced": leaseOneFencedSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "end replaced": endReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL, "ahead": aheadSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
 		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
@@ -127,30 +128,72 @@ func TestPlans(t *testing.T) {
 	}
 	defer c.Release()
 	for name, sql := range statements {
-		id := "plan_" + strings.ReplaceAll(name, " ", "_")
-		sd, err := c.Conn().Prepare(t.Context(), id, sql)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+		text := planOf(t, c, name, sql)
+		if text == nil {
 			continue
-		}
-		call := id
-		if n := len(sd.ParamOIDs); n > 0 {
-			call += "(" + strings.Join(slices.Repeat([]string{"NULL"}, n), ", ") + ")"
-		}
-		var text []byte
-		if err := c.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE "+call).Scan(&text); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		var plans []struct{ Plan planNode }
-		if err := json.Unmarshal(text, &plans); err != nil {
-			t.Fatal(err)
 		}
 		if name == "due" && !strings.Contains(string(text), "Merge Append") || name == "due" && strings.Contains(string(text), `"Sort"`) {
 			t.Errorf("due: no merge of the partitions: %s", text)
 		}
-		if bad := plans[0].Plan.bad(false, map[string]string{"running": "leases", "overrun": "leases", "borrow": "partitions"}[name]); len(bad) > 0 {
-			t.Errorf("%s: %s", name, strings.Join(bad, "; "))
+		badPlan(t, name, text, map[string]string{"running": "leases", "overrun": "leases", "borrow": "partitions"}[name])
+	}
+}
+
+// planOf is the generic plan of a statement; nil, which fails the test, where there is none.
+func planOf(t *testing.T, c *pgxpool.Conn, name, sql string) (text []byte) {
+	t.Helper()
+	id := "plan_" + strings.ReplaceAll(name, " ", "_")
+	sd, err := c.Conn().Prepare(t.Context(), id, sql)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return nil
+	}
+	call := id
+	if n := len(sd.ParamOIDs); n > 0 {
+		call += "(" + strings.Join(slices.Repeat([]string{"NULL"}, n), ", ") + ")"
+	}
+	if err := c.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE "+call).Scan(&text); err != nil {
+		t.Errorf("%s: %v", name, err)
+		return nil
+	}
+	return text
+}
+
+// badPlan fails the test where a plan depends on how large the planner believes a table to be.
+func badPlan(t *testing.T, name string, text []byte, walked string) {
+	t.Helper()
+	var plans []struct{ Plan planNode }
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatal(err)
+	}
+	if bad := plans[0].Plan.bad(false, walked); len(bad) > 0 {
+		t.Errorf("%s: %s", name, strings.Join(bad, "; "))
+	}
+}
+
+// Leases find rows by their ids, however large the planner believes live and jobs to be.
+func TestLeasePlansAtEverySize(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	store(t, s, creation(t, s, 100))
+	d := direct(t, s)
+	exec(t, d, "VACUUM ANALYZE live, jobs")
+	c, err := s.hot.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Release()
+	sizes := []int{0, 1, 100, 10_000, 1_000_000, 100_000_000}
+	for _, live := range sizes {
+		for _, jobs := range sizes {
+			// What is believed of a page is multiplied by the pages that there are.
+			exec(t, d, "UPDATE pg_class SET relpages = 1, reltuples = $1 WHERE oid = 'live'::regclass", live)
+			exec(t, d, "UPDATE pg_class SET relpages = 1, reltuples = $1 WHERE oid = 'jobs'::regclass", jobs)
+			for name, sql := range map[string]string{"lease": leaseSQL, "lease fenced": leaseFencedSQL, "lease to one": leaseOneSQL, "lease to one fenced": leaseOneFencedSQL} {
+				if text := planOf(t, c, name, sql); text != nil {
+					badPlan(t, fmt.Sprintf("%s, with %d of live and %d of jobs on a page", name, live, jobs), text, "")
+				}
+			}
 		}
 	}
 }

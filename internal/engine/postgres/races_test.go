@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,22 +34,126 @@ func TestTokensOnlyGrow(t *testing.T) {
 	s := fresh(t)
 	c := creation(t, s, 1)
 	store(t, s, c)
-	w := session(t, s, time.Hour)
+	gs := []engine.Grant{{Worker: session(t, s, time.Hour), Executions: ids(c)}, {Worker: session(t, s, time.Hour)}}
 	mine := direct(t, s)
-	exec(t, mine, "BEGIN")
-	exec(t, mine, "UPDATE live SET lease = -(nextval('tokens') + 1000)")
-	got := make(chan []job.Attempt)
-	go func() {
-		as, err := s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{})
-		if err != nil {
-			t.Errorf("lease: %v", err)
+	for n := 1; n <= 2; n++ {
+		exec(t, mine, "UPDATE live SET lease = 0")
+		exec(t, mine, "BEGIN")
+		exec(t, mine, "UPDATE live SET lease = -(nextval('tokens') + 1000)")
+		got := make(chan []job.Attempt)
+		go func() {
+			as, err := s.Lease(t.Context(), gs[:n], engine.Fence{})
+			if err != nil {
+				t.Errorf("lease: %v", err)
+			}
+			got <- as
+		}()
+		untilOneWaits(t, direct(t, s))
+		exec(t, mine, "COMMIT")
+		if as := <-got; len(as) != 0 {
+			t.Errorf("of %d grants one was leased under %d, although the row has had a greater token", n, as[0].Token)
 		}
-		got <- as
-	}()
-	untilOneWaits(t, direct(t, s))
-	exec(t, mine, "COMMIT")
-	if as := <-got; len(as) != 0 {
-		t.Errorf("leased under %d, although the row has had a greater token", as[0].Token)
+	}
+}
+
+// Of two servers that lease one row at once one waits for the other and then finds it held, also where either leases to several.
+func TestTwoLeasesOfOneRow(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	gs := []engine.Grant{{Worker: session(t, s, time.Hour)}, {Worker: session(t, s, time.Hour)}}
+	mine := direct(t, s)
+	registerArrays(mine)
+	for first := 1; first <= 2; first++ {
+		for second := 1; second <= 2; second++ {
+			c := creation(t, s, 3)
+			store(t, s, c)
+			gs[0].Executions = ids(c)
+			exec(t, mine, "BEGIN")
+			sql, args := leaseArgs(gs[:first], engine.Fence{})
+			if done, err := mine.Exec(t.Context(), sql, args...); err != nil || done.RowsAffected() != 3 {
+				t.Fatalf("leased %v: %v", done, err)
+			}
+			got := make(chan []job.Attempt)
+			go func() {
+				as, err := s.Lease(t.Context(), gs[:second], engine.Fence{})
+				if err != nil {
+					t.Errorf("lease: %v", err)
+				}
+				got <- as
+			}()
+			untilOneWaits(t, direct(t, s))
+			exec(t, mine, "COMMIT")
+			if as := <-got; len(as) != 0 {
+				t.Errorf("%d rows are leased twice, of %d and %d grants", len(as), first, second)
+			}
+		}
+	}
+}
+
+// What one session is given does not depend on whether others are given something in the same commit.
+func TestLeasesToOneAndToSeveralAgree(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	const n = 400
+	c := creation(t, s, n)
+	store(t, s, c)
+	mine := direct(t, s)
+	registerArrays(mine)
+	server := attending(t, s, time.Hour)
+	if err := s.Take(t.Context(), server, []job.Partition{0, 1, 2, 3, 4, 5, 6, 7}); err != nil {
+		t.Fatal(err)
+	}
+	f := engine.Fence{Server: server, Epochs: map[job.Partition]int64{}}
+	for p := range 16 { // half of which another holds
+		f.Epochs[job.Partition(p)] = one[int64](t, mine, "SELECT epoch FROM partitions WHERE duty = 1 AND part = $1", p)
+	}
+	for _, change := range []string{ // each of a tenth, so that some have several
+		"UPDATE live SET part = (random() * 24)::int2", "UPDATE live SET lease = nextval('tokens') WHERE random() < 0.1", "UPDATE live SET lease = -nextval('tokens') WHERE random() < 0.1",
+		"UPDATE live SET lease = -9000000000000000 WHERE random() < 0.1", "UPDATE live SET hold = 1 WHERE random() < 0.1", "UPDATE live SET due_at = now() + interval '1 hour' WHERE random() < 0.1",
+		"UPDATE live SET expires_at = now() - interval '1 hour' WHERE random() < 0.2", "UPDATE live SET started_at = now() WHERE random() < 0.2", "UPDATE live SET group_key = 1 WHERE random() < 0.3",
+		"UPDATE jobs SET state = 4 WHERE random() < 0.1", "UPDATE live SET tenant = 'other' WHERE random() < 0.1", "UPDATE jobs SET tenant = 'other' WHERE id IN (SELECT id FROM live WHERE tenant = 'other')",
+		"UPDATE live SET timeout_ms = 7, payload = 'p' WHERE random() < 0.1",
+	} {
+		exec(t, mine, change)
+	}
+	bound := job.Worker{ID: newID(), Tenant: "other", Host: "h", Version: "v", StartedAt: c.Jobs[0].CreatedAt}
+	if err := s.Register(t.Context(), bound, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	idle, total := session(t, s, time.Hour), 0
+	for _, w := range []job.WorkerID{session(t, s, time.Hour), bound.ID, newID()} {
+		for _, f := range []engine.Fence{{}, f} {
+			var got [2][]string
+			for k := range got {
+				gs := []engine.Grant{{Worker: w, Executions: append(ids(c), newID(), ids(c)[0])}, {Worker: idle}}[:1+k]
+				exec(t, mine, "BEGIN")
+				sql, args := leaseArgs(gs, f)
+				rows, err := mine.Query(t.Context(), sql, args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for rows.Next() {
+					all, err := rows.Values()
+					if err != nil {
+						t.Fatal(err)
+					}
+					// But for the token and when, which differ.
+					got[k] = append(got[k], fmt.Sprint(all[0], all[2:10], all[10] == all[11], all[12:]))
+				}
+				if err := rows.Err(); err != nil {
+					t.Fatal(err)
+				}
+				exec(t, mine, "ROLLBACK")
+				slices.Sort(got[k])
+			}
+			if !slices.Equal(got[0], got[1]) {
+				t.Errorf("alone it is given %d, with others %d", len(got[0]), len(got[1]))
+			}
+			total += len(got[0])
+		}
+	}
+	if total == 0 || total > 3*n {
+		t.Errorf("%d leases show nothing", total)
 	}
 }
 
