@@ -56,7 +56,7 @@ func FuzzStored(f *testing.F) {
 		_, _ = DecodeOverrides(string(data))
 		var j job.Job
 		if err := DecodeSpec(data, &j); err == nil {
-			EncodeSpec(j)
+			EncodeSpec(&j)
 		}
 	})
 }
