@@ -48,7 +48,7 @@ type FailingJob struct {
 }
 
 const (
-	failuresLooked = 20_000 // rows: a failure of a job in an hour
+	failuresLooked = 10_000 // rows: a failure of a job in an hour
 	deadLooked     = 2000   // dead letters
 	groupJobs      = 5
 )

@@ -40,7 +40,8 @@ type Failing struct {
 
 const (
 	overviewListed = 10
-	overviewLooked = 500 // jobs that had a failure, of which it is asked how their last execution ended
+	overviewLooked = 200   // jobs that had a failure, of which it is asked how their last execution ended
+	overviewRead   = 4_000 // failures of a job in an hour, the latest first
 )
 
 // Overview says how the tenant does.
@@ -97,11 +98,11 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 
 // failing finds the jobs that failed within 24 hours and whose last execution did not succeed.
 func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error {
-	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-24 * time.Hour)}, failuresLooked)
+	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-24 * time.Hour)}, overviewRead)
 	if err != nil {
 		return err
 	}
-	out.Failing.Estimate = len(fs) == failuresLooked
+	out.Failing.Estimate = len(fs) == overviewRead
 	by := map[job.ID]*Failing{}
 	for _, f := range fs {
 		if f.Job.IsZero() {
