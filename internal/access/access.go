@@ -232,6 +232,9 @@ func plausible(text string) bool {
 	return sum(body) == text[len(text)-sumSize:]
 }
 
+// NewBadge makes the token up that stands in the address of a badge.
+func NewBadge() string { return "cbg_" + random(20) }
+
 // Bootstrap makes the first key of an installation, of role system, unless there is one already. chosen is
 // the operator's own, or "" to make one up. It returns the key's text if it was made up and stored.
 func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.Time) (made string, err error) {

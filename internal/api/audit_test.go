@@ -66,6 +66,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	do(200, "DELETE", "/secrets/s", "")
 	sign := do(201, "POST", "/signing-secrets", "")
 	do(200, "DELETE", "/signing-secrets/"+sign["id"].(string), "")
+	badge := do(201, "POST", "/badges", `{"job_id": "`+job+`", "label": "l"}`)
+	do(200, "DELETE", "/badges/"+badge["badge_id"].(string), "")
 	do(200, "PUT", "/notification-rules/r", `{"events": ["failed"], "callback_url": "https://example.com/?token=`+secret+`"}`)
 	do(202, "POST", "/notification-rules/r/test", "")
 	do(200, "DELETE", "/notification-rules/r", "")
@@ -96,14 +98,14 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		if e.Principal == "" || e.Role == "" || e.KeyID == nil || e.IP != "192.0.2.1" || e.RequestID == "" || e.Object == "" && e.Action != "limit.set" || e.Count < 1 || time.Since(e.At) > time.Minute {
 			t.Errorf("%+v", e)
 		}
-		for _, text := range []string{secret, sign["secret"].(string), key["key"].(string)} {
+		for _, text := range []string{secret, sign["secret"].(string), key["key"].(string), strings.TrimSuffix(strings.TrimPrefix(badge["svg"].(string), "/badges/"), ".svg")} {
 			if strings.Contains(fmt.Sprintf("%+v", e), text) {
 				t.Errorf("%s tells a secret: %+v", e.Action, e)
 			}
 		}
 	}
 	wanted := strings.Fields(`tenant.create api_key.create tenant.update job.create job.create job.update job.pause job.resume job.trigger execution.cancel execution.retry
-		dead_letter.discard operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke
+		dead_letter.discard operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke badge.create badge.revoke
 		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set queue.pause queue.resume api_key.create api_key.create api_key.expire api_key.revoke artifact.put artifact.delete api_key.create worker.cordon worker.uncordon worker.drain
 		job.delete tenant.update`)
 	if !slices.Equal(got, wanted) {

@@ -171,9 +171,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case ours && r.Context().Err() == nil:
-		s.log.Error("a request failed", "request_id", p.RequestID, "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+		s.log.Error("a request failed", "request_id", p.RequestID, "method", r.Method, "path", pathOf(r), "status", p.Status, "error", err)
 	default:
-		s.log.Debug("a request was refused", "request_id", p.RequestID, "method", r.Method, "path", r.URL.Path, "status", p.Status, "code", p.Code)
+		s.log.Debug("a request was refused", "request_id", p.RequestID, "method", r.Method, "path", pathOf(r), "status", p.Status, "code", p.Code)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")

@@ -286,6 +286,7 @@ var standIns = []struct {
 	{regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "2026-01-31T15:04:05Z"},
 	{regexp.MustCompile(`car_live_[a-z2-7]{8}_[a-z2-7]{40,}`), "car_live_abcdefgh_the-text-of-a-key"},
 	{regexp.MustCompile(`car_live_[a-z2-7]{8}_`), "car_live_abcdefgh_"},
+	{regexp.MustCompile(`cbg_[a-z2-7]{32}`), "cbg_the-token"},
 	{regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`), "whsec_the-secret"},
 	{regexp.MustCompile(`"(key_id|id)": ?"[a-z0-9]{8,16}"`), `"$1":"abcdefgh"`},
 	{regexp.MustCompile(`"(session|next_cursor|prefix|head)": ?"[^"]{12,}"`), `"$1":"…"`},

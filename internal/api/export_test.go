@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // Route is a route of the table, for tests that walk all of it.
@@ -29,6 +30,9 @@ func (s *Server) Table() []Route {
 	}
 	return out
 }
+
+// BadgeSVG draws a badge.
+func BadgeSVG(label string, is service.Condition) string { return badgeSVG(label, is) }
 
 // Export writes executions as a format does.
 func Export(format string, w io.Writer, es []client.Execution) error {

@@ -145,6 +145,8 @@ func operationID(rt route) string {
 			part = "byID"
 		case "{revision}":
 			part = "byNumber"
+		case "{file}":
+			part = "byFile"
 		case "{queue}", "{name}":
 			part = "byName"
 		}

@@ -346,7 +346,7 @@ func (s *Server) table() []route {
 	if s.cfg.Demo {
 		rs = append(rs, route{method: "POST", path: "/demo/echo", needs: tenant.Open, summary: "A target for the sample jobs", handle: s.echo})
 	}
-	return slices.Concat(rs, s.historyRoutes(), s.queueRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes(), s.supportRoutes(), s.screenRoutes(), s.signInRoutes(), s.pageRoutes())
+	return slices.Concat(rs, s.historyRoutes(), s.queueRoutes(), s.ruleRoutes(), s.keyRoutes(), s.quotaRoutes(), s.auditRoutes(), s.declareRoutes(), s.observeRoutes(), s.supportRoutes(), s.badgeRoutes(), s.screenRoutes(), s.signInRoutes(), s.pageRoutes())
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {

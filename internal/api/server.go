@@ -79,6 +79,7 @@ type Server struct {
 	documented func() []byte          // for programs
 
 	failures  *failures
+	badges    *showing
 	followers *seats        // one for each stream
 	exports   *seats        // one for each export
 	stopping  chan struct{} // closed when streams are to end
@@ -97,7 +98,7 @@ func New(cfg Config) *Server {
 		cfg.Retry = job.DefaultRetry
 	}
 	s := &Server{
-		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
+		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), badges: newShowing(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
 	}
 	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()
@@ -154,7 +155,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			s.log.Error("a request panicked", "request_id", id, "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			s.log.Error("a request panicked", "request_id", id, "method", r.Method, "path", pathOf(r), "panic", p, "stack", string(debug.Stack()))
 			s.fail(w, r, fmt.Errorf("panic: %v", p))
 		}
 	}()
@@ -199,7 +200,7 @@ func (s *Server) answered(r *http.Request, route string, out *answering, took ti
 	if code >= 400 || quiet(r) || !s.log.Enabled(r.Context(), slog.LevelDebug) {
 		return
 	}
-	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", r.URL.Path, "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", out.trace)
+	s.log.Debug("a request was answered", "request_id", requestID(r), "method", r.Method, "path", pathOf(r), "route", route, "status", code, "ms", took.Milliseconds(), "trace_id", out.trace)
 }
 
 var crossOrigin = http.NewCrossOriginProtection()

@@ -241,6 +241,7 @@ var pageTable = []page{
 	{"notification rules", "/notification-rules", goalList, plainly("limit=100")},
 	{"secrets", "/secrets", goalList, plainly("")},
 	{"signing secrets", "/signing-secrets", goalList, plainly("")},
+	{"badges", "/badges", goalList, plainly("limit=50")},
 	{"audit", "/audit", goalList, plainly("limit=50")},
 	{"audit by action", "/audit", goalList, func(*chance) string { return "limit=50&action=" + of([]string{"job.create", "job.", "tenant."}) }},
 	{"audit by an action that nobody did", "/audit", goalList, plainly("limit=50&action=job.delete")},

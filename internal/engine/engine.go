@@ -50,6 +50,7 @@ type Store interface {
 	Keys
 	SignIns
 	SigningSecrets
+	Badges
 	Counts
 	Sizing
 	Traces

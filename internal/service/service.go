@@ -53,6 +53,7 @@ type Store interface {
 	engine.SignIns
 	engine.Secrets
 	engine.SigningSecrets
+	engine.Badges
 	engine.Counts
 	engine.Sizing
 	engine.Tallies

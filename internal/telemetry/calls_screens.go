@@ -9,16 +9,36 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// More calls that are only timed: of sign-ins, of what screens show, and of history that ends.
+// More calls that are only timed: of sign-ins and badges, of what screens show, and of history that ends.
+
+func (s *Store) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency) (_ engine.Created, err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.AddBadge(ctx, b, most, i)
+}
 
 func (s *Store) AddSignIn(ctx context.Context, x engine.SignIn, most int) (err error) {
 	defer s.begin(&ctx, opAccess).end(&err)
 	return s.Store.AddSignIn(ctx, x, most)
 }
 
+func (s *Store) Badge(ctx context.Context, hash [32]byte) (_ engine.Badge, err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.Badge(ctx, hash)
+}
+
+func (s *Store) Badges(ctx context.Context, t tenant.ID) (_ []engine.Badge, err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.Badges(ctx, t)
+}
+
 func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (_ engine.Listed[engine.DeadError], err error) {
 	defer s.begin(&ctx, opFind).end(&err)
 	return s.Store.DeadErrors(ctx, f, p)
+}
+
+func (s *Store) DeleteBadge(ctx context.Context, t tenant.ID, id string) (_ engine.Badge, err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.DeleteBadge(ctx, t, id)
 }
 
 func (s *Store) Depths(ctx context.Context, t tenant.ID, from time.Time) (_ []engine.DepthMinute, err error) {

@@ -16,7 +16,7 @@ after(async () => {
   await server?.stop();
 });
 
-const parts = ["tenants", "tenants/acme-industries", "keys", "secrets", "signing", "notifications", "calendars", "limits", "operations", "audit", "settings"];
+const parts = ["tenants", "tenants/acme-industries", "keys", "secrets", "signing", "notifications", "badges", "calendars", "limits", "operations", "audit", "settings"];
 
 test("the overview, in every look", () => everyLook(browser, server.url + "/admin", "admin"));
 

@@ -35,5 +35,8 @@ export async function seedAdmin(server) {
   await server.api("POST", "/signing-secrets", { overlap_seconds: 3600 });
   await server.api("PUT", "/notification-rules/on-call", { events: ["failed", "late", "recovered"], tags: ["billing"], callback_url: server.url + "/demo/echo" });
   await server.api("PUT", "/notification-rules/night", { events: ["missing"], callback_url: server.url + "/demo/echo", silence_until: new Date(Date.now() + 5 * 3_600_000).toISOString() });
+  const { jobs } = await server.api("GET", "/jobs?limit=2");
+  for (const j of jobs) await server.api("POST", "/badges", { job_id: j.job_id });
+  await server.api("POST", "/badges", { job_id: jobs[0].job_id, label: "Reports of the night" });
   await server.api("POST", "/jobs:bulk", { filter: { tag: "seed" }, action: "tag", tags: ["tagged"] });
 }

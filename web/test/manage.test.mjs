@@ -138,3 +138,35 @@ test("a support bundle is downloaded, and holds no secret", async () => {
   await sound(page);
   await page.context().close();
 });
+
+test("a badge is made, seen by anybody, and revoked", async () => {
+  await server.api("POST", "/jobs", { name: "badged <b>&</b>", schedule: { type: "CRON", cron_expression: "0 0 1 1 *" }, execution: { target: "http", callback_url: server.url + "/demo/echo" } });
+  const page = await visit(browser, server.url + "/admin/badges");
+  await page.click("button:has-text('New badge')");
+  await page.getByLabel("Find").fill("badged");
+  await page.waitForFunction(() => document.querySelector("dialog select")?.textContent === "badged <b>&</b>");
+  await accessible(page);
+  await page.click("dialog button[type=submit]");
+  await page.waitForSelector("dialog [data-secret]");
+  const at = await page.locator("dialog [data-secret]").innerText();
+  assert.match(at, /\/badges\/cbg_[a-z2-7]{32}\.svg$/);
+  await page.waitForFunction(() => document.querySelector("dialog img")?.naturalWidth > 0); // the picture is one
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const copied = async (name) => {
+    await page.getByRole("button", { name, exact: true }).click();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  assert.equal(await copied("Markdown"), `![badged <b>&</b>](${at})`);
+  assert.equal(await copied("HTML"), `<img src="${at}" alt="badged &lt;b&gt;&amp;&lt;/b&gt;" height="20">`);
+  await accessible(page);
+  const seen = await (await fetch(at.replace(".svg", ".json"))).json();
+  assert.deepEqual(seen, { label: "badged <b>&</b>", state: "unknown" });
+  await page.click("dialog button:has-text('I have it')");
+  await page.waitForSelector("dialog", { state: "detached" });
+  assert.ok(!(await page.content()).includes("cbg_"), "the address is still in the page");
+  await page.getByRole("button", { name: "Revoke badged" }).click();
+  await page.click("dialog button[type=submit]");
+  await page.waitForSelector("tr:has-text('badged')", { state: "detached" });
+  await sound(page);
+  await page.context().close();
+});

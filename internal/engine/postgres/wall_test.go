@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -275,5 +276,40 @@ func TestPastSecretsWithinTheWall(t *testing.T) {
 	}
 	if got, err := s.PastSecrets(ctx, "other", 9); err != nil || len(got) != 0 {
 		t.Errorf("another tenant's: %+v, %v", got, err)
+	}
+}
+
+// Badges are made and revoked within the wall; who looks at one is nobody's, and stands outside.
+func TestBadgesWithinTheWall(t *testing.T) {
+	s := walled(t, postgrestest.URL(t))
+	if s.Wall() != "" {
+		t.Skip(s.Wall())
+	}
+	fill(t, s, "mine")
+	theirs := fill(t, s, "other")
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	foreign := engine.Badge{ID: "b", Tenant: "other", Job: theirs.ID, Hash: [32]byte{1}, CreatedAt: now}
+	if _, err := s.AddBadge(t.Context(), foreign, 9, engine.Idempotency{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := engine.Confine(t.Context(), "mine")
+	own := engine.Badge{ID: "b", Tenant: "mine", Hash: [32]byte{2}, CreatedAt: now}
+	if _, err := s.AddBadge(ctx, own, 9, engine.Idempotency{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Badges(ctx, "mine"); err != nil || len(got) != 1 || got[0] != own {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.Badge(ctx, foreign.Hash); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %+v, %v", got, err)
+	}
+	if got, err := s.DeleteBadge(ctx, "other", foreign.ID); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("another tenant's: %+v, %v", got, err)
+	}
+	if got, err := s.DeleteBadge(ctx, "mine", own.ID); err != nil || got != own {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.Badge(t.Context(), foreign.Hash); err != nil || got != foreign {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

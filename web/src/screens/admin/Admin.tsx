@@ -7,6 +7,7 @@ import { useMay } from "../../session";
 import { Empty, Head, LinkButton, useCommands } from "../../ui";
 import { navigate } from "../../router";
 import { Audit } from "./Audit";
+import { Badges } from "./Badges";
 import { Calendars } from "./Calendars";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
@@ -28,6 +29,7 @@ const parts: Part[] = [
   { id: "secrets", label: "Secrets", view: () => <Secrets /> },
   { id: "signing", label: "Signing", view: () => <Signing /> },
   { id: "notifications", label: "Notifications", view: () => <Notifications /> },
+  { id: "badges", label: "Badges", view: () => <Badges /> },
   { id: "calendars", label: "Calendars", view: () => <Calendars /> },
   { id: "limits", label: "Limits", view: () => <Limits /> },
   { id: "operations", label: "Operations", view: (id) => (id === undefined ? <Operations /> : <OperationPage id={id} />) },

@@ -1,0 +1,59 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// BadgeRequest is the body of a request to make a badge.
+type BadgeRequest struct {
+	JobID string  `json:"job_id" doc:"The id of a job, or its key as key:…"`
+	Label *string `json:"label,omitempty" doc:"What is shown in place of the job's name, 1 to 80 characters; null: that."`
+}
+
+// Badge is an address at which anybody sees how a job is.
+type Badge struct {
+	BadgeID   string    `json:"badge_id"`
+	JobID     string    `json:"job_id"`
+	JobName   string    `json:"job_name"`
+	Label     *string   `json:"label" doc:"What it shows in place of the job's name; null: that."`
+	CreatedAt time.Time `json:"created_at"`
+	SVG       *string   `json:"svg,omitempty" doc:"Where the picture is, on any server. In the answer to making it, and never again."`
+	JSON      *string   `json:"json,omitempty" doc:"Where the same is as data. In the answer to making it, and never again."`
+}
+
+// Badges is a page of them, the newest first.
+type Badges struct {
+	Badges     []Badge    `json:"badges"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// BadgeState is what a badge shows as data.
+type BadgeState struct {
+	Label string `json:"label"`
+	State string `json:"state" enum:"up,late,down,paused,unknown"`
+}
+
+// AddBadge makes a badge of a job.
+func (c *Client) AddBadge(ctx context.Context, r BadgeRequest) (Badge, error) {
+	return post[Badge](ctx, c, "/badges", r)
+}
+
+// ListBadges reads a page of badges.
+func (c *Client) ListBadges(ctx context.Context, p Page) (Badges, error) {
+	return get[Badges](ctx, c, p.params().on("/badges"))
+}
+
+// Badges goes through all badges.
+func (c *Client) Badges(ctx context.Context) iter.Seq2[Badge, error] {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Badge, Pagination, error) {
+		page, err := c.ListBadges(ctx, p)
+		return page.Badges, page.Pagination, err
+	})
+}
+
+// DeleteBadge revokes a badge.
+func (c *Client) DeleteBadge(ctx context.Context, id string) (Badge, error) {
+	return drop[Badge](ctx, c, "/badges/"+seg(id))
+}

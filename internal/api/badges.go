@@ -1,0 +1,268 @@
+package api
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// badgeRoutes are about addresses at which anybody sees how a job is.
+func (s *Server) badgeRoutes() []route {
+	const group = "Badges"
+	return []route{
+		{
+			method: "GET", path: "/api/v1/badges", needs: tenant.Read, group: group, summary: "List badges, the newest first",
+			detail: "Never their addresses.", params: pageParams, status: 200, answer: of[client.Badges](), handle: s.listBadges,
+		},
+		{
+			method: "POST", path: "/api/v1/badges", needs: tenant.Write, group: group, summary: "Make a badge of a job",
+			detail: "An address that nobody can guess, at which whoever has it sees the name of the job, or a label, and how it is, without a credential, and nothing else. The answer shows it, once: only a hash of it is kept.",
+			body:   of[client.BadgeRequest](), sample: `{"job_id": "key:nightly", "label": "Nightly report"}`, status: 201, answer: of[client.Badge](), handle: s.addBadge,
+		},
+		{
+			method: "DELETE", path: "/api/v1/badges/{id}", needs: tenant.Write, group: group, summary: "Revoke a badge",
+			detail: "At its address there is nothing any more, at every server within 5 s; who keeps copies, as browsers and proxies do, has them for a minute.", status: 200, answer: of[client.Badge](), handle: s.deleteBadge,
+		},
+		{
+			method: "GET", path: "/badges/{file}", needs: tenant.Open, group: group, summary: "How the job of a badge is",
+			detail: "The token of a badge with .svg, for a picture, or .json: label, and state, which is paused, down (the last execution failed, or did not start in time), late (due for more than 5 s, and not fired), up or unknown (none has finished); the first that holds. To be embedded anywhere, and kept for a minute.",
+			bytes:  true, status: 200, handle: s.showBadge,
+		},
+	}
+}
+
+func wireBadge(b service.BadgeOf) client.Badge {
+	return client.Badge{BadgeID: b.ID, JobID: b.Job.String(), JobName: b.Name, Label: optional(b.Label), CreatedAt: b.CreatedAt}
+}
+
+func (s *Server) listBadges(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	q, err := parseQuery(r, pageParams)
+	if err != nil {
+		return err
+	}
+	page := q.page()
+	if err := q.err(); err != nil {
+		return err
+	}
+	if page.Cursor != "" && uuid.Validate(page.Cursor) != nil {
+		return engine.ErrCursor
+	}
+	all, err := s.service.Badges(r.Context(), p)
+	if err != nil {
+		return err
+	}
+	total, next := engine.Total{Count: int64(len(all))}, ""
+	if page.Cursor != "" { // they are in the order of their ids
+		all = slices.DeleteFunc(all, func(b service.BadgeOf) bool { return cmp.Compare(b.ID, page.Cursor) >= 0 })
+	}
+	if len(all) > page.Limit {
+		all = all[:page.Limit]
+		next = all[page.Limit-1].ID
+	}
+	out := client.Badges{Badges: make([]client.Badge, len(all)), Pagination: pagination(page, total, next)}
+	for i, b := range all {
+		out.Badges[i] = wireBadge(b)
+	}
+	return reply(w, 200, out)
+}
+
+func (s *Server) addBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	data, o, err := read(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	var req client.BadgeRequest
+	if err := decode(data, &req); err != nil {
+		return err
+	}
+	if req.Label != nil && *req.Label == "" {
+		return job.Invalids{{Field: "label", Want: "1 to 80 characters, or null for the job's name"}}
+	}
+	token := access.NewBadge()
+	b := engine.Badge{Label: deref(req.Label, ""), Hash: sha256.Sum256([]byte(token))}
+	var out service.BadgeOf
+	var replay []byte
+	ref, err := parseRef(req.JobID)
+	if err == nil {
+		out, replay, err = s.service.AddBadge(r.Context(), p, ref, b, service.Once[service.BadgeOf]{
+			Key: o.key, Hash: o.hash, Encode: func(b service.BadgeOf) []byte { return encoded(wireBadge(b)) }, // never the address
+		})
+	}
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return job.Invalids{{Field: "job_id", Value: job.Show(req.JobID), Want: "the id of a job that is not deleted, or its key as key:…"}}
+	case err != nil:
+		return err
+	case replay != nil:
+		return again(w, 201, replay)
+	}
+	made := wireBadge(out)
+	made.SVG, made.JSON = new("/badges/"+token+".svg"), new("/badges/"+token+".json")
+	w.Header().Set("Location", "/api/v1/badges/"+out.ID)
+	return reply(w, 201, made)
+}
+
+func (s *Server) deleteBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	id := r.PathValue("id")
+	if uuid.Validate(id) != nil {
+		return engine.ErrNotFound
+	}
+	b, err := s.service.DeleteBadge(r.Context(), p, id)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, wireBadge(b))
+}
+
+// badgeFile is what an address of a badge ends with.
+var badgeFile = regexp.MustCompile(`^(cbg_[a-z2-7]{32})\.(svg|json)$`)
+
+// showBadge answers anybody. Of a token that is wrong nothing is told, and looking for it takes as long whatever is right of it: it is
+// looked for by its hash.
+func (s *Server) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+	m := badgeFile.FindStringSubmatch(r.PathValue("file"))
+	if m == nil {
+		return nowhere
+	}
+	x, err := s.shown(r, sha256.Sum256([]byte(m[1])))
+	if err != nil {
+		return err
+	}
+	kind, data := "application/json", encoded(client.BadgeState{Label: x.label, State: string(x.is)})
+	if m[2] == "svg" {
+		kind, data = "image/svg+xml; charset=utf-8", []byte(badgeSVG(x.label, x.is))
+	}
+	sum := sha256.Sum256(data)
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h := w.Header()
+	h.Set("Cache-Control", "max-age=60")
+	h.Set("ETag", tag)
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	for known := range strings.SplitSeq(r.Header.Get("If-None-Match"), ",") {
+		if strings.TrimPrefix(strings.TrimSpace(known), "W/") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	h.Set("Content-Type", kind)
+	w.WriteHeader(200)
+	w.Write(data) // an error here means that the caller has gone
+	return nil
+}
+
+// What is shown is asked of the store once in a while, however many look at it.
+const (
+	shownFor = 5 * time.Second
+	maxShown = 10_000
+)
+
+type shown struct {
+	label string
+	is    service.Condition
+	until time.Time
+}
+
+// showing remembers what badges show. It is bounded: where it is full, all is forgotten.
+type showing struct {
+	wrong *failures // whoever asks for badges that there are not
+
+	mu  sync.Mutex
+	was map[[32]byte]shown // guarded by mu
+}
+
+func newShowing(atOnce int) *showing {
+	return &showing{wrong: newFailures(atOnce), was: map[[32]byte]shown{}}
+}
+
+// shown is what the badge of a hash shows. Whoever asks for too many that there are not has to wait.
+func (s *Server) shown(r *http.Request, hash [32]byte) (shown, error) {
+	now, from, b := time.Now(), s.caller(r), s.badges
+	b.mu.Lock()
+	x, ok := b.was[hash]
+	b.mu.Unlock()
+	if ok && now.Before(x.until) {
+		return x, nil
+	}
+	credential := string(hash[:])
+	if wait := b.wrong.wait(from, credential, now); wait > 0 {
+		return shown{}, &tooMany{wait}
+	}
+	var err error
+	x.label, x.is, err = s.service.Shown(r.Context(), hash)
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		b.wrong.failed(from, now)
+		return shown{}, nowhere
+	case err != nil:
+		return shown{}, err
+	}
+	b.wrong.worked(from, credential, now)
+	x.until = now.Add(shownFor)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.was) >= maxShown {
+		clear(b.was)
+	}
+	b.was[hash] = x
+	return x, nil
+}
+
+// How the conditions are painted: white on each has a contrast of 4.5 at least.
+var badgeColours = map[service.Condition]string{
+	service.Up: "#1a7f37", service.Late: "#9a5b00", service.Down: "#cf222e", service.Paused: "#59636e", service.Unknown: "#59636e",
+}
+
+const badgeText = 40 // characters of a label that are drawn
+
+// badgeSVG draws a badge. The widths of its texts are about right in any font, and set, so that they fit.
+func badgeSVG(label string, is service.Condition) string {
+	label = strings.Map(func(c rune) rune {
+		switch {
+		case unicode.Is(unicode.Bidi_Control, c): // would turn what stands beside it
+			return -1
+		case c < ' ' || c == utf8.RuneError || c == 0xfffe || c == 0xffff: // are nowhere in XML
+			return ' '
+		}
+		return c
+	}, label)
+	if cs := []rune(label); len(cs) > badgeText {
+		label = string(cs[:badgeText-1]) + "…"
+	}
+	left, right := 7*utf8.RuneCountInString(label)+12, 7*len(is)+12
+	label = html.EscapeString(label)
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="20" role="img" aria-label="%s: %s"><title>%s: %s</title>`+
+		`<rect width="%d" height="20" rx="3" fill="#3d444d"/><path fill="%s" d="M%d 0h%da3 3 0 0 1 3 3v14a3 3 0 0 1-3 3H%dz"/>`+
+		`<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11"><text x="6" y="14" textLength="%d" lengthAdjust="spacingAndGlyphs">%s</text>`+
+		`<text x="%d" y="14" textLength="%d" lengthAdjust="spacingAndGlyphs">%s</text></g></svg>`,
+		left+right, label, is, label, is, left+right, badgeColours[is], left, right-3, left, left-12, label, left+6, right-12, is)
+}
+
+// pathOf is the path of a request as the log has it: without what opens a badge.
+func pathOf(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, "/badges/") {
+		return "/badges/…"
+	}
+	return r.URL.Path
+}

@@ -1,0 +1,76 @@
+package enginetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// badges is about addresses at which anybody sees how a job is.
+func badges(t *testing.T, h Harness) {
+	f := open(t, h)
+	now := f.now().UTC().Truncate(time.Microsecond)
+	of := func(in tenant.ID, n byte, id string) engine.Badge {
+		return engine.Badge{ID: id, Tenant: in, Job: job.ID{1, n}, Hash: [32]byte{n, byte(len(in))}, CreatedAt: now}
+	}
+	a, b, c := of(tenant.Default, 1, "a"), of(tenant.Default, 2, "b"), of(tenant.Default, 3, "c")
+	b.Job, b.Label = a.Job, `of the same job, "as" <others> call it`
+	theirs := of("other", 1, "a") // whose id is another's, too
+	add := func(x engine.Badge, i engine.Idempotency) engine.Created {
+		t.Helper()
+		return must(f.AddBadge(f.ctx, x, 2, i))
+	}
+	add(a, engine.Idempotency{})
+	once := engine.Idempotency{Key: "k", Hash: [32]byte{7}, Answer: []byte("b was made"), Until: now.Add(time.Hour)}
+	add(b, once)
+	add(theirs, engine.Idempotency{})
+	if got := add(b, once); string(got.Replay) != "b was made" || got.Reused {
+		t.Errorf("asked for again: %+v", got)
+	}
+	other := once
+	other.Hash = [32]byte{8}
+	if got := add(c, other); !got.Reused {
+		t.Errorf("another request under the same key: %+v", got)
+	}
+	if _, err := f.AddBadge(f.ctx, c, 2, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("one too many: %v", err)
+	}
+
+	for _, x := range []engine.Badge{a, b, theirs} {
+		if got := must(f.Badge(f.ctx, x.Hash)); !cmp.Equal(got, x) {
+			t.Errorf("(-want +got):\n%s", cmp.Diff(x, got))
+		}
+	}
+	if got, err := f.Badge(f.ctx, c.Hash); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("never was: %+v, %v", got, err)
+	}
+	if d := cmp.Diff([]engine.Badge{b, a}, must(f.Badges(f.ctx, tenant.Default))); d != "" {
+		t.Errorf("the newest first (-want +got):\n%s", d)
+	}
+
+	if got := must(f.DeleteBadge(f.ctx, tenant.Default, a.ID)); !cmp.Equal(got, a) {
+		t.Errorf("revoked: %+v", got)
+	}
+	for _, x := range []engine.Badge{a, of("nobody", 1, "b")} {
+		if got, err := f.DeleteBadge(f.ctx, x.Tenant, x.ID); !errors.Is(err, engine.ErrNotFound) {
+			t.Errorf("revoked twice, or another's: %+v, %v", got, err)
+		}
+	}
+	if got, err := f.Badge(f.ctx, a.Hash); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("after it was revoked: %+v, %v", got, err)
+	}
+	must(f.Badge(f.ctx, theirs.Hash))
+	// What was refused has kept no answer, and there is room now.
+	if got := add(c, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}); got.Replay != nil || got.Reused {
+		t.Errorf("in its place: %+v", got)
+	}
+	if d := cmp.Diff([]engine.Badge{c, b}, must(f.Badges(f.ctx, tenant.Default))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,24 @@
+package enginetest
+
+import (
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+func (f *Faulty) AddBadge(ctx context.Context, b engine.Badge, most int, i engine.Idempotency) (engine.Created, error) {
+	return disturb(ctx, f, "AddBadge", func() (engine.Created, error) { return f.Store.AddBadge(ctx, b, most, i) })
+}
+
+func (f *Faulty) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error) {
+	return disturb(ctx, f, "Badge", func() (engine.Badge, error) { return f.Store.Badge(ctx, hash) })
+}
+
+func (f *Faulty) Badges(ctx context.Context, t tenant.ID) ([]engine.Badge, error) {
+	return disturb(ctx, f, "Badges", func() ([]engine.Badge, error) { return f.Store.Badges(ctx, t) })
+}
+
+func (f *Faulty) DeleteBadge(ctx context.Context, t tenant.ID, id string) (engine.Badge, error) {
+	return disturb(ctx, f, "DeleteBadge", func() (engine.Badge, error) { return f.Store.DeleteBadge(ctx, t, id) })
+}

@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// maxBadges is how many badges a tenant may have.
+const maxBadges = 1000
+
+// Condition is how a job is, in a word for people who know no more of it.
+type Condition string
+
+// The conditions of a job. The first that holds is told.
+const (
+	Paused  Condition = "paused"  // somebody wants it to rest
+	Down    Condition = "down"    // its last execution failed, or did not start in time
+	Late    Condition = "late"    // its instant came, and it has not fired
+	Up      Condition = "up"      // its last execution succeeded
+	Unknown Condition = "unknown" // it has had none yet, or that was cancelled
+)
+
+// BadgeOf is a badge and the name of its job.
+type BadgeOf struct {
+	engine.Badge
+	Name string
+}
+
+// AddBadge makes a badge of a job, of which b says the label and the hash.
+func (s *Service) AddBadge(ctx context.Context, p tenant.Principal, ref engine.Ref, b engine.Badge, once Once[BadgeOf]) (out BadgeOf, replay []byte, err error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return out, nil, err
+	}
+	if b.Label != "" && !validLabel(b.Label) {
+		return out, nil, job.Invalids{{Field: "label", Value: job.Show(b.Label), Want: "1 to 80 characters, not blank, without control characters, or null for the job's name"}}
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err == nil && j.State == job.Deleted {
+		err = engine.ErrNotFound
+	}
+	if err != nil {
+		return out, nil, err
+	}
+	b.ID, b.Tenant, b.Job, b.CreatedAt = uuid.UUID(newID()).String(), p.Tenant, j.ID, s.now()
+	out = BadgeOf{b, j.Name}
+	told := fields{"job": j.ID.String()}
+	if b.Label != "" {
+		told["label"] = b.Label
+	}
+	made, err := s.store.AddBadge(s.audited(ctx, p, "badge.create", b.ID, detail{After: told}), b, maxBadges, once.with(out, b.CreatedAt))
+	if isConflict(err) {
+		return out, nil, &OverQuota{What: fmt.Sprintf("A tenant has at most %d badges; revoke those that are shown nowhere.", maxBadges)}
+	}
+	if err != nil {
+		return out, nil, fmt.Errorf("store a badge: %w", err)
+	}
+	replay, err = outcome(made)
+	return out, replay, err
+}
+
+func validLabel(s string) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= 80 && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// Badges lists the tenant's, the newest first.
+func (s *Service) Badges(ctx context.Context, p tenant.Principal) ([]BadgeOf, error) {
+	if err := allow(p, tenant.Read); err != nil {
+		return nil, err
+	}
+	bs, err := s.store.Badges(ctx, p.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	return s.withNames(ctx, p.Tenant, bs)
+}
+
+// withNames adds the names of the jobs.
+func (s *Service) withNames(ctx context.Context, t tenant.ID, bs []engine.Badge) ([]BadgeOf, error) {
+	if len(bs) == 0 {
+		return nil, nil
+	}
+	ids, out := make([]job.ID, len(bs)), make([]BadgeOf, len(bs))
+	for i, b := range bs {
+		ids[i] = b.Job
+	}
+	names, err := s.store.Names(ctx, t, ids)
+	for i, b := range bs {
+		out[i] = BadgeOf{b, names[b.Job]}
+	}
+	return out, err
+}
+
+// DeleteBadge revokes one of the tenant's.
+func (s *Service) DeleteBadge(ctx context.Context, p tenant.Principal, id string) (BadgeOf, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return BadgeOf{}, err
+	}
+	b, err := s.store.DeleteBadge(s.audited(ctx, p, "badge.revoke", id, detail{}), p.Tenant, id)
+	if err != nil {
+		return BadgeOf{}, err
+	}
+	out, err := s.withNames(ctx, p.Tenant, []engine.Badge{b})
+	if err != nil {
+		return BadgeOf{}, err
+	}
+	return out[0], nil
+}
+
+// Shown is what anybody who knows the address of a badge is told: the label, or the name of a job, and how it is. ErrNotFound if there is no
+// such badge, or its job is deleted.
+func (s *Service) Shown(ctx context.Context, hash [32]byte) (label string, is Condition, err error) {
+	b, err := s.store.Badge(ctx, hash)
+	if err != nil {
+		return "", "", err
+	}
+	ctx = engine.Confine(ctx, b.Tenant)
+	j, err := s.store.Job(ctx, b.Tenant, engine.Ref{ID: b.Job})
+	if err == nil && j.State == job.Deleted {
+		err = engine.ErrNotFound
+	}
+	if err != nil {
+		return "", "", err
+	}
+	stats, err := s.store.Stats(ctx, b.Tenant, []job.ID{j.ID})
+	if err != nil {
+		return "", "", err
+	}
+	if len(stats) != 1 {
+		return "", "", errors.New("the store has no sums of a job that it has")
+	}
+	if label = b.Label; label == "" {
+		label = j.Name
+	}
+	return label, s.condition(j, stats[0].LastStatus), nil
+}
+
+func (s *Service) condition(j job.Job, last job.Status) Condition {
+	switch {
+	case j.State == job.Paused:
+		return Paused
+	case last == job.Failed || last == job.TimedOut || last == job.Expired:
+		return Down
+	case j.State == job.Active && !j.NextRunAt.IsZero() && j.NextRunAt.Before(s.now().Add(-OverdueAfter)):
+		return Late
+	case last == job.Succeeded:
+		return Up
+	}
+	return Unknown
+}
