@@ -140,6 +140,12 @@ func (a *Authenticator) IdleUntil(s engine.SignIn) time.Time {
 	return t
 }
 
+// Living chooses what has not ended. The store may be a minute behind when one was last used: what may still be open is chosen.
+func (a *Authenticator) Living() engine.SignInFilter {
+	now := a.clock.Now()
+	return engine.SignInFilter{Now: now, UsedAfter: now.Add(-a.lives.Idle - tellUse)}
+}
+
 // Forget has the next request ask the store, for one that was ended here.
 func (a *Authenticator) Forget(hash [32]byte) {
 	a.mu.Lock()

@@ -49,7 +49,7 @@ var table = []struct {
 	{access.ErrNoTenant, 404, "not_found", "X-Tenant-ID names a tenant that does not exist."},
 	{service.ErrForbidden, 403, "forbidden", ""},
 	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
-	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, secret, artifact, rule, key or tenant."},
+	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, secret, artifact, rule, key, sign-in or tenant."},
 	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
 	{sign.ErrToken, 401, "unauthorized", "This needs the Carillon-Callback-Token of the execution's callback: send Authorization: Bearer <token>."},
 	{dispatch.ErrStale, 409, "stale_token", "The lease is lost, or was never this worker's: nothing was kept. Stop working on this execution."},

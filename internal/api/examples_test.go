@@ -174,6 +174,8 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		target += "?ids=" + x.things["/api/v1/jobs/"]
 	case "POST /api/v1/jobs/{id}/revisions/{revision}/restore":
 		target = strings.Replace(target, "{revision}", "1", 1)
+	case "GET /api/v1/sign-ins":
+		target += "?limit=1"
 	case "GET /api/v1/forecast":
 		target += "?hours=1"
 	case "GET /api/v1/admin/queue/status":
@@ -288,7 +290,7 @@ var standIns = []struct {
 	{regexp.MustCompile(`car_live_[a-z2-7]{8}_`), "car_live_abcdefgh_"},
 	{regexp.MustCompile(`cbg_[a-z2-7]{32}`), "cbg_the-token"},
 	{regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`), "whsec_the-secret"},
-	{regexp.MustCompile(`"(key_id|id)": ?"[a-z0-9]{8,16}"`), `"$1":"abcdefgh"`},
+	{regexp.MustCompile(`"(key_id|sign_in_id|id)": ?"[a-z0-9]{8,16}"`), `"$1":"abcdefgh"`},
 	{regexp.MustCompile(`"(session|next_cursor|prefix|head)": ?"[^"]{12,}"`), `"$1":"…"`},
 	{regexp.MustCompile(`"object": ?"[a-z0-9]{8,16}"`), `"object":"abcdefgh"`},
 	{regexp.MustCompile(`"(trigger_delay_ms|queue_wait_ms|running_ms|total_ms|duration_ms|between_attempts_ms)": ?\d+`), `"$1":12`},

@@ -99,12 +99,14 @@ func (m *matrix) fill() {
 	want[client.Secret](f, 200, "PUT", "/api/v1/secrets/things", `{"value": "hidden thing"}`, admin...)
 	want[client.NotificationRule](f, 200, "PUT", "/api/v1/notification-rules/things", `{"events": ["failed"], "callback_url": "https://example.com/"}`, admin...)
 	want[client.Limit](f, 200, "PUT", "/api/v1/limits/queues/things", `{"max_concurrent": 5}`, admin...)
+	signInWith(f, m.keys[mine][tenant.Viewer]) // in a browser that nothing else is asked from
+	in := want[client.SignIns](f, 200, "GET", "/api/v1/sign-ins?limit=1", "", admin...)
 	m.worker = want[client.Session](f, 201, "POST", "/api/v1/workers", `{}`, "Authorization", m.keys[mine][tenant.Worker])
 	m.things = map[string]string{
 		"/api/v1/jobs/": j.JobID, "/api/v1/executions/": j.ExecutionID, "/api/v1/dead-letters/": j.ExecutionID, "/api/v1/operations/": op.OperationID,
 		"/api/v1/calendars/": "things", "/api/v1/secrets/": "things", "/api/v1/notification-rules/": "things", "/api/v1/limits/queues/": "things", "/api/v1/queues/": "things",
 		"/api/v1/artifacts/": art.ArtifactID, "/api/v1/signing-secrets/": secret.ID, "/api/v1/api-keys/": key.KeyID, "/api/v1/tenants/": string(mine),
-		"/api/v1/workers/": m.worker.WorkerID, "/api/v1/badges/": badge.BadgeID, "/badges/": strings.TrimPrefix(*badge.SVG, "/badges/"),
+		"/api/v1/workers/": m.worker.WorkerID, "/api/v1/badges/": badge.BadgeID, "/badges/": strings.TrimPrefix(*badge.SVG, "/badges/"), "/api/v1/sign-ins/": in.SignIns[0].SignInID,
 	}
 }
 

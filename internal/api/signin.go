@@ -41,6 +41,14 @@ func (s *Server) signInRoutes() []route {
 			method: "GET", path: "/api/v1/session", needs: tenant.Known, group: group, summary: "Who am I?",
 			detail: "Whom the request's credential stands for, whatever it is, and until when.", status: 200, answer: of[client.SignedIn](), handle: s.whoAmI,
 		},
+		{
+			method: "GET", path: "/api/v1/sign-ins", needs: tenant.Manage, group: group, summary: "List who is signed in, the newest first", params: pageParams,
+			detail: "The tenant's browsers whose sign-in has not ended.", status: 200, answer: of[client.SignIns](), handle: s.listSignIns,
+		},
+		{
+			method: "DELETE", path: "/api/v1/sign-ins/{id}", needs: tenant.Manage, group: group, summary: "End a sign-in",
+			detail: "Its cookie is refused by every server within 5 s. The credential that it was made with works on: revoke that to keep someone out.", status: 200, answer: of[client.SignIn](), handle: s.endOneSignIn,
+		},
 	}
 }
 

@@ -373,6 +373,10 @@ func TestWithoutSignIn(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
+	if got := want[client.SignIns](f, 200, "GET", "/api/v1/sign-ins", ""); len(got.SignIns) != 0 {
+		t.Errorf("%+v", got)
+	}
+	want[client.Problem](f, 404, "DELETE", "/api/v1/sign-ins/x", "")
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Origin", "http://localhost:8080")
 	for _, origin := range []string{"https://evil.example", "null", "http://localhost:3000", "http://127.0.0.1:8080"} {
 		if p := want[client.Problem](f, 403, "GET", "/api/v1/jobs", "", "Origin", origin); p.Code != "cross_origin" {

@@ -38,6 +38,8 @@ func TestValidation(t *testing.T) {
 		{"GET", "/calendars/nobody", "", 404, "", "calendar"},
 		{"GET", "/secrets/nobody", "", 404, "", "secret"},
 		{"GET", "/api-keys/nobody", "", 404, "", "key"},
+		{"DELETE", "/sign-ins/nobody", "", 404, "", "sign-in"},
+		{"GET", "/sign-ins?cursor=x", "", 400, "cursor", "next_cursor"},
 		{"GET", "/notification-rules/nobody", "", 404, "", "rule"},
 		{"GET", "/artifacts/nonsense", "", 404, "", "artifact"},
 		// lists

@@ -111,6 +111,7 @@ func (s *stock) furnish(ctx context.Context, a *asker) error {
 	for i := range 20 {
 		n := strconv.Itoa(i)
 		for _, x := range [][3]string{
+			{"POST", "/sign-in", `{"credential": "` + a.key + `"}`},
 			{"POST", "/api-keys", `{"name": "key ` + n + `", "role": "operator"}`},
 			{"PUT", "/calendars/holidays-" + n, `{"yearly": ["12-25", "12-26"], "weekdays": ["SUN"]}`},
 			{"POST", "/tenants", `{"name": "Tenant ` + n + `", "tier": "free"}`},

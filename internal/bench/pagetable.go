@@ -237,6 +237,7 @@ var pageTable = []page{
 	{"tenants", "/tenants", goalList, plainly("limit=100")},
 	{"tenant", "/tenants/{id}", goalPage, about(func(c *chance) string { return of(c.stock.furniture.tenants) }, "")},
 	{"API keys", "/api-keys", goalList, plainly("limit=50")},
+	{"sign-ins", "/sign-ins", goalList, plainly("limit=50")},
 	{"calendars", "/calendars", goalList, plainly("limit=200")},
 	{"notification rules", "/notification-rules", goalList, plainly("limit=100")},
 	{"secrets", "/secrets", goalList, plainly("")},

@@ -193,6 +193,20 @@ func TestSettingsFromTheCommandLine(t *testing.T) {
 	}
 	c.ok("key", "rotate", keys[0].KeyID, "--overlap", "1h", "--tenant", acme)
 	c.ok("key", "revoke", keys[0].KeyID, "--yes", "--tenant", acme)
+	if out := c.ok("sign-in", "list"); !strings.Contains(out+c.err, "Nobody is signed in") {
+		t.Error(out)
+	}
+	browser := client.New([]string{realServer(t)}, apptest.Key)
+	if _, err := browser.SignIn(t.Context(), client.SignInRequest{Credential: apptest.Key}); err != nil {
+		t.Fatal(err)
+	}
+	in := c.ok("sign-in", "list", "-o", "name")
+	c.fails(notFound, "carillon sign-in list", "sign-in", "end", "nobody", "--yes")
+	c.ok("sign-in", "end", in, "--dry-run")
+	c.ok("sign-in", "end", in, "--yes")
+	if out := c.ok("sign-in", "list", "-o", "name"); out != "" {
+		t.Errorf("ended, and still there: %s", out)
+	}
 	c.ok("signing", "create")
 	id := c.ok("signing", "list", "-o", "name")
 	c.ok("signing", "rm", id, "--yes")

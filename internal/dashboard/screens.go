@@ -29,7 +29,7 @@ var Screens = []Screen{
 	{Path: "/operations/{id}", API: "/api/v1/operations/{id}"},
 	{Path: "/admin", API: "/api/v1/quotas"},
 	{Path: "/admin/{part...}", Parts: map[string]string{
-		"tenants": "/api/v1/tenants", "keys": "/api/v1/api-keys", "secrets": "/api/v1/secrets", "signing": "/api/v1/signing-secrets", "badges": "/api/v1/badges", "notifications": "/api/v1/notification-rules",
+		"tenants": "/api/v1/tenants", "keys": "/api/v1/api-keys", "sign-ins": "/api/v1/sign-ins", "secrets": "/api/v1/secrets", "signing": "/api/v1/signing-secrets", "badges": "/api/v1/badges", "notifications": "/api/v1/notification-rules",
 		"calendars": "/api/v1/calendars", "limits": "/api/v1/limits", "operations": "/api/v1/operations", "audit": "/api/v1/audit",
 	}},
 	{Path: "/sign-in"},

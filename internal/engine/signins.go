@@ -15,6 +15,8 @@ type SignIns interface {
 	// SignIn finds one by its hash; ErrNotFound if there is none, or its key is revoked. It ends when its key expires, at the
 	// latest. Whether it has ended is for the caller to say.
 	SignIn(ctx context.Context, hash [32]byte) (SignIn, error)
+	// FindSignIns lists those of a tenant that have not ended, the newest first.
+	FindSignIns(ctx context.Context, f SignInFilter, p Page) (Listed[SignIn], error)
 	// EndSignIn forgets one; ErrNotFound if there is none.
 	EndSignIn(ctx context.Context, hash [32]byte) error
 	// UseSignIns notes when some were last of use.
@@ -32,4 +34,23 @@ type SignIn struct {
 	CreatedAt time.Time
 	UsedAt    time.Time // to about a minute
 	EndsAt    time.Time
+}
+
+// Place is where it stands in a list. Half of its hash is enough to tell it from others of the same instant.
+func (s *SignIn) Place() Place { return SignInPlace(s.CreatedAt, s.Hash[:]) }
+
+// SignInPlace is the place of the one that was made at an instant and has the hash. Of two hashes the shorter one that the
+// other begins with is the lesser, so that the place stands right behind its sign-in, where lists go on.
+func SignInPlace(at time.Time, hash []byte) Place {
+	p := Place{At: at}
+	copy(p.ID[:], hash)
+	return p
+}
+
+// SignInFilter chooses sign-ins of a tenant. Those whose key is revoked, or has expired by Now, have ended.
+type SignInFilter struct {
+	Tenant    tenant.ID
+	ID        string    // "": all
+	Now       time.Time // what ends by then has ended
+	UsedAfter time.Time // what was not used since has ended
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -26,6 +27,35 @@ func (s *Service) SignOut(ctx context.Context, p tenant.Principal, x engine.Sign
 		return nil
 	}
 	return err
+}
+
+// SignIns lists the tenant's browsers that are signed in. What has ended by then, f says.
+func (s *Service) SignIns(ctx context.Context, p tenant.Principal, f engine.SignInFilter, page engine.Page) (engine.Listed[engine.SignIn], error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return engine.Listed[engine.SignIn]{}, err
+	}
+	f.Tenant = p.Tenant
+	return s.store.FindSignIns(ctx, f, page)
+}
+
+// EndSignIn ends one of the tenant's by its id. Its browser is refused within a few seconds.
+func (s *Service) EndSignIn(ctx context.Context, p tenant.Principal, f engine.SignInFilter, id string) (x engine.SignIn, err error) {
+	f.ID = id
+	found, err := s.SignIns(ctx, p, f, engine.Page{Limit: 1, Uncounted: true})
+	if err != nil {
+		return x, err
+	}
+	if len(found.Rows) == 0 || id == "" {
+		return x, engine.ErrNotFound
+	}
+	if x = found.Rows[0]; !p.Role.Gives(x.Role) {
+		return x, &NotDone{"end", fmt.Sprintf("A sign-in of the role %s is ended by one of the role system.", x.Role)}
+	}
+	told := detail{Before: fields{"name": x.Name, "role": string(x.Role)}}
+	if err = s.store.EndSignIn(s.audited(ctx, p, "sign_in.end", id, told), x.Hash); errors.Is(err, engine.ErrNotFound) { // it has ended meanwhile
+		err = nil
+	}
+	return x, err
 }
 
 // entering is the principal in the tenant in whose log it is to be found: of a key for all tenants, the first.

@@ -56,6 +56,11 @@ func (s *Store) Failures(ctx context.Context, f engine.FailureFilter, limit int)
 	return s.Store.Failures(ctx, f, limit)
 }
 
+func (s *Store) FindSignIns(ctx context.Context, f engine.SignInFilter, p engine.Page) (_ engine.Listed[engine.SignIn], err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.FindSignIns(ctx, f, p)
+}
+
 func (s *Store) ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (_ engine.Forgot, err error) {
 	defer s.begin(&ctx, opUpkeep).end(&err)
 	return s.Store.ForgetHistory(ctx, t, before, limit)

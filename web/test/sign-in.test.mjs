@@ -52,6 +52,39 @@ test("a viewer sees no buttons that change anything", async () => {
   await page.context().close();
 });
 
+test("who is signed in is listed, and signed out by another", async () => {
+  const enter = async (with_) => {
+    const page = await visit(browser, server.url + "/sign-in");
+    await page.fill("input[type=password]", with_);
+    await page.click("button[type=submit]");
+    await page.waitForSelector("h1:has-text('Now')");
+    return page;
+  };
+  const made = await server.api("POST", "/api-keys", { name: "left a tab open", role: "operator" });
+  const theirs = await enter(made.key);
+  theirs.expects = /status of 401/;
+  const page = await enter(key);
+  await page.goto(server.url + "/admin/sign-ins");
+  const row = page.locator("tr:has-text('left a tab open')");
+  await row.getByText("key " + made.key_id).waitFor();
+  const own = page.locator("tr:has-text('this browser')");
+  assert.equal(await own.count(), 1);
+  assert.equal(await own.getByRole("button").count(), 0);
+  await accessible(page);
+  await row.getByRole("button", { name: "End left a tab open" }).click();
+  await page.waitForSelector("dialog >> text=carillon sign-in end");
+  await accessible(page);
+  await page.click("dialog button[type=submit]");
+  await row.waitFor({ state: "detached" });
+  await theirs.goto(server.url + "/jobs");
+  await theirs.waitForSelector("label:has-text('API key')");
+  const { audit } = await server.api("GET", "/audit?action=sign_in.end&limit=1");
+  assert.deepEqual([audit[0].principal, audit[0].before.name], ["bootstrap", "left a tab open"]);
+  await sound(page);
+  await page.context().close();
+  await theirs.context().close();
+});
+
 test("every look of the sign-in page", async () => {
   await everyLook(browser, server.url + "/sign-in", "sign-in");
 });

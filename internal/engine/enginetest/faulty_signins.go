@@ -16,6 +16,10 @@ func (f *Faulty) SignIn(ctx context.Context, hash [32]byte) (engine.SignIn, erro
 	return disturb(ctx, f, "SignIn", func() (engine.SignIn, error) { return f.Store.SignIn(ctx, hash) })
 }
 
+func (f *Faulty) FindSignIns(ctx context.Context, q engine.SignInFilter, p engine.Page) (engine.Listed[engine.SignIn], error) {
+	return disturb(ctx, f, "FindSignIns", func() (engine.Listed[engine.SignIn], error) { return f.Store.FindSignIns(ctx, q, p) })
+}
+
 func (f *Faulty) EndSignIn(ctx context.Context, hash [32]byte) error {
 	_, err := disturb(ctx, f, "EndSignIn", func() (struct{}, error) { return none(f.Store.EndSignIn(ctx, hash)) })
 	return err

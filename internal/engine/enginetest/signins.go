@@ -2,10 +2,12 @@ package enginetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -94,5 +96,106 @@ func signIns(t *testing.T, h Harness) {
 	lacks(second, "its key is revoked")
 	if got := must(f.SignIn(f.ctx, token.Hash)); !got.EndsAt.Equal(token.EndsAt) {
 		t.Errorf("a token's: %+v", got)
+	}
+}
+
+// signInLists is about who is signed in, page by page.
+func signInLists(t *testing.T, h Harness) {
+	f := open(t, h)
+	now := f.now().UTC().Truncate(time.Microsecond)
+	filter := engine.SignInFilter{Tenant: tenant.Default, Now: now, UsedAfter: now.Add(-time.Hour)}
+	find := func(q engine.SignInFilter, p engine.Page) engine.Listed[engine.SignIn] {
+		t.Helper()
+		return must(f.FindSignIns(f.ctx, q, p))
+	}
+	ids := func(xs []engine.SignIn) (out []string) {
+		for _, x := range xs {
+			out = append(out, x.ID)
+		}
+		return out
+	}
+	if got := find(filter, engine.Page{Limit: 10}); len(got.Rows) != 0 || got.Next != "" || got.Total.Count != 0 {
+		t.Errorf("nobody: %+v", got)
+	}
+	add := func(id string, n byte, change ...func(*engine.SignIn)) engine.SignIn {
+		t.Helper()
+		x := engine.SignIn{
+			Hash: [32]byte{n, 255, 15: n, 31: 7}, ID: id, Tenant: tenant.Default, Role: tenant.Viewer, Name: "who " + id,
+			CreatedAt: now.Add(-time.Minute), UsedAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
+		}
+		for _, c := range change {
+			c(&x)
+		}
+		if err := f.AddSignIn(f.ctx, x, 9); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	after := func(d time.Duration) func(*engine.SignIn) {
+		return func(x *engine.SignIn) { x.CreatedAt = now.Add(d - time.Minute) }
+	}
+	by := func(key string) func(*engine.SignIn) { return func(x *engine.SignIn) { x.Key = key } }
+	for n, id := range []string{"works", "revoked", "expires"} {
+		key := engine.Key{ID: id, Tenant: tenant.Default, Role: tenant.Viewer, Name: id, Hash: [32]byte{byte(n), 1}, CreatedAt: now}
+		if id == "expires" {
+			key.ExpiresAt = now.Add(time.Minute)
+		}
+		must(f.AddKey(f.ctx, tenant.Default, key, 9, engine.Idempotency{}))
+	}
+	a, b := add("a", 1), add("b", 2) // of the same instant: the greater hash first
+	c := add("c", 3, after(time.Second), by("works"))
+	d := add("d", 4, after(2*time.Second), by("expires"))
+	d.EndsAt = now.Add(time.Minute)
+	theirs := add("theirs", 5, func(x *engine.SignIn) { x.Tenant = "acme" })
+	add("all", 6, func(x *engine.SignIn) { x.Tenant, x.Role = "", tenant.Worker })
+	add("revoked", 7, by("revoked"))
+	add("idle", 8, func(x *engine.SignIn) { x.UsedAt = filter.UsedAfter })
+	over := add("over", 9, func(x *engine.SignIn) { x.EndsAt = now.Add(30 * time.Minute) })
+	if err := f.RevokeKey(f.ctx, tenant.Default, "revoked", now); err != nil {
+		t.Fatal(err)
+	}
+
+	later := filter
+	later.Now = over.EndsAt // by then the key of d has expired, too
+	for _, x := range []struct {
+		what string
+		f    engine.SignInFilter
+		want []engine.SignIn
+	}{
+		{"now", filter, []engine.SignIn{d, c, over, b, a}},
+		{"when two have ended", later, []engine.SignIn{c, b, a}},
+		{"of another tenant", engine.SignInFilter{Tenant: "acme", Now: now, UsedAfter: filter.UsedAfter}, []engine.SignIn{theirs}},
+		{"of nobody", engine.SignInFilter{Tenant: "nobody", Now: now}, nil},
+		{"one", engine.SignInFilter{Tenant: tenant.Default, ID: "c", Now: now}, []engine.SignIn{c}},
+		{"another tenant's", engine.SignInFilter{Tenant: tenant.Default, ID: "theirs", Now: now}, nil},
+		{"a worker's for all tenants", engine.SignInFilter{Tenant: tenant.Default, ID: "all", Now: now}, nil},
+		{"one that has ended", engine.SignInFilter{Tenant: tenant.Default, ID: "over", Now: over.EndsAt}, nil},
+		{"one that never was", engine.SignInFilter{Tenant: tenant.Default, ID: "x\x00\xff", Now: now}, nil},
+	} {
+		got := find(x.f, engine.Page{Limit: 10})
+		if diff := cmp.Diff(x.want, got.Rows, cmpopts.EquateEmpty()); diff != "" || got.Total.Count != int64(len(x.want)) || got.Next != "" || got.Partial {
+			t.Errorf("%s: %+v (-want +got):\n%s", x.what, got.Total, diff)
+		}
+	}
+
+	// Page by page nothing is passed over or told twice, whoever comes and goes between.
+	first := find(filter, engine.Page{Limit: 2})
+	if got := ids(first.Rows); !slices.Equal(got, []string{"d", "c"}) || first.Total.Count != 5 {
+		t.Errorf("first: %v, %+v", got, first.Total)
+	}
+	add("new", 20, after(time.Hour))
+	if err := f.EndSignIn(f.ctx, c.Hash); err != nil { // where the page ended
+		t.Fatal(err)
+	}
+	second := find(filter, engine.Page{Limit: 2, Cursor: first.Next})
+	if got := ids(second.Rows); !slices.Equal(got, []string{"over", "b"}) {
+		t.Errorf("second: %v", got)
+	}
+	third := find(filter, engine.Page{Limit: 2, Cursor: second.Next})
+	if got := ids(third.Rows); !slices.Equal(got, []string{"a"}) || third.Next != "" {
+		t.Errorf("third: %v, %q", got, third.Next)
+	}
+	if _, err := f.FindSignIns(f.ctx, filter, engine.Page{Limit: 2, Cursor: "nonsense"}); !errors.Is(err, engine.ErrCursor) {
+		t.Errorf("a cursor that is none: %v", err)
 	}
 }

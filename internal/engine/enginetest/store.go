@@ -83,6 +83,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("keys", func(t *testing.T) { keys(t, h) })
 	t.Run("sign-ins", func(t *testing.T) { signIns(t, h) })
 	t.Run("badges", func(t *testing.T) { badges(t, h) })
+	t.Run("lists of sign-ins", func(t *testing.T) { signInLists(t, h) })
 	t.Run("park", func(t *testing.T) { park(t, h) })
 	t.Run("signing secrets", func(t *testing.T) { signingSecrets(t, h) })
 	t.Run("faults", func(t *testing.T) { faults(t, h) })

@@ -24,6 +24,7 @@ const (
 		SELECT s.hash, s.id, s.tenant, s.role, s.name, s.key_id, s.created_at, s.used_at, least(s.ends_at, k.expires_at)
 		FROM sign_ins s LEFT JOIN api_keys k ON k.id = s.key_id
 		WHERE s.hash = $1 AND (s.key_id = '' OR k.id IS NOT NULL AND k.revoked_at IS NULL)`
+	signInColumns = `hash, id, tenant, role, name, key_id, created_at, used_at, least(ends_at, (SELECT k.expires_at FROM api_keys k WHERE k.id = sign_ins.key_id))`
 )
 
 // AddSignIn stores what a browser is signed in as. What another is deleting already is passed over.
@@ -50,12 +51,39 @@ func (s *Store) AddSignIn(ctx context.Context, x engine.SignIn, most int) error 
 // SignIn finds one by its hash.
 func (s *Store) SignIn(ctx context.Context, hash [32]byte) (x engine.SignIn, err error) {
 	err = s.look(ctx, "find a sign-in", func(ctx context.Context, c *pgxpool.Conn) error {
-		var sum []byte
-		err := c.QueryRow(ctx, signInSQL, hash[:]).Scan(&sum, &x.ID, (*string)(&x.Tenant), (*string)(&x.Role), &x.Name, &x.Key, at(&x.CreatedAt), at(&x.UsedAt), at(&x.EndsAt))
-		copy(x.Hash[:], sum)
+		x, err = readSignIn(c.QueryRow(ctx, signInSQL, hash[:]))
 		return found(err)
 	})
 	return x, err
+}
+
+func readSignIn(r pgx.Row) (x engine.SignIn, err error) {
+	err = r.Scan((*digest)(&x.Hash), &x.ID, (*string)(&x.Tenant), (*string)(&x.Role), &x.Name, &x.Key, at(&x.CreatedAt), at(&x.UsedAt), at(&x.EndsAt))
+	return x, err
+}
+
+// FindSignIns lists those of a tenant that have not ended. There are few of one: they are sorted each time.
+func (s *Store) FindSignIns(ctx context.Context, f engine.SignInFilter, p engine.Page) (engine.Listed[engine.SignIn], error) {
+	l := listing[engine.SignIn]{table: "sign_ins", key: []string{"created_at", "hash"}, scan: func(r pgx.CollectableRow) (engine.SignIn, error) { return readSignIn(r) }}
+	l.where = "tenant = " + l.params.add(string(f.Tenant))
+	if f.ID != "" {
+		l.where += " AND id = " + l.params.add(plain(f.ID))
+	}
+	l.found = len(l.params)
+	now := l.params.add(f.Now)
+	l.also = " AND ends_at > " + now + " AND used_at > " + l.params.add(f.UsedAfter) + ` AND (key_id = '' OR EXISTS (
+		SELECT 1 FROM api_keys k WHERE k.id = sign_ins.key_id AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ` + now + ")))"
+	l.read = func(where, limit string) string {
+		return "SELECT " + signInColumns + " FROM sign_ins WHERE " + where + " LIMIT " + limit
+	}
+	l.keys = func(at engine.Place, ps *params) string { return "(" + ps.add(at.At) + ", " + ps.add(at.ID[:]) + ")" }
+	l.place = func(r pgx.Row) (engine.Place, error) {
+		var instant time.Time
+		var hash []byte
+		err := r.Scan(at(&instant), &hash)
+		return engine.SignInPlace(instant, hash), err
+	}
+	return listed(ctx, s, "list sign-ins", p, (*engine.SignIn).Place, l, nil)
 }
 
 // EndSignIn forgets one.

@@ -16,6 +16,7 @@ import { Operations, OperationPage } from "./Operations";
 import { Overview } from "./Overview";
 import { Secrets } from "./Secrets";
 import { Settings } from "./Settings";
+import { SignIns } from "./SignIns";
 import { Signing } from "./Signing";
 import { TenantPage, Tenants } from "./Tenants";
 import "./admin.css";
@@ -26,6 +27,7 @@ const parts: Part[] = [
   { id: "", label: "Overview", view: () => <Overview /> },
   { id: "tenants", label: "Tenants", needs: "system", view: (id) => (id === undefined ? <Tenants /> : <TenantPage id={id} />) },
   { id: "keys", label: "Keys", needs: "admin", view: () => <Keys /> },
+  { id: "sign-ins", label: "Signed in", needs: "admin", view: () => <SignIns /> },
   { id: "secrets", label: "Secrets", view: () => <Secrets /> },
   { id: "signing", label: "Signing", view: () => <Signing /> },
   { id: "notifications", label: "Notifications", view: () => <Notifications /> },

@@ -15,6 +15,10 @@ export type ApiKey = {
   key_id: string; tenant_id: string; name: string; role: Role; prefix: string; status: "ACTIVE" | "EXPIRED" | "REVOKED"; key?: string;
   created_at: string; expires_at: string | null; revoked_at: string | null; last_used_at: string | null;
 };
+export type SignIn = {
+  sign_in_id: string; tenant_id: string; name: string; role: Role; kind: "key" | "token"; key_id: string | null; current: boolean;
+  signed_in_at: string; last_used_at: string; idle_expires_at: string; expires_at: string;
+};
 export type Secret = { name: string; version: number; created_at: string; updated_at: string };
 export type SigningSecret = { id: string; algorithm: "hmac-sha256" | "ed25519"; prefix: string; public_key?: string; created_at: string; expires_at: string | null; secret?: string };
 export type SigningSecrets = { signing_secrets: SigningSecret[]; pagination: Pagination };

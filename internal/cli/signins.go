@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) signInCommand() *cobra.Command {
+	v := view[client.SignIn]{columns[client.SignIn](
+		col("ID", func(x client.SignIn) string { return x.SignInID }),
+		col("NAME", func(x client.SignIn) string { return x.Name }),
+		col("ROLE", func(x client.SignIn) string { return x.Role }),
+		col("WITH", func(x client.SignIn) string {
+			if x.KeyID == nil {
+				return "a token"
+			}
+			return "key " + *x.KeyID
+		}),
+		when(s, "SINCE", func(x client.SignIn) time.Time { return x.SignedInAt }),
+		when(s, "USED", func(x client.SignIn) time.Time { return x.LastUsedAt }),
+		when(s, "EXPIRES", func(x client.SignIn) time.Time { return x.ExpiresAt }),
+		wide("TENANT", func(x client.SignIn) string { return x.TenantID }),
+	), func(x client.SignIn) string { return x.SignInID }}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List browsers that are signed in, the newest first", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "Nobody is signed in.", c.SignIns(ctx))
+	})
+	end := remover(s, &cobra.Command{
+		Use: "end ID", Aliases: []string{"rm"}, Short: "Have every server refuse a browser within 5 s, until it signs in again",
+		Long: "Have every server refuse a browser within 5 s, until it signs in again. The key or token that it signed in with works on: 'carillon key revoke' ends all that was made with a key.",
+	}, "end the sign-in", s.signInNames(),
+		func(ctx context.Context, c *client.Client, id string) (client.SignIn, error) {
+			for x, err := range c.SignIns(ctx) {
+				if err != nil || x.SignInID == id {
+					return x, err
+				}
+			}
+			return client.SignIn{}, missing{fmt.Errorf("there is no sign-in %q; 'carillon sign-in list' shows the ids", id)}
+		},
+		func(ctx context.Context, c *client.Client, id string) (client.SignIn, error) {
+			return c.EndSignIn(ctx, id)
+		})
+	return s.noun(&cobra.Command{Use: "sign-in", Aliases: []string{"sign-ins"}, Short: "Browsers that are signed in to the dashboard"}, list, end)
+}
+
+func (s *session) signInNames() names {
+	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
+		page, _ := c.ListSignIns(ctx, client.Page{Limit: 200})
+		for _, x := range page.SignIns {
+			out = append(out, x.SignInID+"\t"+x.Name+", "+x.Role)
+		}
+		return out
+	})
+}
