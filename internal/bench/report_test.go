@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 		"one that nobody asked for, also": {store: told{stats: ok}, runs: 1, ends: 1, stranger: true, want: Tally{Accepted: 1, Lost: 0, Doubled: 1}},
 	} {
 		l := newLedger()
-		l.accept("t", service.NewJob{Execution: job.ExecutionID{1}})
+		l.accept("t", service.NewJob{Job: &job.Job{}, Execution: job.ExecutionID{1}})
 		for range c.runs {
 			l.begin(job.ExecutionID{1}, time.Now())
 		}
