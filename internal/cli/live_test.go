@@ -123,7 +123,7 @@ func TestWaitingForExecutions(t *testing.T) {
 	}
 	c.ok("execution", "cancel", "--filter", "job="+many.JobID, "--yes", "--wait")
 	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", many.ExecutionID)
-	c.ok("execution", "retry", "--filter", "job="+many.JobID, "--filter", "status=CANCELLED")
+	c.ok("execution", "retry", "--filter", "job="+many.JobID, "--filter", "status=CANCELLED", "--wait")
 	if !strings.Contains(c.err, "It will retry 1 executions.") {
 		t.Errorf("retried without a count: %s", c.err)
 	}
