@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -173,7 +174,7 @@ func TestCheck(t *testing.T) {
 func TestWaitingEndsWhereNothingDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger()
-		l.accept("t", make([]service.NewJob, 3)...)
+		l.accept("t", slices.Repeat([]service.NewJob{{Job: &job.Job{}}}, 3)...)
 		go func() {
 			<-time.After(50 * time.Second)
 			l.begin(job.ExecutionID{1}, time.Now())
