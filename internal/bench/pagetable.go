@@ -232,6 +232,7 @@ var pageTable = []page{
 	{"limits", "/limits", goalList, plainly("limit=1000")},
 	{"session", "/session", goalPage, plainly("")},
 	{"quotas", "/quotas", goalPage, plainly("")},
+	{"sizes", "/admin/sizes", goalPage, plainly("")},
 	{"operations", "/operations", goalList, plainly("limit=50")},
 	{"operation", "/operations/{id}", goalPage, about(func(c *chance) string { return of(c.stock.furniture.operations) }, "")},
 	{"tenants", "/tenants", goalList, plainly("limit=100")},
@@ -274,7 +275,7 @@ var screens = []display{
 	{"Workers", [][]string{{"session", "workers", "executions of the last minutes"}}},
 	{"Forecast", [][]string{{"session", "forecast of a day", "calendars", "workers", "executions that have ended"}}},
 	{"Forecast, spread", [][]string{{"forecast of a day, spread"}}},
-	{"Admin", [][]string{{"session", "quotas", "queue status", "workers"}}},
+	{"Admin", [][]string{{"session", "quotas", "queue status", "sizes", "workers"}}},
 	{"Audit", [][]string{{"session", "audit"}}},
 	{"Tenants", [][]string{{"session", "tenants"}}},
 }
