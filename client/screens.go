@@ -126,7 +126,7 @@ type FailureGroup struct {
 	Retried           int64        `json:"retried" doc:"Attempts that another one followed."`
 	FirstSeen         time.Time    `json:"first_seen"`
 	LastSeen          time.Time    `json:"last_seen"`
-	SampleExecutionID string       `json:"sample_execution_id" doc:"The last one."`
+	SampleExecutionID string       `json:"sample_execution_id" doc:"The last one that failed for good; the last one, where none did."`
 	SampleJobID       *string      `json:"sample_job_id"`
 	Jobs              []FailingJob `json:"jobs" doc:"The five with the most."`
 	JobsTotal         int          `json:"jobs_total"`

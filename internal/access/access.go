@@ -74,9 +74,8 @@ func New(store Store, clk clock.Clock, tokens *Tokens) *Authenticator {
 
 // Authenticate says who asks. header is the Authorization header, named the tenant asked for ("" for the credential's own).
 func (a *Authenticator) Authenticate(ctx context.Context, header, named string) (tenant.Principal, error) {
-	scheme, secret, _ := strings.Cut(header, " ")
-	secret = strings.TrimSpace(secret)
-	if header == "" || !strings.EqualFold(scheme, "Bearer") || secret == "" || len(secret) > maxToken {
+	secret, ok := bearer(header)
+	if !ok {
 		return tenant.Principal{}, ErrNoCredential
 	}
 	p, _, err := a.credential(ctx, secret)
@@ -151,6 +150,9 @@ func (a *Authenticator) find(ctx context.Context, hash [32]byte) (engine.Key, er
 	if !ok || !now.Before(hit.until) {
 		k, err := a.store.Key(ctx, hash)
 		if errors.Is(err, engine.ErrNotFound) {
+			a.mu.Lock()
+			delete(a.cache, hash)
+			a.mu.Unlock()
 			return engine.Key{}, ErrUnknownKey
 		}
 		if err != nil {

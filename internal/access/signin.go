@@ -101,6 +101,7 @@ func (a *Authenticator) SignedIn(ctx context.Context, value string) (engine.Sign
 	if !ok || !now.Before(hit.until) {
 		s, err := a.store.SignIn(ctx, hash)
 		if errors.Is(err, engine.ErrNotFound) {
+			a.Forget(hash)
 			return engine.SignIn{}, ErrSignedOut
 		}
 		if err != nil {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,10 +8,7 @@ import (
 	"html"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -64,23 +60,19 @@ func (s *Server) listBadges(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	if err := q.err(); err != nil {
 		return err
 	}
-	if page.Cursor != "" && uuid.Validate(page.Cursor) != nil {
-		return engine.ErrCursor
+	if page.Cursor != "" {
+		id, err := uuid.Parse(page.Cursor)
+		if err != nil {
+			return engine.ErrCursor
+		}
+		page.Cursor = id.String() // as ids are stored
 	}
-	all, err := s.service.Badges(r.Context(), p)
+	found, err := s.service.Badges(r.Context(), p, page)
 	if err != nil {
 		return err
 	}
-	total, next := engine.Total{Count: int64(len(all))}, ""
-	if page.Cursor != "" { // they are in the order of their ids
-		all = slices.DeleteFunc(all, func(b service.BadgeOf) bool { return cmp.Compare(b.ID, page.Cursor) >= 0 })
-	}
-	if len(all) > page.Limit {
-		all = all[:page.Limit]
-		next = all[page.Limit-1].ID
-	}
-	out := client.Badges{Badges: make([]client.Badge, len(all)), Pagination: pagination(page, total, next)}
-	for i, b := range all {
+	out := client.Badges{Badges: make([]client.Badge, len(found.Rows)), Pagination: pagination(page, found.Total, found.Next)}
+	for i, b := range found.Rows {
 		out.Badges[i] = wireBadge(b)
 	}
 	return reply(w, 200, out)
@@ -123,11 +115,11 @@ func (s *Server) addBadge(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 func (s *Server) deleteBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
-	id := r.PathValue("id")
-	if uuid.Validate(id) != nil {
+	id, err := uuid.Parse(r.PathValue("id"))
+	if err != nil {
 		return engine.ErrNotFound
 	}
-	b, err := s.service.DeleteBadge(r.Context(), p, id)
+	b, err := s.service.DeleteBadge(r.Context(), p, id.String())
 	if err != nil {
 		return err
 	}
@@ -140,11 +132,15 @@ var badgeFile = regexp.MustCompile(`^(cbg_[a-z2-7]{32})\.(svg|json)$`)
 // showBadge answers anybody. Of a token that is wrong nothing is told, and looking for it takes as long whatever is right of it: it is
 // looked for by its hash.
 func (s *Server) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	m := badgeFile.FindStringSubmatch(r.PathValue("file"))
+	m, h := badgeFile.FindStringSubmatch(r.PathValue("file")), w.Header()
 	if m == nil {
-		return nowhere
+		h.Set("Cache-Control", "max-age=60")
+		return errNoBadge
 	}
 	x, err := s.shown(r, sha256.Sum256([]byte(m[1])))
+	if errors.Is(err, errNoBadge) {
+		h.Set("Cache-Control", "max-age=60") // so that those in front of it keep that, too
+	}
 	if err != nil {
 		return err
 	}
@@ -154,7 +150,6 @@ func (s *Server) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Prin
 	}
 	sum := sha256.Sum256(data)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
-	h := w.Header()
 	h.Set("Cache-Control", "max-age=60")
 	h.Set("ETag", tag)
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
@@ -170,63 +165,6 @@ func (s *Server) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Prin
 	w.WriteHeader(200)
 	w.Write(data) // an error here means that the caller has gone
 	return nil
-}
-
-// What is shown is asked of the store once in a while, however many look at it.
-const (
-	shownFor = 5 * time.Second
-	maxShown = 10_000
-)
-
-type shown struct {
-	label string
-	is    service.Condition
-	until time.Time
-}
-
-// showing remembers what badges show. It is bounded: where it is full, all is forgotten.
-type showing struct {
-	wrong *failures // whoever asks for badges that there are not
-
-	mu  sync.Mutex
-	was map[[32]byte]shown // guarded by mu
-}
-
-func newShowing(atOnce int) *showing {
-	return &showing{wrong: newFailures(atOnce), was: map[[32]byte]shown{}}
-}
-
-// shown is what the badge of a hash shows. Whoever asks for too many that there are not has to wait.
-func (s *Server) shown(r *http.Request, hash [32]byte) (shown, error) {
-	now, from, b := time.Now(), s.caller(r), s.badges
-	b.mu.Lock()
-	x, ok := b.was[hash]
-	b.mu.Unlock()
-	if ok && now.Before(x.until) {
-		return x, nil
-	}
-	credential := string(hash[:])
-	if wait := b.wrong.wait(from, credential, now); wait > 0 {
-		return shown{}, &tooMany{wait}
-	}
-	var err error
-	x.label, x.is, err = s.service.Shown(r.Context(), hash)
-	switch {
-	case errors.Is(err, engine.ErrNotFound):
-		b.wrong.failed(from, now)
-		return shown{}, nowhere
-	case err != nil:
-		return shown{}, err
-	}
-	b.wrong.worked(from, credential, now)
-	x.until = now.Add(shownFor)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.was) >= maxShown {
-		clear(b.was)
-	}
-	b.was[hash] = x
-	return x, nil
 }
 
 // How the conditions are painted: white on each has a contrast of 4.5 at least.
@@ -259,10 +197,13 @@ func badgeSVG(label string, is service.Condition) string {
 		left+right, label, is, label, is, left+right, badgeColours[is], left, right-3, left, left-12, label, left+6, right-12, is)
 }
 
+// badgeToken is what opens a badge, wherever it stands in a path.
+var badgeToken = regexp.MustCompile(`(?i)cbg_[a-z0-9]+`)
+
 // pathOf is the path of a request as the log has it: without what opens a badge.
 func pathOf(r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, "/badges/") {
 		return "/badges/…"
 	}
-	return r.URL.Path
+	return badgeToken.ReplaceAllString(r.URL.Path, "cbg_…")
 }

@@ -1,19 +1,24 @@
 package api_test
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	core "github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -78,8 +83,11 @@ func TestBadges(t *testing.T) {
 			t.Errorf("the rest: %+v", list)
 		}
 		want[client.Problem](f, 400, "GET", "/api/v1/badges?cursor=1", "")
+		if got := want[client.Badges](f, 200, "GET", "/api/v1/badges?limit=1&cursor="+strings.ToUpper(b.BadgeID), ""); len(got.Badges) != 1 || got.Badges[0].BadgeID != own.BadgeID || got.Pagination.Total != 3 {
+			t.Errorf("behind an id in capitals: %+v", got)
+		}
 
-		if gone := want[client.Badge](f, 200, "DELETE", "/api/v1/badges/"+b.BadgeID, ""); gone.BadgeID != b.BadgeID || gone.JobName != j.Name {
+		if gone := want[client.Badge](f, 200, "DELETE", "/api/v1/badges/"+strings.ToUpper(b.BadgeID), ""); gone.BadgeID != b.BadgeID || gone.JobName != j.Name {
 			t.Errorf("revoked: %+v", gone)
 		}
 		want[client.Problem](f, 404, "DELETE", "/api/v1/badges/"+b.BadgeID, "")
@@ -88,7 +96,7 @@ func TestBadges(t *testing.T) {
 		f.http = elsewhere(f, clock.System{})
 		wrong := f.ask("GET", *b.SVG, "")
 		other := f.ask("GET", "/nothing", "")
-		if wrong.Code != 404 || stripped(wrong) != stripped(other) || wrong.Header().Get("Cache-Control") != "no-store" {
+		if wrong.Code != 404 || stripped(wrong) != stripped(other) || wrong.Header().Get("Cache-Control") != "max-age=60" {
 			t.Errorf("revoked: %d %s, and where nothing ever was: %s", wrong.Code, wrong.Body, other.Body)
 		}
 		for _, path := range []string{"/badges/x.svg", *own.SVG + "x", strings.ToUpper(*own.SVG), strings.TrimSuffix(*own.SVG, ".svg"), strings.TrimSuffix(*own.SVG, ".svg") + ".png"} {
@@ -99,6 +107,9 @@ func TestBadges(t *testing.T) {
 		want[client.Job](f, 200, "DELETE", "/api/v1/jobs/"+j.JobID, "")
 		want[client.Problem](f, 404, "GET", *own.JSON, "")
 		want[client.Problem](f, 422, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID))
+		if list := want[client.Badges](f, 200, "GET", "/api/v1/badges", ""); len(list.Badges) != 0 || list.Pagination.Total != 0 {
+			t.Errorf("of a deleted job: %+v", list)
+		}
 	})
 }
 
@@ -179,14 +190,66 @@ func TestBadgesAreRefused(t *testing.T) {
 	}
 	// Who guesses is made to wait, and what worked from there goes on working.
 	want[client.BadgeState](f, 200, "GET", *first.JSON, "")
-	status := 0
-	for range 40 {
-		status = f.ask("GET", "/badges/cbg_"+strings.Repeat("a", 32)+".svg", "").Code
+	guess := func(n int) *httptest.ResponseRecorder {
+		return f.ask("GET", fmt.Sprintf("/badges/cbg_%s%c%c.svg", strings.Repeat("a", 30), 'a'+n/26, 'a'+n%26), "")
 	}
-	if status != 429 {
-		t.Errorf("after forty guesses: %d", status)
+	for range 40 { // a page that has a dead one is paid for but once
+		if w := guess(0); w.Code != 404 || w.Header().Get("Cache-Control") != "max-age=60" {
+			t.Fatalf("the same one again: %d %v", w.Code, w.Header())
+		}
+	}
+	for n := range 30 {
+		if w := guess(n); w.Code != 404 {
+			t.Fatalf("after %d guesses: %d", n, w.Code)
+		}
+	}
+	w := guess(30)
+	if w.Code != 429 || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"unknown_badges"`) || strings.Contains(w.Body.String(), "credential") {
+		t.Errorf("after thirty guesses: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if w := guess(0); w.Code != 404 {
+		t.Errorf("what is known to be wrong: %d", w.Code)
 	}
 	want[client.BadgeState](f, 200, "GET", *first.JSON, "")
+}
+
+// countingStore counts how often the store is asked for badges. Their jobs may have millions of executions that wait.
+type countingStore struct {
+	engine.Store
+	t     *testing.T
+	asked atomic.Int32
+}
+
+func (s *countingStore) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error) {
+	s.asked.Add(1)
+	return s.Store.Badge(ctx, hash)
+}
+
+func (s *countingStore) Stats(context.Context, tenant.ID, []core.ID) ([]core.Stats, error) {
+	s.t.Error("a badge reads all statistics of its job")
+	return nil, engine.ErrUnavailable
+}
+
+func TestABadgeThatManyLookAt(t *testing.T) {
+	onBoth(t, func(t *testing.T, open newFaces) {
+		f := open()
+		want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "n", "key": "n", "execution": {"target": "worker", "kind": "k"}}`)
+		b := want[client.Badge](f, 201, "POST", "/api/v1/badges", `{"job_id": "key:n"}`)
+		store := &countingStore{Store: f.store, t: t}
+		f.http = api.New(api.Config{Service: service.New(store, clock.System{}, service.Config{}), Logger: slog.New(slog.DiscardHandler)})
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if w := f.ask("GET", *b.JSON, ""); w.Code != 200 {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+		wg.Wait()
+		if n := store.asked.Load(); n != 1 {
+			t.Errorf("the store was asked %d times", n)
+		}
+	})
 }
 
 // What is another tenant's job has no badge of this one's.

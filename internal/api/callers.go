@@ -70,7 +70,7 @@ type failures struct {
 
 	mu    sync.RWMutex
 	until map[netip.Prefix]time.Time // guarded by mu: when who failed has paid for it
-	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their addresses, by a hash
+	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their networks, by a hash
 	ended map[uint64]time.Time       // guarded by mu: cookies that were charged for having ended, likewise
 }
 
@@ -91,8 +91,14 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
+// sentFrom is a credential, and whence it came.
+type sentFrom struct {
+	from       netip.Prefix
+	credential string
+}
+
 func (f *failures) hash(a netip.Addr, credential string) uint64 {
-	return maphash.Comparable(f.seed, [2]string{a.String(), credential})
+	return maphash.Comparable(f.seed, sentFrom{network(a), credential})
 }
 
 // wait is how long a caller has to wait before it may try a credential; 0: it may now. One that worked from there lately
@@ -176,8 +182,8 @@ func forget[K comparable](m map[K]time.Time, now time.Time) {
 	}
 }
 
-// signIn says who asks, unless too many have failed to say so from there.
-func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, error) {
+// signIn says who asks for a route, unless too many have failed to say so from there.
+func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (tenant.Principal, error) {
 	credential, cookie, now := r.Header.Get("Authorization"), s.cookie(r), time.Now()
 	if cookie != "" {
 		credential = cookie
@@ -186,9 +192,14 @@ func (s *Server) signIn(r *http.Request, from netip.Addr) (tenant.Principal, err
 		}
 	}
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
-		return tenant.Principal{}, &tooMany{wait}
+		return tenant.Principal{}, &tooMany{wait: wait}
 	}
 	p, err := s.who(r)
+	if err != nil && rt.away && s.cfg.SignIns != nil && !refuses(err) {
+		if known, ok := s.cfg.SignIns.Lately(r.Header.Get("Authorization"), cookie); ok {
+			p, err = known, nil
+		}
+	}
 	switch {
 	case err == nil:
 		s.failures.worked(from, credential, now)
@@ -215,10 +226,29 @@ func refusesCredential(err error) bool {
 	return errors.Is(err, access.ErrUnknownKey) || errors.Is(err, access.ErrToken) || errors.Is(err, access.ErrSignedOut)
 }
 
-// tooMany says that too many sign-ins have failed.
-type tooMany struct{ wait time.Duration }
+// refuses reports whether an error says something of the request, and not of the store.
+func refuses(err error) bool {
+	return refusesCredential(err) || errors.Is(err, access.ErrNoCredential) || errors.Is(err, access.ErrTenant) || errors.Is(err, access.ErrNoTenant) || errors.Is(err, access.ErrKeys)
+}
+
+// tooMany says that too many sign-ins have failed or, of badges, that too many were asked for that there are not.
+type tooMany struct {
+	wait   time.Duration
+	badges bool
+}
+
+// limit is what is exceeded, as metrics name it.
+func (t *tooMany) limit() string {
+	if t.badges {
+		return "unknown_badges"
+	}
+	return "failed_sign_ins"
+}
 
 func (t *tooMany) Error() string {
+	if t.badges {
+		return fmt.Sprintf("Too many badges that there are not, or no more, were asked for from this address. Try again in %s.", t.wait.Round(time.Second))
+	}
 	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
 }
 

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -125,6 +127,7 @@ func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Prin
 		k.ExpiresAt = req.ExpiresAt.UTC().Truncate(time.Microsecond)
 	}
 	k, replay, err := s.service.RotateKey(r.Context(), p, r.PathValue("id"), k, overlap, first)
+	s.forgetKey(r.PathValue("id"), err)
 	return answerKey(w, k, text, replay, err)
 }
 
@@ -150,8 +153,22 @@ func (s *Server) getKey(w http.ResponseWriter, r *http.Request, p tenant.Princip
 
 func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	k, err := s.service.RevokeKey(r.Context(), p, r.PathValue("id"))
+	s.forgetKey(r.PathValue("id"), err)
 	if err != nil {
 		return err
 	}
 	return reply(w, 200, wireKey(k, time.Now()))
+}
+
+// forgetKey has a key that was changed asked for again, also where the answer of the store was lost.
+func (s *Server) forgetKey(id string, err error) {
+	if s.cfg.SignIns != nil && (err == nil || unsure(err)) {
+		s.cfg.SignIns.ForgetKey(id)
+	}
+}
+
+// unsure reports whether what was asked of the store may have been done, or not.
+func unsure(err error) bool {
+	_, ours := problem(err)
+	return ours || errors.Is(err, context.Canceled)
 }

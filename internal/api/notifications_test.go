@@ -77,6 +77,42 @@ func TestNotificationsOverHTTP(t *testing.T) {
 	want[client.Problem](f, 404, "DELETE", at+"/on-call", "")
 }
 
+// A rule keeps the jobs that it has, also those that were deleted: it is changed and silenced as before. A deleted job is no reason
+// to take it up again, nor into another rule.
+func TestRulesOfDeletedJobs(t *testing.T) {
+	f := newFace(t)
+	const at = "/api/v1/notification-rules"
+	made := func(key string) string {
+		return want[client.Job](f, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": %q, "key": %q, "execution": {"target": "simulate", "work_kind": "noop"}, "schedule": {"type": "CRON", "cron_expression": "0 0 1 1 *"}}`, key, key)).JobID
+	}
+	gone, there := made("gone"), made("there")
+	body := func(more string, jobs ...string) string {
+		list, _ := json.Marshal(jobs)
+		return fmt.Sprintf(`{"events": ["failed"], "callback_url": "https://example.com/", "jobs": %s%s}`, list, more)
+	}
+	want[client.NotificationRule](f, 200, "PUT", at+"/r", body("", gone, "key:there"))
+	want[client.NotificationRule](f, 200, "PUT", at+"/other", body("", there))
+	f.ask("DELETE", "/api/v1/jobs/"+gone, "")
+
+	silent := want[client.NotificationRule](f, 200, "PUT", at+"/r", body(`, "silence_until": "2099-01-01T00:00:00Z"`, gone, there))
+	if silent.SilenceUntil == nil || len(silent.Jobs) != 2 || silent.Jobs[0] != gone || silent.Jobs[1] != there {
+		t.Errorf("silenced: %+v", silent)
+	}
+	refused := func(name, field string, jobs ...string) {
+		t.Helper()
+		if p := want[client.Problem](f, 422, "PUT", at+"/"+name, body("", jobs...)); len(p.Errors) != 1 || p.Errors[0].Field != field {
+			t.Errorf("%s of %v: %+v", name, jobs, p.Errors)
+		}
+	}
+	refused("r", "jobs[1]", gone, "key:gone") // a key names what is there, or what comes
+	refused("other", "jobs[1]", there, gone)
+	refused("new", "jobs[0]", gone)
+	want[client.NotificationRule](f, 200, "PUT", at+"/r", body("", there))
+	refused("r", "jobs[0]", gone) // once it is out, it stays out
+	want[client.NotificationRule](f, 200, "DELETE", at+"/r", "")
+	refused("r", "jobs[0]", gone)
+}
+
 // A target, a worker or a job's name may hold what looks like a reference to a secret. A notice repeats it as it is: it is
 // neither filled in, nor refused where there is no such secret.
 func TestNoticesNameNoSecrets(t *testing.T) {

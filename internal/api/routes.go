@@ -32,6 +32,7 @@ type route struct {
 	other   reflect.Type // its answer; nil: the same
 
 	everywhere bool // also served by processes without the API
+	away       bool // while the store is away, also for whoever it knew as system within the last 15 minutes
 
 	handle func(http.ResponseWriter, *http.Request, tenant.Principal) error
 }

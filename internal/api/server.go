@@ -287,7 +287,7 @@ func (s *Server) guard(rt route) http.Handler {
 		p, from := tenant.Local(), s.caller(r)
 		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
-			if p, err = s.signIn(r, from); err != nil {
+			if p, err = s.signIn(r, rt, from); err != nil {
 				if errors.Is(err, access.ErrSignedOut) {
 					s.unsetCookies(w, r)
 				}

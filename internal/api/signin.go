@@ -158,7 +158,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 	from, now, credential := s.caller(r), time.Now(), "Bearer "+text
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
-		return engine.SignIn{}, &tooMany{wait}
+		return engine.SignIn{}, &tooMany{wait: wait}
 	}
 	x, err := s.cfg.SignIns.Begin(r.Context(), text)
 	switch {

@@ -58,7 +58,9 @@ func (s *Server) endOneSignIn(w http.ResponseWriter, r *http.Request, p tenant.P
 		return engine.ErrNotFound
 	}
 	x, err := s.service.EndSignIn(r.Context(), p, s.cfg.SignIns.Living(), r.PathValue("id"))
-	s.cfg.SignIns.Forget(x.Hash) // also where the answer of the store was lost
+	if err == nil || unsure(err) { // the answer of the store may be lost
+		s.cfg.SignIns.Forget(x.Hash)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,21 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // who is a list of sign-ins in a few words.
@@ -187,4 +192,34 @@ func TestGoldenSignIns(t *testing.T) {
 	}
 	text := f.ask("GET", "/api/v1/sign-ins", "", "Authorization", "Bearer "+of["acme"]).Body.String()
 	goldens(t, map[string]string{"sign_ins.json": unnamed.ReplaceAllString(text, `"$1":"<id>"`)})
+}
+
+// signInStore counts how often the store is asked for sign-ins.
+type signInStore struct {
+	engine.Store
+	asked atomic.Int32
+}
+
+func (s *signInStore) SignIn(ctx context.Context, hash [32]byte) (engine.SignIn, error) {
+	s.asked.Add(1)
+	return s.Store.SignIn(ctx, hash)
+}
+
+// Who may not end a sign-in does not make a server forget it.
+func TestARefusedEndChangesNothing(t *testing.T) {
+	var counted signInStore
+	f, system, _ := entrance(t, func(c *api.Config, s engine.Store) {
+		counted.Store = s
+		c.SignIns = access.New(&counted, clock.NewManual(time.Now()), nil)
+		c.Authenticate = c.SignIns.Authenticate
+	})
+	ann := want[client.APIKey](f, 201, "POST", "/api/v1/api-keys", `{"name": "ann", "role": "admin"}`, "Authorization", system)
+	boss := signInWith(f, system)
+	who := want[client.SignIns](f, 200, "GET", "/api/v1/sign-ins", "", "Cookie", boss).SignIns
+	before := counted.asked.Load()
+	want[client.Problem](f, 409, "DELETE", "/api/v1/sign-ins/"+who[0].SignInID, "", "Authorization", "Bearer "+*ann.Key)
+	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Cookie", boss)
+	if n := counted.asked.Load() - before; n != 0 || before == 0 {
+		t.Errorf("the store was asked %d times, and before %d", n, before)
+	}
 }

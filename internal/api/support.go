@@ -3,12 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,8 +27,8 @@ type Support struct {
 // supportRoutes are for who helps from afar.
 func (s *Server) supportRoutes() []route {
 	return []route{{
-		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, summary: "What someone who helps wants to know: a support bundle",
-		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too.",
+		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, away: true, summary: "What someone who helps wants to know: a support bundle",
+		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too, for a key or sign-in of role system that this server has seen within the 15 minutes before.",
 		status: 200, answer: of[client.SupportBundle](), handle: s.support,
 	}, {
 		method: "GET", path: "/api/v1/admin/sizes", needs: tenant.Run, group: "Operation", summary: "How much room what is stored takes up",
@@ -81,7 +78,8 @@ func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	if known == nil {
 		known = &Support{}
 	}
-	hide := concealer(known.Secrets)
+	conceal := newConcealer(known.Secrets, known.Settings)
+	hide := conceal.text
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	out := client.SupportBundle{
@@ -95,7 +93,7 @@ func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 		out.Settings[i] = x
 	}
 	for _, line := range s.cfg.Log.Recent() {
-		out.Log = append(out.Log, hide(line))
+		out.Log = append(out.Log, conceal.line(line))
 	}
 	part := func(name string, read func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(r.Context(), supportWait)
@@ -144,47 +142,12 @@ func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 		if text.status >= 400 {
 			return fmt.Errorf("%d: %s", text.status, strings.TrimSpace(text.String()))
 		}
-		out.Metrics = hide(text.String())
+		out.Metrics = conceal.looks(text.String()) // its names are the product's
 		return nil
 	})
 	s.log.Info("a support bundle was made", "by", p.Name, "request_id", requestID(r))
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="carillon-support-%s.json"`, out.MadeAt.Format("20060102T150405Z")))
 	return reply(w, 200, out)
-}
-
-// credentials are what looks like one: keys, cookies, signing secrets, tokens, and passwords in addresses.
-var credentials = []struct {
-	from *regexp.Regexp
-	to   string
-}{
-	{regexp.MustCompile(`\b(car_[a-z]+_[a-z0-9]{8})_[A-Za-z0-9]+`), "${1}_…"},
-	{regexp.MustCompile(`\b(cas|cct)_[A-Za-z0-9_-]{8,}`), "${1}_…"},
-	{regexp.MustCompile(`\bwhs(ec|k)_[A-Za-z0-9+/=_-]+`), "whs${1}_…"},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "eyJ…"},
-	{regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}`), "${1} …"},
-	{regexp.MustCompile(`(://[^\s/@:"]*):[^\s/@"]+@`), "${1}:…@"},
-}
-
-// concealer takes out of a text what looks like a credential, and the secrets that it is given, as they are and as logs quote them.
-func concealer(secrets []string) func(string) string {
-	const instead = "(not shown)"
-	var pairs []string
-	for _, s := range secrets {
-		if len(s) < 4 { // would be found in everything
-			continue
-		}
-		quoted := strconv.Quote(s)
-		coded, _ := json.Marshal(s) // of a text, which always has a form
-		pairs = append(pairs, s, instead, quoted[1:len(quoted)-1], instead, string(coded[1:len(coded)-1]), instead)
-	}
-	literal := strings.NewReplacer(pairs...)
-	return func(text string) string {
-		text = literal.Replace(text)
-		for _, c := range credentials {
-			text = c.from.ReplaceAllString(text, c.to)
-		}
-		return text
-	}
 }
 
 // textWriter takes an answer as text.

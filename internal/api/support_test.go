@@ -34,6 +34,7 @@ func TestNoSecretIsInASupportBundle(t *testing.T) {
 		"a token":              "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl",
 		"a password":           "hunter2hunter2",
 		"an authorization":     "Zm9vOmNhbmFyeWNhbmFyeQ==",
+		"a badge":              access.NewBadge(),
 		"a payload":            "canary-of-a-payload",
 		"a secret of a tenant": "canary-of-a-tenant",
 	}
@@ -60,7 +61,7 @@ func TestNoSecretIsInASupportBundle(t *testing.T) {
 				case "an authorization":
 					text = "Authorization: Basic " + text
 				}
-				log.Warn("it said "+text, "error", errors.New(text), "value", slog.AnyValue(text))
+				log.Warn("it said\n"+text, "error", errors.New(text), "value", slog.AnyValue(text))
 			}
 			w := f.ask("GET", "/api/v1/admin/support", "")
 			if w.Code != 200 || !strings.Contains(w.Header().Get("Content-Disposition"), "carillon-support-") {
@@ -93,5 +94,56 @@ func TestASupportBundleWithoutAStore(t *testing.T) {
 	b := want[client.SupportBundle](f, 200, "GET", "/api/v1/admin/support", "")
 	if b.Ready || b.NotReady == nil || b.Status != nil || len(b.Missing) == 0 || b.Metrics == "" {
 		t.Errorf("%+v", b)
+	}
+}
+
+// A minute, and ten, into an outage whoever runs the installation has a bundle; nobody else has, and nothing else is to be had.
+func TestASupportBundleWhileTheStoreIsAway(t *testing.T) {
+	f, system, d := entrance(t, func(c *api.Config, _ engine.Store) { c.Metrics = telemetry.NewMetrics("test") })
+	made := func(role string) client.APIKey {
+		t.Helper()
+		return want[client.APIKey](f, 201, "POST", "/api/v1/api-keys", fmt.Sprintf(`{"name": "x", "role": %q}`, role), "Authorization", system)
+	}
+	admin, revoked, unused := made("admin"), made("system"), made("system")
+	cookie := signInWith(f, system)
+	ask := func(credential ...string) int {
+		return f.ask("GET", "/api/v1/admin/support", "", credential...).Code
+	}
+	for _, x := range []struct {
+		want       int
+		credential string
+	}{{200, system}, {403, "Bearer " + *admin.Key}, {200, "Bearer " + *revoked.Key}} {
+		if got := ask("Authorization", x.credential); got != x.want {
+			t.Fatalf("while all is well: %d", got)
+		}
+	}
+	if got := ask("Cookie", cookie); got != 200 {
+		t.Fatalf("with a cookie: %d", got)
+	}
+	want[client.APIKey](f, 200, "DELETE", "/api/v1/api-keys/"+revoked.KeyID, "", "Authorization", system)
+	f.store.Close()
+	for _, by := range []time.Duration{time.Minute, 9 * time.Minute} {
+		d.advance(by)
+		for _, credential := range [][]string{{"Authorization", system}, {"Cookie", cookie}, {"Authorization", system, "X-Tenant-ID", "acme"}} {
+			b := want[client.SupportBundle](f, 200, "GET", "/api/v1/admin/support", "", credential...)
+			if b.Ready || len(b.Missing) == 0 || b.Metrics == "" {
+				t.Errorf("%+v", b)
+			}
+		}
+		for name, credential := range map[string]string{"admin": *admin.Key, "revoked": *revoked.Key, "never used": *unused.Key, "wrong": strings.Repeat("x", 40)} {
+			if got := ask("Authorization", "Bearer "+credential); got != 503 {
+				t.Errorf("%s: %d", name, got)
+			}
+		}
+		for _, path := range []string{"/api/v1/jobs", "/api/v1/admin/sizes", "/api/v1/admin/log-level"} {
+			want[client.Problem](f, 503, "GET", path, "", "Authorization", system)
+		}
+	}
+	d.advance(6 * time.Minute)
+	if got := ask("Authorization", system); got != 503 {
+		t.Errorf("after a quarter of an hour: %d", got)
+	}
+	if got := ask("Cookie", cookie); got != 503 {
+		t.Errorf("and with a cookie: %d", got)
 	}
 }

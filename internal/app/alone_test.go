@@ -43,13 +43,16 @@ func TestAServerDoesNotMigrateUnderOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		store   inhabited
 		ends    time.Duration
+		ttl     time.Duration
 		refused bool
 		after   time.Duration
 	}{
-		"nobody lives":    {},
-		"they may run on": {store: inhabited{hosts: []string{"box-7"}, rolling: true}},
-		"they end":        {store: inhabited{hosts: []string{"box-7"}}, ends: 5 * time.Second, after: 5 * time.Second},
-		"they stay":       {store: inhabited{hosts: []string{"box-7", "box-8"}}, refused: true, after: aloneWithin},
+		"nobody lives":                        {},
+		"they may run on":                     {store: inhabited{hosts: []string{"box-7"}, rolling: true}},
+		"they end":                            {store: inhabited{hosts: []string{"box-7"}}, ends: 5 * time.Second, after: 5 * time.Second},
+		"they stay":                           {store: inhabited{hosts: []string{"box-7", "box-8"}}, refused: true, after: 15 * time.Second},
+		"one was killed that counts for long": {store: inhabited{hosts: []string{"box-7"}}, ttl: time.Minute, ends: time.Minute, after: time.Minute},
+		"they stay, and would count for long": {store: inhabited{hosts: []string{"box-7", "box-8"}}, ttl: time.Minute, refused: true, after: 65 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,7 +60,7 @@ func TestAServerDoesNotMigrateUnderOthers(t *testing.T) {
 				if c.ends > 0 {
 					s.until = time.Now().Add(c.ends)
 				}
-				r := running{Options: Options{Config: config.Config{Migrate: true}}, log: slog.New(slog.DiscardHandler)}
+				r := running{Options: Options{Config: config.Config{Migrate: true, OwnershipTTL: c.ttl}}, log: slog.New(slog.DiscardHandler)}
 				begun := time.Now()
 				err := r.fit(t.Context(), &s)
 				if took := time.Since(begun); took != c.after {
@@ -72,4 +75,21 @@ func TestAServerDoesNotMigrateUnderOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that is told to stop while it waits for others to end stops, and does not say that they are to be stopped.
+func TestAServerThatWaitsForOthersStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		s := inhabited{hosts: []string{"box-7"}}
+		r := running{Options: Options{Config: config.Config{Migrate: true}}, log: slog.New(slog.DiscardHandler)}
+		begun := time.Now()
+		if err := r.fit(ctx, &s); !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrConflict) || strings.Contains(err.Error(), "migrate up") || s.migrated {
+			t.Errorf("migrated %v, %v", s.migrated, err)
+		}
+		if took := time.Since(begun); took != 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

@@ -65,6 +65,9 @@ func Run(ctx context.Context, o Options) error {
 	r := &running{Options: o, log: o.Logger}
 	defer r.stop()
 	if err := r.start(ctx); err != nil {
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			return nil // it was told to stop before it served
+		}
 		return err
 	}
 	select {
@@ -220,6 +223,7 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	out := handout.New(disp, r.log, kept.Step, r.vault.Step, reach.New(store, clk).Step, sign.Step(secrets, tokens, clk)) // which is the last step
+	r.onStop("handout", func() error { out.Close(); return nil })
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	commands := door.Of(tenant.Default)

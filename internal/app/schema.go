@@ -20,6 +20,9 @@ func (r *running) fit(ctx context.Context, store engine.Store) error {
 		return store.CheckSchema(ctx)
 	}
 	if err := r.whenAlone(ctx, store); err != nil {
+		if ctx.Err() != nil {
+			return err // it was told to stop meanwhile
+		}
 		return fmt.Errorf("bring the schema up to date: %w; stop them and start this one again, or run 'carillon migrate up --force' of this version; nothing was changed", err)
 	}
 	return upToDate(ctx, store)
@@ -32,26 +35,28 @@ func upToDate(ctx context.Context, store engine.Store) error {
 	return nil
 }
 
-const (
-	// aloneWithin is for how long a server that starts waits for others to end. One that was killed counts for less.
-	aloneWithin = 15 * time.Second
-	aloneEvery  = 500 * time.Millisecond
-)
+const aloneEvery = 500 * time.Millisecond
+
+// aloneWithin is for how long a server that starts waits for others to end. One that was killed counts for less.
+func (r *running) aloneWithin() time.Duration {
+	return max(15*time.Second, r.Config.OwnershipTTL+5*time.Second)
+}
 
 // whenAlone waits for servers that could not work with the schema to end, as they do in a restart, and is ErrConflict if they do not.
 func (r *running) whenAlone(ctx context.Context, store engine.Schema) error {
+	within := r.aloneWithin()
 	for begun := time.Now(); ; {
 		err := alone(ctx, store)
 		past := time.Since(begun)
-		if !errors.Is(err, engine.ErrConflict) || past >= aloneWithin {
+		if !errors.Is(err, engine.ErrConflict) || past >= within {
 			return err
 		}
 		if past < aloneEvery {
-			r.log.Info("waiting for servers to end", "because", err, "at_most", aloneWithin)
+			r.log.Info("waiting for servers to end", "because", err, "at_most", within)
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return ctx.Err()
 		case <-time.After(aloneEvery):
 		}
 	}

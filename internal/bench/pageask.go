@@ -25,6 +25,8 @@ type PageMeasure struct {
 	Met     bool    `json:"met"`
 	Refused int     `json:"refused"` // not answered with 200
 	Problem string  `json:"problem,omitempty"`
+	// Disturbed is how often it was asked for again, because the host took processor time away meanwhile.
+	Disturbed int `json:"disturbed"`
 
 	group string
 }
@@ -44,14 +46,35 @@ type timed struct {
 	took []time.Duration // guarded by mu, as what is refused
 }
 
-// get makes one request for a page.
+// get makes a request for a page, and measures one that the host did not disturb.
 func (t *timed) get(ctx context.Context, a *asker, path string) ([]byte, error) {
-	began := time.Now()
-	status, body, err := a.do(ctx, "GET", path, "")
-	took := time.Since(began)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	var status int
+	var body []byte
+	var err error
+	var took time.Duration
+	n, ended := undisturbed(ctx, func() error {
+		status, body, took, err = a.timed(ctx, path)
+		return ctx.Err()
+	})
+	if ended != nil {
+		return nil, ended
 	}
+	t.note(path, status, body, took, err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Disturbed += n
+	return body, nil
+}
+
+// timed makes a request, and says how long it took.
+func (a *asker) timed(ctx context.Context, path string) (status int, body []byte, took time.Duration, err error) {
+	began := time.Now()
+	status, body, err = a.do(ctx, "GET", path, "")
+	return status, body, time.Since(began), err
+}
+
+// note takes in what a request took, and whether it was answered.
+func (t *timed) note(path string, status int, body []byte, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.took = append(t.took, took)
@@ -61,7 +84,6 @@ func (t *timed) get(ctx context.Context, a *asker, path string) ([]byte, error) 
 	case status != 200:
 		t.refuse(path, fmt.Sprintf("%d: %.300s", status, body))
 	}
-	return body, nil
 }
 
 func (t *timed) refuse(path, why string) {
@@ -152,17 +174,28 @@ const browserConnections = 6
 // show asks for all that a screen does.
 func (x display) show(ctx context.Context, a *asker, s *stock, t *timed) error {
 	parts := &timed{}
-	began := time.Now()
-	for _, wave := range x.waves {
-		err := each(ctx, browserConnections, len(wave), func(ctx context.Context, i int) error {
-			_, err := parts.get(ctx, a, pageNamed(wave[i]).path(s))
-			return err
-		})
-		if err != nil {
-			return err
+	var took time.Duration
+	n, err := undisturbed(ctx, func() error {
+		began := time.Now()
+		for _, wave := range x.waves {
+			err := each(ctx, browserConnections, len(wave), func(ctx context.Context, i int) error {
+				path := pageNamed(wave[i]).path(s)
+				status, body, took, err := a.timed(ctx, path)
+				parts.note(path, status, body, took, err)
+				return ctx.Err()
+			})
+			if err != nil {
+				return err
+			}
 		}
+		took = time.Since(began)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	t.took = append(t.took, time.Since(began))
+	t.Disturbed += n
+	t.took = append(t.took, took)
 	if parts.Refused > 0 {
 		if t.Refused++; t.Problem == "" {
 			t.Problem = parts.Problem
@@ -252,6 +285,9 @@ func (r GoalReport) answered() (text, code string) {
 		}
 	}
 	text = fmt.Sprintf("%s pages and screens asked for over %s executions; %d of %d within their goal", thousands(u.Requests), thousands(r.Accepted), met, len(r.Pages))
+	if n := r.disturbed(); n > 0 {
+		text += fmt.Sprintf("; %s more that the host disturbed were asked for again", thousands(n))
+	}
 	if u.Refused > 0 {
 		return text + fmt.Sprintf("; %s NOT ANSWERED as they should be", thousands(u.Refused)), "31"
 	}
@@ -259,6 +295,14 @@ func (r GoalReport) answered() (text, code string) {
 		code = "31"
 	}
 	return text + "; all answered", code
+}
+
+// disturbed is how often something was asked for again.
+func (r GoalReport) disturbed() (n int) {
+	for _, p := range r.Pages {
+		n += p.Disturbed
+	}
+	return n
 }
 
 // writePages prints a line for each page.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -21,7 +22,8 @@ import (
 // Callers at once after one alone has asked.
 type PagesOptions struct {
 	Options
-	Executions int // that are stored
+	Executions int           // that are stored
+	Settle     time.Duration // for which nothing is asked after loading; 0: by how many executions there are
 }
 
 const (
@@ -124,7 +126,7 @@ func (s *stock) fill(ctx context.Context, counter *feed.Counter, o PagesOptions,
 	if err := s.count(ctx); err != nil {
 		return err
 	}
-	settle := min(settleMost, time.Duration(o.Executions)*6*time.Microsecond)
+	settle := cmp.Or(o.Settle, min(settleMost, time.Duration(o.Executions)*6*time.Microsecond))
 	rep.note("settle_s", "left alone then, for the database to analyse", round(settle.Seconds(), 1), "s")
 	defer watch(o.Options, "settle", 0, func() int { return 0 })()
 	return until(ctx, time.Now().Add(settle))

@@ -45,6 +45,8 @@ func TestBenchOfPagesFlags(t *testing.T) {
 		"--jobs 0":                      "jobs",
 		"--jobs 10000001":               "from 1 to 10000000",
 		"--executions 0":                "executions",
+		"--settle -1s":                  "settle",
+		"--settle 3h":                   "settle",
 		"--jobs 100 --executions 99":    `executions = "99" (flag): want at least as many as jobs, of which there are 100`,
 		"--samples 0":                   "samples",
 		"--callers 1001":                "from 1 to 1000",

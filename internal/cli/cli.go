@@ -51,7 +51,7 @@ func root(s *session) *cobra.Command {
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
 		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
-		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.supportCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.supportCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), s.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
 		{"access", "Who may, and what with:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.signInCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

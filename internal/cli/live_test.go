@@ -220,6 +220,28 @@ func TestSettingsFromTheCommandLine(t *testing.T) {
 	c.ok("notification", "get", "on-call")
 	c.ok("notification", "list")
 	c.ok("notification", "rm", "on-call", "--yes")
+	c.ok("job", "create", "shown to all", "--key", "shown", "--simulate", "noop")
+	if out := c.ok("badge", "create", "shown", "--dry-run"); !strings.Contains(c.err, "Dry run") || strings.Contains(out, "cbg_") {
+		t.Errorf("%s%s", out, c.err)
+	}
+	address := c.ok("badge", "create", "shown", "--label", "Shown")
+	if !strings.HasPrefix(address, realServer(t)+"/badges/cbg_") || !strings.HasSuffix(address, ".svg") || strings.Contains(c.err, "cbg_") {
+		t.Errorf("the badge is at %q: %s", address, c.err)
+	}
+	if b := read[client.Badge](c, "badge", "create", "shown to all"); b.JSON == nil || !strings.HasSuffix(*b.JSON, ".json") || b.Label != nil {
+		t.Errorf("%+v", b)
+	}
+	if out := c.ok("badge", "list"); !strings.Contains(out, "Shown") || !strings.Contains(out, "shown to all") || strings.Contains(out, "cbg_") {
+		t.Error(out)
+	}
+	c.fails(notFound, "carillon badge list", "badge", "revoke", "nobody", "--yes")
+	for _, id := range strings.Fields(c.ok("badge", "list", "-o", "name")) {
+		c.ok("badge", "revoke", id, "--dry-run")
+		c.ok("badge", "revoke", strings.ToUpper(id), "--yes")
+	}
+	if out := c.ok("badge", "list", "-o", "name"); out != "" {
+		t.Errorf("revoked, and still there: %s", out)
+	}
 	c.ok("workers", "list")
 	c.ok("workers", "get", strings.Split(c.ok("workers", "list", "-o", "name"), "\n")[0])
 	c.ok("forecast", "--days", "2")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,12 @@ func Shown(c Config) []Setting {
 		out[i] = Setting{Key: k, Value: v}
 	}
 	return out
+}
+
+// plainOptions are the options in the address of a database that are no secrets: what they say is in many a message.
+var plainOptions = []string{
+	"host", "port", "user", "dbname", "database", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name", "connect_timeout", "target_session_attrs", "search_path", "timezone", "client_encoding",
+	"statement_timeout", "lock_timeout", "default_query_exec_mode", "pool_max_conns", "pool_min_conns",
 }
 
 // Secrets are the texts in the settings that nobody may read, wherever they turn up.
@@ -44,10 +51,13 @@ func Secrets(c Config) []string {
 				add(word, url.QueryEscape(word), url.PathEscape(word))
 			}
 		}
-		if u, err := url.Parse(v); err == nil && k.Name == "database" {
+		if u, err := url.Parse(v); err == nil && strings.Contains(v, "://") {
 			for name, values := range u.Query() {
-				if strings.Contains(strings.ToLower(name), "password") {
-					add(values...)
+				if k.Name == "database" && slices.Contains(plainOptions, strings.ToLower(name)) {
+					continue
+				}
+				for _, word := range values {
+					add(word, url.QueryEscape(word))
 				}
 			}
 		}

@@ -8,9 +8,9 @@ import (
 
 func TestNoSecretIsShown(t *testing.T) {
 	c := Default()
-	c.Database = "postgres://u:db%40word@h/x?sslpassword=other-word&application_name=carillon"
+	c.Database = "postgres://u:db%40word@h/x?sslpassword=other-word&application_name=carillon&options=of-mine"
 	c.BootstrapKey, c.BootstrapWorker, c.JWT.Secret, c.SecretsKey = "first-canary", "second-canary", "third-canary", "key-one,key-two"
-	c.Tracing.Headers, c.Tracing.Endpoint = "x-key=fourth-canary,Authorization=Bearer fifth-canary", "https://u:sixth-canary@otel.example/v1?token=seventh"
+	c.Tracing.Headers, c.Tracing.Endpoint = "x-key=fourth-canary,Authorization=Bearer fifth-canary", "https://u:sixth-canary@otel.example/v1?token=seventh%2Fcanary"
 	c.JWT.KeysURL = "https://example.com/keys?key=eighth"
 	var all strings.Builder
 	for _, s := range Shown(c) {
@@ -27,9 +27,12 @@ func TestNoSecretIsShown(t *testing.T) {
 		}
 	}
 	secrets := Secrets(c)
-	for _, want := range []string{"db@word", "db%40word", "other-word", "first-canary", "second-canary", "third-canary", "key-one", "key-two", "fourth-canary", "fifth-canary", "sixth-canary"} {
+	for _, want := range []string{"db@word", "db%40word", "other-word", "first-canary", "second-canary", "third-canary", "key-one", "key-two", "fourth-canary", "fifth-canary", "sixth-canary", "seventh/canary", "seventh%2Fcanary", "eighth", "of-mine"} {
 		if !slices.Contains(secrets, want) {
 			t.Errorf("%s is not among the secrets %q", want, secrets)
 		}
+	}
+	if slices.Contains(secrets, "carillon") {
+		t.Errorf("what is in many a message is among the secrets %q", secrets)
 	}
 }

@@ -145,8 +145,8 @@ func accepts(r *http.Request, code string) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, q, _ := strings.Cut(part, ";")
 		if strings.EqualFold(strings.TrimSpace(name), code) {
-			q = strings.ReplaceAll(q, " ", "")
-			return q != "q=0" && !strings.HasPrefix(q, "q=0.0")
+			weight, given := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(q, " ", "")), "q=")
+			return !given || strings.Trim(weight, "0.") != "" // 0, 0.0 and the like refuse it
 		}
 	}
 	return false

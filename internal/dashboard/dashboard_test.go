@@ -40,6 +40,8 @@ func TestAssets(t *testing.T) {
 		{"index-CXWqS-3E.js", "gzip, deflate, br", "tight", "br", "immutable", 200},
 		{"index-CXWqS-3E.js", "gzip;q=0.5", "packed", "gzip", "immutable", 200},
 		{"index-CXWqS-3E.js", "br;q=0, gzip;q=0", "plain", "", "immutable", 200},
+		{"index-CXWqS-3E.js", "br; q=0.000, gzip;q=0.05", "packed", "gzip", "immutable", 200},
+		{"index-CXWqS-3E.js", "br;Q=0., gzip;q=0.001", "packed", "gzip", "immutable", 200},
 		{"index-CXWqS-3E.js", "", "plain", "", "immutable", 200},
 		{"bell.svg", "gzip", "<svg/>", "", "no-cache", 200},
 		{"index-CXWqS-3E.js.gz", "", "", "", "", 404},

@@ -398,7 +398,7 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 			} else {
 				unsuccessful++
 			}
-			if h, ok := held[o.Lease]; ok && !fs[k].Then.Status.Final() {
+			if h, ok := held[o.Lease]; ok && !fs[k].Came(&vs[k]).Status.Final() {
 				x := h.Ready()
 				x.DueAt = fs[k].Then.DueAt
 				retry = append(retry, x)

@@ -51,6 +51,7 @@ type Store interface {
 	SignIns
 	SigningSecrets
 	Badges
+	LastStatuses
 	Counts
 	Sizing
 	Traces

@@ -20,7 +20,8 @@ type Jobs interface {
 	// FindJobs lists jobs, the newest first, without their statistics.
 	FindJobs(ctx context.Context, f JobFilter, p Page) (JobPage, error)
 	// Stats reads the statistics of jobs of one tenant, in the order asked for; zero for a job that is unknown or never
-	// ran. They are kept as executions end, so that reading them costs the same after any number of these.
+	// ran. They are kept as executions end, so that reading them costs the same after any number of these; of those that
+	// have not ended the StatsLook scheduled first and last are looked at for when one started last.
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
 	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
 	// Deleting a deleted job answers it again.
@@ -47,6 +48,9 @@ type Jobs interface {
 	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
 	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
 }
+
+// StatsLook is how many unfinished executions of a job Stats looks at from either end.
+const StatsLook = 500
 
 // Update is a change of a job.
 type Update struct {

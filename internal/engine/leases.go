@@ -43,7 +43,8 @@ type Leases interface {
 	// Held reads what deciding an outcome needs, of those leases that still hold.
 	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
 	// Finish applies each transition under its lease's token, and answers in order. What is to be tried again
-	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT. The same outcome
+	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT, and what is snoozed as
+	// CANCELLED; what was asked to stop ends as CANCELLED. The verdict says how. The same outcome
 	// under the same token again is accepted again and changes nothing, whatever transition comes with
 	// it: SUCCEEDED where it ended so, FAILED where that attempt failed (it ended so, or is tried
 	// again), CANCELLED and SNOOZED likewise. Any other finish under a stale token is refused, which is an event of the

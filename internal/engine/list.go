@@ -48,6 +48,7 @@ func List[T any](p Page, s SourceOf[T], place func(*T) Place) (Listed[T], error)
 		out.Total.Count = int64(len(out.Rows))
 	default:
 		out.Total, err = w.count(true, s)
+		out.Total.include(len(out.Rows), out.Next != "" && !out.Partial)
 	}
 	return out, err
 }

@@ -143,7 +143,18 @@ func Search(f *ExecutionFilter, p Page, sources []Source) (ExecutionPage, error)
 		out.Total.Count += t.Count
 		out.Total.Estimate = out.Total.Estimate || t.Estimate
 	}
+	out.Total.include(len(out.Executions), out.Next != "" && !out.Partial)
 	return out, nil
+}
+
+// include makes a total no smaller than what is known of its list, a page and whether there is more behind it: an estimate may be.
+func (t *Total) include(found int, more bool) {
+	if more {
+		found++
+	}
+	if t.Estimate {
+		t.Count = max(t.Count, int64(found))
+	}
 }
 
 const (

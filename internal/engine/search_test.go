@@ -117,6 +117,62 @@ func TestSearchCounts(t *testing.T) {
 	}
 }
 
+// shyRows are rows of which counting finds none: those that are chosen are not among the newest.
+type shyRows struct{ rows }
+
+func (shyRows) Count(Span, int) (int64, error) { return 0, nil }
+
+// A total is no smaller than the page that it is of, and what follows that.
+func TestTotalsIncludeTheirPage(t *testing.T) {
+	s := shyRows{rows{1e6, 15_500, 1, 100}}
+	last := s.at(15_000)
+	for name, c := range map[string]struct {
+		p    Page
+		rows int
+		want int64
+	}{
+		"the first page": {Page{Limit: 3, Bounded: true}, 3, 4},
+		"the last page":  {Page{Limit: 10, Bounded: true, Cursor: EncodeCursor(last.At, last.ID)}, 4, 4},
+	} {
+		want := Total{Count: c.want, Estimate: true}
+		if page, err := List(c.p, s, placeOf); err != nil || len(page.Rows) != c.rows || page.Total != want {
+			t.Errorf("%s of a list: %d rows of %+v, %v; want %d of %+v", name, len(page.Rows), page.Total, err, c.rows, want)
+		}
+		f := &ExecutionFilter{Triggers: []job.Trigger{job.ByHand}}
+		if page, err := Search(f, c.p, []Source{s, rows{1e5, 0, 1, 1}}); err != nil || len(page.Executions) != c.rows || page.Total != want {
+			t.Errorf("%s of a search: %d rows of %+v, %v; want %d of %+v", name, len(page.Executions), page.Total, err, c.rows, want)
+		}
+	}
+}
+
+// hardRows are rows that take their time to be counted.
+type hardRows struct{ rows }
+
+func (h hardRows) Count(in Span, limit int) (int64, error) {
+	for begun := time.Now(); time.Since(begun) < time.Millisecond; { // it is busy, as a database would be
+	}
+	return h.rows.Count(in, limit)
+}
+
+// Rows are counted as far as there is time: where the first few take too long, or the page did, they stand for all.
+func TestSearchCountsAsFarAsThereIsTime(t *testing.T) {
+	s := hardRows{rows{1e6, 60_000, 1, 1000}} // 2 of the first 1500, 15 of the first 15 000
+	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		w    walk[job.Execution]
+		want int64
+	}{
+		"time enough":              {walk[job.Execution]{begun: soon, counting: time.Hour}, 60},
+		"counting takes long":      {walk[job.Execution]{begun: soon, counting: time.Nanosecond}, 80},
+		"the page has taken long":  {walk[job.Execution]{begun: past, counting: time.Hour, time: time.Minute}, 80},
+		"it has not, for its time": {walk[job.Execution]{begun: past, counting: time.Hour, time: 2 * time.Hour}, 60},
+	} {
+		if got, err := c.w.count(true, s); err != nil || got != (Total{Count: c.want, Estimate: true}) {
+			t.Errorf("%s: got %+v, %v; want %d", name, got, err, c.want)
+		}
+	}
+}
+
 // slowRows are rows that take their time to be read.
 type slowRows struct{ rows }
 

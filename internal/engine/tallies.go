@@ -371,7 +371,7 @@ type Failure struct {
 	Failed      int64  // executions, for good
 	Retried     int64  // attempts that another one follows
 	First, Last time.Time
-	Execution   job.ExecutionID // the last of them
+	Execution   job.ExecutionID // the last of them that failed for good; the last of them, where none did
 
 	Type    job.ErrorType
 	Message string // normal, see job.Normal

@@ -93,13 +93,14 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 		if !v.Accepted || i >= len(fs) {
 			continue
 		}
-		e := end{id: fs[i].Outcome.Execution, at: now, status: fs[i].Then.Status, why: fs[i].Outcome.Error}
+		then := fs[i].Came(&vs[i])
+		e := end{id: fs[i].Outcome.Execution, at: now, status: then.Status, why: fs[i].Outcome.Error}
 		switch s := e.status; {
 		case s == job.Succeeded:
 			c.minute().Completed++
 		case s == job.Failed || s == job.TimedOut:
 			c.minute().Failed++
-		case fs[i].Then.Move == job.Again:
+		case then.Move == job.Again:
 			c.minute().Again++
 			e.status = job.Retrying
 		case s != job.Cancelled:

@@ -31,6 +31,7 @@ type ledger struct {
 	slow    time.Duration // that it takes to find out
 	since   time.Time     // from when on it was asked last
 	ended   []engine.Ended
+	came    job.Status // what finishes come to, if not to what they say
 }
 
 func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Attempt, error) {
@@ -40,7 +41,7 @@ func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Att
 func (l *ledger) Finish(_ context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	out := make([]job.Verdict, len(fs))
 	for i := range out {
-		out[i] = job.Verdict{Accepted: !fs[i].Expel}
+		out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: !fs[i].Expel, Ended: l.came}
 	}
 	return out, nil
 }

@@ -233,7 +233,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		if !ok || !v.Accepted {
 			continue
 		}
-		what, status := "finished", fs[i].Then.Status
+		what, status := "finished", fs[i].Came(&vs[i]).Status
 		switch {
 		case status == job.Retrying:
 			what = "retrying"

@@ -260,12 +260,21 @@ func (t *tallies) failed(o owner, e *end) {
 			t.lost++
 		}
 	}
-	if e.status == job.Retrying {
-		f.Retried++
-	} else {
+	final, before := e.status != job.Retrying, f.Failed > 0
+	if final {
 		f.Failed++
+	} else {
+		f.Retried++
 	}
-	f.Last, f.Execution = e.at, e.id
+	if final && !before || final == before && !e.at.Before(f.Last) {
+		f.Execution = e.id
+	}
+	if e.at.Before(f.First) { // whose it is was found out later
+		f.First = e.at
+	}
+	if e.at.After(f.Last) {
+		f.Last = e.at
+	}
 }
 
 // known reports whether a failure is told apart: it was before in its hour, or there are not too many.

@@ -149,7 +149,7 @@ func TestTallies(t *testing.T) {
 			http = &failures[i]
 		}
 	}
-	if len(failures) != 2 || http == nil || http.Failed != 1 || http.Retried != 1 || http.Message != "answered <n> after <n> ms" || http.Sample != why.Message || http.Execution != yesterday.Execution || http.Job != j {
+	if len(failures) != 2 || http == nil || http.Failed != 1 || http.Retried != 1 || http.Message != "answered <n> after <n> ms" || http.Sample != why.Message || http.Execution != late.Execution || http.Job != j {
 		t.Errorf("failures: %+v", failures)
 	}
 }
@@ -238,6 +238,47 @@ func TestTalliesOfWhatIsOfADeletedJob(t *testing.T) {
 	}
 	if minutes, _, _ := w.all(); minutes["acme"].Cancelled != 4 || minutes[""].Cancelled != 4 {
 		t.Errorf("%+v", minutes)
+	}
+}
+
+// What was to be tried again and ended, since its job was deleted or it was asked to stop, is counted and told as it ended.
+func TestTalliesOfWhatIsOverruled(t *testing.T) {
+	hub := feed.NewHub()
+	w := watch(t)
+	w.s = feed.Over(w.l, w.c, hub)
+	on, _ := hub.Watch("acme", "")
+	on.Read(0)
+	why := &job.Error{Type: job.HandlerError, Message: "broken"}
+	var told []string
+	for _, w.l.came = range []job.Status{job.Failed, job.TimedOut, job.Cancelled} {
+		a := job.Attempt{Lease: job.Lease{Execution: firedAt(w.clk.at)}, Job: job.ID(uuid.New()), Tenant: "acme", ScheduledAt: w.clk.at, DueAt: w.clk.at, LeasedAt: w.clk.at, StartedAt: w.clk.at}
+		w.lease(a)
+		w.finish(a.Execution, job.Again, job.Retrying, why)
+		cs, _, _ := on.Read(10)
+		for _, c := range cs {
+			told = append(told, c.Type+" "+c.Status)
+		}
+	}
+	want := []string{"execution.started RUNNING", "execution.finished FAILED", "execution.started RUNNING", "execution.finished TIMED_OUT", "execution.started RUNNING", "execution.finished CANCELLED"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	minutes, days, failures := w.all()
+	if m := minutes["acme"]; m.Retried != 0 || m.Failed != 1 || m.TimedOut != 1 || m.Cancelled != 1 || m.Dead != 2 {
+		t.Errorf("the tenant's minute: %+v", m)
+	}
+	if got, want := days[w.clk.at.Truncate(24*time.Hour)], (engine.DayCounts{Failed: 1, TimedOut: 1, Cancelled: 1}); got != want {
+		t.Errorf("the day: %+v, want %+v", got, want)
+	}
+	if m := w.l.kept[w.clk.at.Truncate(time.Minute)]; m.Again != 0 || m.Failed != 2 {
+		t.Errorf("the minute of all: %+v", m)
+	}
+	var failed, retried int64
+	for _, f := range failures {
+		failed, retried = failed+f.Failed, retried+f.Retried
+	}
+	if failed != 2 || retried != 0 {
+		t.Errorf("failures: %+v", failures)
 	}
 }
 

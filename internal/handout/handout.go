@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -44,11 +45,26 @@ type Desk struct {
 	d     Dispatcher
 	log   *slog.Logger
 	steps []Step
+
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	mu    sync.Mutex
+	later sync.WaitGroup // what is tried again; mu guards that nothing is added once ctx has ended
 }
 
 // New makes a desk whose steps are taken in their order.
 func New(d Dispatcher, log *slog.Logger, steps ...Step) *Desk {
-	return &Desk{d, log, steps}
+	k := &Desk{d: d, log: log, steps: steps}
+	k.ctx, k.end = context.WithCancel(context.Background())
+	return k
+}
+
+// Close ends what is tried again behind callers' backs. What has not been given back by then is when its worker's session ends.
+func (k *Desk) Close() {
+	k.mu.Lock()
+	k.end()
+	k.mu.Unlock()
+	k.later.Wait()
 }
 
 // Give is what the worker is given of the attempts it has leased: of those that could be made whole.
@@ -93,15 +109,24 @@ func (k *Desk) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome,
 	if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
 		return
 	}
-	go func() {
-		wait := 100 * time.Millisecond
-		for began := time.Now(); time.Since(began) < settleFor; wait = min(2*wait, 10*time.Second) {
-			time.Sleep(wait)
-			if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx.Err() != nil {
+		return
+	}
+	k.later.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, settleFor)
+		defer cancel()
+		defer context.AfterFunc(k.ctx, cancel)()
+		for wait := 100 * time.Millisecond; len(failed)+len(back) > 0; wait = min(2*wait, 10*time.Second) {
+			select {
+			case <-ctx.Done():
 				return
+			case <-time.After(wait):
+				failed, back = k.try(ctx, w, failed, back)
 			}
 		}
-	}()
+	})
 }
 
 // try ends what it can, and answers with the rest.

@@ -97,3 +97,21 @@ func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// What is tried again ends with the desk, and nothing is begun after that.
+func TestTryingAgainEndsWithTheDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &away{until: time.Now().Add(30 * time.Minute)}
+		desk := handout.New(store, slog.New(slog.DiscardHandler), func(context.Context, job.Attempt, *client.Attempt) error { return errors.New("the store is away") })
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 1}}})
+		time.Sleep(time.Minute)
+		desk.Close()
+		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 2}}})
+		desk.Close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(store.back) != 0 {
+			t.Errorf("gave back %v after it was closed", store.back)
+		}
+	})
+}

@@ -30,7 +30,7 @@ type FailureGroup struct {
 	Failed      int64 // executions, or dead letters
 	Retried     int64
 	First, Last time.Time
-	Execution   job.ExecutionID // the last one
+	Execution   job.ExecutionID // the last one that failed for good; the last one, where none did
 	Job         job.ID          // of that
 	Jobs        []FailingJob    // those with the most
 	JobsTotal   int
@@ -65,12 +65,15 @@ func (gs groups) add(f engine.Failure) *FailureGroup {
 	if g.Message == "" && g.Type == "" {
 		g.Type, g.Message, g.Sample = f.Type, f.Message, f.Sample
 	}
+	if final, before := f.Failed > 0, g.Failed > 0; final && !before || final == before && !f.Last.Before(g.Last) {
+		g.Execution, g.Job = f.Execution, f.Job
+	}
 	g.Failed, g.Retried = g.Failed+f.Failed, g.Retried+f.Retried
 	if f.First.Before(g.First) {
 		g.First = f.First
 	}
-	if !f.Last.Before(g.Last) {
-		g.Last, g.Execution, g.Job = f.Last, f.Execution, f.Job
+	if f.Last.After(g.Last) {
+		g.Last = f.Last
 	}
 	if !f.Job.IsZero() {
 		j := g.by[f.Job]

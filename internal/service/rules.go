@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,8 @@ func (s *Service) Rule(ctx context.Context, p tenant.Principal, name string) (no
 	return s.store.Rule(ctx, p.Tenant, name)
 }
 
-// PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about.
+// PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about: jobs that there are, or that the
+// rule of its name is about already, so that one can be changed and silenced after a job of it was deleted.
 func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return r, err
@@ -47,9 +49,19 @@ func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule
 		v.Add("jobs", fmt.Sprintf("%d jobs", len(refs)), fmt.Sprintf("at most %d jobs; tags choose more", notice.MaxListed))
 		refs = nil
 	}
+	var had notice.Rule
+	if job.ValidKey(r.Name) {
+		if had, err = s.store.Rule(ctx, p.Tenant, r.Name); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return r, err
+		}
+	}
 	for i, ref := range refs {
 		j, err := s.store.Job(ctx, p.Tenant, ref)
 		if errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted {
+			if ref.Key == "" && slices.Contains(had.Jobs, ref.ID) {
+				r.Jobs = append(r.Jobs, ref.ID)
+				continue
+			}
 			shown := "key:" + ref.Key
 			if ref.Key == "" {
 				shown = ref.ID.String()

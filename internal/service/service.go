@@ -54,6 +54,7 @@ type Store interface {
 	engine.Secrets
 	engine.SigningSecrets
 	engine.Badges
+	engine.LastStatuses
 	engine.Counts
 	engine.Sizing
 	engine.Tallies

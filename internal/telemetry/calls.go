@@ -33,11 +33,6 @@ func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) (_ []job.S
 	return s.Store.Stats(ctx, t, ids)
 }
 
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (_ job.Job, err error) {
-	defer s.begin(&ctx, opUpdate).end(&err)
-	return s.Store.DeleteJob(ctx, t, id, asOf)
-}
-
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (_ job.Job, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
 	return s.Store.UpdateJob(ctx, t, u)

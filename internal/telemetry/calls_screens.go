@@ -26,11 +26,6 @@ func (s *Store) Badge(ctx context.Context, hash [32]byte) (_ engine.Badge, err e
 	return s.Store.Badge(ctx, hash)
 }
 
-func (s *Store) Badges(ctx context.Context, t tenant.ID) (_ []engine.Badge, err error) {
-	defer s.begin(&ctx, opAccess).end(&err)
-	return s.Store.Badges(ctx, t)
-}
-
 func (s *Store) DeadErrors(ctx context.Context, f engine.DeadLetterFilter, p engine.Page) (_ engine.Listed[engine.DeadError], err error) {
 	defer s.begin(&ctx, opFind).end(&err)
 	return s.Store.DeadErrors(ctx, f, p)
@@ -56,6 +51,11 @@ func (s *Store) Failures(ctx context.Context, f engine.FailureFilter, limit int)
 	return s.Store.Failures(ctx, f, limit)
 }
 
+func (s *Store) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (_ engine.Listed[engine.Badge], err error) {
+	defer s.begin(&ctx, opAccess).end(&err)
+	return s.Store.FindBadges(ctx, t, p)
+}
+
 func (s *Store) FindSignIns(ctx context.Context, f engine.SignInFilter, p engine.Page) (_ engine.Listed[engine.SignIn], err error) {
 	defer s.begin(&ctx, opAccess).end(&err)
 	return s.Store.FindSignIns(ctx, f, p)
@@ -79,6 +79,11 @@ func (s *Store) KeepDepths(ctx context.Context, at time.Time, ds []engine.Tenant
 func (s *Store) KeepTally(ctx context.Context, x engine.ServerID, number int64, t engine.Tally) (err error) {
 	defer s.begin(&ctx, opUpkeep).end(&err)
 	return s.Store.KeepTally(ctx, x, number, t)
+}
+
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (_ job.Status, err error) {
+	defer s.begin(&ctx, opFind).end(&err)
+	return s.Store.LastStatus(ctx, t, id)
 }
 
 func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (_ engine.JobPage, err error) {

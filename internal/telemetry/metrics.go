@@ -164,7 +164,7 @@ func (m *Metrics) Answered(route string, code int) {
 // limits are what limited_total tells apart: the quotas of tiers by their names, and what stands beside them.
 var limits = []string{
 	"active_jobs", "executions_per_minute", "executions_burst", "payload_bytes", "max_retries", "shortest_interval_ms", "best_priority", "dead_letters", "notification_rules", "requests_per_second",
-	"failed_sign_ins", "execution_rate", otherLimit,
+	"failed_sign_ins", "unknown_badges", "execution_rate", otherLimit,
 }
 
 const otherLimit = "other"

@@ -8,7 +8,7 @@ import (
 // How much of a log is kept in memory.
 const (
 	linesKept = 500
-	lineKept  = 2000 // bytes
+	lineKept  = 4000 // bytes: twice what is shown, so that a secret at the end of that is known for one
 )
 
 // recent keeps the last lines of a log, each of which is written by one Write.

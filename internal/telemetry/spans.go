@@ -185,8 +185,8 @@ func about(x *traced) []attribute.KeyValue {
 	}
 }
 
-// ended tells the span of an attempt and, where the execution has ended with it, of that.
-func (t *Tracer) ended(x *traced, f *job.Finish, now time.Time) {
+// ended tells the span of an attempt and, where the execution has ended with it, as its status says, of that.
+func (t *Tracer) ended(x *traced, f *job.Finish, status job.Status, now time.Time) {
 	s := t.tell(x, given{span: attemptOf(f.Outcome.Lease)}, "attempt", x.LeasedAt, time.Time{},
 		attribute.Int("carillon.attempt_number", x.Number), attribute.Int64("carillon.fencing_token", int64(f.Outcome.Token)), attribute.String("carillon.target", string(x.Target.Kind)))
 	if !f.Worker.IsZero() {
@@ -199,7 +199,6 @@ func (t *Tracer) ended(x *traced, f *job.Finish, now time.Time) {
 		}
 	}
 	s.End(trace.WithTimestamp(later(x.LeasedAt, now)))
-	status := f.Then.Status
 	if !status.Final() {
 		return
 	}

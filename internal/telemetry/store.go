@@ -55,7 +55,7 @@ func (c call) end(err *error) {
 // Fire stores the executions of jobs.
 func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) (rs []job.Ready, err error) {
 	defer s.begin(&ctx, opFire).end(&err)
-	if rs, err = s.Store.Fire(ctx, fs, f); err != nil {
+	if rs, err = s.Store.Fire(s.counting(ctx), fs, f); err != nil {
 		return rs, err
 	}
 	s.fired(fs, rs)
@@ -197,16 +197,17 @@ func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Statu
 		}
 		return 0
 	}
-	status := f.Then.Status
+	then := f.Came(v)
+	status := then.Status
 	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError || status == job.TimedOut {
 		m.timeouts.Inc()
 	}
-	if f.Then.Move == job.Again {
+	if then.Move == job.Again {
 		m.retries.Inc()
 	}
 	h, ok := s.held.take(f.Outcome.Lease)
 	if h.traced != nil {
-		s.tracer.ended(h.traced, f, now)
+		s.tracer.ended(h.traced, f, status, now)
 	}
 	if !status.Final() {
 		return 0
@@ -269,17 +270,32 @@ func (s *Store) Force(ctx context.Context, grace time.Duration, limit int) (n in
 // Cancel ends what waits and asks what runs to stop.
 func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (st job.Status, err error) {
 	defer s.begin(&ctx, opCancel).end(&err)
-	st, err = s.Store.Cancel(ctx, t, id, reason)
-	if err == nil && st == job.Cancelled {
-		s.metrics.byStatus[job.Cancelled].Inc()
-	}
-	return st, err
+	return s.Store.Cancel(s.counting(ctx), t, id, reason)
+}
+
+// DeleteJob marks a job deleted, and ends what waits of it.
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (_ job.Job, err error) {
+	defer s.begin(&ctx, opUpdate).end(&err)
+	return s.Store.DeleteJob(s.counting(ctx), t, id, asOf)
+}
+
+// counting has a call count what it cancels: what was asked to stop, is of a deleted job, or is replaced. Who asked to be told of
+// ends is told, too.
+func (s *Store) counting(ctx context.Context) context.Context {
+	return engine.TellingEnds(ctx, func(es []engine.Ended) {
+		for i := range es {
+			if es[i].Status == job.Cancelled { // of Fire others are skipped, which it counts itself
+				s.metrics.byStatus[job.Cancelled].Inc()
+			}
+		}
+		engine.TellEnds(ctx, es)
+	})
 }
 
 // Release returns executions to the queue.
 func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (rs []job.Ready, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Release(ctx, w, ls)
+	rs, err = s.Store.Release(s.counting(ctx), w, ls)
 	s.held.drop(rs)
 	return rs, err
 }
@@ -287,7 +303,7 @@ func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) (rs
 // Disown returns executions to the queue.
 func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) (rs []job.Ready, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Disown(ctx, w, keep, before)
+	rs, err = s.Store.Disown(s.counting(ctx), w, keep, before)
 	s.held.drop(rs)
 	return rs, err
 }
@@ -295,7 +311,7 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 // Leave ends a session.
 func (s *Store) Leave(ctx context.Context, w job.WorkerID) (rs []job.Ready, err error) {
 	defer s.begin(&ctx, opRelease).end(&err)
-	rs, err = s.Store.Leave(ctx, w)
+	rs, err = s.Store.Leave(s.counting(ctx), w)
 	s.held.drop(rs)
 	return rs, err
 }

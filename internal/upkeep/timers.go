@@ -54,7 +54,7 @@ func (w *Watchdog) Tick(ctx context.Context) (time.Duration, error) {
 			continue // its worker was quicker
 		}
 		ended++
-		if then := fs[i].Then; !then.Status.Final() {
+		if then := fs[i].Came(&vs[i]); !then.Status.Final() {
 			r := over[i].Ready()
 			r.DueAt = then.DueAt
 			retried = append(retried, r)

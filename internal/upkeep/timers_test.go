@@ -27,6 +27,7 @@ type overrunning struct {
 	slack    time.Duration
 	finished []job.Finish
 	refuse   job.ExecutionID
+	stopped  job.ExecutionID // it was asked to stop meanwhile
 	err      error
 }
 
@@ -40,6 +41,9 @@ func (o *overrunning) Finish(_ context.Context, fs []job.Finish) ([]job.Verdict,
 	vs := make([]job.Verdict, len(fs))
 	for i, f := range fs {
 		vs[i] = job.Verdict{Execution: f.Outcome.Execution, Accepted: f.Outcome.Execution != o.refuse}
+		if f.Outcome.Execution == o.stopped {
+			vs[i].Ended = job.Cancelled
+		}
 	}
 	return vs, o.err
 }
@@ -54,7 +58,7 @@ func TestWatchdog(t *testing.T) {
 			Retry: job.RetryPolicy{MaxRetries: 1, Backoff: job.Fixed, InitialDelay: time.Minute}, JobState: job.Active,
 		}}
 	}
-	s := &overrunning{over: []engine.Overrun{held(1, 0, false), held(2, 0, true), held(3, 1, false), held(4, 1, true), held(5, 0, false)}, refuse: job.ExecutionID{5}}
+	s := &overrunning{over: []engine.Overrun{held(1, 0, false), held(2, 0, true), held(3, 1, false), held(4, 1, true), held(5, 0, false), held(6, 0, false)}, refuse: job.ExecutionID{5}, stopped: job.ExecutionID{6}}
 	var hinted []job.Ready
 	w := &Watchdog{Store: s, Clock: clock.NewManual(at), Hint: func(rs []job.Ready) { hinted = append(hinted, rs...) }, Log: quiet}
 	if next, err := w.Tick(t.Context()); err != nil || next != time.Second || s.slack != 5*time.Second {

@@ -13,7 +13,7 @@ import "./ui/parts.css";
 
 applyTheme(recall<Theme>("theme", "system"));
 whenUnauthorized(() => {
-  if (location.pathname !== "/sign-in") navigate("/sign-in?next=" + encodeURIComponent(location.pathname + location.search));
+  if (location.pathname !== "/sign-in") navigate("/sign-in?next=" + encodeURIComponent(location.pathname + location.search + location.hash));
 });
 
 function App() {

@@ -7,6 +7,13 @@ export type Session = {
   signed_in_at: string | null; idle_expires_at: string | null; expires_at: string | null; next?: string;
 };
 
+/** useDeadLetters is whether the tenant's quota has dead letters, and the name of its tier; undefined while that is not known. */
+export function useDeadLetters(): { has: boolean; tier: string } | undefined {
+  const q = useGet<{ tier: string; quotas: { dead_letters: boolean } }>("/quotas");
+  if (q.data) return { has: q.data.quotas.dead_letters, tier: q.data.tier };
+  return q.isError ? { has: true, tier: "" } : undefined; // the server says so where it is not
+}
+
 /** useSession is who is signed in; undefined while that is not known. */
 export function useSession(): Session | undefined {
   return useGet<Session>("/session").data;

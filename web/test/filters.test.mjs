@@ -146,7 +146,7 @@ test("the strip of a job is its own; where nothing can be copied an id says so",
   const { execution_id } = await server.api("POST", `/jobs/${a.job_id}/trigger`, {});
   for (let i = 0; (await server.api("GET", "/executions/" + execution_id)).status !== "SUCCEEDED" && i < 100; i++) await new Promise((r) => setTimeout(r, 100));
   const page = await visit(browser, `${server.url}/jobs/${a.job_id}`, { prepare: (p) => p.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined })) });
-  await page.waitForSelector("text=Last 1 executions");
+  await page.waitForSelector("text=Last 1 execution: none failed");
   await page.click("button:has-text('…')");
   await page.waitForSelector(".toast.bad:has-text('copies only from https')");
   let go;
@@ -157,9 +157,9 @@ test("the strip of a job is its own; where nothing can be copied an id says so",
   }, `/jobs/${b.job_id}`);
   await page.waitForSelector("h1:has-text('never ran')");
   await page.waitForSelector("section[aria-label='What it does']");
-  assert.equal(await page.locator("text=Last 1 executions").count(), 0);
+  assert.equal(await page.locator("text=Last 1 execution: none failed").count(), 0);
   go();
-  await page.waitForSelector("text=Last 0 executions");
+  await page.waitForSelector("text=No executions yet");
   await sound(page);
   await page.context().close();
 });

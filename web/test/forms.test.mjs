@@ -15,7 +15,11 @@ after(async () => {
 });
 
 const field = (page, label) => page.locator(`.field:has(> label:text-is("${label}")) >> input, textarea, select`).first();
-const openAll = (page) => page.evaluate(() => document.querySelectorAll(".form details").forEach((d) => (d.open = true)));
+// openAll opens what is folded; before the job has been read there is a heading, and no form.
+async function openAll(page) {
+  await page.waitForSelector(".form details", { state: "attached" });
+  await page.evaluate(() => document.querySelectorAll(".form details").forEach((d) => (d.open = true)));
+}
 const pretend = { target: "simulate", work_kind: "noop" };
 
 /** What of a job is its definition. */

@@ -78,6 +78,49 @@ test("keys: go, palette, help, zone, live", async () => {
   await page.context().close();
 });
 
+test("a dialog closes by a press beside it, not by one on its own edge or scrollbar, and asks where something was typed", async () => {
+  const page = await visit(browser, server.url + "/executions");
+  await settle(page);
+  const there = () => page.locator("dialog[open]").count();
+  const press = (where) =>
+    page.locator("dialog").evaluate((d, where) => {
+      const b = d.getBoundingClientRect();
+      d.dispatchEvent(new MouseEvent("mousedown", { bubbles: true, clientX: where === "edge" ? b.right - 2 : b.right + 20, clientY: b.top + b.height / 2 }));
+    }, where);
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog h2:has-text('Keys')");
+  await press("edge");
+  assert.equal(await there(), 1);
+  await page.mouse.click(5, 400);
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("?");
+  await page.waitForSelector("dialog h2:has-text('Keys')");
+  await press("beside");
+  await page.waitForSelector("dialog", { state: "detached" });
+  const { executions } = await server.api("GET", "/executions?limit=1&status=SUCCEEDED");
+  await page.goto(server.url + "/executions/" + executions[0].execution_id);
+  await settle(page);
+  await page.keyboard.press("e");
+  await page.waitForSelector("dialog textarea");
+  const asked = [];
+  let answer = false;
+  page.on("dialog", (d) => (asked.push(d.message()), answer ? d.accept() : d.dismiss()));
+  await page.fill("dialog textarea", '{"typed": "by hand"}');
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Escape");
+  await page.mouse.click(5, 400);
+  await page.click("dialog button[aria-label=Close]");
+  await page.click("dialog button:has-text('Close')");
+  assert.equal(asked.length, 5, "what was typed is lost without a question");
+  assert.equal(await page.inputValue("dialog textarea"), '{"typed": "by hand"}');
+  await page.click("dialog button:has-text('As it was')");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  assert.equal(asked.length, 5);
+  await sound(page);
+  await page.context().close();
+});
+
 test("at 390 pixels the menu opens and nothing is wider than the screen", async () => {
   const page = await visit(browser, server.url + "/", { width: 390, height: 844, theme: "light" });
   await page.click(".burger");

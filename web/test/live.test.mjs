@@ -47,6 +47,46 @@ test("switched off, nothing moves", async () => {
   await page.context().close();
 });
 
+test("switched off, no screen asks for anything by itself, however long it is looked at, or when it is come back to", async () => {
+  for (const path of ["/", "/queues"]) {
+    const asked = [];
+    let open = 0;
+    const page = await visit(browser, server.url + path, {
+      prepare: async (p) => {
+        await p.addInitScript(() => localStorage.setItem("carillon.live", "true"));
+        await p.clock.install();
+        const ours = (r) => /\/api\/|\/healthz|\/readyz/.test(r.url()) && !/\/events\/stream/.test(r.url());
+        p.on("request", (r) => ours(r) && (open++, asked.push(r.url())));
+        for (const end of ["requestfinished", "requestfailed"]) p.on(end, (r) => ours(r) && open--);
+      },
+    });
+    await settle(page);
+    await page.clock.pauseAt(new Date((await page.evaluate(() => Date.now())) + 1000));
+    const later = async (seconds) => {
+      for (let i = 0; i < seconds; i += 5) {
+        await page.clock.runFor(5000);
+        for (let still = 0; still < 3; still = open === 0 ? still + 1 : 0) await page.evaluate(() => new Promise((r) => { const c = new MessageChannel(); c.port1.onmessage = r; c.port2.postMessage(0); }));
+      }
+    };
+    asked.length = 0;
+    await later(65);
+    assert.ok(asked.length > 0, path + " asks for nothing although it is to follow");
+    await page.keyboard.press(".");
+    await page.waitForSelector(".dot.off");
+    await later(5); // what was under way
+    asked.length = 0;
+    await later(200);
+    await page.evaluate(() => (dispatchEvent(new Event("focus")), document.dispatchEvent(new Event("visibilitychange")), dispatchEvent(new Event("visibilitychange"))));
+    await later(10);
+    assert.deepEqual(asked, [], path);
+    await page.keyboard.press(".");
+    await later(5);
+    assert.ok(asked.length > 0, path + " does not catch up");
+    await sound(page);
+    await page.context().close();
+  }
+});
+
 // signs notes what the sign of the page says from now on.
 async function signs(page) {
   await page.evaluate(() => {

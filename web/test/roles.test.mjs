@@ -48,12 +48,12 @@ test("a viewer is offered nothing that a viewer may not do", async () => {
   await page.waitForSelector("text=ann");
   await page.waitForSelector(".admin-nav a");
   const names = (await page.locator(".admin-nav a").allInnerTexts()).map((n) => n.trim());
-  assert.deepEqual(names, ["Overview", "Secrets", "Signing", "Notifications", "Calendars", "Limits", "Operations", "Settings"]);
-  for (const part of ["secrets", "notifications", "calendars", "limits", "signing"]) {
+  assert.deepEqual(names, ["Overview", "Secrets", "Signing", "Notifications", "Badges", "Calendars", "Limits", "Operations", "Settings"]);
+  for (const part of ["secrets", "notifications", "badges", "calendars", "limits", "signing"]) {
     await page.click(`.admin-nav a[href$="${part}"]`);
     await page.waitForSelector("text=needs the role");
     assert.equal(await page.locator(".head .actions button:enabled").count(), 0, part);
-    assert.equal(await page.locator("td button:enabled:has-text('Delete'), td button:enabled:has-text('Change')").count(), 0, part);
+    assert.equal(await page.locator("td button:enabled:has-text('Delete'), td button:enabled:has-text('Change'), td button:enabled:has-text('Revoke')").count(), 0, part);
   }
   await page.evaluate(() => history.pushState(null, "", "/admin/keys"));
   await page.reload();

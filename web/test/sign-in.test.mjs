@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { accessible, everyLook, launch, serve, sound, visit } from "./harness.mjs";
+import { accessible, everyLook, launch, nasty, serve, settle, sound, unharmed, visit } from "./harness.mjs";
 
 const key = "a-key-for-the-tests-of-the-dashboard-only";
 let server, browser;
@@ -16,7 +16,7 @@ after(async () => {
 
 test("without a key there is only the sign-in page; with one, what was asked for", async () => {
   // What is asked for without a key is refused, each with a 401; nothing else is said.
-  const page = await visit(browser, server.url + "/jobs?q=status%3Aactive", { prepare: (p) => void (p.expects = /status of 401/) });
+  const page = await visit(browser, server.url + "/jobs?q=status%3Aactive#here", { prepare: (p) => void (p.expects = /status of 401/) });
   await page.waitForSelector("label:has-text('API key')");
   await accessible(page);
   await page.fill("input[type=password]", "wrong");
@@ -24,7 +24,7 @@ test("without a key there is only the sign-in page; with one, what was asked for
   await page.waitForSelector("text=You are not signed in");
   await page.fill("input[type=password]", key);
   await page.click("button[type=submit]");
-  await page.waitForURL("**/jobs?q=status%3Aactive");
+  await page.waitForURL("**/jobs?q=status%3Aactive#here");
   await page.waitForSelector("h1:has-text('Jobs')");
   assert.equal(await page.evaluate((k) => document.documentElement.outerHTML.includes(k) || JSON.stringify(localStorage).includes(k) || document.cookie !== "", key), false);
   await page.click("button[aria-label^='Account']");
@@ -52,14 +52,15 @@ test("a viewer sees no buttons that change anything", async () => {
   await page.context().close();
 });
 
+async function enter(with_) {
+  const page = await visit(browser, server.url + "/sign-in");
+  await page.fill("input[type=password]", with_);
+  await page.click("button[type=submit]");
+  await page.waitForSelector("h1:has-text('Now')");
+  return page;
+}
+
 test("who is signed in is listed, and signed out by another", async () => {
-  const enter = async (with_) => {
-    const page = await visit(browser, server.url + "/sign-in");
-    await page.fill("input[type=password]", with_);
-    await page.click("button[type=submit]");
-    await page.waitForSelector("h1:has-text('Now')");
-    return page;
-  };
   const made = await server.api("POST", "/api-keys", { name: "left a tab open", role: "operator" });
   const theirs = await enter(made.key);
   theirs.expects = /status of 401/;
@@ -67,6 +68,8 @@ test("who is signed in is listed, and signed out by another", async () => {
   await page.goto(server.url + "/admin/sign-ins");
   const row = page.locator("tr:has-text('left a tab open')");
   await row.getByText("key " + made.key_id).waitFor();
+  await row.getByText("unless it is used").waitFor(); // an hour without a request ends it, before its twelve hours do
+  assert.match(await row.innerText(), /in (59 min|1 h)/);
   const own = page.locator("tr:has-text('this browser')");
   assert.equal(await own.count(), 1);
   assert.equal(await own.getByRole("button").count(), 0);
@@ -83,6 +86,40 @@ test("who is signed in is listed, and signed out by another", async () => {
   await sound(page);
   await page.context().close();
   await theirs.context().close();
+});
+
+test("names of those who are signed in stay text, in the list and when one is signed out", async () => {
+  for (const name of nasty) {
+    const { key } = await server.api("POST", "/api-keys", { name, role: "viewer" });
+    const r = await fetch(server.url + "/api/v1/sign-in", { method: "POST", headers: { "Content-Type": "application/json", Origin: server.url }, body: JSON.stringify({ credential: key }) });
+    assert.equal(r.status, 200, await r.text());
+  }
+  const page = await enter(key);
+  await page.goto(server.url + "/admin/sign-ins");
+  await page.waitForSelector("tr:has-text('this browser')");
+  for (const name of nasty) {
+    const row = page.locator("tr", { hasText: name }).first();
+    await row.getByRole("button").click();
+    await page.waitForSelector("dialog h2:has-text('End the sign-in of')");
+    assert.ok((await page.locator("dialog h2").innerText()).includes(name));
+    await unharmed(page);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+  }
+  await unharmed(page);
+  await page.context().close();
+});
+
+test("where a key is wanted, a line for curl names one", async () => {
+  const page = await enter(key);
+  await page.goto(server.url + "/executions");
+  await settle(page);
+  await page.click("button:has-text('Copy as')");
+  await page.click("[role=menuitem]:has-text('curl')");
+  await page.waitForSelector(".toast:has-text('curl line copied')");
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -s -H "Authorization: Bearer \$CARILLON_KEY" http:/);
+  await sound(page);
+  await page.context().close();
 });
 
 test("every look of the sign-in page", async () => {

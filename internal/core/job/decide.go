@@ -185,6 +185,28 @@ type Verdict struct {
 	Execution ExecutionID
 	Accepted  bool
 	Reason    string // why it was refused
+	Ended     Status // how its execution ended, where that is not as the finish says; 0: it is
+}
+
+// Came is what followed a finish that was applied: what it says, unless its execution was to go on and ended, since its job was
+// deleted or it was asked to stop meanwhile.
+func (f *Finish) Came(v *Verdict) Transition {
+	t := f.Then
+	if v.Ended == 0 {
+		return t
+	}
+	t.Status, t.DueAt = v.Ended, time.Time{}
+	switch v.Ended {
+	case Cancelled:
+		t.Move = Stopped
+	case TimedOut:
+		t.Move = Late
+	case Expired:
+		t.Move = Expire
+	default:
+		t.Move = Died
+	}
+	return t
 }
 
 // The reasons for refusing a finish.

@@ -139,6 +139,25 @@ func TestDecideStaysInTheTable(t *testing.T) {
 	})
 }
 
+// What the store overruled came to what it says, and anything else to what was decided.
+func TestCame(t *testing.T) {
+	f := Finish{Then: Transition{Move: Again, Status: Retrying, DueAt: time.Unix(9, 0), Tries: 2}}
+	for _, c := range []struct {
+		ended Status
+		want  Transition
+	}{
+		{0, f.Then},
+		{Failed, Transition{Move: Died, Status: Failed, Tries: 2}},
+		{TimedOut, Transition{Move: Late, Status: TimedOut, Tries: 2}},
+		{Cancelled, Transition{Move: Stopped, Status: Cancelled, Tries: 2}},
+		{Expired, Transition{Move: Expire, Status: Expired, Tries: 2}},
+	} {
+		if got := f.Came(&Verdict{Accepted: true, Ended: c.ended}); got != c.want {
+			t.Errorf("%v: got %+v, want %+v", c.ended, got, c.want)
+		}
+	}
+}
+
 func TestDelay(t *testing.T) {
 	id := ExecutionID{9}
 	for _, c := range []struct {

@@ -17,7 +17,12 @@ func badges(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now().UTC().Truncate(time.Microsecond)
 	of := func(in tenant.ID, n byte, id string) engine.Badge {
-		return engine.Badge{ID: id, Tenant: in, Job: job.ID{1, n}, Hash: [32]byte{n, byte(len(in))}, CreatedAt: now}
+		j, _ := f.add(id, func(j *job.Job, e *job.Execution) { j.Tenant, e.Tenant = in, in })
+		return engine.Badge{ID: id, Tenant: in, Job: j.ID, Hash: [32]byte{n, byte(len(in))}, CreatedAt: now}
+	}
+	list := func(p engine.Page) engine.Listed[engine.Badge] {
+		t.Helper()
+		return must(f.FindBadges(f.ctx, tenant.Default, p))
 	}
 	a, b, c := of(tenant.Default, 1, "a"), of(tenant.Default, 2, "b"), of(tenant.Default, 3, "c")
 	b.Job, b.Label = a.Job, `of the same job, "as" <others> call it`
@@ -50,14 +55,23 @@ func badges(t *testing.T, h Harness) {
 	if got, err := f.Badge(f.ctx, c.Hash); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("never was: %+v, %v", got, err)
 	}
-	if d := cmp.Diff([]engine.Badge{b, a}, must(f.Badges(f.ctx, tenant.Default))); d != "" {
+	if d := cmp.Diff(engine.Listed[engine.Badge]{Rows: []engine.Badge{b, a}, Total: engine.Total{Count: 2}}, list(engine.Page{Limit: 2})); d != "" {
 		t.Errorf("the newest first (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(engine.Listed[engine.Badge]{Rows: []engine.Badge{b}, Next: "b", Total: engine.Total{Count: 2}}, list(engine.Page{Limit: 1})); d != "" {
+		t.Errorf("the first page (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(engine.Listed[engine.Badge]{Rows: []engine.Badge{a}}, list(engine.Page{Limit: 1, Cursor: "b", Uncounted: true})); d != "" {
+		t.Errorf("the second page (-want +got):\n%s", d)
+	}
+	if got := must(f.FindBadges(f.ctx, "nobody", engine.Page{Limit: 5})); len(got.Rows) != 0 || got.Total.Count != 0 {
+		t.Errorf("of nobody: %+v", got)
 	}
 
 	if got := must(f.DeleteBadge(f.ctx, tenant.Default, a.ID)); !cmp.Equal(got, a) {
 		t.Errorf("revoked: %+v", got)
 	}
-	for _, x := range []engine.Badge{a, of("nobody", 1, "b")} {
+	for _, x := range []engine.Badge{a, {Tenant: "nobody", ID: "b"}} {
 		if got, err := f.DeleteBadge(f.ctx, x.Tenant, x.ID); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("revoked twice, or another's: %+v, %v", got, err)
 		}
@@ -70,7 +84,22 @@ func badges(t *testing.T, h Harness) {
 	if got := add(c, engine.Idempotency{Key: "c", Hash: [32]byte{9}, Answer: []byte("c"), Until: now.Add(time.Hour)}); got.Replay != nil || got.Reused {
 		t.Errorf("in its place: %+v", got)
 	}
-	if d := cmp.Diff([]engine.Badge{c, b}, must(f.Badges(f.ctx, tenant.Default))); d != "" {
+	if d := cmp.Diff([]engine.Badge{c, b}, list(engine.Page{Limit: 9}).Rows); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+
+	// Of a deleted job it is in no list and takes up no room, and it goes when another comes.
+	must(f.DeleteJob(f.ctx, tenant.Default, c.Job, f.now()))
+	if got := list(engine.Page{Limit: 1}); len(got.Rows) != 1 || got.Rows[0].ID != b.ID || got.Next != "" || got.Total.Count != 1 {
+		t.Errorf("after its job was deleted: %+v", got)
+	}
+	d := of(tenant.Default, 4, "d")
+	add(d, engine.Idempotency{})
+	if d := cmp.Diff([]engine.Badge{d, b}, list(engine.Page{Limit: 9}).Rows); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got, err := f.Badge(f.ctx, c.Hash); !errors.Is(err, engine.ErrNotFound) {
+		t.Errorf("of a deleted job: %+v, %v", got, err)
+	}
+	must(f.Badge(f.ctx, theirs.Hash))
 }

@@ -130,7 +130,9 @@ func cancel(t *testing.T, h Harness) {
 		for _, id := range []job.ExecutionID{good.ID, bad.ID} {
 			must(ask(id))
 		}
-		f.report(succeed(as[0]), die(as[1], 1))
+		if vs := f.report(succeed(as[0]), die(as[1], 1)); !accepted(vs, 0, 0) {
+			t.Errorf("verdicts %+v", vs)
+		}
 		for id, want := range map[job.ExecutionID]job.Status{good.ID: job.Succeeded, bad.ID: job.Failed} {
 			if got := f.execution(id); got.Status != want {
 				t.Errorf("it is %v, want %v", got.Status, want)
@@ -146,7 +148,15 @@ func cancel(t *testing.T, h Harness) {
 			"leave":   func(w job.WorkerID, _ job.Attempt) { must(f.Leave(f.ctx, w)) },
 			"disown":  func(w job.WorkerID, _ job.Attempt) { must(f.Disown(f.ctx, w, nil, time.Time{})) },
 			"reap":    func(w job.WorkerID, _ job.Attempt) { f.expire(w); must(f.Reap(f.ctx, 100, 3)) },
-			"retry":   func(_ job.WorkerID, a job.Attempt) { f.report(again(a, f.now(), 1)) }, // decided before the cancel was seen
+			"retry": func(_ job.WorkerID, a job.Attempt) { // decided before the cancel was seen
+				x := again(a, f.now(), 1)
+				if vs := f.report(x, x); !accepted(vs, job.Cancelled, job.Cancelled) {
+					t.Errorf("verdicts %+v", vs)
+				}
+				if vs := f.report(die(a, 1)); !accepted(vs, job.Cancelled) { // the same once more, decided when it was over
+					t.Errorf("again: %+v", vs)
+				}
+			},
 		} {
 			_, e := f.add("cancelled, then " + name)
 			w, as := f.take(e.ID)

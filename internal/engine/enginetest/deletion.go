@@ -101,7 +101,8 @@ func deletion(t *testing.T, h Harness) {
 			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
 			x := again(as[0], f.now(), 1) // decided before the deletion was seen
 			x.Outcome.Error = c.err
-			if vs := f.report(x, x); !vs[0].Accepted || !vs[1].Accepted {
+			_, other := f.add("tried again beside it")
+			if vs := f.report(x, x, again(f.took(other.ID), f.now(), 1)); !accepted(vs, c.want, c.want, 0) {
 				t.Errorf("verdicts %+v", vs)
 			}
 			if got := f.execution(e.ID); got.Status != c.want || got.Error == nil || *got.Error != *c.err || got.Tries != 1 {
@@ -110,6 +111,21 @@ func deletion(t *testing.T, h Harness) {
 			if past := must(f.Attempts(f.ctx, tenant.Default, e.ID)); len(past) != 1 {
 				t.Errorf("attempts: %+v", past)
 			}
+		}
+	})
+	t.Run("what is snoozed does not go on", func(t *testing.T) {
+		j, e := f.add("deleted, then snoozed")
+		_, as := f.take(e.ID)
+		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		x := job.Finish{
+			Outcome: job.Outcome{Lease: as[0].Lease, Status: job.OutcomeSnoozed, RetryAfter: time.Hour},
+			Then:    job.Transition{Move: job.Snoozed, Status: job.Pending, DueAt: f.now().Add(time.Hour)},
+		}
+		if vs := f.report(x, x); !accepted(vs, job.Cancelled, job.Cancelled) {
+			t.Errorf("verdicts %+v", vs)
+		}
+		if got := f.execution(e.ID); got.Status != job.Cancelled || got.Error == nil || *got.Error != gone {
+			t.Errorf("it is %v, %+v", got.Status, got.Error)
 		}
 	})
 	t.Run("never fires again", func(t *testing.T) {

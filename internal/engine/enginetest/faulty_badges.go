@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -15,8 +16,12 @@ func (f *Faulty) Badge(ctx context.Context, hash [32]byte) (engine.Badge, error)
 	return disturb(ctx, f, "Badge", func() (engine.Badge, error) { return f.Store.Badge(ctx, hash) })
 }
 
-func (f *Faulty) Badges(ctx context.Context, t tenant.ID) ([]engine.Badge, error) {
-	return disturb(ctx, f, "Badges", func() ([]engine.Badge, error) { return f.Store.Badges(ctx, t) })
+func (f *Faulty) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (engine.Listed[engine.Badge], error) {
+	return disturb(ctx, f, "FindBadges", func() (engine.Listed[engine.Badge], error) { return f.Store.FindBadges(ctx, t, p) })
+}
+
+func (f *Faulty) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (job.Status, error) {
+	return disturb(ctx, f, "LastStatus", func() (job.Status, error) { return f.Store.LastStatus(ctx, t, id) })
 }
 
 func (f *Faulty) DeleteBadge(ctx context.Context, t tenant.ID, id string) (engine.Badge, error) {

@@ -401,7 +401,9 @@ func snooze(t *testing.T, h Harness) {
 	b := f.took(c.ID)
 	must(f.Cancel(f.ctx, tenant.Default, c.ID, "why"))
 	fin.Outcome.Lease = b.Lease
-	f.report(fin)
+	if vs := f.report(fin); !accepted(vs, job.Cancelled) {
+		t.Errorf("asked to stop, then snoozed: %+v", vs)
+	}
 	if got := f.execution(c.ID); got.Status != job.Cancelled {
 		t.Errorf("asked to stop, then snoozed: %v", got.Status)
 	}

@@ -12,7 +12,15 @@ import (
 
 func stats(t *testing.T, h Harness) {
 	f := open(t, h)
-	read := func(ids ...job.ID) []job.Stats { return must(f.Stats(f.ctx, tenant.Default, ids)) }
+	read := func(ids ...job.ID) []job.Stats {
+		all := must(f.Stats(f.ctx, tenant.Default, ids))
+		for i, id := range ids {
+			if last := must(f.LastStatus(f.ctx, tenant.Default, id)); last != all[i].LastStatus {
+				t.Errorf("the last status is %v, in the statistics it is %v", last, all[i].LastStatus)
+			}
+		}
+		return all
+	}
 	t.Run("none", func(t *testing.T) {
 		j, _ := f.add("waits")
 		got := read(j.ID, newID())
@@ -38,6 +46,16 @@ func stats(t *testing.T, h Harness) {
 		}
 		if other := must(f.Stats(f.ctx, "other", []job.ID{j.ID})); other[0] != (job.Stats{}) {
 			t.Errorf("another tenant sees %+v", other)
+		}
+		if other := must(f.LastStatus(f.ctx, "other", j.ID)); other != 0 {
+			t.Errorf("another tenant sees %v", other)
+		}
+		e = f.due(j) // one more, which is tallied: the latest counts
+		e.Trigger = job.ByHand
+		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+		f.report(die(f.took(e.ID), 1))
+		if got := read(j.ID)[0]; got.Total != 2 || got.LastStatus != job.Failed {
+			t.Errorf("after another: %+v", got)
 		}
 	})
 	t.Run("of many executions", func(t *testing.T) {
@@ -93,6 +111,28 @@ func stats(t *testing.T, h Harness) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// statsOfMany is about a job of which more waits than is looked at: what runs is found at both ends of it.
+func statsOfMany(t *testing.T, h Harness) {
+	f := open(t, h)
+	j, _ := f.add("a job")
+	var es []job.Execution
+	for i := range 2*engine.StatsLook + 10 {
+		e := f.due(j)
+		e.Trigger, e.ScheduledAt = job.ByBackfill, e.ScheduledAt.Add(time.Duration(i-5000)*time.Minute)
+		es = append(es, e)
+	}
+	must(f.Backfill(f.ctx, tenant.Default, j.ID, es))
+	ran := func() time.Time { return must(f.Stats(f.ctx, tenant.Default, []job.ID{j.ID}))[0].LastRunAt }
+	if at := ran(); !at.IsZero() {
+		t.Errorf("nothing ran, and yet at %v", at)
+	}
+	for _, i := range []int{0, len(es) - 1, engine.StatsLook - 1} {
+		if a := f.took(es[i].ID); !ran().Equal(a.LeasedAt) {
+			t.Errorf("number %d started at %v, the last run is of %v", i, a.LeasedAt, ran())
+		}
+	}
 }
 
 func near(got, want time.Duration) bool {

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("find jobs that are late", func(t *testing.T) { findJobsThatAreLate(t, h) })
 	t.Run("delete", func(t *testing.T) { deletion(t, h) })
 	t.Run("stats", func(t *testing.T) { stats(t, h) })
+	t.Run("stats of many", func(t *testing.T) { statsOfMany(t, h) })
 	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
 	t.Run("fire", func(t *testing.T) { fire(t, h) })
 	t.Run("overlap", func(t *testing.T) { overlap(t, h) })
@@ -250,6 +252,12 @@ func die(a job.Attempt, tries int) job.Finish {
 		Outcome: job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: boom, Response: &job.Response{HTTPStatus: 503, BodyPreview: "sorry"}},
 		Then:    job.Transition{Move: job.Died, Status: job.Failed, Tries: tries},
 	}
+}
+
+// accepted reports whether all of the verdicts are, and say that executions ended so, in place of what the finishes meant.
+func accepted(vs []job.Verdict, ended ...job.Status) bool {
+	return len(vs) == len(ended) && !slices.ContainsFunc(vs, func(v job.Verdict) bool { return !v.Accepted }) &&
+		slices.EqualFunc(vs, ended, func(v job.Verdict, s job.Status) bool { return v.Ended == s })
 }
 
 func (f fixture) report(fs ...job.Finish) []job.Verdict {

@@ -148,6 +148,33 @@ func tallies(t *testing.T, h Harness) {
 			t.Errorf("after a week %d are left, want 3", len(got))
 		}
 	})
+
+	t.Run("the last execution that failed", func(t *testing.T) {
+		x := engine.Failure{Tenant: "beta", Hour: now.Truncate(time.Hour), Fingerprint: job.Fingerprint{7}, Job: job.ID(newID()), First: now, Last: now}
+		number := int64(29)
+		add := func(failed, retried int64, after time.Duration) job.ExecutionID {
+			y := x
+			y.Failed, y.Retried, y.Last, y.Execution = failed, retried, now.Add(after), newID()
+			number++
+			keep(one, number, engine.Tally{Failures: []engine.Failure{y}})
+			return y.Execution
+		}
+		last := func(what string, want job.ExecutionID) {
+			t.Helper()
+			if got := must(f.Failures(f.ctx, engine.FailureFilter{Tenant: "beta", Job: x.Job, From: now.Add(-time.Hour)}, 10)); len(got) != 1 || got[0].Execution != want {
+				t.Errorf("%s: %+v, want %v", what, got, want)
+			}
+		}
+		last("the first is tried again", add(0, 1, 3*time.Second))
+		dead := add(1, 0, 2*time.Second)
+		last("one fails for good", dead)
+		add(0, 1, 4*time.Second)
+		last("another is tried again", dead)
+		dead = add(1, 1, 5*time.Second)
+		last("another fails for good", dead)
+		add(1, 0, time.Second)
+		last("one is told of late", dead)
+	})
 }
 
 func glances(t *testing.T, h Harness) {

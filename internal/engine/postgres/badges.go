@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -10,7 +11,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-const badgeColumns = "tenant, id, job, label, hash, created_at"
+const (
+	badgeColumns = "tenant, id, job, label, hash, created_at"
+
+	// ofLivingJob holds of a badge whose job is not deleted. OFFSET 0: each is looked up, and the jobs are not walked.
+	ofLivingJob = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = b.tenant AND j.id = b.job AND j.state <> 4 OFFSET 0)"
+
+	dropBadgesSQL  = "DELETE FROM badges b WHERE b.tenant = $1 AND NOT " + ofLivingJob
+	findBadgesSQL  = "SELECT " + badgeColumns + " FROM badges b WHERE b.tenant = $1 AND b.id < $2 AND " + ofLivingJob + " ORDER BY b.id DESC LIMIT $3"
+	countBadgesSQL = "SELECT count(*) FROM badges b WHERE b.tenant = $1 AND " + ofLivingJob
+)
 
 func scanBadge(r pgx.CollectableRow) (b engine.Badge, err error) {
 	var hash []byte
@@ -40,6 +50,9 @@ func (s *Store) AddBadge(ctx context.Context, b engine.Badge, most int, i engine
 			if _, err := tx.Exec(ctx, "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", string(b.Tenant)); err != nil {
 				return err
 			}
+			if _, err := tx.Exec(ctx, dropBadgesSQL, string(b.Tenant)); err != nil {
+				return err
+			}
 			done, err := tx.Exec(ctx, "INSERT INTO badges ("+badgeColumns+") SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM badges WHERE tenant = $1) < $7",
 				string(b.Tenant), b.ID, [16]byte(b.Job), b.Label, b.Hash[:], b.CreatedAt, most)
 			if err == nil && done.RowsAffected() == 0 {
@@ -62,13 +75,19 @@ func (s *Store) Badge(ctx context.Context, hash [32]byte) (out engine.Badge, err
 	return out, err
 }
 
-// Badges lists a tenant's, the newest first.
-func (s *Store) Badges(ctx context.Context, t tenant.ID) (out []engine.Badge, err error) {
+// FindBadges lists a tenant's, the newest first.
+func (s *Store) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (out engine.Listed[engine.Badge], err error) {
 	err = s.look(ctx, "list badges", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT "+badgeColumns+" FROM badges WHERE tenant = $1 ORDER BY id DESC", string(t))
-		var err error
-		out, err = pgx.CollectRows(rows, scanBadge)
-		return err
+		rows, _ := c.Query(ctx, findBadgesSQL, string(t), cmp.Or(p.Cursor, engine.AllBadges), max(p.Limit, 1)+1)
+		found, err := pgx.CollectRows(rows, scanBadge)
+		if err != nil {
+			return err
+		}
+		out = engine.BadgePage(p, found)
+		if out.Total.Count >= 0 {
+			return nil
+		}
+		return c.QueryRow(ctx, countBadgesSQL, string(t)).Scan(&out.Total.Count)
 	})
 	return out, err
 }

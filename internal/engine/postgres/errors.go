@@ -29,6 +29,7 @@ const (
 	undefinedTable       = "42P01"
 	diskFull             = "53100"
 	lockNotAvailable     = "55P03"
+	queryCanceled        = "57014" // also: statement_timeout
 	adminShutdown        = "57P01"
 	crashShutdown        = "57P02"
 )
@@ -142,8 +143,7 @@ func unavailable(err error) bool {
 	var p *pgconn.PgError
 	if errors.As(err, &p) {
 		switch p.Code {
-		case serializationFailure, deadlockDetected, lockNotAvailable,
-			"57014", // statement_timeout
+		case serializationFailure, deadlockDetected, lockNotAvailable, queryCanceled,
 			"25P03", // idle_in_transaction_session_timeout
 			"25006": // read only: a standby, or about to become one
 			return true

@@ -20,7 +20,8 @@ import (
 // What is to be tried again because its worker asked for that ends as CANCELLED there,
 // and leaves an event, by which the same outcome again is known.
 // A success may have been decided without reading the execution, so that its
-// count of failures is the row's. What was applied is listed only if something was not.
+// count of failures is the row's. What was applied is listed only if something was not,
+// and what ended though it was to be tried again.
 const (
 	// succeedSQL is for a batch of which nothing failed and nothing is tried again: most are.
 	succeedSQL = `
@@ -28,7 +29,7 @@ const (
 			DELETE FROM live v USING unnest($1::uuid[], $2::int8[], $3::int2[], $4::int[], $5::bytea[], $6::bytea[], $8::uuid[]) f(id, token, status, tries, result, ending, worker)
 			` + finishing + `
 			RETURNING f.status, ` + finished + `, ` + ended + ` AS ending
-		), ` + endSQL + appliedSQL
+		), ` + endSQL + appliedSQL + `, NULL::uuid[], NULL::int8[], NULL::int2[] FROM gone`
 	finishSQL = `
 		WITH asked AS MATERIALIZED (
 			SELECT v.tenant, v.job FROM unnest($1::uuid[], $2::int8[], $3::int2[]) f(id, token, status)
@@ -39,7 +40,7 @@ const (
 				$12::text[], $13::text[], $14::timestamptz[]) f(id, token, status, tries, result, ending, worker, due_at, marks, if_deleted, dead, message, redrive_at)
 			` + finishing + `
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
-					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, ` + finished + `,
+					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, f.status AS meant, ` + finished + `,
 				` + ended + ` AS ending,
 				v.nonce, v.lane, v.class, v.hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
 				coalesce(f.due_at, v.due_at) AS again_at, f.marks, f.ending AS reported, f.dead, f.message, f.redrive_at
@@ -61,13 +62,13 @@ const (
 		), expelled AS (
 			INSERT INTO orders (worker, execution, token, kind, at) SELECT worker, id, token, 2, now() FROM gone WHERE marks & 4 <> 0 AND worker IS NOT NULL
 			ON CONFLICT (worker, execution, token) DO UPDATE SET kind = 2, at = now()
-		)` + appliedSQL
+		)` + appliedSQL + `, array_agg(id) FILTER (WHERE status <> meant), array_agg(token) FILTER (WHERE status <> meant), array_agg(status) FILTER (WHERE status <> meant) FROM gone`
 	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)`
 	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
 	// ended is why: what stops because it was asked to says what the cancel said.
 	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
-		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END FROM gone`
+		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END`
 	// What became of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
 		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false),
@@ -157,15 +158,27 @@ func rounds(fs []job.Finish) (first, rest []int) {
 	return first, rest
 }
 
-// conclude applies those of a batch that are named, and notes which it did.
+// conclude applies those of a batch that are named, and notes which it did, and how they ended if not as they say.
 func conclude(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, which []int, out []job.Verdict) error {
 	sql, args := finishArgs(fs, which)
 	var count int
-	var ids [][16]byte
-	var tokens []int64
-	err := withDays(ctx, c, func() error { return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens) })
+	var ids, otherwise [][16]byte
+	var tokens, theirs []int64
+	var statuses []int16
+	err := withDays(ctx, c, func() error {
+		return c.QueryRow(ctx, sql, args...).Scan(&count, &ids, &tokens, &otherwise, &theirs, &statuses)
+	})
 	if err != nil {
 		return err
+	}
+	if len(otherwise) > 0 {
+		ended := make(map[job.Lease]job.Status, len(otherwise))
+		for i := range otherwise {
+			ended[job.Lease{Execution: otherwise[i], Token: job.Token(theirs[i])}] = job.Status(statuses[i])
+		}
+		for _, i := range which {
+			out[i].Ended = ended[fs[i].Outcome.Lease]
+		}
 	}
 	if count == len(which) {
 		for _, i := range which {
@@ -316,6 +329,9 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 			o.Status == job.OutcomeParked && !lost && (status != 0 || failed || snoozed), // its target was quicker
 			o.Status == job.OutcomeFailed && failed:                                      // however it ended thereby, but not where it was lost
 			out[i].Accepted = true
+			if status.Final() && status != fs[i].Then.Status {
+				out[i].Ended = status
+			}
 		case of != "":
 			out[i].Reason = job.RefusedStale
 			ids.uuid(o.Execution)

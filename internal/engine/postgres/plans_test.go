@@ -75,7 +75,7 @@ func (n planNode) bad(limited bool, walked string) []string {
 		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"lane", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
-			"live_tenant": {"tenant"}, "jobs_planned": {"tenant"}, "job_counts_pkey": {"tenant"}, "events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}}[n.Index]
+			"live_tenant": {"tenant"}, "jobs_planned": {"tenant"}, "job_counts_pkey": {"tenant"}, "events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}, "badges_pkey": {"tenant"}, "job_stats_pkey": {"tenant", "job"}, "job_durations_pkey": {"tenant", "job"}}[n.Index]
 		if n.Index == "events_pkey" && strings.Contains(n.Cond, "result_refused") {
 			want = want[:2] // of these there are few
 		}
@@ -113,7 +113,7 @@ func TestPlans(t *testing.T) {
 		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
-		"stats": statsSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
+		"stats": statsSQL, "last status": lastStatusSQL, "drop badges": dropBadgesSQL, "find badges": findBadgesSQL, "count badges": countBadgesSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
 		"count jobs": countJobsSQL, "add to count": addCountSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "tenant minutes": tenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
@@ -134,6 +134,12 @@ func TestPlans(t *testing.T) {
 		}
 		if name == "due" && !strings.Contains(string(text), "Merge Append") || name == "due" && strings.Contains(string(text), `"Sort"`) {
 			t.Errorf("due: no merge of the partitions: %s", text)
+		}
+		if name == "last status" && (strings.Contains(string(text), `"live"`) || strings.Contains(string(text), "job_durations")) {
+			t.Errorf("last status: what waits, or the durations, are read: %s", text)
+		}
+		if name == "stats" && strings.Count(string(text), `"live_fire"`) != strings.Count(string(text), `"Limit"`) {
+			t.Errorf("stats: what waits is read to its end: %s", text)
 		}
 		badPlan(t, name, text, map[string]string{"running": "leases", "overrun": "leases", "borrow": "partitions"}[name])
 	}

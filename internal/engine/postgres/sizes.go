@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,12 @@ const tableSizesSQL = `
 	FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
 	WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY ($1::text[])
 	GROUP BY 1`
+
+// Rows are counted for so long in all, and in one table: one that was full a moment ago takes its time, however few there are.
+const (
+	sizesTime = 2 * time.Second
+	rowsTime  = 500 * time.Millisecond
+)
 
 // Sizes tells how large the database and its tables are. Rows are counted as far as that is quick, and else taken from statistics.
 func (s *Store) Sizes(ctx context.Context) (out engine.Sizes, err error) {
@@ -31,18 +38,35 @@ func (s *Store) Sizes(ctx context.Context) (out engine.Sizes, err error) {
 		if _, err := pgx.ForEachRow(rows, []any{&name, &m.bytes, &m.rows}, func() error { all[name] = m; return nil }); err != nil {
 			return err
 		}
+		begun := time.Now()
 		for _, name := range engine.SizedTables {
-			t := engine.TableSize{Name: name, Bytes: all[name].bytes}
-			err := c.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+name+" LIMIT $1) x", engine.TotalExact+1).Scan(&t.Rows.Count)
-			if err != nil {
-				return err
-			}
-			if t.Rows.Count > engine.TotalExact {
-				t.Rows = engine.Total{Count: max(all[name].rows, engine.TotalExact), Estimate: true}
+			t := engine.TableSize{Name: name, Bytes: all[name].bytes, Rows: engine.Total{Count: all[name].rows, Estimate: true}}
+			if time.Since(begun) < sizesTime {
+				n, err := countRows(ctx, c, name)
+				switch {
+				case isCode(err, queryCanceled):
+				case err != nil:
+					return err
+				case n > engine.TotalExact:
+					t.Rows.Count = max(t.Rows.Count, engine.TotalExact)
+				default:
+					t.Rows = engine.Total{Count: n}
+				}
 			}
 			out.Tables = append(out.Tables, t)
 		}
 		return nil
 	})
 	return out, err
+}
+
+// countRows counts the rows of a table, up to one more than are counted exactly.
+func countRows(ctx context.Context, c *pgxpool.Conn, table string) (n int64, err error) {
+	err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+setting(rowsTime)+"'"); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+table+" LIMIT $1) x", engine.TotalExact+1).Scan(&n)
+	})
+	return n, err
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // statsSQL adds to what was tallied of each job what is not: its own fire, which
@@ -27,7 +29,9 @@ const statsSQL = `
 			UNION ALL
 			SELECT 0, 0, 0, 0, NULL, NULL, started_at FROM live WHERE id = q.job AND NOT tally AND tenant = $1
 			UNION ALL
-			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM live WHERE job = q.job AND tally AND tenant = $1
+			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM (` + liveOfJob + `) v
+			UNION ALL
+			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM (` + liveOfJobLast + `) v
 		) a
 	) s
 	CROSS JOIN LATERAL (
@@ -40,6 +44,33 @@ const statsSQL = `
 	) d
 	ORDER BY q.n`
 
+// What waits or runs of a job may be very much: what it fired is looked at from either end. What runs is at the first, where
+// its turn came, or at the last, where it went before what fills instants of the past.
+const (
+	liveOfJob     = "SELECT started_at FROM live WHERE job = q.job AND tally AND tenant = $1 ORDER BY scheduled_at LIMIT $3"
+	liveOfJobLast = "SELECT started_at FROM live WHERE job = q.job AND tally AND tenant = $1 ORDER BY scheduled_at DESC LIMIT $3"
+)
+
+// lastStatusSQL finds by key what the statistics have as the last status.
+const lastStatusSQL = `
+	SELECT status FROM (
+		SELECT last_status AS status, last_finished_at AS finished_at FROM job_stats WHERE tenant = $1 AND job = $2
+		UNION ALL
+		SELECT x.status, x.finished_at FROM executions x WHERE x.id = $2 AND NOT x.tally AND x.tenant = $1
+	) a ORDER BY finished_at DESC LIMIT 1`
+
+// LastStatus is how the latest finished execution of a job ended.
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (out job.Status, err error) {
+	err = s.look(ctx, "read how a job did last", func(ctx context.Context, c *pgxpool.Conn) error {
+		err := c.QueryRow(ctx, lastStatusSQL, string(t), [16]byte(id)).Scan(num(&out))
+		if errors.Is(err, pgx.ErrNoRows) {
+			out, err = 0, nil
+		}
+		return err
+	})
+	return out, err
+}
+
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
 func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
 	if len(ids) == 0 {
@@ -51,7 +82,7 @@ func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Sta
 	}
 	var out []job.Stats
 	err := s.look(ctx, "read statistics", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, statsSQL, string(t), jobs)
+		rows, _ := c.Query(ctx, statsSQL, string(t), jobs, engine.StatsLook)
 		var err error
 		out, err = pgx.CollectRows(rows, scanStats)
 		return err

@@ -47,7 +47,8 @@ const (
 		INSERT INTO failures AS f (tenant, hour, fingerprint, job, failed, retried, first_at, last_at, execution)
 		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::bytea[], $4::uuid[], $5::int8[], $6::int8[], $7::timestamptz[], $8::timestamptz[], $9::uuid[])
 		ON CONFLICT (tenant, hour, fingerprint, job) DO UPDATE SET failed = f.failed + EXCLUDED.failed, retried = f.retried + EXCLUDED.retried,
-			first_at = least(f.first_at, EXCLUDED.first_at), last_at = greatest(f.last_at, EXCLUDED.last_at), execution = EXCLUDED.execution`
+			first_at = least(f.first_at, EXCLUDED.first_at), last_at = greatest(f.last_at, EXCLUDED.last_at),
+			execution = CASE WHEN (EXCLUDED.failed > 0, EXCLUDED.last_at) >= (f.failed > 0, f.last_at) THEN EXCLUDED.execution ELSE f.execution END`
 	nameFailuresSQL = `
 		INSERT INTO fingerprints AS f (tenant, fingerprint, seen_at, type, message, sample)
 		SELECT DISTINCT ON (tenant, fingerprint) tenant, fingerprint, hour, type, message, sample

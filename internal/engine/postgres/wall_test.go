@@ -285,19 +285,18 @@ func TestBadgesWithinTheWall(t *testing.T) {
 	if s.Wall() != "" {
 		t.Skip(s.Wall())
 	}
-	fill(t, s, "mine")
-	theirs := fill(t, s, "other")
+	ours, theirs := fill(t, s, "mine"), fill(t, s, "other")
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	foreign := engine.Badge{ID: "b", Tenant: "other", Job: theirs.ID, Hash: [32]byte{1}, CreatedAt: now}
 	if _, err := s.AddBadge(t.Context(), foreign, 9, engine.Idempotency{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := engine.Confine(t.Context(), "mine")
-	own := engine.Badge{ID: "b", Tenant: "mine", Hash: [32]byte{2}, CreatedAt: now}
+	own := engine.Badge{ID: "b", Tenant: "mine", Job: ours.ID, Hash: [32]byte{2}, CreatedAt: now}
 	if _, err := s.AddBadge(ctx, own, 9, engine.Idempotency{}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Badges(ctx, "mine"); err != nil || len(got) != 1 || got[0] != own {
+	if got, err := s.FindBadges(ctx, "mine", engine.Page{Limit: 5}); err != nil || len(got.Rows) != 1 || got.Rows[0] != own {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := s.Badge(ctx, foreign.Hash); !errors.Is(err, engine.ErrNotFound) {

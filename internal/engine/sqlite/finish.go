@@ -44,12 +44,12 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	err := s.write(ctx, "finish", func(c *conn, now int64) error {
 		h := newHistory(c, now)
 		for i := 0; i < len(fs); {
-			applied, err := concludeSome(h, fs[i:], endings[i:])
+			applied, ended, err := concludeSome(h, fs[i:], endings[i:])
 			if err != nil {
 				return err
 			}
 			for _, ok := range applied {
-				out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: true}
+				out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: true, Ended: ended}
 				if !ok {
 					if out[i], err = judge(h, &fs[i]); err != nil {
 						return err
@@ -67,21 +67,22 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 }
 
 // concludeSome applies the first transition or, where several succeed as most do, those, and reports of each whether its
-// lease held.
-func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool, err error) {
+// lease held; ended is as finish has it.
+func concludeSome(h *history, fs []job.Finish, endings [][]byte) (applied []bool, ended job.Status, err error) {
 	n := 0
 	for n < min(len(fs), bulk) && fs[n].Then.Status == job.Succeeded && !fs[n].Expel && fs[n].Outcome.Status == job.OutcomeSucceeded && !twice(fs[:n+1]) {
 		n++
 	}
 	if n < 2 {
-		ok, err := conclude(h, &fs[0], endings[0])
-		return []bool{ok}, err
+		ok, ended, err := conclude(h, &fs[0], endings[0])
+		return []bool{ok}, ended, err
 	}
 	es := make([]ending, n)
 	for i := range es {
 		es[i] = ending{Lease: fs[i].Outcome.Lease, worker: fs[i].Worker, tries: fs[i].Then.Tries, result: fs[i].Outcome.Result, end: endings[i]}
 	}
-	return h.finishAll(es, job.Succeeded)
+	applied, err = h.finishAll(es, job.Succeeded)
+	return applied, 0, err
 }
 
 // twice reports whether the last is of the same execution as one before.
@@ -96,8 +97,8 @@ func twice(fs []job.Finish) bool {
 }
 
 // conclude applies a transition, if its lease holds, and keeps what comes with it: that it was snoozed, and that its worker
-// is to let go.
-func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
+// is to let go. ended is as finish has it.
+func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o := &f.Outcome
 	var t tenant.ID
 	e := job.Event{Kind: job.EventSnoozed, Token: o.Token}
@@ -109,34 +110,34 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, err error
 		return nil
 	})
 	if err != nil || !holds {
-		return false, err
+		return false, 0, err
 	}
-	if applied, err = finish(h, f, ending); err != nil || !applied {
-		return false, err
+	if applied, ended, err = finish(h, f, ending); err != nil || !applied {
+		return false, 0, err
 	}
 	if o.Status == job.OutcomeSnoozed {
 		if err := tell(h.conn, h.now, t, o.Execution, e); err != nil {
-			return false, err
+			return false, 0, err
 		}
 		if _, err := h.prepare(oldSnoozesSQL).id(o.Execution).int(job.MaxSnoozed).exec(); err != nil {
-			return false, err
+			return false, 0, err
 		}
 	}
 	if f.Expel {
-		return true, order(h.conn, h.now, job.Order{Worker: e.Worker, Lease: o.Lease, Kind: job.OrderLost})
+		err = order(h.conn, h.now, job.Order{Worker: e.Worker, Lease: o.Lease, Kind: job.OrderLost})
 	}
-	return true, nil
+	return true, ended, err
 }
 
 // finish applies a transition, if its lease holds. Nothing that was asked to stop, or is of a deleted job, is tried again,
-// and what stops because it was asked to says what the cancel said.
-func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) {
+// and what stops because it was asked to says what the cancel said; ended is how what was to be tried again ended instead.
+func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o, status := &f.Outcome, f.Then.Status
 	snoozed := o.Status == job.OutcomeSnoozed // which is no attempt that failed
 	if !snoozed && (f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut) {
 		n, err := h.prepare(attemptSQL).int(0).int(h.now).bytes(ending).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n == 0 {
-			return false, err
+			return false, 0, err
 		}
 	}
 	if !status.Final() {
@@ -146,28 +147,30 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, err error) 
 		}
 		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n > 0 {
-			return n > 0, err
+			return n > 0, 0, err
 		}
+		ended = job.Cancelled
 	}
 	if !status.Final() || status == job.Cancelled {
 		if applied, err := cancelled(h, o.Lease, f.Then.Tries, o.Result); err != nil || applied {
-			return applied, err
+			return applied, ended, err
 		}
 	}
 	switch {
 	case status.Final():
 	case snoozed:
-		status, ending = job.Cancelled, jobDeleted
+		status, ending = ended, jobDeleted
 	default:
-		status = job.Failed
+		ended = job.Failed
 		if o.Error != nil && o.Error.Type == job.TimeoutError {
-			status = job.TimedOut
+			ended = job.TimedOut
 		}
+		status = ended
 	}
 	if applied, err = h.finish(o.Lease, status, f.Then.Tries, o.Result, ending); err != nil || !applied {
-		return false, err
+		return false, 0, err
 	}
-	return true, h.bury(o.Execution, status, o.Error, f.Then.RedriveAt)
+	return true, ended, h.bury(o.Execution, status, o.Error, f.Then.RedriveAt)
 }
 
 // judge answers a finish whose lease does not hold: accepted again, if that is how the attempt ended, and else refused,
@@ -200,6 +203,9 @@ func judge(h *history, f *job.Finish) (job.Verdict, error) {
 		v.Accepted = snoozed
 	case o.Status == job.OutcomeParked:
 		v.Accepted = status != 0 || failed || snoozed // its target was quicker
+	}
+	if v.Accepted && status.Final() && status != f.Then.Status {
+		v.Ended = status
 	}
 	switch {
 	case err != nil || v.Accepted:

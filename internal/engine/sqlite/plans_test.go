@@ -25,7 +25,7 @@ func TestPlans(t *testing.T) {
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
 		operationSQL, saveSQL, stopSQL, oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL, setLimitSQL,
-		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL,
+		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL, lastStatusSQL, dropBadgesSQL, findBadgesSQL, countBadgesSQL,
 		logHeadSQL, logHeldSQL, appendLogSQL, readLogsSQL, lastLogSQL, nextLoggedSQL, dropLogSQL,
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",

@@ -6,16 +6,21 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 const (
-	statsSQL     = "SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = ? AND job = ?"
-	durationsSQL = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
+	statsSQL      = "SELECT total, succeeded, timed, sum_us, last_status, last_finished_at, last_run_at FROM job_stats WHERE tenant = ? AND job = ?"
+	lastStatusSQL = "SELECT last_status, last_finished_at FROM job_stats WHERE tenant = ? AND job = ?"
+	durationsSQL  = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
 	// ownFireSQL finds what a one-off job's own fire came to: what job_stats leaves out.
 	ownFireSQL = "SELECT status, started_at, finished_at FROM executions INDEXED BY executions_id WHERE tenant = ? AND id = ? AND job = id"
+	// runningSQL finds what started last of what has not ended. That may be very much: what a job fired is looked at from either
+	// end. What runs is at the first, where its turn came, or at the last, where it went before what fills instants of the past.
 	runningSQL = `
 		SELECT max(coalesce((SELECT started_at FROM live WHERE tenant = ?1 AND id = ?2 AND job = id), 0),
-			coalesce((SELECT max(started_at) FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1), 0))`
+			coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at LIMIT ?3)), 0),
+			coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at DESC LIMIT ?3)), 0))`
 )
 
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
@@ -65,11 +70,32 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.prepare(runningSQL).text(string(t)).id(id).first(func(r *row) error {
+	_, err = c.prepare(runningSQL).text(string(t)).id(id).int(engine.StatsLook).first(func(r *row) error {
 		if at := r.int64(); at != 0 {
 			all.ran(time.UnixMicro(at).UTC())
 		}
 		return nil
 	})
 	return all, err
+}
+
+// LastStatus is how the latest finished execution of a job ended.
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (out job.Status, err error) {
+	err = s.look(ctx, "read how a job did last", func(c *conn) error {
+		var last sums
+		_, err := c.prepare(lastStatusSQL).text(string(t)).id(id).first(func(r *row) error {
+			last.lastStatus, last.lastFinished = job.Status(r.int()), r.at()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = c.prepare(ownFireSQL).text(string(t)).id(id).first(func(r *row) error {
+			last.add(job.Status(r.int()), r.at(), r.at())
+			return nil
+		})
+		out = last.lastStatus
+		return err
+	})
+	return out, err
 }

@@ -26,7 +26,8 @@ const (
 	addFailureSQL = `
 		INSERT INTO failures AS f (tenant, hour, fingerprint, job, failed, retried, first_at, last_at, execution) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, hour, fingerprint, job) DO UPDATE SET failed = f.failed + excluded.failed, retried = f.retried + excluded.retried,
-			first_at = min(f.first_at, excluded.first_at), last_at = max(f.last_at, excluded.last_at), execution = excluded.execution`
+			first_at = min(f.first_at, excluded.first_at), last_at = max(f.last_at, excluded.last_at),
+			execution = CASE WHEN (excluded.failed > 0, excluded.last_at) >= (f.failed > 0, f.last_at) THEN excluded.execution ELSE f.execution END`
 	nameFailureSQL = `
 		INSERT INTO fingerprints AS f (tenant, fingerprint, seen_at, type, message, sample) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = excluded.seen_at WHERE f.seen_at < excluded.seen_at`

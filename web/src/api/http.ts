@@ -128,6 +128,23 @@ async function call<T>(method: string, path: string, params: Params | undefined,
   return (text ? parse(text) : undefined) as T;
 }
 
+/** download fetches a file and has the browser keep it under the name that the server gives it. */
+export async function download(path: string): Promise<void> {
+  const r = await send("GET", address(path), {});
+  const name = /filename="?([^";]+)/.exec(r.headers.get("Content-Disposition") ?? "")?.[1] ?? "download";
+  keepFile(name, await r.blob());
+}
+
+/** keepFile has the browser keep a file. */
+export function keepFile(name: string, what: Blob) {
+  const url = URL.createObjectURL(what);
+  const a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
 export const get = <T>(path: string, params?: Params, signal?: AbortSignal) => call<T>("GET", path, params, signal ? { signal } : {});
 export const post = <T>(path: string, body?: unknown, s: Sending = {}) => call<T>("POST", path, undefined, body === undefined ? s : { ...s, body });
 export const patch = <T>(path: string, body: unknown, s: Sending = {}) => call<T>("PATCH", path, undefined, { ...s, body });

@@ -3,6 +3,7 @@
 import { QueryClient, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import { useParam, navigate, withParams } from "../router";
 import { get, isProblem, type Params } from "./http";
+import { useLiveSwitch } from "./live";
 import type { Pagination } from "./types";
 
 export const queries = new QueryClient({
@@ -10,12 +11,17 @@ export const queries = new QueryClient({
     queries: {
       staleTime: 2000,
       gcTime: 10 * 60_000,
-      refetchOnWindowFocus: true,
       retry: (n, e) => n < 3 && isProblem(e, 0, 429, 502, 503, 504),
       retryDelay: (n, e) => (isProblem(e) && e.retryAfter ? e.retryAfter * 1000 : Math.min(1000 * 2 ** n, 8000)),
     },
   },
 });
+
+/** useFollowing is when something is read anew by itself: after every ms, and when the page is come back to; never while live updates are off. */
+export function useFollowing(every?: number) {
+  const [on] = useLiveSwitch();
+  return { refetchInterval: on && every !== undefined ? every : (false as const), refetchOnWindowFocus: on, refetchOnReconnect: on };
+}
 
 /** useGet reads one path of the API, again after every ms; fresh asks although it was read just now. undefined as path reads nothing. */
 export function useGet<T>(path: string | undefined, params?: Params, o: { every?: number; fresh?: boolean } = {}): UseQueryResult<T, Error> {
@@ -25,7 +31,7 @@ export function useGet<T>(path: string | undefined, params?: Params, o: { every?
     enabled: path !== undefined,
     // Another page or filter of the same list keeps what is shown until it is there; another thing never does.
     placeholderData: (before, q) => (q?.queryKey[0] === path ? before : undefined),
-    refetchInterval: o.every ?? false,
+    ...useFollowing(o.every),
     refetchOnMount: o.fresh ? "always" : true,
   });
 }

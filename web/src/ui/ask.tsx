@@ -3,7 +3,7 @@
 import { useState, type FormEvent, type ReactNode } from "react";
 import { Button } from "./basics";
 import { copy, ErrorBox } from "./feedback";
-import { Dialog } from "./overlay";
+import { Dialog, leaving } from "./overlay";
 
 /** sh is a word as a shell takes it. */
 export const sh = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
@@ -15,6 +15,8 @@ type AskProps = {
   ready?: boolean;
   danger?: boolean;
   broad?: boolean;
+  /** What was typed would be lost: it is asked before the dialog is closed. */
+  dirty?: boolean;
   /** Does it. The dialog closes then, unless it comes to "stay". */
   run: () => Promise<unknown>;
   onClose: () => void;
@@ -23,7 +25,8 @@ type AskProps = {
   children?: ReactNode | ((error: unknown) => ReactNode);
 };
 
-export function Ask({ title, action, cli, ready = true, danger, broad, run, onClose, other, children }: AskProps) {
+export function Ask({ title, action, cli, ready = true, danger, broad, dirty = false, run, onClose, other, children }: AskProps) {
+  const leave = leaving(dirty, onClose);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const submit = (e: FormEvent) => {
@@ -43,14 +46,14 @@ export function Ask({ title, action, cli, ready = true, danger, broad, run, onCl
     );
   };
   return (
-    <Dialog title={title} onClose={onClose} broad={broad ?? false}>
+    <Dialog title={title} onClose={leave} broad={broad ?? false}>
       <form className="stack" onSubmit={submit}>
         {typeof children === "function" ? children(error) : children}
         {error !== undefined && <ErrorBox error={error} />}
-        {cli && <code className="dim small wrap">{cli}</code>}
+        {cli && <code className="dim small wrap ask-cli">{cli}</code>}
         <footer>
           {other}
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={leave}>Cancel</Button>
           <Button type="submit" kind="primary" className={danger ? "danger" : ""} disabled={busy || !ready}>
             {busy ? "Working…" : action}
           </Button>
@@ -60,10 +63,10 @@ export function Ask({ title, action, cli, ready = true, danger, broad, run, onCl
   );
 }
 
-/** Once shows a text that will not be shown again. */
+/** Once shows a text that will not be shown again: neither Escape nor a press beside it closes it. */
 export function Once({ title, text, children, onClose }: { title: string; text: string; children?: ReactNode; onClose: () => void }) {
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} stays>
       <p>This is the only time it is shown. Copy it to where it is needed before you close this.</p>
       <div className="command">
         <code className="grow" data-secret="">

@@ -1,6 +1,7 @@
 // CopyAs: what is shown or done, as a line for curl or for the command line, or as YAML for a file.
 
 import { stringify } from "../api/json";
+import { queries } from "../api/query";
 import { copy } from "./feedback";
 import { Menu, type MenuItem } from "./overlay";
 
@@ -8,10 +9,16 @@ const shell = (s: string) => (/^[\w@%+=:,./-]+$/.test(s) ? s : "'" + s.replaceAl
 
 export type Request = { method: string; path: string; body?: unknown };
 
+// Whether the server wants a key; until it has said so, one that is not on this machine does.
+function wantsKey(): boolean {
+  const session = queries.getQueryData<{ kind: string }>(["/session", {}]);
+  return session ? session.kind !== "none" : location.hostname !== "localhost" && !location.hostname.startsWith("127.");
+}
+
 /** asCurl is a request as a line for a shell. The key is named, never shown. */
 export function asCurl(r: Request): string {
   const parts = ["curl -s", ...(r.method === "GET" ? [] : ["-X", r.method])];
-  if (location.hostname !== "localhost" && !location.hostname.startsWith("127.")) parts.push('-H "Authorization: Bearer $CARILLON_KEY"');
+  if (wantsKey()) parts.push('-H "Authorization: Bearer $CARILLON_KEY"');
   parts.push(shell(location.origin + "/api/v1" + r.path));
   if (r.body !== undefined) parts.push("-d", shell(stringify(r.body)));
   return parts.join(" ");

@@ -10,6 +10,16 @@ export function wrongOf(error: unknown, field: string): string | undefined {
   return about.length ? about.map((e) => `${e.field === field ? "" : e.field.slice(field.lastIndexOf(".") + 1) + " "}wanted: ${e.want}`).join("; ") : undefined;
 }
 
+/** useSettled is a value once it has not changed for so many ms: what is typed, when it is to be searched for. */
+export function useSettled<T>(value: T, ms = 200): T {
+  const [settled, set] = useState(value);
+  useEffect(() => {
+    const t = setTimeout(() => set(value), ms);
+    return () => clearTimeout(t);
+  }, [value, ms]);
+  return settled;
+}
+
 type Around = { label: ReactNode; hint?: ReactNode; wrong?: string | undefined; full?: boolean };
 
 export function Field({ label, hint, wrong, full, children }: Around & { children: (p: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ReactNode }) {

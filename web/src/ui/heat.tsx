@@ -2,16 +2,17 @@
 
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { useZone } from "../prefs";
+import { navigate } from "../router";
 import { count } from "./basics";
 import { clockTime, shortTime, zoneName } from "./format";
-import { colour, PlotFrame, useThemeCount, useWidth } from "./plot";
+import { colour, PlotFrame, useThemeCount, useWidth, type PlotTable } from "./plot";
 
 type HeatmapProps = {
   title: string;
   summary: string;
   /** Seconds since 1970 of each column, evenly apart by step. */
   from: number;
-  to: number;
+  until: number;
   step: number;
   columns: { at: number; counts: number[] }[];
   /** The rows from the bottom up. */
@@ -19,12 +20,13 @@ type HeatmapProps = {
   /** A line drawn below this row, and what it means. */
   line?: { row: number; label: string };
   height?: number;
-  onPick?: (at: number, row: number) => void;
+  /** Where a column leads, and its row in the table. */
+  to?: (at: number) => string;
   actions?: ReactNode;
 };
 
 /** Heatmap draws how many there were of each kind at each time; the stronger the colour, the more, by logarithm. */
-export function Heatmap({ title, summary, from: begin, to, step, columns, rows, line, height = 190, onPick, actions }: HeatmapProps) {
+export function Heatmap({ title, summary, from: begin, until, step, columns, rows, line, height = 190, to, actions }: HeatmapProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = useThemeCount();
@@ -33,7 +35,7 @@ export function Heatmap({ title, summary, from: begin, to, step, columns, rows, 
   const left = 64;
   const bottom = 20;
   const from = Math.floor(begin / step) * step; // where the first column begins
-  const n = Math.max(1, Math.ceil((to - from) / step));
+  const n = Math.max(1, Math.ceil((until - from) / step));
   const cw = Math.max(0, (width - left) / n);
   const rh = (height - bottom) / rows.length;
   const most = Math.max(1, ...columns.flatMap((c) => c.counts));
@@ -85,7 +87,7 @@ export function Heatmap({ title, summary, from: begin, to, step, columns, rows, 
       g.fillStyle = colour("--bad");
       g.fillText(line.label, width - 4, y - 7);
     }
-  }, [width, height, theme, zone, JSON.stringify(columns), from, to]);
+  }, [width, height, theme, zone, JSON.stringify(columns), from, until]);
   const cell = (x: number, y: number) => {
     const i = Math.floor((x - left) / cw);
     const row = Math.floor((height - bottom - y) / rh);
@@ -98,7 +100,7 @@ export function Heatmap({ title, summary, from: begin, to, step, columns, rows, 
       title={title}
       summary={summary}
       actions={actions}
-      table={() => ({ head: [`Time (${zoneName(zone)})`, ...rows], rows: columns.map((c) => [shortTime(c.at * 1000, zone, undefined, false), ...c.counts]) })}
+      table={() => ({ head: [`Time (${zoneName(zone)})`, ...rows], rows: columns.map((c) => [shortTime(c.at * 1000, zone, undefined, false), ...c.counts]), ...(to ? { to: columns.map((c) => to(c.at)) } : {}) })}
       legend={under ? <span>{`${shortTime(under.at * 1000, zone, undefined, false)} · ${rows[under.row]}: ${count(under.n)}`}</span> : <span>The stronger the colour, the more; point at a cell for its number.</span>}
     >
       <div ref={box} style={{ overflow: "hidden" }}>
@@ -106,12 +108,12 @@ export function Heatmap({ title, summary, from: begin, to, step, columns, rows, 
           ref={canvas}
           role="img"
           aria-label={`${title}. ${summary}`}
-          style={{ width, height, cursor: onPick ? "pointer" : "default" }}
+          style={{ width, height, cursor: to ? "pointer" : "default" }}
           onPointerMove={(e) => setUnder(cell(e.nativeEvent.offsetX, e.nativeEvent.offsetY))}
           onPointerLeave={() => setUnder(null)}
           onClick={(e) => {
             const c = cell(e.nativeEvent.offsetX, e.nativeEvent.offsetY);
-            if (c) onPick?.(c.at, c.row);
+            if (c && to) navigate(to(c.at));
           }}
         />
       </div>
@@ -122,7 +124,7 @@ export function Heatmap({ title, summary, from: begin, to, step, columns, rows, 
 export type Day = { date: string; value: number; tone: "good" | "bad" | "warn" | "calm" | "heat"; tip: string };
 
 /** Calendar draws days as weeks side by side, one after the other; bad days carry a mark beside their colour. */
-export function Calendar({ title, summary, days, from, to, table, onPick, actions }: { title: string; summary: string; days: Day[]; from: string; to: string; table: () => { head: string[]; rows: (string | number)[][] }; onPick?: (date: string) => void; actions?: ReactNode }) {
+export function Calendar({ title, summary, days, from, to, table, onPick, actions }: { title: string; summary: string; days: Day[]; from: string; to: string; table: () => PlotTable; onPick?: (date: string) => void; actions?: ReactNode }) {
   const known = new Map(days.map((d) => [d.date, d]));
   const most = Math.max(1, ...days.map((d) => d.value));
   const first = Date.parse(from);

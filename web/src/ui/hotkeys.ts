@@ -26,7 +26,7 @@ function press(e: KeyboardEvent) {
   if (document.querySelector("dialog[open]") && !mod) return;
   if (document.querySelector(".menu > [role=menu]") && !mod) return;
   // A focused link or button keeps its own Enter.
-  if (e.key === "Enter" && e.target instanceof HTMLElement && e.target.closest("a,button,summary")) return;
+  if (e.key === "Enter" && e.target instanceof Element && e.target.closest("a,button,summary")) return;
   const key = mod ? "mod+k" : e.key;
   const chord = pending ? pending + " " + key : key;
   // The screen on top comes first.

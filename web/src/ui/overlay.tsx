@@ -5,10 +5,23 @@ import { Button } from "./basics";
 import { ErrorBox } from "./feedback";
 import { Icon, type IconName } from "./icons";
 
-type DialogProps = { title: ReactNode; onClose: () => void; children: ReactNode; broad?: boolean; className?: string };
+type DialogProps = {
+  title: ReactNode;
+  onClose: () => void;
+  children: ReactNode;
+  broad?: boolean;
+  className?: string;
+  /** Only its buttons close it. */
+  stays?: boolean;
+};
 
-/** Dialog is a modal box. It is there while it is rendered; Escape and a click outside close it. */
-export function Dialog({ title, onClose, children, broad, className }: DialogProps) {
+/** leaving is onClose, which asks first where something that was typed would be lost. */
+export const leaving = (dirty: boolean, onClose: () => void) => () => {
+  if (!dirty || confirm("What you changed here was not sent. Close it all the same?")) onClose();
+};
+
+/** Dialog is a modal box. It is there while it is rendered; Escape and a press outside close it, unless it stays. */
+export function Dialog({ title, onClose, children, broad, className, stays }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -23,17 +36,34 @@ export function Dialog({ title, onClose, children, broad, className }: DialogPro
       if (before instanceof HTMLElement) before.focus({ preventScroll: true });
     };
   }, []);
+  const leave = () => {
+    if (!stays) onClose();
+  };
   return (
     <dialog
       ref={ref}
       aria-labelledby={id}
       className={[broad && "broad", className].filter(Boolean).join(" ")}
-      onCancel={(e) => {
+      onKeyDown={(e) => {
+        if (e.key !== "Escape" || e.defaultPrevented || e.nativeEvent.isComposing) return;
         e.preventDefault();
-        onClose();
+        leave();
+      }}
+      onCancel={(e) => {
+        if (e.target !== e.currentTarget || !e.cancelable) return;
+        e.preventDefault();
+        leave();
+      }}
+      onClose={(e) => {
+        // Browsers close a dialog by force when they are asked twice.
+        if (e.target !== e.currentTarget || e.currentTarget.open) return;
+        e.currentTarget.showModal();
+        leave();
       }}
       onMouseDown={(e) => {
-        if (e.target === e.currentTarget) onClose();
+        // The scrollbar is the dialog itself, as the backdrop is.
+        const b = e.currentTarget.getBoundingClientRect();
+        if (e.target === e.currentTarget && (e.clientX < b.left || e.clientX > b.right || e.clientY < b.top || e.clientY > b.bottom)) leave();
       }}
     >
       <div>
@@ -144,7 +174,10 @@ export function Menu({ label, icon, items, kind, left, small }: { label: string;
     const at = all.indexOf(document.activeElement as HTMLElement);
     if (e.key === "Escape" || e.key === "Tab") {
       setOpen(false);
-      if (e.key === "Escape") button.current?.focus();
+      if (e.key === "Escape") {
+        e.preventDefault(); // the dialog that it may be in stays
+        button.current?.focus();
+      }
       return;
     }
     const to = e.key === "ArrowDown" ? (at + 1) % all.length : e.key === "ArrowUp" ? (at - 1 + all.length) % all.length : e.key === "Home" ? 0 : e.key === "End" ? all.length - 1 : -1;

@@ -3,22 +3,56 @@
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { isProblem } from "../api/http";
 import { useZone } from "../prefs";
+import { Link, navigate, setParams, useSearch } from "../router";
 import { Button, count } from "./basics";
+import { ErrorBox, Loading } from "./feedback";
 import { clockTime, shortTime, zoneName } from "./format";
 
-export type PlotTable = { head: string[]; rows: (string | number)[][] };
+export type PlotTable = {
+  head: string[];
+  rows: (string | number)[][];
+  /** Where each row leads: what a click on the drawing opens. */
+  to?: (string | undefined)[];
+};
+
+type Read<T> = { data: T | undefined; error: Error | null; refetch: () => unknown };
+
+/** PlotState stands around a plot: in its place while the numbers are read, and where they could not be, with the reason and a way to try again. */
+export function PlotState<T>({ title, query, children }: { title: string; query: Read<T>; children: (data: T) => ReactNode }) {
+  const { data, error } = query;
+  // That nothing answers any more is told once, above all.
+  const told = error !== null && !(data !== undefined && isProblem(error, 0));
+  return (
+    <div className="panel stack plot-state">
+      {data === undefined && <h2>{title}</h2>}
+      {told && <ErrorBox error={error} what={data === undefined ? "This plot could not be read" : "What is drawn is old: it could not be read anew"} retry={() => void query.refetch()} />}
+      {data !== undefined ? children(data) : !told && <Loading lines={4} />}
+    </div>
+  );
+}
+
+// Which plots are tables stands in the address, by their names.
+const tables = (search: string) => new Set((new URLSearchParams(search).get("table") ?? "").split(".").filter(Boolean));
+const named = (title: string) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
 /** PlotFrame is what every plot has: a name, a sentence, the drawing, and the table in its place on demand. */
 export function PlotFrame({ title, summary, table, legend, children, actions }: { title: string; summary: string; table: () => PlotTable; legend?: ReactNode; children: ReactNode; actions?: ReactNode }) {
-  const [asTable, setAsTable] = useState(false);
+  const name = named(title);
+  const asTable = tables(useSearch()).has(name);
+  const toggle = () => {
+    const all = tables(location.search);
+    if (!all.delete(name)) all.add(name);
+    setParams({ table: [...all].join(".") });
+  };
   const id = useId();
   return (
     <figure className="plot" aria-labelledby={id}>
       <header>
         <h2 id={id}>{title}</h2>
         {actions}
-        <Button kind="ghost" small aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+        <Button kind="ghost" small aria-pressed={asTable} onClick={toggle}>
           {asTable ? "Plot" : "Table"}
         </Button>
       </header>
@@ -46,11 +80,15 @@ function Numbers({ of, label }: { of: PlotTable; label: string }) {
         <tbody>
           {of.rows.map((r, i) => (
             <tr key={i}>
-              {r.map((c, k) => (
-                <td key={k} className={typeof c === "number" ? "num" : ""}>
-                  {typeof c === "number" ? (Number.isInteger(c) ? count(c) : c) : c}
-                </td>
-              ))}
+              {r.map((c, k) => {
+                const text = typeof c === "number" && Number.isInteger(c) ? count(c) : c;
+                const to = k === 0 ? of.to?.[i] : undefined;
+                return (
+                  <td key={k} className={typeof c === "number" ? "num" : ""}>
+                    {to ? <Link to={to}>{text}</Link> : text}
+                  </td>
+                );
+              })}
             </tr>
           ))}
         </tbody>
@@ -123,20 +161,22 @@ type SeriesProps = {
   height?: number;
   format?: (n: number) => string;
   formatRight?: (n: number) => string;
-  /** A click on an instant. */
-  onPick?: (at: number) => void;
+  /** Where a click on an instant leads, and its row in the table. */
+  to?: (at: number) => string;
+  /** Where a click leads, wherever it is. */
+  whole?: string;
   /** How an instant is written below; hours and minutes if nothing is said. */
   tick?: (at: number) => string;
   actions?: ReactNode;
 };
 
 /** Series draws numbers over time. */
-export function Series({ title, summary, at, lines, height = 170, format = plainNumber, formatRight = format, onPick, tick, actions }: SeriesProps) {
+export function Series({ title, summary, at, lines, height = 170, format = plainNumber, formatRight = format, to, whole, tick, actions }: SeriesProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const theme = useThemeCount();
   const [zone] = useZone();
-  const pick = useRef(onPick);
-  pick.current = onPick;
+  const pick = useRef((_: number) => {});
+  pick.current = (at) => ((a) => a && navigate(a))(to?.(at) ?? whole);
   const [under, setUnder] = useState<number | null>(null);
   useEffect(() => {
     const el = box.current;
@@ -181,7 +221,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
     );
     plot.over.addEventListener("click", () => {
       const t = plot.cursor.idx;
-      if (t !== null && t !== undefined && at[t] !== undefined) pick.current?.(at[t]);
+      if (t !== null && t !== undefined && at[t] !== undefined) pick.current(at[t]);
     });
     return () => plot.destroy();
     // The numbers are compared by what they are: a refetch that brings the same draws nothing.
@@ -196,7 +236,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
       title={title}
       summary={summary}
       actions={actions}
-      table={() => ({ head: [`Time (${zoneName(zone)})`, ...lines.map((l) => l.label)], rows: at.map((t, i) => [shortTime(t * 1000, zone, undefined, false), ...lines.map((l) => told(l, i) ?? "–")]) })}
+      table={() => ({ head: [`Time (${zoneName(zone)})`, ...lines.map((l) => l.label)], rows: at.map((t, i) => [shortTime(t * 1000, zone, undefined, false), ...lines.map((l) => told(l, i) ?? "–")]), ...(to ? { to: at.map(to) } : {}) })}
       legend={
         <>
           {lines.map((l) => (

@@ -3,6 +3,7 @@
 import { useEffect, useState, type ReactNode } from "react";
 import { useLive, useLiveState, useLiveSwitch } from "../api/live";
 import { post } from "../api/http";
+import { queries } from "../api/query";
 import { applyTheme, usePref, useZone, type Theme } from "../prefs";
 import { Link, navigate, usePath } from "../router";
 import { useSession } from "../session";
@@ -44,12 +45,16 @@ export function Shell({ children }: { children: ReactNode }) {
   useLive(nothing); // the stream stays open from screen to screen
   useEffect(() => applyTheme(theme), [theme]);
   useEffect(() => setOpen(false), [path]);
+  const flip = () => {
+    setOn(!on);
+    if (!on) void queries.invalidateQueries(); // what stood still is read at once
+  };
   const nextTheme = () => setTheme(theme === "system" ? "dark" : theme === "dark" ? "light" : "system");
 
   useHotkeys([
     { keys: "mod+k", label: "Go to, or do", run: () => setPalette(true) },
     { keys: "?", label: "These keys", run: () => setHelp(true) },
-    { keys: ".", label: "Live updates on or off", run: () => setOn(!on) },
+    { keys: ".", label: "Live updates on or off", run: flip },
     { keys: "z", label: "Zone: UTC, local, the job's", run: nextZone },
     ...nav.flatMap((n) => (n.key ? [{ keys: "g " + n.key, label: "Go to " + n.label, run: () => navigate(n.path) }] : [])),
   ]);
@@ -57,7 +62,7 @@ export function Shell({ children }: { children: ReactNode }) {
     ...nav.map((n) => ({ label: n.label, note: n.key ? "g " + n.key : "screen", run: () => navigate(n.path) })),
     { label: "Theme: next", note: theme, run: nextTheme },
     { label: "Zone: next", note: zone, run: nextZone },
-    { label: on ? "Live updates off" : "Live updates on", note: ".", run: () => setOn(!on) },
+    { label: on ? "Live updates off" : "Live updates on", note: ".", run: flip },
     { label: "API reference", note: "/docs", run: () => location.assign("/docs") },
     { label: "Keys", note: "?", run: () => setHelp(true) },
   ]);
@@ -99,7 +104,7 @@ export function Shell({ children }: { children: ReactNode }) {
             <span>Go to, or do</span>
             <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}</kbd>
           </button>
-          <Button kind="ghost" aria-pressed={on} tip={words[liveState] + "\nSwitch with ."} onClick={() => setOn(!on)}>
+          <Button kind="ghost" aria-pressed={on} tip={words[liveState] + "\nSwitch with ."} onClick={flip}>
             <span className={"dot " + liveState} />
             <span className="opt">{liveState === "live" ? "Live" : liveState === "off" ? "Paused" : liveState === "stale" ? "Stale" : liveState === "polling" ? "Polling" : "…"}</span>
             <span className="sr">{words[liveState]}</span>

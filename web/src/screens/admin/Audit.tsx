@@ -7,7 +7,7 @@ import { Button, CopyAs, count, Empty, ErrorBox, FilterBar, Head, State, Table, 
 import type { AuditEntry, Verification } from "./types";
 
 const keys: FilterKey[] = [
-  { key: "action", param: "action", hint: "job.delete, or job. for all of a kind", values: ["job.", "job.create", "job.update", "job.delete", "job.pause", "job.resume", "execution.", "dead_letter.", "operation.", "api_key.", "secret.", "signing_secret.", "notification_rule.", "badge.", "calendar.", "limit.", "tenant.", "worker.drain"] },
+  { key: "action", param: "action", hint: "job.delete, or job. for all of a kind", values: ["job.", "job.create", "job.update", "job.delete", "job.pause", "job.resume", "execution.", "dead_letter.", "operation.", "api_key.", "secret.", "signing_secret.", "sign_in.", "notification_rule.", "badge.", "calendar.", "limit.", "tenant.", "worker.drain"] },
   { key: "object", param: "object", hint: "done to this id or name" },
   { key: "who", param: "principal", hint: "by a credential of this name" },
   { key: "key", param: "key_id", hint: "by this API key" },

@@ -1,15 +1,15 @@
 // Badges: addresses at which anybody sees how a job is. An address is shown once.
 
 import { useState } from "react";
-import { del, post, useGet, usePage, useRefresh, type Job } from "../../api";
+import { del, post, useGet, usePage, useRefresh, type Job, type Jobs } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
-import { asCurl, Button, Confirm, copy, Empty, Head, SelectField, Table, TextField, Time, toast, wrongOf, type Column } from "../../ui";
+import { asCurl, Button, Confirm, copy, count, Empty, Head, SelectField, Table, TextField, Time, toast, useSettled, wrongOf, type Column } from "../../ui";
 import { Ask, Once } from "../../ui/ask";
 import { acts, New, Only } from "./parts";
 import type { Badge } from "./types";
 
-const shows = (b: Badge) => b.label ?? b.job_name;
+const shows = (b: Badge) => b.label?.trim() || b.job_name || "a deleted job";
 const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
 export function Badges() {
@@ -96,17 +96,21 @@ export function Badges() {
 
 function Make({ onMade, onClose }: { onMade: (b: Badge) => void; onClose: () => void }) {
   const [q, setQ] = useState("");
-  const [chosen, setChosen] = useState("");
+  const [job, setJob] = useState<Job>();
   const [label, setLabel] = useState("");
-  const jobs = useGet<{ jobs: Job[] }>("/jobs", { limit: 50, q: q.trim() }).data?.jobs ?? [];
-  const job = jobs.find((j) => j.job_id === chosen) ?? jobs[0];
+  const wanted = useSettled(q.trim());
+  const found = useGet<Jobs>("/jobs", { limit: 50, q: wanted });
+  // What was found for another search is none of it. Who has chosen one keeps it.
+  const jobs = wanted === q.trim() && !found.isPlaceholderData ? found.data?.jobs : undefined;
+  const choices = [...(job && !jobs?.some((j) => j.job_id === job.job_id) ? [job] : []), ...(jobs ?? [])];
+  const none = found.isError ? "the search failed" : jobs === undefined ? "looking…" : choices.length === 0 ? "none is found" : `choose one of ${count(choices.length)}${found.data?.pagination.next_cursor ? " or more" : ""}`;
   const body = { job_id: job?.job_id ?? "", ...(label.trim() ? { label: label.trim() } : {}) };
   return (
-    <Ask title="New badge" action="Make it" ready={job !== undefined} cli={asCurl({ method: "POST", path: "/badges", body })} onClose={onClose} run={() => post<Badge>("/badges", body).then(onMade)}>
+    <Ask title="New badge" action="Make it" ready={job !== undefined} cli={job ? asCurl({ method: "POST", path: "/badges", body }) : ""} onClose={onClose} run={() => post<Badge>("/badges", body).then(onMade)}>
       {(error) => (
         <div className="formgrid">
           <TextField label="Find" value={q} onChange={setQ} placeholder="name, key or description" autoFocus autoComplete="off" />
-          <SelectField label="Job" value={job?.job_id ?? ""} onChange={setChosen} options={jobs.map((j) => [j.job_id, j.name])} wrong={wrongOf(error, "job_id")} />
+          <SelectField label="Job" value={job?.job_id ?? ""} onChange={(id) => setJob(choices.find((j) => j.job_id === id))} options={[["", none], ...choices.map((j): [string, string] => [j.job_id, j.name + (j.key ? ` (${j.key})` : "")])]} wrong={wrongOf(error, "job_id")} />
           <TextField label="Label" value={label} onChange={setLabel} maxLength={80} placeholder={job?.name ?? ""} wrong={wrongOf(error, "label")} hint="Anybody who has the address reads it." autoComplete="off" />
         </div>
       )}

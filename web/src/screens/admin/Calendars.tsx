@@ -1,7 +1,7 @@
 // Calendars: what schedules leave out.
 
-import { useState } from "react";
-import { del, put, usePage, useRefresh, type Calendar } from "../../api";
+import { useRef, useState } from "react";
+import { del, put, stringify, usePage, useRefresh, type Calendar } from "../../api";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
 import { Button, Check, Confirm, count, Empty, failed, Head, shortTime, Table, Tags, TextArea, TextField, Time, toast, wrongOf, type Column } from "../../ui";
@@ -108,6 +108,8 @@ function Edit({ c, onClose }: { c: Calendar | undefined; onClose: () => void }) 
     setDays(next);
   };
   const flags = [body.dates.length && `--date ${body.dates.join(",")}`, body.yearly.length && `--yearly ${body.yearly.join(",")}`, body.weekdays.length && `--weekday ${body.weekdays.join(",")}`, body.windows.length && `--window ${body.windows.map((w) => w.from + "/" + w.to).join(",")}`, body.timezone && `--tz ${body.timezone}`].filter(Boolean).join(" ");
+  const typed = stringify([name, body]);
+  const first = useRef(typed);
   const wrong = (error: unknown, field: string) => wrongOf(error, field) ?? wrongOf(error, field + "[0]");
   return (
     <Ask
@@ -116,6 +118,7 @@ function Edit({ c, onClose }: { c: Calendar | undefined; onClose: () => void }) 
       broad
       ready={name.trim() !== "" && flags !== ""}
       cli={`carillon calendar set ${sh(name.trim() || "NAME")} ${flags}`}
+      dirty={typed !== first.current}
       onClose={onClose}
       run={() =>
         put<Calendar>(pathOf(name.trim()), body).then((k) => {

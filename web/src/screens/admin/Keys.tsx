@@ -1,7 +1,7 @@
 // Keys: credentials of people and programs. A key's text is shown once.
 
 import { useState } from "react";
-import { del, post, usePage, useRefresh } from "../../api";
+import { del, post, serverNow, usePage, useRefresh } from "../../api";
 import { useParam } from "../../router";
 import { useMay, useSession } from "../../session";
 import { Button, Confirm, Empty, Head, SelectField, State, Table, TextField, Time, toast, wrongOf, type Column } from "../../ui";
@@ -114,7 +114,7 @@ function NewKey({ role: first, onMade, onClose }: { role: string; onMade: (k: Ap
   const [life, setLife] = useState("");
   const [tenant, setTenant] = useState("");
   const system = useMay("system");
-  const expires = life ? new Date(Date.now() + Number(life) * 3_600_000).toISOString() : undefined;
+  const expires = life ? new Date(serverNow() + Number(life) * 3_600_000).toISOString() : undefined;
   return (
     <Ask
       title="New key"

@@ -1,12 +1,13 @@
 // Notifications: what to be told of, and where.
 
-import { useState } from "react";
-import { del, post, put, serverNow, usePage, useRefresh, type Triggered } from "../../api";
+import { useRef, useState } from "react";
+import { del, post, put, serverNow, stringify, usePage, useRefresh, type Triggered } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
 import { Check, Confirm, Empty, failed, Head, ListField, Menu, State, Table, Tags, TextArea, TextField, Time, toast, useNow, wrongOf, type Column, type MenuItem } from "../../ui";
 import { Ask, sh } from "../../ui/ask";
 import { acts, hoursOf, lines, New, Only } from "./parts";
+import { change, flagsOf, pathOf, restore, silence, type RuleBody } from "./rules";
 import type { Rule } from "./types";
 
 const events: [string, string][] = [
@@ -17,10 +18,6 @@ const events: [string, string][] = [
   ["recovered", "a job is well again"],
 ];
 
-type Body = Omit<Rule, "name" | "created_at" | "updated_at">;
-const bodyOf = ({ events, jobs, tags, callback_url, late_after_seconds, silence_until }: Rule): Body => ({ events, jobs, tags, callback_url, late_after_seconds, silence_until });
-const pathOf = (name: string) => "/notification-rules/" + encodeURIComponent(name);
-
 export function Notifications() {
   const page = usePage<Rule>("/notification-rules", "notification_rules", { limit: 100 });
   const may = useMay("admin");
@@ -29,13 +26,12 @@ export function Notifications() {
   const [edit, setEdit] = useState<Rule | "new">();
   const [drop, setDrop] = useState<Rule>();
   const silent = (r: Rule) => r.silence_until !== null && Date.parse(r.silence_until) > now;
-  const silence = (r: Rule, hours: number) => {
-    const until = hours === 0 ? null : new Date(serverNow() + hours * 3_600_000).toISOString();
-    put<Rule>(pathOf(r.name), { ...bodyOf(r), silence_until: until }).then(() => {
-      void refresh("/notification-rules");
-      toast(hours === 0 ? `${r.name} tells again` : `${r.name} is silent for ${hours} h`, { undo: () => void put<Rule>(pathOf(r.name), bodyOf(r)).then(() => refresh("/notification-rules"), failed) });
+  const reread = () => refresh("/notification-rules");
+  const quieten = (r: Rule, hours: number) =>
+    void silence(r.name, () => (hours === 0 ? null : new Date(serverNow() + hours * 3_600_000).toISOString())).then((s) => {
+      void reread();
+      toast(hours === 0 ? `${r.name} tells again` : `${r.name} is silent for ${hours} h`, { undo: () => void s.back().catch(failed).finally(reread) });
     }, failed);
-  };
   const test = (r: Rule) =>
     void post<Triggered>(pathOf(r.name) + "/test").then(
       (t) =>
@@ -50,10 +46,10 @@ export function Notifications() {
     { label: "Change…", run: () => setEdit(r) },
     { label: "Send a test", run: () => test(r) },
     "line",
-    ...(silent(r) ? [{ label: "Tell again", run: () => silence(r, 0) }] : []),
-    { label: "Silence for 1 h", run: () => silence(r, 1) },
-    { label: "Silence for 8 h", run: () => silence(r, 8) },
-    { label: "Silence for 24 h", run: () => silence(r, 24) },
+    ...(silent(r) ? [{ label: "Tell again", run: () => quieten(r, 0) }] : []),
+    { label: "Silence for 1 h", run: () => quieten(r, 1) },
+    { label: "Silence for 8 h", run: () => quieten(r, 8) },
+    { label: "Silence for 24 h", run: () => quieten(r, 24) },
     "line",
     { label: "Delete…", danger: true, run: () => setDrop(r) },
   ];
@@ -120,8 +116,8 @@ export function Notifications() {
           onClose={() => setDrop(undefined)}
           run={() =>
             del(pathOf(drop.name)).then(() => {
-              toast(`Deleted ${drop.name}`, { undo: () => void put<Rule>(pathOf(drop.name), bodyOf(drop)).then(() => refresh("/notification-rules"), failed) });
-              void refresh("/notification-rules");
+              toast(`Deleted ${drop.name}`, { undo: () => void restore(drop).then((said) => toast(said), (e: unknown) => failed(e, `${drop.name} is not back`)).finally(reread) });
+              void reread();
             })
           }
         >
@@ -140,23 +136,25 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
   const [url, setUrl] = useState(rule?.callback_url ?? "");
   const [late, setLate] = useState(String(rule?.late_after_seconds ?? 60));
   const refresh = useRefresh();
-  const body: Body = { events: events.map(([e]) => e).filter((e) => of.has(e)), jobs: lines(jobs), tags: tags.map((t) => t.trim()).filter(Boolean), callback_url: url.trim(), late_after_seconds: Number(late), silence_until: rule?.silence_until ?? null };
+  const body: RuleBody = { events: events.map(([e]) => e).filter((e) => of.has(e)), jobs: lines(jobs), tags: tags.map((t) => t.trim()).filter(Boolean), callback_url: url.trim(), late_after_seconds: Number(late), silence_until: rule?.silence_until ?? null };
   const toggle = (e: string) => {
     const next = new Set(of);
     if (!next.delete(e)) next.add(e);
     setOf(next);
   };
-  const flags = [`--event ${body.events.join(",") || "EVENT"}`, `--to ${sh(body.callback_url || "URL")}`, ...body.tags.map((t) => `--tag ${sh(t)}`), ...body.jobs.map((j) => `--job ${sh(j)}`), ...(of.has("late") ? [`--late-after ${hoursOf(body.late_after_seconds)}`] : [])].join(" ");
+  const typed = stringify([name, body]);
+  const first = useRef(typed);
   return (
     <Ask
       title={rule ? `Change ${rule.name}` : "New rule"}
       action="Save"
       broad
       ready={name.trim() !== "" && body.events.length > 0 && body.callback_url !== "" && Number(late) > 0}
-      cli={`carillon notification set ${sh(name.trim() || "NAME")} ${flags}`}
+      cli={`carillon notification set ${sh(name.trim() || "NAME")} ${flagsOf(body)}`}
+      dirty={typed !== first.current}
       onClose={onClose}
       run={() =>
-        put<Rule>(pathOf(name.trim()), body).then((r) => {
+        (rule ? change(rule, body) : put<Rule>(pathOf(name.trim()), body)).then((r) => {
           void refresh("/notification-rules");
           toast(`Saved ${r.name}; send it a test to see that it arrives`);
         })

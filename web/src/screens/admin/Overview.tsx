@@ -1,9 +1,10 @@
 // Overview: what the tenant may have and has, and, for those who run the installation, how it does.
 
-import { isProblem, useGet, type QueueStatus, type Workers } from "../../api";
+import { useState } from "react";
+import { download, isProblem, useGet, type QueueStatus, type Workers } from "../../api";
 import { Link } from "../../router";
 import { useMay, useSession } from "../../session";
-import { count, CommandLine, duration, ErrorBox, Head, Loading, State, Time } from "../../ui";
+import { Button, count, CommandLine, duration, ErrorBox, failed, Head, Loading, State, Time } from "../../ui";
 import { useSystem } from "../queues/data";
 import { useProbe } from "./parts";
 import { SizesPanel } from "./Sizes";
@@ -34,6 +35,22 @@ export function Overview() {
         {q.isError && !a ? <ErrorBox error={q.error} /> : !a ? <Loading lines={3} /> : <QuotaFacts quotas={a.quotas} usage={a.usage} overridden={a.overridden} />}
       </section>
     </>
+  );
+}
+
+/** Bundle downloads what to send to whoever is asked for help. */
+function Bundle() {
+  const [busy, setBusy] = useState(false);
+  const fetchIt = () => {
+    setBusy(true);
+    void download("/admin/support")
+      .catch((e: unknown) => failed(e, "The support bundle was not downloaded"))
+      .finally(() => setBusy(false));
+  };
+  return (
+    <Button small disabled={busy} onClick={fetchIt} tip={"Version, settings, health, counts, metrics and log of the server that answers.\nNo secrets, payloads or results."}>
+      {busy ? "Gathering…" : "Download support bundle"}
+    </Button>
   );
 }
 
@@ -135,11 +152,7 @@ function Health() {
       <p className="dim small">Each finding with its remedy, from where you can reach the server:</p>
       <div className="row">
         <CommandLine>{`carillon doctor --server ${location.origin}`}</CommandLine>
-        {may && (
-          <a className="btn small" href="/api/v1/admin/support" download data-tip={"Version, settings, health, counts, metrics and log of the server that answers.\nNo secrets, payloads or results."}>
-            Download support bundle
-          </a>
-        )}
+        {may && <Bundle />}
       </div>
     </section>
   );

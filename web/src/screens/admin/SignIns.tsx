@@ -6,6 +6,7 @@ import { Button, Confirm, Empty, Head, Table, Time, toast, type Column } from ".
 import { acts } from "./parts";
 import type { SignIn } from "./types";
 
+const ends = (s: SignIn) => (Date.parse(s.idle_expires_at) < Date.parse(s.expires_at) ? s.idle_expires_at : s.expires_at);
 const withWhat = (s: SignIn) => (s.key_id ? "key " + s.key_id : "a token");
 
 export function SignIns() {
@@ -27,7 +28,7 @@ export function SignIns() {
     { id: "role", head: "Role", label: "role", cell: (s) => <>{s.role}{s.current && <span className="dim"> (this browser)</span>}</> },
     { id: "since", head: "Since", label: "since", cell: (s) => <Time at={s.signed_in_at} /> },
     { id: "used", head: "Last used", label: "last used", cell: (s) => <Time at={s.last_used_at} /> },
-    { id: "expires", head: "Expires", label: "expires", cell: (s) => <Time at={s.expires_at} /> },
+    { id: "expires", head: "Expires", label: "expires", cell: (s) => <><Time at={ends(s)} />{ends(s) !== s.expires_at && <span className="sub">unless it is used</span>}</> },
     acts((s) =>
       s.current ? null : (
         <Button small className="danger" onClick={() => setEnd(s)} aria-label={"End " + s.name}>

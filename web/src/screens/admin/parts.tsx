@@ -2,6 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { useFollowing } from "../../api";
 import { Button, type Column } from "../../ui";
 
 /** acts is the column of a list with what can be done to a row. */
@@ -38,7 +39,7 @@ export function useProbe(path: "/healthz" | "/readyz") {
       const j = (await r.json()) as { status?: string | number; version?: string; detail?: string };
       return { ok: r.ok, version: j.version ?? "", said: r.ok ? String(j.status ?? "") : (j.detail ?? "it is not well") };
     },
-    refetchInterval: 15_000,
+    ...useFollowing(15_000),
   });
 }
 

@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { get, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
 import { Link } from "../../router";
-import { useMay } from "../../session";
+import { useDeadLetters, useMay } from "../../session";
 import { Button, CopyAs, count, Empty, failed, FilterBar, Head, LinkButton, Menu, quoted, relative, Segments, State, Table, Time, useFilter, useHotkeys, useNow, useSelection, withWord, wordOf, type Column, type FilterKey } from "../../ui";
 import { redriveNow, RerunDialog, type Whole } from "../execution/actions";
 import { instantOf } from "../executions/filter";
@@ -28,12 +28,28 @@ const keys: FilterKey[] = [
 type Open = { action: "redrive" | "discard"; which: Chosen; sample: DeadLetter[] };
 
 export default function DeadLetters() {
+  const letters = useDeadLetters();
+  if (letters && !letters.has)
+    return (
+      <>
+        <Head title="Dead letters" />
+        <div className="panel">
+          <Empty title={`The tier ${letters.tier} has no dead letters`} action={<LinkButton to={"/executions?q=" + encodeURIComponent("status:failed,timed_out")}>Executions that failed</LinkButton>}>
+            What fails for good is kept in history and can be run again there, one by one or many at once. Higher tiers also list it here, grouped by error, until someone redrives or discards it. Whoever runs the installation can change the tier.
+          </Empty>
+        </div>
+      </>
+    );
+  return <Letters ready={letters !== undefined} />;
+}
+
+function Letters({ ready }: { ready: boolean }) {
   const filter = useFilter(keys);
   const minute = Math.floor(useNow() / 60_000) * 60_000;
   const params: Record<string, string> = { ...filter.params };
   for (const k of ["start_date", "end_date"]) if (params[k]) params[k] = instantOf(params[k], minute);
-  const page = usePage<DeadLetter>("/dead-letters", "dead_letters", { ...params, limit: 50 });
-  const grouped = useGet<DeadGroups>("/dead-letters:groups", { ...params, limit: 20 });
+  const page = usePage<DeadLetter>(ready ? "/dead-letters" : undefined, "dead_letters", { ...params, limit: 50 });
+  const grouped = useGet<DeadGroups>(ready ? "/dead-letters:groups" : undefined, { ...params, limit: 20 });
   const groups = grouped.data?.groups ?? [];
   const selected = useSelection(filter.text);
   const refresh = useRefresh();

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { flaw, isProblem, newKey, parse, post, useRefresh, type Begun, type DeadLetter } from "../../api";
-import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
+import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, leaving, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
 import { lastError } from "./groups";
 
 export type Chosen = { ids: string[] } | { filter: Record<string, string> };
@@ -56,8 +56,9 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
     );
   };
   const some = sample.slice(0, 5);
+  const leave = leaving(edited && payload.trim() !== "{}", onClose);
   return (
-    <Dialog title={`${titles[action]}: ${about}`} onClose={onClose}>
+    <Dialog title={`${titles[action]}: ${about}`} onClose={leave}>
       <form className="stack" onSubmit={run}>
         {n === undefined && error === undefined && <Loading lines={3} />}
         {n === 0 && <p>None of them is there any more.</p>}
@@ -95,7 +96,7 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
         <footer>
           <CopyAs curl={{ method: "POST", path, body }} />
           <span className="grow" />
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={leave}>Close</Button>
           <Button type="submit" kind="primary" className={action === "discard" ? "danger" : ""} disabled={!ready}>
             {busy ? "Working…" : `${titles[action]} ${n === undefined ? "" : count(n)}`}
           </Button>

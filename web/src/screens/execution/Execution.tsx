@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { finalStatuses, isProblem, newKey, post, useGet, useLive, useRefresh, type Events, type Explanation, type Job, type Report, type Worker, type Workers } from "../../api";
 import { Link, navigate, withParams } from "../../router";
-import { useMay } from "../../session";
+import { useDeadLetters, useMay } from "../../session";
 import { Button, Confirm, CopyAs, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, State, Tabs, toast, useCommands, useHotkeys } from "../../ui";
 import { CancelDialog, cancelWaiting, payloadOf, redriveNow, RerunDialog, retryNow, type Whole } from "./actions";
 import { Compare } from "./compare";
@@ -18,6 +18,8 @@ export default function Execution({ params }: ScreenProps) {
   const id = params["id"] ?? "";
   return <One key={id} id={id} />;
 }
+
+const waitFor = (q: { error: Error | null; refetch: () => unknown }) => (q.error ? <ErrorBox error={q.error} what="Its attempts could not be read" retry={() => void q.refetch()} /> : <Loading />);
 
 const waiting = ["WAITING", "PENDING", "RETRYING"];
 
@@ -46,7 +48,8 @@ function One({ id }: { id: string }) {
   const again = list.filter((x) => x.type === "rerun" && x.detail).map((x) => x.detail ?? "");
   const discarded = list.some((x) => x.type === "discarded");
   const failedForGood = e !== undefined && (e.status === "FAILED" || e.status === "TIMED_OUT");
-  const dead = failedForGood && events.data !== undefined && again.length === 0 && !discarded;
+  const letters = useDeadLetters();
+  const dead = failedForGood && events.data !== undefined && again.length === 0 && !discarded && letters?.has === true;
   const host = (w: string | null) => (w === null ? "–" : ((h) => (h ? `${h.host} (${w.slice(-6)})` : "…" + w.slice(-12)))(holder.data?.worker_id === w ? holder.data : workers.data?.workers.find((x) => x.worker_id === w)));
   const beatAt = e && (e.status === "RUNNING" || e.status === "CANCELLING") ? holder.data?.last_beat_at : undefined;
 
@@ -154,11 +157,11 @@ function One({ id }: { id: string }) {
       <Tabs
         label="Parts of the execution"
         tabs={[
-          { id: "attempts", label: report.data && report.data.attempts.length > 1 ? `Attempts (${report.data.attempts.length})` : "Attempts", content: () => (report.data ? <Attempts e={e} report={report.data} events={list} host={host} /> : <Loading />) },
+          { id: "attempts", label: report.data && report.data.attempts.length > 1 ? `Attempts (${report.data.attempts.length})` : "Attempts", content: () => (report.data ? <Attempts e={e} report={report.data} events={list} host={host} /> : waitFor(report)) },
           { id: "log", label: "Log", content: () => <LogView e={e} /> },
           { id: "exchange", label: "Request and response", content: () => <Exchange e={e} j={j} report={report.data} /> },
           { id: "events", label: "Events", content: () => <EventTable events={list} total={events.data?.pagination.total ?? 0} host={host} /> },
-          { id: "compare", label: "Compare", content: () => (report.data ? <Compare e={e} j={j} report={report.data} host={host} /> : <Loading />) },
+          { id: "compare", label: "Compare", content: () => (report.data ? <Compare e={e} j={j} report={report.data} host={host} /> : waitFor(report)) },
         ]}
       />
       {open === "rerun" && <RerunDialog e={e} j={j} onClose={() => setOpen(undefined)} />}

@@ -3,7 +3,8 @@
 import { useRef, useState, type FormEvent } from "react";
 import { flaw, isProblem, newKey, parse, post, stringify, useRefresh, type Execution, type Job, type Triggered } from "../../api";
 import { Link, navigate } from "../../router";
-import { asCurl, Button, copy, Dialog, ErrorBox, failed, JsonEditor, TextField, toast } from "../../ui";
+import { useDeadLetters } from "../../session";
+import { asCurl, Button, copy, Dialog, ErrorBox, failed, JsonEditor, leaving, TextField, toast } from "../../ui";
 
 export type Whole = Execution & { payload_override?: unknown };
 
@@ -37,6 +38,7 @@ export function redriveNow(id: string, refresh: (...p: string[]) => Promise<void
 
 /** RerunDialog runs it again with an edited payload, as a new execution that names this one. */
 export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; onClose: () => void }) {
+  const letters = useDeadLetters();
   const had = payloadOf(e, j);
   const own = had === null || had === undefined ? "" : stringify(had, 2);
   const [text, setText] = useState(own);
@@ -47,6 +49,7 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
   const empty = text.trim() === "" || text.trim() === "null"; // which is none to the server
   const wrong = !empty && flaw(text) !== undefined;
   const edited = text.trim() !== own.trim();
+  const leave = leaving(edited, onClose);
   const body = edited && !empty && !wrong ? { payload_override: parse(text) } : {};
   const run = (f: FormEvent) => {
     f.preventDefault();
@@ -60,9 +63,9 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
     });
   };
   return (
-    <Dialog title={`Run ${e.job_name} again`} onClose={onClose} broad>
+    <Dialog title={`Run ${e.job_name} again`} onClose={leave} broad>
       <form className="stack" onSubmit={run}>
-        <p className="dim">A new execution that names this one; this one never changes{["FAILED", "TIMED_OUT"].includes(e.status) ? ", and leaves the dead letters" : ""}. Target and policies are the job's as they are now.</p>
+        <p className="dim">A new execution that names this one; this one never changes{letters?.has && ["FAILED", "TIMED_OUT"].includes(e.status) ? ", and leaves the dead letters" : ""}. Target and policies are the job's as they are now.</p>
         <JsonEditor label="Payload" value={text} onChange={setText} rows={10} hint={empty && own !== "" ? "An empty payload cannot be sent in place of one: it runs with the one it had." : edited ? "Edited, for the new execution only." : e.payload_override !== undefined ? "The one this execution had." : "The job's own."} />
         {error !== undefined && <ErrorBox error={error} />}
         <code className="dim small wrap">{`carillon execution retry ${e.execution_id}${edited && !empty ? " --payload @payload.json" : ""}`}</code>
@@ -76,7 +79,7 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
               As it was
             </Button>
           )}
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={leave}>Close</Button>
           <Button type="submit" kind="primary" disabled={busy || wrong}>
             {busy ? "Working…" : edited ? "Run with this payload" : "Run again"}
           </Button>
@@ -94,6 +97,7 @@ export function CancelDialog({ e, onClose }: { e: Execution; onClose: () => void
   const refresh = useRefresh();
   const run = (f: FormEvent) => {
     f.preventDefault();
+    if (busy) return;
     setBusy(true);
     post<Execution>(`/executions/${e.execution_id}/cancel`, reason ? { reason } : {}).then(
       (x) => {

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { flaw, isProblem, newKey, parse, post, useRefresh, type Begun, type ExecutionStatus } from "../../api";
-import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
+import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, leaving, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
 
 export type BulkAction = "retry" | "cancel";
 type Counted = Begun & { sample?: { execution_id: string; job_id: string; job_name: string; status: ExecutionStatus; scheduled_time: string }[] };
@@ -32,6 +32,7 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
   useEffect(() => {
     post<Counted>("/executions:bulk", { action, ...which, dry_run: true }).then(setCounted, setError);
   }, []);
+  const leave = leaving(edited && payload.trim() !== "{}", onClose);
   const n = counted?.count ?? 0;
   const some = counted?.sample?.slice(0, 6) ?? [];
   const about = `${counted?.count_is_estimate ? "about " : ""}${count(n)} ${n === 1 ? "execution" : "executions"}`;
@@ -57,7 +58,7 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
     );
   };
   return (
-    <Dialog title={`${titles[action]}: ${counted ? about : "…"}`} onClose={onClose}>
+    <Dialog title={`${titles[action]}: ${counted ? about : "…"}`} onClose={leave}>
       <form className="stack" onSubmit={run}>
         {!counted && error === undefined && <Loading lines={4} />}
         {counted && n === 0 && <p>{action === "cancel" ? "None of them can be cancelled: they have all ended." : "None of them can be run again: none has failed or timed out."}</p>}
@@ -91,7 +92,7 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
         <footer>
           <CopyAs curl={{ method: "POST", path: "/executions:bulk", body: { ...body, dry_run: true } }} />
           <span className="grow" />
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={leave}>Close</Button>
           <Button type="submit" kind="primary" className={action === "cancel" ? "danger" : ""} disabled={!ready}>
             {busy ? "Working…" : `${titles[action]} ${counted ? count(n) : ""}`}
           </Button>

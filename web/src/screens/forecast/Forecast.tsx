@@ -1,7 +1,7 @@
 // Forecast: what is coming, where too much of it comes at once, and what to do about it.
 
 import { useMemo } from "react";
-import { serverNow, useGet, type Calendar, type Executions, type Forecast as Told, type Workers } from "../../api";
+import { keepFile, serverNow, useGet, type Calendar, type Executions, type Forecast as Told, type Workers } from "../../api";
 import { useZone } from "../../prefs";
 import { Link, useParam } from "../../router";
 import { count, CopyAs, duration, Empty, ErrorBox, Head, LinkButton, Loading, Menu, Segments, shortTime, zoneName } from "../../ui";
@@ -40,8 +40,8 @@ export default function Forecast() {
               <Menu
                 label="Export"
                 items={[
-                  { label: "CSV, minute by minute", run: () => download(`forecast-${hours}h.csv`, "text/csv", asCsv(f.minutes)) },
-                  { label: "JSON", run: () => download(`forecast-${hours}h.json`, "application/json", JSON.stringify(f, null, 2)) },
+                  { label: "CSV, minute by minute", run: () => keepFile(`forecast-${hours}h.csv`, new Blob([asCsv(f.minutes)], { type: "text/csv" })) },
+                  { label: "JSON", run: () => keepFile(`forecast-${hours}h.json`, new Blob([JSON.stringify(f, null, 2)], { type: "application/json" })) },
                 ]}
               />
             )}
@@ -201,13 +201,4 @@ function Left({ calendars, now, hours }: { calendars: Calendar[]; now: number; h
       <p className="dim small">Times in {zoneName(zone)}. A calendar without a zone of its own is read in each schedule's.</p>
     </section>
   );
-}
-
-function download(name: string, type: string, text: string) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
-  const a = document.createElement("a");
-  a.href = url;
-  a.download = name;
-  a.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

@@ -1,14 +1,14 @@
 // Job: what it is, when it fires, how it did, and everything one can do with it.
 
 import { useState, type ReactNode } from "react";
-import { del, isProblem, post, useGet, useLive, useRefresh, type Job as JobType, type JobRuns, type Preview } from "../../api";
+import { del, isProblem, post, useGet, useLive, useRefresh, type Job as JobType, type Preview } from "../../api";
 import { Link, navigate } from "../../router";
 import { useZone } from "../../prefs";
 import { useMay } from "../../session";
-import { Button, Confirm, CopyAs, count, duration, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, percent, RunsStrip, State, Tabs, Tags, Time, toast, shortTime, useCommands, useHotkeys, useNow, zoneName } from "../../ui";
+import { Button, Confirm, CopyAs, count, duration, ErrorBox, failed, Head, Id, LinkButton, Loading, Menu, percent, State, Tabs, Tags, Time, toast, shortTime, useCommands, useHotkeys, useNow, zoneName } from "../../ui";
 import { isLate, policyWords, scheduleWords, tagged, targetWords } from "../jobs/words";
 import { BackfillDialog, PauseDialog, RunDialog } from "./actions";
-import { YearPlot, DurationPlot } from "./plots";
+import { DurationPlot, RunsPlot, YearPlot } from "./plots";
 import { Executions, Instants } from "./history";
 import { Versions } from "./versions";
 import { Definition, specOf } from "./definition";
@@ -153,32 +153,26 @@ export default function Job({ params }: ScreenProps) {
 }
 
 function Overview({ j, path, region }: { j: JobType; path: string; region: object }) {
-  const runs = useGet<JobRuns>("/jobs:runs", { ids: j.job_id, n: 50 });
   const s = j.stats;
-  // What is shown until the answer comes may be of the job before.
-  const mine = runs.data?.jobs.find((r) => r.job_id === j.job_id)?.runs;
   return (
     <div className="stack" {...region}>
-      <div className="job-stats panel">
-        {mine && (
-          <div className="stack tight">
-            <span className="dim small">Last {mine.length} executions</span>
-            <RunsStrip runs={mine} max={50} />
-          </div>
-        )}
-        <Stat label="Executions" value={count(s.total_runs)} />
-        <Stat label="Succeeded" value={s.total_runs ? percent(s.success_rate) : "–"} tone={s.total_runs > 0 && s.success_rate < 0.95 ? "bad" : ""} />
-        <Stat label="On average" value={s.total_runs ? duration(s.avg_duration_ms) : "–"} />
-        <Stat label="95 % within" value={s.total_runs ? duration(s.p95_duration_ms) : "–"} />
-        <Stat label="Last">
-          {s.last_status ? (
-            <>
-              <State of={s.last_status} /> <Time at={j.schedule.last_run_at} zone={j.schedule.timezone} />
-            </>
-          ) : (
-            "never"
-          )}
-        </Stat>
+      <div className="job-top">
+        <RunsPlot j={j} />
+        <div className="job-stats panel">
+          <Stat label="Executions" value={count(s.total_runs)} />
+          <Stat label="Succeeded" value={s.total_runs ? percent(s.success_rate) : "–"} tone={s.total_runs > 0 && s.success_rate < 0.95 ? "bad" : ""} />
+          <Stat label="On average" value={s.total_runs ? duration(s.avg_duration_ms) : "–"} />
+          <Stat label="95 % within" value={s.total_runs ? duration(s.p95_duration_ms) : "–"} />
+          <Stat label="Last">
+            {s.last_status ? (
+              <>
+                <State of={s.last_status} /> <Time at={j.schedule.last_run_at} zone={j.schedule.timezone} />
+              </>
+            ) : (
+              "never"
+            )}
+          </Stat>
+        </div>
       </div>
       <div className="cols">
         {(j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") && <Next j={j} path={path} />}

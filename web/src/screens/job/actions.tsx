@@ -1,41 +1,12 @@
 // What is done with a job in a dialog: run it, pause it, make up for what it missed.
 
-import { useRef, useState, type FormEvent, type ReactNode } from "react";
-import { flaw, newKey, parse, post, stringify, useRefresh, type Begun, type Job, type Triggered } from "../../api";
+import { useRef, useState } from "react";
+import { flaw, newKey, parse, post, serverNow, stringify, useRefresh, type Begun, type Job, type Triggered } from "../../api";
 import { navigate } from "../../router";
-import { asCurl, Button, Check, count, Dialog, ErrorBox, failed, JsonEditor, JsonView, SelectField, TextField, toast } from "../../ui";
+import { asCurl, Check, count, failed, JsonEditor, JsonView, SelectField, TextField, toast } from "../../ui";
+import { Ask, sh } from "../../ui/ask";
 
 type Props = { j: Job; path: string; onClose: () => void };
-
-/** Ask is the form of an action: fields, the same as a command, and what went wrong. */
-function Ask({ title, cli, action, ready, run, onClose, children, broad }: { title: string; cli: string; action: string; ready: boolean; run: () => Promise<unknown>; onClose: () => void; children: ReactNode; broad?: boolean }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>();
-  const submit = (e: FormEvent) => {
-    e.preventDefault();
-    if (busy || !ready) return;
-    setBusy(true);
-    setError(undefined);
-    run()
-      .catch(setError)
-      .finally(() => setBusy(false));
-  };
-  return (
-    <Dialog title={title} onClose={onClose} broad={broad ?? false}>
-      <form className="stack" onSubmit={submit}>
-        {children}
-        {error !== undefined && <ErrorBox error={error} />}
-        <code className="dim small wrap">{cli}</code>
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={busy || !ready}>
-            {busy ? "Working…" : action}
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
-  );
-}
 
 /** RunDialog runs a job now, with its payload or an edited one; first it shows what will be sent. */
 export function RunDialog({ j, path, onClose }: Props) {
@@ -48,14 +19,10 @@ export function RunDialog({ j, path, onClose }: Props) {
   const edited = !none && text.trim() !== own.trim();
   const wrong = !none && flaw(text) !== undefined;
   const override = edited && !wrong ? { payload_override: parse(text) } : {};
-  const run = () =>
-    post<Triggered>(path + "/trigger", override, { key: key.current }).then((t) => {
-      onClose();
-      navigate("/executions/" + t.execution_id);
-    });
+  const run = () => post<Triggered>(path + "/trigger", override, { key: key.current }).then((t) => navigate("/executions/" + t.execution_id));
   const t = j.execution;
   return (
-    <Ask title={`Run ${j.name} now`} action="Run now" ready={!wrong} run={run} onClose={onClose} broad cli={`carillon job trigger ${j.key ?? j.job_id}${edited ? " --payload @payload.json" : ""}`}>
+    <Ask title={`Run ${j.name} now`} action="Run now" ready={!wrong} dirty={text.trim() !== own.trim()} run={run} onClose={onClose} broad cli={`carillon job trigger ${j.key ?? j.job_id}${edited ? " --payload @payload.json" : ""}`}>
       <p className="dim">
         It runs beside its schedule, two priorities higher{j.status === "PAUSED" ? ", although the job is paused" : ""}.
       </p>
@@ -98,15 +65,14 @@ export function PauseDialog({ j, path, onClose }: Props) {
   const [span, setSpan] = useState("");
   const refresh = useRefresh();
   const run = () => {
-    const until = span ? new Date(Date.now() + Number(span)).toISOString() : undefined;
+    const until = span ? new Date(serverNow() + Number(span)).toISOString() : undefined;
     return post<Job>(path + "/pause", { ...(reason ? { reason } : {}), ...(until ? { until } : {}) }).then(() => {
       void refresh(path);
-      onClose();
       toast(`Paused ${j.name}`, { undo: () => void post<Job>(path + "/resume").then(() => refresh(path), failed) });
     });
   };
   return (
-    <Ask title={`Pause ${j.name}`} action="Pause" ready run={run} onClose={onClose} cli={`carillon job pause ${j.key ?? j.job_id}${reason ? ` --reason '${reason.replaceAll("'", "'\\''")}'` : ""}${span ? ` --until +${Number(span) / 3600000}h` : ""}`}>
+    <Ask title={`Pause ${j.name}`} action="Pause" run={run} onClose={onClose} cli={`carillon job pause ${j.key ?? j.job_id}${reason ? ` --reason ${sh(reason)}` : ""}${span ? ` --until +${Number(span) / 3600000}h` : ""}`}>
       <p className="dim">It does not fire, and what waits of its schedule is held. What runs goes on.</p>
       <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Everyone who looks at the job reads it." />
       <SelectField label="Resumed when" value={span} onChange={setSpan} options={spans} />
@@ -118,8 +84,8 @@ const local = (t: number) => new Date(t).toISOString().slice(0, 16);
 
 /** BackfillDialog fires past instants; how many is counted first. */
 export function BackfillDialog({ j, path, onClose }: Props) {
-  const [from, setFrom] = useState(local(Date.now() - 86_400_000));
-  const [to, setTo] = useState(local(Date.now()));
+  const [from, setFrom] = useState(local(serverNow() - 86_400_000));
+  const [to, setTo] = useState(local(serverNow()));
   const [rate, setRate] = useState("10");
   const [missing, setMissing] = useState(true);
   const [counted, setCounted] = useState<{ of: string; n: number }>();
@@ -128,11 +94,8 @@ export function BackfillDialog({ j, path, onClose }: Props) {
   const body = good ? { from: from + ":00Z", to: to + ":00Z", only_missing: missing, ...(rate ? { rate_per_s: Number(rate) } : {}) } : {};
   const of = stringify(body);
   const run = () => {
-    if (counted?.of !== of) return post<Begun>(path + "/backfill", { ...body, dry_run: true }).then((b) => setCounted({ of, n: b.count }));
-    return post<Begun>(path + "/backfill", body, { key: key.current }).then((b) => {
-      onClose();
-      toast(`Backfill of ${count(b.count)} began`);
-    });
+    if (counted?.of !== of) return post<Begun>(path + "/backfill", { ...body, dry_run: true }).then((b) => (setCounted({ of, n: b.count }), "stay"));
+    return post<Begun>(path + "/backfill", body, { key: key.current }).then((b) => toast(`Backfill of ${count(b.count)} began`));
   };
   const known = counted?.of === of;
   return (

@@ -1,10 +1,39 @@
-// The plots of a job: a year of days, and how long it takes.
+// The plots of a job: its last executions, a year of days, and how long it takes.
 
-import { useGet, type CalendarDay, type Executions, type Job, type JobCalendar } from "../../api";
+import { useGet, type CalendarDay, type Executions, type Job, type JobCalendar, type JobRuns } from "../../api";
+import { useZone } from "../../prefs";
 import { navigate } from "../../router";
-import { count, counted, duration } from "../../ui";
+import { count, counted, duration, RunsStrip, runsSentence, shortTime, wordOf, zoneName } from "../../ui";
 import { Calendar, type Day } from "../../ui/heat";
-import { Series } from "../../ui/plot";
+import { PlotFrame, PlotState, Series } from "../../ui/plot";
+
+/** RunsPlot is the strip of the last executions, with its sentence and its table. */
+export function RunsPlot({ j }: { j: Job }) {
+  const q = useGet<JobRuns>("/jobs:runs", { ids: j.job_id, n: 50 });
+  const [zone] = useZone();
+  const zoned = j.schedule.timezone;
+  // What is shown until the answer comes may be of the job before.
+  const mine = q.data?.jobs.find((r) => r.job_id === j.job_id)?.runs;
+  return (
+    <PlotState title="Last executions" query={{ ...q, data: mine }}>
+      {(runs) => (
+        <PlotFrame
+          title="Last executions"
+          summary={runsSentence(runs) + "."}
+          table={() => ({
+            head: [`Scheduled (${zoneName(zone, zoned)})`, "Outcome", "Took"],
+            rows: runs.map((r) => [shortTime(Date.parse(r.scheduled_time), zone, zoned), wordOf(r.status), r.duration_ms === null ? "–" : duration(r.duration_ms)]),
+            to: runs.map((r) => "/executions/" + r.execution_id),
+          })}
+        >
+          <div className="job-strip">
+            <RunsStrip runs={runs} max={50} />
+          </div>
+        </PlotFrame>
+      )}
+    </PlotState>
+  );
+}
 
 const ran = (d: Omit<CalendarDay, "date">) => d.succeeded + d.failed + d.timed_out;
 const bad = (d: Omit<CalendarDay, "date">) => d.failed + d.timed_out;
@@ -16,29 +45,33 @@ function dayOf(d: CalendarDay): Day {
 
 export function YearPlot({ j, path }: { j: Job; path: string }) {
   const q = useGet<JobCalendar>(path + "/calendar");
-  const c = q.data;
-  if (!c) return null;
-  const t = c.total;
-  const summary = ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`;
+  const to = (date: string) => "/executions?q=" + encodeURIComponent(`job:${j.job_id} from:${date} to:${new Date(Date.parse(date) + 86_400_000).toISOString().slice(0, 10)}`);
   return (
-    <div className="panel">
-      <Calendar
-        title="A year of days"
-        summary={summary}
-        from={c.from}
-        to={c.to}
-        days={c.days.map(dayOf)}
-        table={() => ({ head: ["Day (UTC)", "Succeeded", "Failed", "Timed out", "Cancelled", "Skipped", "Late"], rows: c.days.map((d) => [d.date, d.succeeded, d.failed, d.timed_out, d.cancelled, d.skipped, d.late]).reverse() })}
-        onPick={(date) => navigate("/executions?q=" + encodeURIComponent(`job:${j.job_id} from:${date} to:${new Date(Date.parse(date) + 86_400_000).toISOString().slice(0, 10)}`))}
-      />
-    </div>
+    <PlotState title="A year of days" query={q}>
+      {(c) => {
+        const t = c.total;
+        const days = [...c.days].reverse();
+        return (
+          <Calendar
+            title="A year of days"
+            summary={ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`}
+            from={c.from}
+            to={c.to}
+            days={c.days.map(dayOf)}
+            table={() => ({ head: ["Day (UTC)", "Succeeded", "Failed", "Timed out", "Cancelled", "Skipped", "Late"], rows: days.map((d) => [d.date, d.succeeded, d.failed, d.timed_out, d.cancelled, d.skipped, d.late]), to: days.map((d) => to(d.date)) })}
+            onPick={(date) => navigate(to(date))}
+          />
+        );
+      }}
+    </PlotState>
   );
 }
 
 /** DurationPlot draws the median and the 95th percentile of the last executions, a few at a time. */
 export function DurationPlot({ path }: { path: string }) {
   const q = useGet<Executions>(path + "/executions", { limit: 400, status: "SUCCEEDED,FAILED,TIMED_OUT" });
-  const done = (q.data?.executions ?? []).filter((e) => e.duration_ms !== null).reverse();
+  if (!q.data) return <PlotState title="Duration" query={q} children={() => null} />;
+  const done = q.data.executions.filter((e) => e.duration_ms !== null).reverse();
   if (done.length < 2) return null;
   const size = Math.max(1, Math.ceil(done.length / 60));
   const at: number[] = [];

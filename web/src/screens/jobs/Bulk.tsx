@@ -17,6 +17,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
   const [tags, setTags] = useState([""]);
   const [rate, setRate] = useState("");
   const [typed, setTyped] = useState("");
+  const [busy, setBusy] = useState(false);
   const [begun, setBegun] = useState(false);
   const [operation, setOperation] = useState<Operation>();
   const key = useRef(newKey());
@@ -34,6 +35,8 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
   }, []);
   const run = (e: FormEvent) => {
     e.preventDefault();
+    if (busy || !ready) return;
+    setBusy(true);
     setError(undefined);
     post<BulkBegun>("/jobs:bulk", body, { key: key.current })
       .then((b) => {
@@ -43,6 +46,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
       .catch((e: unknown) => {
         if (isProblem(e, 400, 422)) key.current = newKey();
         setError(e);
+        setBusy(false);
       });
   };
   const alive = useRef(true);
@@ -123,8 +127,8 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
           {error !== undefined && <ErrorBox error={error} />}
           <footer>
             <Button onClick={onClose}>Cancel</Button>
-            <Button type="submit" kind="primary" className={action === "delete" ? "danger" : ""} disabled={!ready}>
-              {titles[action]} {sample ? count(n) : ""}
+            <Button type="submit" kind="primary" className={action === "delete" ? "danger" : ""} disabled={!ready || busy}>
+              {busy ? "Working…" : `${titles[action]} ${sample ? count(n) : ""}`}
             </Button>
           </footer>
         </form>

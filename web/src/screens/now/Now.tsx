@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { useGet, useLive, useRefresh, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
-import { useMay } from "../../session";
+import { useDeadLetters, useMay } from "../../session";
 import { Button, count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
@@ -16,6 +16,7 @@ export default function Now() {
   const overview = useGet<Overview>("/overview", undefined, { every: 15_000 });
   const failures = useGet<Failures>("/failures", { hours: 24, limit: 8 }, { every: 60_000 });
   const refresh = useRefresh();
+  const letters = useDeadLetters();
   const live = useLive({ refresh: () => refresh("/overview", "/failures", "/executions") });
   const o = overview.data;
   if (!o)
@@ -51,11 +52,15 @@ export default function Now() {
       )}
       <div className="now-tiles" {...live.region}>
         <Tile to="/jobs?q=late%3Atrue" label="Late" value={some(o.late_jobs, o.late_jobs_is_minimum)} tone={o.late_jobs > 0 ? "warn" : undefined} note={o.late_jobs > 0 ? "due more than 5 s ago" : "every schedule on time"} />
-        <Tile to={executions("status:failed,timed_out")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${counted(o.last_hour.failed + o.last_hour.timed_out, "execution")} failed in the last hour`} />
+        <Tile to={executions("status:failed,timed_out from:-24h")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${counted(o.last_hour.failed + o.last_hour.timed_out, "execution")} failed in the last hour`} />
         <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={counted(o.workers, "worker")} />
         <Tile to={executions("status:pending")} label="Queued" value={some(o.queued, o.queued_is_minimum)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
-        <Tile to="/dead-letters" label="Dead letters" value={(o.dead_letters_is_estimate ? "≈ " : "") + count(o.dead_letters)} tone={o.dead_letters > 0 ? "warn" : undefined} note={o.dead_letters > 0 ? "failed for good" : "none"} />
-        <Tile to={executions("status:succeeded")} label="Succeeded, last hour" value={o.last_hour.success_rate === null ? "–" : percent(o.last_hour.success_rate)} note={counted(o.last_hour.succeeded, "execution")} />
+        {letters && !letters.has ? (
+          <Tile to="/dead-letters" label="Dead letters" value="–" note={`the tier ${letters.tier} has none`} />
+        ) : (
+          <Tile to="/dead-letters" label="Dead letters" value={(o.dead_letters_is_estimate ? "≈ " : "") + count(o.dead_letters)} tone={o.dead_letters > 0 ? "warn" : undefined} note={o.dead_letters > 0 ? "failed for good" : "none"} />
+        )}
+        <Tile to={executions("status:succeeded from:-1h")} label="Succeeded, last hour" value={o.last_hour.success_rate === null ? "–" : percent(o.last_hour.success_rate)} note={counted(o.last_hour.succeeded, "execution")} />
       </div>
       <div className="now-plots">
         <DelayPlot />
@@ -110,7 +115,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                   {count(g.failed || g.retried)}
                 </span>
                 <div className="grow">
-                  <Link className="wrap" to={"/executions?q=" + encodeURIComponent(`status:failed,timed_out,retrying ${g.text ? JSON.stringify(g.text) : g.type}`)}>
+                  <Link className="wrap" to={executions(`status:failed,timed_out,retrying from:-24h ${g.text ? JSON.stringify(g.text) : g.type}`)}>
                     <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message}>{g.sample_message || g.message}</span>
                   </Link>
                   <div className="dim small">
@@ -183,7 +188,7 @@ function Trouble({ o }: { o: Overview }) {
                   )}
                 </div>
               </div>
-              <button type="button" className="btn ghost small" onClick={() => navigate("/executions?q=" + encodeURIComponent(`job:${j.job_id} status:failed,timed_out`))}>
+              <button type="button" className="btn ghost small" onClick={() => navigate(executions(`job:${j.job_id} status:failed,timed_out from:-24h`))}>
                 {count(j.failed_24h)} in 24 h
               </button>
               {quieten(j)}

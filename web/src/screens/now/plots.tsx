@@ -1,19 +1,26 @@
 // The plots of Now: how late schedules fired, how much waited, what comes in the next hour.
 
 import { serverNow, useGet, type DelaySeries, type Forecast, type QueueSeries } from "../../api";
-import { navigate } from "../../router";
+import { Link } from "../../router";
 import { count, duration, percent } from "../../ui";
 import { Heatmap } from "../../ui/heat";
-import { Series } from "../../ui/plot";
+import { PlotState, Series } from "../../ui/plot";
 
 const seconds = (t: string) => Date.parse(t) / 1000;
 const iso = (s: number) => new Date(s * 1000).toISOString().replace(".000", "");
+const within = (at: number, step: number) => "/executions?q=" + encodeURIComponent(`from:${iso(at)} to:${iso(at + step)}`);
 const short = (s: number) => (s < 1 ? s * 1000 + " ms" : s < 60 ? s + " s" : Math.round(s / 60) + " min");
 
 export function DelayPlot() {
   const q = useGet<DelaySeries>("/series/delays", { hours: 24, step: 900 }, { every: 60_000 });
-  const d = q.data;
-  if (!d) return null;
+  return (
+    <PlotState title="Trigger delay, 24 h" query={q}>
+      {(d) => <Delays d={d} />}
+    </PlotState>
+  );
+}
+
+function Delays({ d }: { d: DelaySeries }) {
   // Rows that were never reached are left out above the first second, so that what there is has room.
   const highest = d.columns.reduce((n, c) => Math.max(n, c.counts.findLastIndex((k) => k > 0)), d.bounds_seconds.indexOf(1) + 1);
   const rows = [...d.bounds_seconds.map((b) => "≤ " + short(b)), "> " + short(d.bounds_seconds[d.bounds_seconds.length - 1] ?? 0)].slice(0, highest + 1);
@@ -23,19 +30,17 @@ export function DelayPlot() {
       ? "Nothing was fired by a schedule in the last 24 hours."
       : `${count(t.fired)} fired; ${percent(t.within_1s / t.fired)} within a second; half within ${duration((t.p50_seconds ?? 0) * 1000)}, 99 % within ${duration((t.p99_seconds ?? 0) * 1000)}, the latest after ${duration((t.max_seconds ?? 0) * 1000)}.`;
   return (
-    <div className="panel">
-      <Heatmap
-        title="Trigger delay, 24 h"
-        summary={summary}
-        from={seconds(d.from)}
-        to={seconds(d.to)}
-        step={d.step_seconds}
-        columns={d.columns.map((c) => ({ at: seconds(c.at), counts: c.counts.slice(0, highest + 1) }))}
-        rows={rows}
-        line={{ row: d.bounds_seconds.indexOf(1) + 1, label: "1 s" }}
-        onPick={(at) => navigate("/executions?q=" + encodeURIComponent(`from:${iso(at)} to:${iso(at + d.step_seconds)}`))}
-      />
-    </div>
+    <Heatmap
+      title="Trigger delay, 24 h"
+      summary={summary}
+      from={seconds(d.from)}
+      until={seconds(d.to)}
+      step={d.step_seconds}
+      columns={d.columns.map((c) => ({ at: seconds(c.at), counts: c.counts.slice(0, highest + 1) }))}
+      rows={rows}
+      line={{ row: d.bounds_seconds.indexOf(1) + 1, label: "1 s" }}
+      to={(at) => within(at, d.step_seconds)}
+    />
   );
 }
 
@@ -44,8 +49,14 @@ const hues = ["--fill-busy", "--fill-good", "--fill-warn", "--fill-bad", "--bran
 /** QueuePlot draws how much waited; of one queue alone, if it is named. */
 export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) {
   const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300, scope }, { every: 60_000 });
-  if (!q.data) return null;
-  const d = queue === undefined ? q.data : only(q.data, queue);
+  return (
+    <PlotState title="Queue depth, 24 h" query={q}>
+      {(d) => <Depths d={queue === undefined ? d : only(d, queue)} />}
+    </PlotState>
+  );
+}
+
+function Depths({ d }: { d: QueueSeries }) {
   const from = Math.floor(seconds(d.from) / d.step_seconds) * d.step_seconds;
   const n = Math.max(1, Math.ceil((seconds(d.to) - from) / d.step_seconds));
   const at = Array.from({ length: n }, (_, i) => from + i * d.step_seconds);
@@ -67,19 +78,17 @@ export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) 
   const last = d.columns[d.columns.length - 1];
   const now = last && seconds(last.at) >= from + (n - 2) * d.step_seconds ? last.waiting : 0;
   return (
-    <div className="panel">
-      <Series
-        title="Queue depth, 24 h"
-        summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)}${least} waited, the oldest for ${duration(oldest * 1000)}.`}
-        at={at}
-        lines={[
-          ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
-          ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--dim", right: true }] : []),
-        ]}
-        formatRight={(s) => duration(s * 1000)}
-        onPick={(t) => navigate("/executions?q=" + encodeURIComponent(`from:${iso(t)} to:${iso(t + d.step_seconds)}`))}
-      />
-    </div>
+    <Series
+      title="Queue depth, 24 h"
+      summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)}${least} waited, the oldest for ${duration(oldest * 1000)}.`}
+      at={at}
+      lines={[
+        ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
+        ...(oldest > 0 ? [{ label: "oldest waits", values: at.map((_, k) => by.get(k)?.oldest_seconds ?? null), colour: "--dim", right: true }] : []),
+      ]}
+      formatRight={(s) => duration(s * 1000)}
+      to={(t) => within(t, d.step_seconds)}
+    />
   );
 }
 
@@ -91,8 +100,14 @@ function only(d: QueueSeries, queue: string): QueueSeries {
 
 export function LoadPlot() {
   const q = useGet<Forecast>("/forecast", { hours: 1 }, { every: 60_000 });
-  const f = q.data;
-  if (!f) return null;
+  return (
+    <PlotState title="Next 60 minutes" query={q}>
+      {(f) => <Load f={f} />}
+    </PlotState>
+  );
+}
+
+function Load({ f }: { f: Forecast }) {
   const from = Math.floor(serverNow() / 60_000) * 60;
   const at = Array.from({ length: 60 }, (_, i) => from + i * 60);
   const by = new Map(f.minutes.map((m) => [seconds(m.at), m.count]));
@@ -100,14 +115,13 @@ export function LoadPlot() {
   const sum = values.reduce((a, b) => a + b, 0);
   const peak = Math.max(...values);
   return (
-    <div className="panel">
-      <Series
-        title="Next 60 minutes"
-        summary={sum === 0 ? "No schedule fires within the next hour." : `${f.truncated ? "At least " : ""}${count(sum)} will fire, at most ${count(peak)} in one minute.`}
-        at={at}
-        lines={[{ label: "fires a minute", values, colour: "--fill-busy", as: "bars" }]}
-        onPick={() => navigate("/forecast")}
-      />
-    </div>
+    <Series
+      title="Next 60 minutes"
+      summary={sum === 0 ? "No schedule fires within the next hour." : `${f.truncated ? "At least " : ""}${count(sum)} will fire, at most ${count(peak)} in one minute.`}
+      at={at}
+      lines={[{ label: "fires a minute", values, colour: "--fill-busy", as: "bars" }]}
+      whole="/forecast"
+      actions={<Link to="/forecast">Forecast</Link>}
+    />
   );
 }

@@ -1,7 +1,7 @@
 // PauseDialog: nothing of a queue starts until it is resumed. It can be undone for ten seconds.
 
 import { useState } from "react";
-import { post, useRefresh, type PausedQueue } from "../../api";
+import { post, serverNow, useRefresh, type PausedQueue } from "../../api";
 import { failed, SelectField, TextField, toast, wrongOf } from "../../ui";
 import { Ask, sh } from "../../ui/ask";
 
@@ -40,7 +40,7 @@ export function PauseDialog({ queues, onClose }: { queues: string[]; onClose: ()
   const [span, setSpan] = useState("");
   const [at, setAt] = useState("");
   const refresh = useRefresh();
-  const until = span === "at" ? (Number.isNaN(Date.parse(at + "Z")) ? undefined : at + ":00Z") : span ? new Date(Date.now() + Number(span)).toISOString() : null;
+  const until = span === "at" ? (Number.isNaN(Date.parse(at + "Z")) ? undefined : at + ":00Z") : span ? new Date(serverNow() + Number(span)).toISOString() : null;
   const run = () =>
     Promise.all(queues.map((q) => post(path(q, "pause"), { ...(reason ? { reason } : {}), ...(until ? { until } : {}) }))).then(() => {
       void refresh(...touched);

@@ -1,8 +1,8 @@
 // The plots of queues: how much went through.
 
-import { isProblem, useGet, type QueueStatus, type Series as Counted } from "../../api";
+import { isProblem, serverNow, useGet, type QueueStatus, type Series as Counted } from "../../api";
 import { count, percent } from "../../ui";
-import { Series } from "../../ui/plot";
+import { PlotState, Series } from "../../ui/plot";
 
 const step = 300;
 
@@ -17,8 +17,8 @@ export function ThroughputPlot({ status, system }: { status: QueueStatus | undef
   };
   if (q.data) for (const p of q.data.points) add(p.at, p.succeeded, p.failed + p.timed_out);
   else if (isProblem(q.error) && status?.minutes) for (const m of status.minutes) add(m.at, m.completed, m.failed);
-  else return null;
-  const end = Math.floor(Date.now() / 1000 / step) * step;
+  else return <PlotState title="Throughput, 24 h" query={{ ...q, data: undefined }} children={() => null} />;
+  const end = Math.floor(serverNow() / 1000 / step) * step;
   const at = Array.from({ length: 288 }, (_, i) => end - (287 - i) * step);
   const good = at.map((t) => sums.get(t)?.[0] ?? 0);
   const bad = at.map((t) => sums.get(t)?.[1] ?? 0);

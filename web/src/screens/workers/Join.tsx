@@ -1,7 +1,7 @@
 // Join: how a worker is started, and whether one has come.
 
 import { useEffect, useState } from "react";
-import { useGet, type Worker, type Workers } from "../../api";
+import { useGet, useLiveSwitch, type Worker, type Workers } from "../../api";
 import { Link } from "../../router";
 import { useMay } from "../../session";
 import { sh } from "../../ui/ask";
@@ -24,6 +24,7 @@ const list = (s: string) => s.split(/[\s,]+/).filter(Boolean).join(",");
 /** Listening says whether a worker has joined since it is shown; it turns green when one has. */
 export function Listening({ known }: { known: string[] }) {
   const q = useGet<Workers>("/workers", { limit: 200 }, { every: 2000 });
+  const [on] = useLiveSwitch();
   const [before] = useState(() => new Set(known));
   const fresh = (q.data?.workers ?? []).filter((w) => !before.has(w.worker_id) && w.status !== "DEAD");
   const [first, setFirst] = useState<Worker>();
@@ -38,7 +39,7 @@ export function Listening({ known }: { known: string[] }) {
           <State of="ACTIVE" word="Joined" /> <Link to={"/workers/" + first.worker_id}>{first.host || first.worker_id}</Link>, with {first.capacity} {first.capacity === 1 ? "slot" : "slots"}.
         </span>
       ) : (
-        <span>Listening for a worker…</span>
+        <span>{on ? "Listening for a worker…" : "Live updates are off: it is not seen when a worker joins."}</span>
       )}
     </p>
   );

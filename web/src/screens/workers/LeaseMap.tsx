@@ -5,7 +5,7 @@ import { serverNow, useGet, type Executions, type Worker } from "../../api";
 import { navigate, useParam } from "../../router";
 import { useZone } from "../../prefs";
 import { clockTime, count, duration, percent, Segments, toneOf, wordOf } from "../../ui";
-import { colour, PlotFrame, useThemeCount, useWidth } from "../../ui/plot";
+import { colour, PlotFrame, PlotState, useThemeCount, useWidth } from "../../ui/plot";
 import { merged, rowsOf, share, type Row, type Span } from "./leases";
 
 const windows: [string, string][] = [
@@ -32,7 +32,8 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   const born = Math.min(...workers.map((w) => Date.parse(w.started_at)), ...(list ?? []).map((e) => Date.parse(e.started_at ?? e.scheduled_time)), to - 120_000);
   const from = Math.max(to - span, born - 5000);
   const rows = useMemo(() => rowsOf(workers, list ?? [], from, to).slice(0, shown), [workers, list, from, to]);
-  if (!list) return null;
+  const reads = [q, before, now];
+  if (!list) return <PlotState title="Who held what" query={{ data: undefined, error: reads.find((r) => r.error)?.error ?? null, refetch: () => reads.forEach((r) => r.error && void r.refetch()) }} children={() => null} />;
   const held = rows.reduce((n, r) => n + r.spans.length, 0);
   const used = rows.filter((r) => r.spans.length > 0);
   const busiest = [...used].sort((a, b) => share(b, from, to) - share(a, from, to))[0];
@@ -50,6 +51,7 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
         table={() => ({
           head: ["Worker", "Executions", "Failed", "Held for", "Slots used"],
           rows: rows.map((r) => [r.name, r.spans.length, r.failed, duration(r.busy), percent(Math.round(share(r, from, to) * 1000) / 1000)]),
+          to: rows.map((r) => "/executions?q=" + encodeURIComponent(`worker:${r.id} from:-${span / 60_000}m`)),
         })}
         legend={
           <>

@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { ScreenProps } from "..";
-import { isProblem, post, useGet, useLive, usePage, useRefresh, type Executions, type Worker } from "../../api";
+import { isProblem, post, useFollowing, useGet, useLive, usePage, useRefresh, type Executions, type Worker } from "../../api";
 import { Link, useParam } from "../../router";
 import { useMay } from "../../session";
 import { Button, Confirm, count, Duration, Empty, ErrorBox, failed, Head, Loading, percent, Segments, State, Table, Tags, Time, toast, useHotkeys, useNow, type Column } from "../../ui";
@@ -19,7 +19,7 @@ export default function Workers({ params }: ScreenProps) {
 
 /** useVersion is the version of the server that this page came from. */
 function useVersion(): string | undefined {
-  return useQuery({ queryKey: ["healthz"], queryFn: () => fetch("/healthz").then((r) => r.json() as Promise<{ version: string }>), staleTime: 60_000 }).data?.version;
+  return useQuery({ queryKey: ["healthz"], queryFn: () => fetch("/healthz").then((r) => r.json() as Promise<{ version: string }>), staleTime: 60_000, ...useFollowing() }).data?.version;
 }
 
 /** Version tells a worker's version, and whether it differs from the server's. */

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+func (s *session) badgeCommand() *cobra.Command {
+	v := view[client.Badge]{columns[client.Badge](
+		col("ID", func(x client.Badge) string { return x.BadgeID }),
+		col("JOB", func(x client.Badge) string { return x.JobName }),
+		col("LABEL", func(x client.Badge) string {
+			if x.Label == nil {
+				return ""
+			}
+			return *x.Label
+		}),
+		when(s, "CREATED", func(x client.Badge) time.Time { return x.CreatedAt }),
+		wide("JOB ID", func(x client.Badge) string { return x.JobID }),
+	), func(x client.Badge) string { return x.BadgeID }}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List badges, the newest first, never their addresses", Args: cobra.NoArgs}
+	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		return listedAll(s, v, "There are no badges.", c.Badges(ctx))
+	})
+	var w write
+	var label string
+	create := &cobra.Command{
+		Use: "create JOB", Short: "Make an address at which anybody sees how a job is; it is printed once", Args: cobra.ExactArgs(1),
+		Long:    "Make an address at which anybody sees the name of a job, or a label, and how it is, without a credential, and nothing else. It is printed once; with -o json also that of the same as data.",
+		Example: "  carillon badge create nightly\n  carillon badge create nightly --label 'Nightly report'",
+	}
+	create.Flags().StringVar(&label, "label", "", "what is shown in place of the job's name, up to 80 characters")
+	w.flags(create)
+	completeArgs(create, s.jobNames())
+	create.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
+		j, err := findJob(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		r := client.BadgeRequest{JobID: j.JobID}
+		if label != "" {
+			r.Label = &label
+		}
+		if w.dryRun {
+			return s.would("make a badge of the job "+j.Name, r)
+		}
+		b, err := c.AddBadge(ctx, r)
+		if err != nil {
+			return err
+		}
+		return s.madeBadge(b)
+	})
+	revoke := remover(s, &cobra.Command{
+		Use: "revoke ID", Aliases: []string{"rm"}, Short: "Have every server answer a badge's address with 404 within 5 s; copies elsewhere live for a minute",
+	}, "revoke the badge", s.badgeNames(),
+		func(ctx context.Context, c *client.Client, id string) (client.Badge, error) {
+			for x, err := range c.Badges(ctx) {
+				if err != nil || strings.EqualFold(x.BadgeID, id) {
+					return x, err
+				}
+			}
+			return client.Badge{}, missing{fmt.Errorf("there is no badge %q; 'carillon badge list' shows the ids", id)}
+		},
+		func(ctx context.Context, c *client.Client, id string) (client.Badge, error) {
+			return c.DeleteBadge(ctx, id)
+		})
+	return s.noun(&cobra.Command{Use: "badge", Aliases: []string{"badges"}, Short: "Addresses at which anybody sees how a job is"}, list, create, revoke)
+}
+
+// madeBadge prints the address of a badge as data: it is shown this once.
+func (s *session) madeBadge(b client.Badge) error {
+	if b.SVG == nil || b.JSON == nil {
+		return fmt.Errorf("the badge %s was made, but the answer with its address was lost on the way\n  do: revoke it with 'carillon badge revoke %s --yes', and make another", b.BadgeID, b.BadgeID)
+	}
+	p, err := s.where()
+	if err != nil {
+		return err
+	}
+	b.SVG, b.JSON = new(p.servers[0]+*b.SVG), new(p.servers[0]+*b.JSON)
+	s.say("Made the badge %s of the job %s. Its address is shown only this once:", b.BadgeID, line(b.JobName))
+	if s.output == "table" || s.output == "wide" || s.output == "name" {
+		_, err := fmt.Fprintln(s.out, *b.SVG)
+		return err
+	}
+	return s.value(b)
+}
+
+func (s *session) badgeNames() names {
+	return lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
+		page, _ := c.ListBadges(ctx, client.Page{Limit: 200})
+		for _, x := range page.Badges {
+			of := x.JobName
+			if x.Label != nil {
+				of += ", " + *x.Label
+			}
+			out = append(out, x.BadgeID+"\t"+of)
+		}
+		return out
+	})
+}

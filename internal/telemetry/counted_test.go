@@ -1,0 +1,139 @@
+package telemetry_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
+)
+
+// What was to be tried again and ended, since its job was deleted or it was asked to stop, is counted as it ended.
+func TestWhatIsOverruled(t *testing.T) {
+	m := telemetry.NewMetrics("test")
+	inner := &instant{}
+	var fs []job.Finish
+	for i, ended := range []job.Status{job.Failed, job.Cancelled, 0} {
+		l := job.Lease{Execution: job.ExecutionID{byte(i)}, Token: 1}
+		inner.vs = append(inner.vs, job.Verdict{Execution: l.Execution, Accepted: true, Ended: ended})
+		fs = append(fs, job.Finish{
+			Outcome: job.Outcome{Lease: l, Status: job.OutcomeFailed, Error: &job.Error{Type: job.HandlerError}}, Then: job.Transition{Move: job.Again, Status: job.Retrying},
+		})
+	}
+	if _, err := telemetry.Over(inner, clock.System{}, m, nil).Finish(t.Context(), fs); err != nil {
+		t.Fatal(err)
+	}
+	got := counters(t, m)
+	for name, want := range map[string]float64{
+		"carillon_executions_total FAILED": 1, "carillon_executions_total CANCELLED": 1, "carillon_dead_lettered_total": 1, "carillon_retries_total": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// counters are the counters of a server, by name and the value of their label.
+func counters(t *testing.T, m *telemetry.Metrics) map[string]float64 {
+	t.Helper()
+	fs, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range fs {
+		for _, x := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range x.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			out[name] = x.GetCounter().GetValue()
+		}
+	}
+	return out
+}
+
+// ender is a store in which every call ends something of a job that is gone.
+type ender struct {
+	engine.Store
+	ended []engine.Ended
+}
+
+func (e ender) tell(ctx context.Context) { engine.TellEnds(ctx, e.ended) }
+
+func (e ender) Cancel(ctx context.Context, _ tenantID, _ job.ExecutionID, _ string) (job.Status, error) {
+	e.tell(ctx)
+	return job.Cancelled, nil
+}
+
+func (e ender) DeleteJob(ctx context.Context, _ tenantID, _ job.ID, _ time.Time) (job.Job, error) {
+	e.tell(ctx)
+	return job.Job{}, nil
+}
+
+func (e ender) Fire(ctx context.Context, _ []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
+	e.tell(ctx)
+	return nil, nil
+}
+
+func (e ender) Release(ctx context.Context, _ job.WorkerID, _ []job.Lease) ([]job.Ready, error) {
+	e.tell(ctx)
+	return nil, nil
+}
+
+func (e ender) Disown(ctx context.Context, _ job.WorkerID, _ []job.Token, _ time.Time) ([]job.Ready, error) {
+	e.tell(ctx)
+	return nil, nil
+}
+
+func (e ender) Leave(ctx context.Context, _ job.WorkerID) ([]job.Ready, error) {
+	e.tell(ctx)
+	return nil, nil
+}
+
+// What is cancelled is counted however it is, once, and who asked to be told of it is told.
+func TestEveryCancelIsCounted(t *testing.T) {
+	ways := map[string]func(context.Context, *telemetry.Store) error{
+		"Cancel": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.Cancel(ctx, "", job.ExecutionID{}, "")
+			return err
+		},
+		"DeleteJob": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.DeleteJob(ctx, "", job.ID{}, time.Time{})
+			return err
+		},
+		"Fire": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.Fire(ctx, nil, engine.Fence{})
+			return err
+		},
+		"Release": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.Release(ctx, job.WorkerID{}, nil)
+			return err
+		},
+		"Disown": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.Disown(ctx, job.WorkerID{}, nil, time.Time{})
+			return err
+		},
+		"Leave": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.Leave(ctx, job.WorkerID{})
+			return err
+		},
+	}
+	for name, way := range ways {
+		m := telemetry.NewMetrics("test")
+		told := 0
+		ctx := engine.TellingEnds(t.Context(), func(es []engine.Ended) { told += len(es) })
+		if err := way(ctx, telemetry.Over(ender{ended: []engine.Ended{{Status: job.Cancelled}, {Status: job.Skipped}}}, clock.System{}, m, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := way(ctx, telemetry.Over(ender{}, clock.System{}, m, nil)); err != nil { // as when it has ended before
+			t.Fatal(err)
+		}
+		if got := counters(t, m); got["carillon_executions_total CANCELLED"] != 1 || got["carillon_executions_total SKIPPED"] != 0 || told != 2 {
+			t.Errorf("%s: %v cancelled, %v skipped, told of %d", name, got["carillon_executions_total CANCELLED"], got["carillon_executions_total SKIPPED"], told)
+		}
+	}
+}
