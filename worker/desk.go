@@ -17,6 +17,7 @@ type desk struct {
 	running map[string]*running                   // guarded by mu; by execution id
 	lost    map[*running]struct{}                 // guarded by mu: still in their slots, though a newer attempt of the execution came
 	slots   int                                   // guarded by mu: how many may run at once
+	asked   int                                   // guarded by mu: how many attempts the claims on their way ask for
 	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}                         // a slot became free, or the queue shorter
 	start   func(context.Context, client.Attempt) // runs one attempt to its end
@@ -75,6 +76,7 @@ func (r *running) closeLog(over <-chan struct{}) (ok bool) {
 const (
 	ahead    = 50 * time.Millisecond
 	maxAhead = 1000
+	second   = 100         // attempts that a claim asks for at the least while another is on its way
 	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
 )
 
@@ -82,20 +84,35 @@ func newDesk(base context.Context, slots int, start func(context.Context, client
 	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
-// room is how many attempts to claim now. It waits until half of what was claimed ahead has
-// started, so that claims stay large.
-func (d *desk) room() int {
+// ask is how many attempts to claim now; whoever is told more than none says with got that the claim was answered. A claim
+// is sent when half of what was claimed ahead has started, and a second one beside it only if it is large, so that claims
+// stay so. full says that there is no room, whatever is on its way.
+func (d *desk) ask() (n int, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	free := d.slots - d.taken() - len(d.queue)
+	extra := 0
 	if d.pace > 0 {
-		extra := int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
-		if extra > 0 && len(d.queue) > extra/2 {
-			return 0
-		}
-		free += extra
+		extra = int(min(maxAhead, time.Duration(d.slots)*ahead/d.pace))
 	}
-	return free
+	n = d.slots + extra - d.taken() - len(d.queue)
+	if n < 1 || extra > 0 && len(d.queue) > extra/2 {
+		return 0, true
+	}
+	if d.asked > 0 {
+		n -= d.asked
+		if n < max(second, extra/4) {
+			return 0, false
+		}
+	}
+	d.asked += n
+	return n, false
+}
+
+// got says that a claim for so many was answered.
+func (d *desk) got(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked -= n
 }
 
 // add takes attempts in and starts what there are slots for.

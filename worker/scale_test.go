@@ -61,3 +61,44 @@ func TestSlotsFollowWhatWaits(t *testing.T) {
 		}
 	})
 }
+
+// A pool asks for what it has room for; while that claim is on its way it asks again only for much, so that claims stay
+// large.
+func TestASecondClaimIsLarge(t *testing.T) {
+	d := newDesk(t.Context(), 10, nil, nil)
+	ask := func(what string, want int, wantFull bool) {
+		t.Helper()
+		if n, full := d.ask(); n != want || full != wantFull {
+			t.Errorf("%s: asks for %d (full: %v), want %d (%v)", what, n, full, want, wantFull)
+		}
+	}
+	waiting := func(n int) { d.queue = make([]queued, n) }
+
+	ask("ten slots are free", 10, false)
+	ask("all are asked for", 0, false)
+	d.slots = 10 + second - 1
+	ask("a few more", 0, false)
+	d.slots++
+	ask("many more", second, false)
+	d.got(10)
+	d.got(second)
+
+	d.slots, d.pace = 10, 50*time.Microsecond // so that a thousand are claimed ahead
+	ask("nothing waits", 10+maxAhead, false)
+	ask("all are asked for", 0, false)
+	d.got(10 + maxAhead)
+	waiting(maxAhead/2 + 1)
+	ask("more than half wait", 0, true)
+	waiting(maxAhead / 2)
+	ask("half wait", 10+maxAhead/2, false)
+	waiting(maxAhead/4 + 1)
+	ask("fewer wait, the rest is asked for", 0, false)
+	waiting(maxAhead / 4)
+	ask("a quarter waits", maxAhead/4, false)
+	ask("all is asked for", 0, false)
+	d.got(maxAhead / 4)
+	d.got(10 + maxAhead/2)
+	if d.asked != 0 {
+		t.Errorf("%d are on their way when all was answered", d.asked)
+	}
+}

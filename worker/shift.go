@@ -99,7 +99,10 @@ func (h *shift) run(ctx context.Context) {
 		}
 	}()
 	if !h.draining.Load() {
-		h.claim(claiming)
+		var claims sync.WaitGroup // two, so that the next batch is on its way while the last is worked off
+		claims.Go(func() { h.claim(claiming) })
+		claims.Go(func() { h.claim(claiming) })
+		claims.Wait()
 	}
 	h.draining.Store(true)
 	h.hasten() // the server is to know
@@ -145,9 +148,11 @@ func (h *shift) retire() {
 // claim fills the desk until ctx ends.
 func (h *shift) claim(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; {
-		n := h.desk.room()
-		if n < 1 {
+		n, full := h.desk.ask()
+		if full {
 			h.full.Store(true)
+		}
+		if n < 1 {
 			select {
 			case <-ctx.Done():
 			case <-h.desk.change:
@@ -175,6 +180,7 @@ func (h *shift) claim(ctx context.Context) {
 			}
 			h.desk.add(as)
 		}
+		h.desk.got(n)
 	}
 }
 

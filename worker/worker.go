@@ -14,7 +14,8 @@ import (
 // Source is a server as a worker sees it. A call that returns ErrSession says that the session has ended.
 type Source interface {
 	Register(ctx context.Context, r client.Registration) (client.Session, error)
-	// Claim waits until there is something, or ctx ends, and leases up to limit attempts.
+	// Claim waits until there is something, or ctx ends, and leases up to limit attempts. A session may have two claims on
+	// their way at once.
 	Claim(ctx context.Context, s client.Session, limit int) ([]client.Attempt, error)
 	Beat(ctx context.Context, s client.Session, b client.Beat) (client.Orders, error)
 	Report(ctx context.Context, s client.Session, outcomes []client.Outcome) ([]client.Verdict, error)

@@ -474,8 +474,9 @@ func (d *Dispatcher) settle(w job.WorkerID, ls, over []job.Lease, completed, fai
 // Run owns the window until ctx ends; claims that wait then are answered with ErrStopped.
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}}
+	m := newMatcher(d)
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
+	_ = m.ground() // whose claims are told
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)
 	}

@@ -203,6 +203,152 @@ func TestAnUnansweredLeaseIsDisowned(t *testing.T) {
 	})
 }
 
+// stock puts n executions into the store.
+func stock(f *fakeStore, n int) {
+	for i := range n {
+		f.add(ready(i, time.Now()))
+	}
+}
+
+// claims sends a claim and says where its answer will be.
+func claims(t *testing.T, d *Dispatcher, w job.WorkerID, limit int) <-chan answer {
+	out := make(chan answer, 1)
+	go func() {
+		as, err := d.Claim(t.Context(), w, limit)
+		out <- answer{as, err}
+	}()
+	synctest.Wait()
+	return out
+}
+
+// A large lease does not wait for the commit of the one before; a small one does, and what is on its way is given to nobody
+// else, though the store is read again meanwhile and still shows it.
+func TestASecondLeaseIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		stock(f, 3*alongside)
+		first, second := make(chan struct{}), make(chan struct{})
+		f.slow = map[int]chan struct{}{1: first, 2: second}
+		f.open = true
+		d := running(t, f, Config{})
+		a := claims(t, d, w1, alongside)
+		b := claims(t, d, w1, alongside-1)
+		if f.leases != 1 {
+			t.Fatalf("%d leases on their way; a small one is to wait", f.leases)
+		}
+		c := claims(t, d, job.WorkerID{2}, alongside)
+		if f.leases != 2 {
+			t.Fatalf("%d leases on their way; a large one is not to wait", f.leases)
+		}
+		e := claims(t, d, job.WorkerID{3}, 3*alongside)
+		time.Sleep(3 * sweepEvery)
+		d.Wake()
+		synctest.Wait()
+		if f.leases != 2 {
+			t.Fatalf("%d leases on their way, want two at the most", f.leases)
+		}
+		close(second) // they may be answered in any order
+		synctest.Wait()
+		close(first)
+		got := map[job.ExecutionID]bool{}
+		for i, ch := range []<-chan answer{a, b, c, e} {
+			x := <-ch
+			if x.err != nil || len(x.attempts) == 0 {
+				t.Fatalf("claim %d: %d attempts, %v", i, len(x.attempts), x.err)
+			}
+			for _, y := range x.attempts {
+				if got[y.Execution] {
+					t.Fatal("the same one twice")
+				}
+				got[y.Execution] = true
+			}
+		}
+		if len(got) != 3*alongside {
+			t.Errorf("%d given out, want %d", len(got), 3*alongside)
+		}
+	})
+}
+
+// A session that may hold what nobody was told of is asked for it when nothing is on its way to it.
+func TestALeaseOnItsWayIsNotDisowned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		stock(f, 3*alongside)
+		slow := make(chan struct{})
+		f.slow = map[int]chan struct{}{1: slow}
+		d := running(t, f, Config{})
+		if err := d.RegisterLocal(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		a := claims(t, d, w1, alongside)
+		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
+		b := claims(t, d, w1, alongside)
+		c := claims(t, d, w1, 3*alongside)
+		time.Sleep(time.Second)
+		close(slow)
+		x, y, z := <-a, <-b, <-c
+		if x.err != nil || !errors.Is(y.err, engine.ErrUnavailable) || z.err != nil || len(x.attempts) != alongside {
+			t.Fatalf("%d, %v; %d, %v; %d, %v", len(x.attempts), x.err, len(y.attempts), y.err, len(z.attempts), z.err)
+		}
+		if len(f.disowned) != 1 {
+			t.Errorf("asked %d times for what nobody was told of, want once", len(f.disowned))
+		}
+		got := slices.Concat(x.attempts, z.attempts)
+		for len(got) < 3*alongside {
+			as, err := d.Claim(t.Context(), w1, 3*alongside)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, as...)
+		}
+		for _, a := range got {
+			if vs, err := d.Report(t.Context(), w1, []job.Outcome{{Lease: a.Lease, Status: job.OutcomeSucceeded}}); err != nil || !vs[0].Accepted {
+				t.Fatalf("got %v, %v", vs, err)
+			}
+		}
+	})
+}
+
+// A store that panics fails one lease: its claims are told, and what was to be leased is found again.
+func TestALeaseThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		stock(f, 3)
+		f.panicAt = 1
+		d := running(t, f, Config{})
+		if _, err := d.Claim(t.Context(), w1, 3); !errors.Is(err, engine.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		if as, err := d.Claim(t.Context(), w1, 3); err != nil || len(as) != 3 {
+			t.Fatalf("%d attempts, %v", len(as), err)
+		}
+	})
+}
+
+// While leases fail they are tried less and less often.
+func TestLeasesThatFailAreTriedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		stock(f, 3)
+		f.away = true
+		d := running(t, f, Config{})
+		for began := time.Now(); time.Since(began) < time.Minute; {
+			if _, err := d.Claim(t.Context(), w1, 3); !errors.Is(err, engine.ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if f.leases > 80 {
+			t.Errorf("%d leases were tried in a minute", f.leases)
+		}
+		f.mu.Lock()
+		f.away = false
+		f.mu.Unlock()
+		if as, err := d.Claim(t.Context(), w1, 3); err != nil || len(as) != 3 {
+			t.Fatalf("%d attempts, %v", len(as), err)
+		}
+	})
+}
+
 func TestReportDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
@@ -404,7 +550,8 @@ func all(job.Class) bool { return true }
 
 func everyLane(job.Lane) bool { return true }
 
-// However a backlog is cut into lanes, offers and reads, it is picked in rank order.
+// However a backlog is cut into lanes, offers and reads, it is picked in rank order, also while the store does not know yet
+// what was picked.
 func TestWindowPicksInRankOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -426,6 +573,14 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		w.sweep(lanes)
 		var after *job.Lane
 		var got []job.Ready
+		var flying []*job.Ready // picked, and still there by what the store says
+		land := func() {
+			for _, r := range flying {
+				delete(f.free, r.ID)
+				w.let(r)
+			}
+			flying = nil
+		}
 		for {
 			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), everyLane); len(cs) > 0 {
 				rs, _ := f.Ready(t.Context(), cs, per)
@@ -437,8 +592,11 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 				break
 			}
 			for _, r := range picked {
-				delete(f.free, r.ID)
 				got = append(got, *r)
+			}
+			flying = append(flying, picked...)
+			if rapid.Bool().Draw(t, "land") {
+				land()
 			}
 			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
 				n := rapid.IntRange(1, 20).Draw(t, "lanes")
@@ -462,6 +620,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		if !slices.Equal(got, backlog) {
 			t.Fatalf("picked %d of %d, or not in order", len(got), len(backlog))
 		}
+		land()
 		if len(w.known) != 0 {
 			t.Fatalf("%d are known although none is left", len(w.known))
 		}

@@ -47,6 +47,10 @@ type fakeStore struct {
 	drain     bool
 	orders    []job.Order
 	cordoned  []job.WorkerID
+	panicAt   int // the lease that panics
+	away      bool
+	slow      map[int]chan struct{} // the n-th lease is answered when its channel closes
+	open      bool                  // and committed no earlier
 }
 
 func newFake(now func() time.Time) *fakeStore {
@@ -198,6 +202,24 @@ func (f *fakeStore) Lease(_ context.Context, gs []engine.Grant, _ engine.Fence) 
 		return nil, engine.ErrSession
 	}
 	f.leases++
+	if f.leases == f.panicAt {
+		panic("as the test asked")
+	}
+	if f.away {
+		return nil, engine.ErrUnavailable
+	}
+	if slow := f.slow[f.leases]; slow != nil {
+		wait := func() {
+			f.mu.Unlock()
+			<-slow
+			f.mu.Lock()
+		}
+		if f.open {
+			wait()
+		} else {
+			defer wait()
+		}
+	}
 	var out []job.Attempt
 	for _, g := range gs {
 		f.token++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -19,6 +20,10 @@ type matcher struct {
 	waiting []*claim
 	woken   bool      // something may be ready that no hint tells of
 	now     time.Time // of this pass
+
+	flying int          // leases on their way
+	landed chan *flight // those that were answered, or never will be
+	doubt  bool         // the last lease failed: the next goes alone, and is waited for
 
 	swept   time.Time
 	after   *job.Lane            // where the next sweep goes on
@@ -47,20 +52,29 @@ const (
 	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
 	shareEvery   = time.Second
 	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for more
+
+	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
+	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )
+
+func newMatcher(d *Dispatcher) *matcher {
+	return &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+}
 
 // pass waits for something to do and does it once.
 func (m *matcher) pass(ctx context.Context) error {
-	m.wait(ctx)
+	if err := m.wait(ctx); err != nil {
+		return err
+	}
 	now := m.d.clock.Now()
 	m.now = now
 	m.win.ripen(now)
 	m.settle()
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return c.taken.Load() })
 	if m.d.cfg.Owner != nil {
-		m.d.cfg.Owner.Feed(slices.ContainsFunc(m.waiting, m.fed))
+		m.d.cfg.Owner.Feed(m.flying > 0 || slices.ContainsFunc(m.waiting, m.fed))
 	}
-	if len(m.waiting) == 0 || ctx.Err() != nil {
+	if len(m.waiting) == 0 || !m.free() || ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err := m.rules(ctx, now); err != nil {
@@ -80,10 +94,26 @@ func (m *matcher) serves(c job.Class) bool {
 // fed reports whether a claim may be given something: its worker is not cordoned.
 func (m *matcher) fed(c *claim) bool { return !m.cordoned[c.worker.ID] }
 
-// wait blocks until a claim and something to give it may have come together.
-func (m *matcher) wait(ctx context.Context) {
+// free reports whether a lease may be sent: none is on its way, or one only and this one is large.
+func (m *matcher) free() bool {
+	if m.flying == 0 {
+		return true
+	}
+	if m.flying >= maxFlying || m.win.picker.Len() < alongside {
+		return false
+	}
+	want := 0
+	for _, c := range m.waiting {
+		want += c.max
+	}
+	return want >= alongside
+}
+
+// wait blocks until a claim and something to give it may have come together, or a lease was answered. Its error is that of
+// a lease.
+func (m *matcher) wait(ctx context.Context) (err error) {
 	var timer <-chan time.Time
-	if len(m.waiting) > 0 {
+	if len(m.waiting) > 0 && m.free() {
 		t := time.NewTimer(m.pause())
 		defer t.Stop()
 		timer = t.C
@@ -94,21 +124,27 @@ func (m *matcher) wait(ctx context.Context) {
 		m.waiting = append(m.waiting, c)
 	case rs := <-m.d.offers:
 		m.take(rs)
+	case f := <-m.landed:
+		err = m.land(f)
 	case <-m.d.wake:
 		m.woken = true
 	case <-m.d.freed:
 	case <-timer:
 	}
-	for { // whatever else has come meanwhile goes into the same commit
+	for err == nil { // whatever else has come meanwhile goes into the same commit
 		select {
 		case c := <-m.d.claims:
 			m.waiting = append(m.waiting, c)
 		case rs := <-m.d.offers:
 			m.take(rs)
+		case f := <-m.landed:
+			err = m.land(f)
 		default:
-			return
+			return nil
 		}
 	}
+	_ = m.ground() // a pass that failed is followed by a pause; nobody else is to wait for its end
+	return err
 }
 
 // pause is how long there is nothing to do, unless something comes.
@@ -137,19 +173,29 @@ func (m *matcher) take(rs []job.Ready) {
 	m.win.offer(rs, m.d.clock.Now())
 }
 
-// lease picks for all waiting claims and leases in one commit.
+// lease picks for all waiting claims and sends them to be leased in one commit.
 func (m *matcher) lease(ctx context.Context) error {
 	if err := m.disown(ctx); err != nil {
 		return err
 	}
 	now := m.d.clock.Now()
 	var gs []grant
+	handled := false
+	defer func() {
+		if handled {
+			return
+		}
+		// A panic: the callers must not wait for ever, and what was picked for nobody must be found again.
+		m.fail(gs, errUnanswered)
+		m.restart(ctx)
+	}()
 	for _, c := range m.waiting {
 		if !m.fed(c) || slices.ContainsFunc(gs, func(g grant) bool { return g.claim.worker.ID == c.worker.ID }) {
 			continue // one grant a session and commit
 		}
 		rs, err := m.pick(ctx, c, now)
 		if err != nil {
+			handled = true
 			m.drop(gs)
 			return err
 		}
@@ -163,28 +209,84 @@ func (m *matcher) lease(ctx context.Context) error {
 		gs = append(gs, grant{c, rs})
 	}
 	if len(gs) == 0 {
+		handled = true
 		return nil
 	}
-	answered := false
+	f := &flight{gs: gs}
+	named, fence := grants(gs), m.fence(gs)
+	m.answered(gs)
+	m.flying++
+	handled = true
+	go func() {
+		defer func() { m.landed <- f }()
+		f.fly(ctx, m.d, named, fence)
+	}()
+	if m.doubt {
+		return m.ground()
+	}
+	return nil
+}
+
+// errUnanswered is what claims are told whose lease met with a panic.
+var errUnanswered = fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable)
+
+// flight is a lease on its way. Its executions stay known to the window until it has landed, so that nobody picks them
+// again from what the store said before the commit.
+type flight struct {
+	gs  []grant
+	as  []job.Attempt
+	err error
+}
+
+// fly asks the store, in a goroutine of its own.
+func (f *flight) fly(ctx context.Context, d *Dispatcher, gs []engine.Grant, fence engine.Fence) {
+	f.err = errUnanswered
 	defer func() {
-		if !answered { // a panic: the callers must not wait for ever
-			m.fail(gs, fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable))
+		if p := recover(); p != nil {
+			d.log.Error("a lease panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	as, err := m.d.store.Lease(ctx, grants(gs), m.fence(gs))
+	as, err := d.store.Lease(ctx, gs, fence)
 	if err == nil {
 		err = failpoint.Hit("claim.afterCommitBeforeReply")
 	}
-	answered = true
-	if err != nil {
-		m.fail(gs, err)
-		if errors.Is(err, engine.ErrSession) {
-			return nil
-		}
-		return err
+	f.as, f.err = as, err
+}
+
+// land takes in what came of a lease, and answers its claims.
+func (m *matcher) land(f *flight) error {
+	m.flying--
+	if f.err == nil {
+		m.doubt = false
+		m.hand(f.as, f.gs)
+		return nil
 	}
-	m.hand(as, gs)
-	return nil
+	m.fail(f.gs, f.err)
+	if errors.Is(f.err, engine.ErrSession) {
+		return nil
+	}
+	m.doubt = true
+	return f.err
+}
+
+// ground waits until no lease is on its way. Its error is that of one of them.
+func (m *matcher) ground() (err error) {
+	for m.flying > 0 {
+		if e := m.land(<-m.landed); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// restart forgets the window, and has the store read and counted anew.
+func (m *matcher) restart(ctx context.Context) {
+	if err := m.ground(); err != nil && ctx.Err() == nil {
+		m.d.log.Warn("a lease failed", "error", err)
+	}
+	m.recount = true
+	m.win.reset()
+	m.swept, m.after, m.skipped = time.Time{}, nil, nil
 }
 
 // grant is what was picked for a claim.
@@ -290,6 +392,7 @@ func (m *matcher) hand(as []job.Attempt, gs []grant) {
 				m.win.drop(r)
 				continue
 			}
+			m.win.let(r)
 			m.win.picker.Started(a.Lease, r)
 			parts[i] = append(parts[i], *a)
 			if s != nil {
@@ -299,13 +402,12 @@ func (m *matcher) hand(as []job.Attempt, gs []grant) {
 	}
 	m.d.counts.Store(m.win.picker.Counts()) // before anybody can report
 	m.d.mu.Unlock()
-	m.answered(gs)
 	for i, g := range gs {
 		g.claim.answer(parts[i], nil)
 	}
 }
 
-// answered takes the claims out that are about to be answered.
+// answered takes the claims out that will be answered.
 func (m *matcher) answered(gs []grant) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
 		return slices.ContainsFunc(gs, func(g grant) bool { return g.claim == c })
@@ -357,6 +459,12 @@ func (m *matcher) disown(ctx context.Context) error {
 		}
 	}
 	m.d.mu.Unlock()
+	if len(all) > 0 {
+		// What is on its way is known to nobody either, and is not meant.
+		if err := m.ground(); err != nil {
+			return err
+		}
+	}
 	for _, x := range all {
 		if _, err := m.d.disown(ctx, x.id, x.keep, time.Time{}); err != nil {
 			return err

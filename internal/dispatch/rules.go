@@ -29,9 +29,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	if m.d.cfg.Owner != nil {
 		h := m.d.cfg.Owner.Holding()
 		if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
-			m.recount = true
-			m.win.reset() // what it no longer owns, another picks from
-			m.swept, m.after, m.skipped = time.Time{}, nil, nil
+			m.restart(ctx) // what it no longer owns, another picks from
 		}
 		m.holding = h
 	}
@@ -83,6 +81,9 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 func (m *matcher) count(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	if m.recount {
+		if err := m.ground(); err != nil { // else what is on its way is counted twice, or not at all
+			return err
+		}
 		var ps []job.Partition
 		for part := range m.holding.Fence.Epochs {
 			ps = append(ps, part)

@@ -15,7 +15,7 @@ type window struct {
 	size   int // how many executions it holds at the most, beside the heads of lanes
 	picker *pick.Picker
 	later  byDue
-	known  map[job.ExecutionID]bool // what is in the picker or later
+	known  map[job.ExecutionID]bool // what is in the picker or later, or was picked and is not let go of yet
 	lanes  map[job.Lane]*lane
 	round  int                // of sweeps through all lanes
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
@@ -205,18 +205,23 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 	}
 }
 
-// pick takes out up to n executions of the served classes, in the order in which they are to start. It stops short where a
-// lane has run out that the store may hold more of, since that might come first.
+// pick takes out up to n executions of the served classes, in the order in which they are to start; they stay known until
+// they are let go of. It stops short where a lane has run out that the store may hold more of, since that might come first.
 func (w *window) pick(n int, serves func(job.Class) bool, now time.Time) []*job.Ready {
 	return w.picker.Pick(n, serves, now, func(r *job.Ready) bool {
-		delete(w.known, r.ID)
 		l := w.load(r.Lane(), -1)
 		return l.loaded > 0 || !l.more
 	})
 }
 
+// let forgets what was picked, now that the store says what became of it.
+func (w *window) let(r *job.Ready) { delete(w.known, r.ID) }
+
 // drop takes back what was picked and not leased.
-func (w *window) drop(r *job.Ready) { w.picker.Dropped(r) }
+func (w *window) drop(r *job.Ready) {
+	w.let(r)
+	w.picker.Dropped(r)
+}
 
 type byDue []job.Ready
 

@@ -142,7 +142,7 @@ type server struct {
 }
 
 func inspect(ctx context.Context, cc *pgx.ConnConfig) (server, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, max(patience, cc.ConnectTimeout)) // which may be what the URL says
 	defer cancel()
 	var v server
 	c, err := pgx.ConnectConfig(ctx, cc.Copy())

@@ -19,24 +19,32 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is the URL of the server that tests use.
-func Server(t testing.TB) string {
+// Server is the URL of the server that tests use. A connection may take as long as it takes on a machine whose processors
+// are needed elsewhere: how soon a server that does not answer is given up is the subject of few tests, which say so.
+func Server(t testing.TB) string { return server(t).String() }
+
+func server(t testing.TB) *url.URL {
 	t.Helper()
-	server := os.Getenv("CARILLON_TEST_POSTGRES")
-	if server == "" {
+	named := os.Getenv("CARILLON_TEST_POSTGRES")
+	if named == "" {
 		t.Fatal("there is no PostgreSQL server to test on: run make test, or set CARILLON_TEST_POSTGRES")
 	}
-	return server
+	u, err := url.Parse(named)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		t.Fatal("CARILLON_TEST_POSTGRES is not a URL such as postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	}
+	if q := u.Query(); !q.Has("connect_timeout") {
+		q.Set("connect_timeout", "60")
+		u.RawQuery = q.Encode()
+	}
+	return u
 }
 
 // URL is the address of a new, empty database that is dropped at the test's end.
 func URL(t testing.TB) string {
 	t.Helper()
-	server := Server(t)
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		t.Fatal("CARILLON_TEST_POSTGRES is not a URL such as postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
-	}
+	u := server(t)
+	server := u.String()
 	name := "carillon_test_" + strings.ToLower(rand.Text()[:16])
 	Exec(t, server, "CREATE DATABASE "+name)
 	t.Cleanup(func() { Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
