@@ -147,20 +147,25 @@ func (d *desk) taken() int { return len(d.running) + len(d.lost) }
 
 // fill starts queued attempts while slots are free. mu is held.
 func (d *desk) fill() {
-	for len(d.queue) > 0 && d.taken() < d.slots {
-		r := d.next()
+	for r := d.next(); r != nil; r = d.next() {
 		go d.slot(r)
 	}
 }
 
-// next moves the head of the queue to what runs. mu is held.
+// next moves the head of the queue to what runs; nil: there is none, or no slot. mu is held.
 func (d *desk) next() *running {
-	a := d.queue[0].attempt
-	d.queue = d.queue[1:]
-	r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write, onWay: d.onWay}
-	r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, runningKey{}, r))
-	d.running[a.ExecutionID] = r
-	return r
+	for len(d.queue) > 0 && d.taken() < d.slots {
+		a := d.queue[0].attempt
+		d.queue = d.queue[1:]
+		if newer, ok := d.running[a.ExecutionID]; ok && newer.attempt.FencingToken > a.FencingToken {
+			continue // the answer to an older claim came later: this lease is gone
+		}
+		r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write, onWay: d.onWay}
+		r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, runningKey{}, r))
+		d.running[a.ExecutionID] = r
+		return r
+	}
+	return nil
 }
 
 // slot runs attempts, one after the other, until none waits or there are too many slots.
@@ -180,10 +185,7 @@ func (d *desk) slot(r *running) {
 		} else {
 			d.pace = max(d.pace+(took-d.pace)/16, 1)
 		}
-		r = nil
-		if len(d.queue) > 0 && d.taken() < d.slots {
-			r = d.next()
-		}
+		r = d.next()
 		d.mu.Unlock()
 		d.signal()
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -101,6 +102,11 @@ func newCorpus(t testing.TB) *corpus {
 		j := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", fmt.Sprintf(`{"name": "j%d", "key": "k%d", "schedule": {"type": "CRON", "cron_expression": "*/5 * * * *"}, "execution": {"target": "simulate", "work_kind": "noop"}}`, i, i),
 			"Authorization", c.keys[mine][tenant.Admin])
 		c.known("/api/v1/jobs/", j.JobID)
+		if i < 5 {
+			b := want[client.Badge](c.face, 201, "POST", "/api/v1/badges", fmt.Sprintf(`{"job_id": %q}`, j.JobID), "Authorization", c.keys[mine][tenant.Admin])
+			c.known("/badges/", path.Base(*b.SVG))
+			c.known("/badges/", path.Base(*b.JSON))
+		}
 	}
 	foreign := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", noop, "Authorization", c.keys[other][tenant.Admin])
 	c.known("/api/v1/jobs/", foreign.JobID)
@@ -163,16 +169,16 @@ func (c *corpus) credential(m *maker, q *made) {
 
 // send has the request answered. What waits for something to happen is given up after a moment.
 func (c *corpus) send(q made) (w *httptest.ResponseRecorder, waited bool) {
-	path, query, _ := strings.Cut(q.target, "?")
+	where, query, _ := strings.Cut(q.target, "?")
 	u := &url.URL{RawQuery: query}
-	if plain, err := url.PathUnescape(path); err == nil {
-		u.Path, u.RawPath = plain, path
+	if plain, err := url.PathUnescape(where); err == nil {
+		u.Path, u.RawPath = plain, where
 	} else {
-		u.Path = path
+		u.Path = where
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if strings.HasSuffix(path, "/claim") || strings.Contains(path, "/stream") || strings.HasSuffix(path, "/logs") {
+	if strings.HasSuffix(where, "/claim") || strings.Contains(where, "/stream") || strings.HasSuffix(where, "/logs") {
 		stop := time.AfterFunc(30*time.Millisecond, cancel)
 		defer func() { waited = !stop.Stop() }()
 	}

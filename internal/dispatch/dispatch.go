@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
@@ -186,12 +187,12 @@ func (d *Dispatcher) remember(s *session) {
 	d.known[s.worker.ID] = s
 }
 
-// anyServes reports whether a worker that is known here serves a class.
-func (d *Dispatcher) anyServes(c job.Class) bool {
+// anyServes reports whether a worker that is known here serves a tenant's class.
+func (d *Dispatcher) anyServes(t tenant.ID, c job.Class) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.known {
-		if s.worker.Serves(c) {
+		if s.worker.Serves(t, c) {
 			return true
 		}
 	}
@@ -475,7 +476,7 @@ func (d *Dispatcher) settle(w job.WorkerID, ls, over []job.Lease, completed, fai
 func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
 	m := newMatcher(d)
-	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.pass(ctx) })
+	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.tick(ctx) })
 	_ = m.ground() // whose claims are told
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -199,6 +200,40 @@ func TestAnUnansweredLeaseIsDisowned(t *testing.T) {
 			if vs, err := d.Report(t.Context(), w1, []job.Outcome{{Lease: a.Lease, Status: job.OutcomeSucceeded}}); err != nil || !vs[0].Accepted {
 				t.Errorf("got %v, %v", vs, err)
 			}
+		}
+	})
+}
+
+// A worker of one tenant is given nothing of another's, and does not take it from the window either: the other's own
+// worker finds it at once.
+func TestAWorkerOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		for id, whose := range map[job.WorkerID]tenant.ID{{1}: "a", {2}: "b"} {
+			if err := d.Register(t.Context(), job.Worker{ID: id, Tenant: whose, Targets: everything}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mine := claims(t, d, job.WorkerID{1}, 10)
+		r := ready(1, time.Now())
+		r.Tenant = "b"
+		f.add(r)
+		d.Offer([]job.Ready{r})
+		time.Sleep(3 * sweepEvery)
+		if f.leases != 0 {
+			t.Fatalf("%d leases of another tenant's executions were tried", f.leases)
+		}
+		began := time.Now()
+		if as, err := d.Claim(t.Context(), job.WorkerID{2}, 10); err != nil || len(as) != 1 || time.Since(began) > 0 {
+			t.Fatalf("got %v, %v after %v", as, err, time.Since(began))
+		}
+		own := ready(2, time.Now())
+		own.Tenant = "a"
+		f.add(own)
+		d.Offer([]job.Ready{own})
+		if x := <-mine; x.err != nil || len(x.attempts) != 1 || x.attempts[0].Execution != own.ID {
+			t.Fatalf("got %v, %v", x.attempts, x.err)
 		}
 	})
 }
@@ -546,7 +581,7 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 	})
 }
 
-func all(job.Class) bool { return true }
+func all(tenant.ID, job.Class) bool { return true }
 
 func everyLane(job.Lane) bool { return true }
 
@@ -570,7 +605,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		w := newWindow(1000)
 		per := rapid.IntRange(1, 10).Draw(t, "per lane")
 		lanes, _ := f.Lanes(t.Context(), nil, 1000)
-		w.sweep(lanes)
+		w.sweep(lanes, now)
 		var after *job.Lane
 		var got []job.Ready
 		var flying []*job.Ready // picked, and still there by what the store says
@@ -601,13 +636,13 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
 				n := rapid.IntRange(1, 20).Draw(t, "lanes")
 				lanes, _ := f.Lanes(t.Context(), after, n)
-				w.sweep(lanes)
+				w.sweep(lanes, now)
 				after = nil
 				if len(lanes) == n {
 					after = &lanes[n-1]
 				} else {
 					w.forget(everyLane)
-					w.round++
+					w.turn()
 				}
 			}
 		}
@@ -642,7 +677,7 @@ func TestWindowHoldsLittleOfManyLanes(t *testing.T) {
 		}
 	}
 	for len(all) > 0 {
-		w.sweep(all[:100])
+		w.sweep(all[:100], now)
 		all = all[100:]
 		for cs := w.dry(25, everyLane); len(cs) > 0; cs = w.dry(25, everyLane) {
 			per := w.perLane(100, len(cs))
@@ -658,6 +693,58 @@ func TestWindowHoldsLittleOfManyLanes(t *testing.T) {
 	}
 	if len(w.empty) != 0 {
 		t.Errorf("%d lanes were not read", len(w.empty))
+	}
+}
+
+// A sweep does not have the window read what it was told of; what no hint told of is found when the lane is empty, and at
+// once where hints were lost.
+func TestSweepsReadLittleThatIsKnown(t *testing.T) {
+	now := time.Now()
+	for _, lost := range []bool{false, true} {
+		f := newFake(func() time.Time { return now })
+		w := newWindow(1000)
+		w.hinted = true
+		var rs []job.Ready
+		for i := range 40 {
+			rs = append(rs, ready(i, now))
+		}
+		f.add(rs...)
+		read := func() (read int) {
+			cs := w.dry(25, everyLane)
+			got, _ := f.Ready(t.Context(), cs, 100)
+			w.refill(cs, got, 100)
+			return len(cs)
+		}
+		sweep := func() int {
+			lanes, _ := f.Lanes(t.Context(), nil, 1000)
+			w.sweep(lanes, now)
+			w.turn()
+			return read()
+		}
+		if n := sweep(); n != 4 { // nothing is known
+			t.Errorf("%d lanes read, want all four", n)
+		}
+		silent := ready(100, now.Add(-time.Minute))
+		fresh := ready(101, now) // of a lane that is new, and must be read
+		fresh.Priority = 1
+		f.add(silent, fresh)
+		if lost {
+			w.strict = 1
+		}
+		if n := sweep(); n != 1 && !lost || n != 5 && lost {
+			t.Errorf("a hint was lost: %v; %d lanes were read", lost, n)
+		}
+		if lost != w.known[silent.ID] {
+			t.Errorf("a hint was lost: %v; what it would have told of is known: %v", lost, w.known[silent.ID])
+		}
+		for _, r := range w.pick(1000, all, now) {
+			delete(f.free, r.ID)
+			w.let(r)
+		}
+		read()
+		if got := w.pick(1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
+			t.Errorf("picked %v, want what no hint told of", got)
+		}
 	}
 }
 

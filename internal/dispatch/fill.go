@@ -18,7 +18,11 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 	if len(m.win.lanes) > 1000 {
 		poll = sweepEvery // listing so many is no small thing
 	}
-	if m.d.missed.Swap(false) || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
+	missed := m.d.missed.Swap(false)
+	if missed || m.woken {
+		m.win.strict = 2 // this round, of which a part may be over, and the next
+	}
+	if missed || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
 		if err := m.sweep(ctx); err != nil {
 			m.d.missed.Store(true)
 			return err
@@ -50,10 +54,10 @@ func (m *matcher) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.win.sweep(lanes)
+		m.win.sweep(lanes, m.now)
 		if len(lanes) < sweepLanes {
 			m.win.forget(func(k job.Lane) bool { return !m.skipped[crowdOf(k)] })
-			m.win.round++
+			m.win.turn()
 			m.after, m.skipped = nil, nil
 			return nil
 		}
@@ -101,7 +105,7 @@ func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
 		return err
 	}
 	lanes = slices.DeleteFunc(lanes, func(l job.Lane) bool { return crowdOf(l) != c })
-	m.win.sweep(lanes)
+	m.win.sweep(lanes, m.now)
 	delete(m.crowds, c)
 	if len(lanes) == 0 {
 		return nil
@@ -114,20 +118,28 @@ func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
 	return nil
 }
 
+// refills is how often lanes are read in a pass: what the store shows may all be on its way, and what comes behind it first.
+const refills = 10
+
 // refill reads the lanes that must be read before the window can tell what comes first.
 func (m *matcher) refill(ctx context.Context, now time.Time) error {
-	cs := m.win.dry(m.d.cfg.PerLane/4, m.reads)
-	if len(cs) == 0 {
-		return nil
+	for range refills {
+		cs := m.win.dry(m.d.cfg.PerLane/4, m.reads)
+		if len(cs) == 0 {
+			return nil
+		}
+		per := m.win.perLane(m.d.cfg.PerLane, len(cs))
+		rs, err := m.d.store.Ready(ctx, cs, per)
+		if err != nil {
+			return err
+		}
+		m.win.refill(cs, slices.DeleteFunc(rs, func(r job.Ready) bool {
+			return !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
+		}), per)
+		if m.flying == 0 && len(cs) < atOnce {
+			return nil // what is left to be read was not there before
+		}
 	}
-	per := m.win.perLane(m.d.cfg.PerLane, len(cs))
-	rs, err := m.d.store.Ready(ctx, cs, per)
-	if err != nil {
-		return err
-	}
-	m.win.refill(cs, slices.DeleteFunc(rs, func(r job.Ready) bool {
-		return !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
-	}), per)
 	return nil
 }
 
@@ -146,7 +158,7 @@ func (m *matcher) own(p job.Partition) bool {
 // reads reports whether a lane is read: one of its own, or, when nothing of its own is left, one without limits; none whose
 // queue is paused.
 func (m *matcher) reads(k job.Lane) bool {
-	if !m.serves(k.Class) || m.paused(k) {
+	if !m.serves(k.Tenant, k.Class) || m.paused(k) {
 		return false
 	}
 	return m.own(k.Partition) || m.foreign && !m.limited(k)
@@ -169,7 +181,7 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	m.wanted = now
 	var cs []engine.LaneCursor
 	for k := range m.win.lanes {
-		if !m.own(k.Partition) && m.serves(k.Class) && m.limited(k) && !m.paused(k) && len(cs) < 100 {
+		if !m.own(k.Partition) && m.serves(k.Tenant, k.Class) && m.limited(k) && !m.paused(k) && len(cs) < 100 {
 			cs = append(cs, engine.LaneCursor{Lane: k})
 		}
 	}
@@ -197,16 +209,21 @@ func (m *matcher) unfit() {
 	if m.d.cfg.Owner == nil {
 		return
 	}
-	served := map[job.Class]bool{}
+	type kind struct {
+		tenant tenant.ID
+		class  job.Class
+	}
+	served := map[kind]bool{}
 	out := map[job.Partition]bool{}
 	for k := range m.win.lanes {
 		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) || m.paused(k) {
 			continue
 		}
-		ok, seen := served[k.Class]
+		x := kind{k.Tenant, k.Class}
+		ok, seen := served[x]
 		if !seen {
-			ok = m.d.anyServes(k.Class)
-			served[k.Class] = ok
+			ok = m.d.anyServes(k.Tenant, k.Class)
+			served[x] = ok
 		}
 		out[k.Partition] = !ok
 	}

@@ -32,7 +32,7 @@ func (d *Dispatcher) Waiting(ctx context.Context, id job.WorkerID, most int) (in
 	}
 	n, now := 0, d.clock.Now()
 	err = d.count(ctx, most, func(l job.Lane) bool {
-		return (w.Tenant == "" || w.Tenant == l.Tenant) && w.Serves(l.Class) && !d.paused(l, now)
+		return w.Serves(l.Tenant, l.Class) && !d.paused(l, now)
 	}, func(job.Ready) bool {
 		n++
 		return n < most

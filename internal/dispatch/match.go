@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
@@ -58,7 +60,22 @@ const (
 )
 
 func newMatcher(d *Dispatcher) *matcher {
-	return &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+	m.win.hinted = d.cfg.Owner == nil // nobody else stores anything
+	return m
+}
+
+// tick is a pass, after which, if it fails, nothing is on its way: a pause follows, and no claim is to wait for its end.
+func (m *matcher) tick(ctx context.Context) error {
+	failed := true
+	defer func() {
+		if failed {
+			_ = m.ground() // whose claims are told
+		}
+	}()
+	err := m.pass(ctx)
+	failed = err != nil
+	return err
 }
 
 // pass waits for something to do and does it once.
@@ -86,9 +103,9 @@ func (m *matcher) pass(ctx context.Context) error {
 	return m.lease(ctx)
 }
 
-// serves reports whether any of the waiting claims takes executions of the class.
-func (m *matcher) serves(c job.Class) bool {
-	return slices.ContainsFunc(m.waiting, func(x *claim) bool { return m.fed(x) && x.worker.Serves(c) })
+// serves reports whether any of the waiting claims takes executions of a tenant's class.
+func (m *matcher) serves(t tenant.ID, c job.Class) bool {
+	return slices.ContainsFunc(m.waiting, func(x *claim) bool { return m.fed(x) && x.worker.Serves(t, c) })
 }
 
 // fed reports whether a claim may be given something: its worker is not cordoned.
@@ -143,7 +160,6 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	_ = m.ground() // a pass that failed is followed by a pause; nobody else is to wait for its end
 	return err
 }
 
@@ -152,7 +168,7 @@ func (m *matcher) pause() time.Duration {
 	now := m.d.clock.Now()
 	m.now = now // a pause may have ended
 	p := m.win.picker
-	if p.Any(m.serves, now) || p.Short() || m.d.missed.Load() || len(m.win.dry(0, m.reads)) > 0 {
+	if p.Any(m.serves, now) || p.Short() && slices.ContainsFunc(m.waiting, m.fed) || m.d.missed.Load() || len(m.win.dry(0, m.reads)) > 0 {
 		return 0
 	}
 	pause := m.d.cfg.Poll
@@ -325,10 +341,13 @@ func (m *matcher) fence(gs []grant) engine.Fence {
 // pick takes out of the window what a claim is to be given, and has its rates paid for.
 func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Ready, error) {
 	known := map[job.Class]bool{} // taking a class apart for every execution would cost more than picking it
-	mine := func(x job.Class) bool {
+	mine := func(t tenant.ID, x job.Class) bool {
+		if c.worker.Tenant != "" && c.worker.Tenant != t {
+			return false
+		}
 		ok, seen := known[x]
 		if !seen {
-			ok = c.worker.Serves(x)
+			ok = c.worker.Serves(t, x)
 			known[x] = ok
 		}
 		return ok
@@ -443,32 +462,32 @@ func (m *matcher) fail(gs []grant, err error) {
 
 // disown returns what sessions in this process hold without anybody knowing. What others hold is told by their beats.
 func (m *matcher) disown(ctx context.Context) error {
-	type suspect struct {
-		id   job.WorkerID
-		keep []job.Token
+	if len(m.suspects()) == 0 {
+		return nil
 	}
-	var all []suspect
-	m.d.mu.Lock()
-	for id, s := range m.d.known {
-		if s.suspect && s.local {
-			x := suspect{id: id}
-			for t := range s.held {
-				x.keep = append(x.keep, t)
-			}
-			all = append(all, x)
-		}
+	if err := m.ground(); err != nil { // what is on its way is known to nobody either, and is not meant
+		return err
 	}
-	m.d.mu.Unlock()
-	if len(all) > 0 {
-		// What is on its way is known to nobody either, and is not meant.
-		if err := m.ground(); err != nil {
-			return err
-		}
-	}
-	for _, x := range all {
-		if _, err := m.d.disown(ctx, x.id, x.keep, time.Time{}); err != nil {
+	for id, keep := range m.suspects() {
+		if _, err := m.d.disown(ctx, id, keep, time.Time{}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// suspects are the sessions in this process that may hold what nobody was told of, and the tokens that somebody was.
+func (m *matcher) suspects() map[job.WorkerID][]job.Token {
+	var out map[job.WorkerID][]job.Token
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	for id, s := range m.d.known {
+		if s.suspect && s.local {
+			if out == nil {
+				out = map[job.WorkerID][]job.Token{}
+			}
+			out[id] = slices.Collect(maps.Keys(s.held))
+		}
+	}
+	return out
 }

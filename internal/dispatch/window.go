@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"bytes"
 	"container/heap"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/pick"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -15,9 +17,13 @@ type window struct {
 	size   int // how many executions it holds at the most, beside the heads of lanes
 	picker *pick.Picker
 	later  byDue
-	known  map[job.ExecutionID]bool // what is in the picker or later, or was picked and is not let go of yet
+	known  map[job.ExecutionID]bool // what is in the picker or later; false: it was picked and is not let go of yet
+	picked int                      // how many of those there are
 	lanes  map[job.Lane]*lane
 	round  int                // of sweeps through all lanes
+	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
+	strict int                // rounds of sweeps that do so all the same …
+	until  time.Time          // … and until when they do
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 }
 
@@ -26,6 +32,8 @@ type lane struct {
 	dueAt  time.Time // the cursor: behind this execution
 	after  job.ExecutionID
 	more   bool // the store may hold more behind the cursor
+	stale  bool // it was listed since, and may hold what no hint told of: it is read anew once it is empty
+	missed bool // it does, and is read anew by the next sweep
 	loaded int  // how many of its executions are in the picker
 	round  int  // of sweeps, in which it was last listed, or became known
 }
@@ -39,13 +47,21 @@ func newWindow(size int) *window {
 // reset forgets all candidates, and how far lanes were read.
 func (w *window) reset() {
 	w.picker.Clear()
-	w.later, w.known, w.lanes, w.empty = nil, map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
+	w.later, w.picked = nil, 0
+	w.known, w.lanes, w.empty = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
 }
 
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep.
 func (w *window) offer(rs []job.Ready, now time.Time) {
 	for _, r := range rs {
-		if w.known[r.ID] || w.full(r, now) {
+		if waits, known := w.known[r.ID]; known {
+			if !waits {
+				w.miss(&r) // it is free again, though its lease was not answered yet
+			}
+			continue
+		}
+		if w.full(r, now) {
+			w.pass(&r, now)
 			continue
 		}
 		w.known[r.ID] = true
@@ -60,8 +76,43 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 // full reports whether there is no room for one more. A tenant that has little in the window always finds some, so that
 // another's flood does not keep its hints out.
 func (w *window) full(r job.Ready, now time.Time) bool {
-	n := len(w.known)
+	n := w.held()
 	return n >= w.size && (n >= 2*w.size || r.DueAt.After(now) || w.picker.Waiting(r.Tenant) >= w.size/100)
+}
+
+// held is how many executions the window holds for those that come.
+func (w *window) held() int { return len(w.known) - w.picked }
+
+// miss has the next sweep read a lane anew.
+func (w *window) miss(r *job.Ready) {
+	if l := w.lanes[r.Lane()]; l != nil {
+		l.missed = true
+	}
+}
+
+// pass notes that the store holds something of a lane that there was no room for.
+func (w *window) pass(r *job.Ready, now time.Time) {
+	if r.DueAt.After(now) { // a sweep finds it when it is due
+		if at := r.DueAt.Add(2 * sweepEvery); at.After(w.until) {
+			w.until = at
+		}
+		return
+	}
+	k := r.Lane()
+	l := w.lanes[k]
+	if l == nil {
+		return // as all new lanes, a sweep finds it
+	}
+	if r.DueAt.Before(l.dueAt) || r.DueAt.Equal(l.dueAt) && bytes.Compare(r.ID[:], l.after[:]) <= 0 {
+		l.begin()
+	}
+	l.more = true
+	w.mark(k, l)
+}
+
+// begin has the lane read from its start.
+func (l *lane) begin() {
+	l.dueAt, l.after, l.more, l.stale, l.missed = time.Time{}, job.ExecutionID{}, true, false, false
 }
 
 func (w *window) admit(r job.Ready) {
@@ -101,8 +152,7 @@ func (w *window) shed(now time.Time) {
 	w.picker.Shed(now, func(r *job.Ready) {
 		delete(w.known, r.ID)
 		k := r.Lane()
-		l := w.lane(k)
-		l.dueAt, l.after, l.more = time.Time{}, job.ExecutionID{}, true
+		w.lane(k).begin()
 		w.load(k, -1)
 	})
 }
@@ -125,16 +175,31 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// sweep begins lanes that the store lists anew from their start.
-func (w *window) sweep(lanes []job.Lane) {
+// reread is how often, in rounds of sweeps, every lane is read anew where hints tell of all that comes.
+const reread = 8
+
+// sweep begins lanes that the store lists anew from their start. Where hints tell of all that comes, those of which
+// something is in the window are begun when they are empty; but all at once where a hint was lost, or there was no room for
+// it, and now and then.
+func (w *window) sweep(lanes []job.Lane, now time.Time) {
+	all := !w.hinted || w.strict > 0 || now.Before(w.until) || w.round%reread == 0 || w.held() >= w.size
 	for _, k := range lanes {
 		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
 			continue // enough of those are known; they are found when others have gone
 		}
 		l := w.lane(k)
-		l.dueAt, l.after, l.more, l.round = time.Time{}, job.ExecutionID{}, true, w.round
+		l.round = w.round
+		if l.stale = true; all || l.missed || l.loaded == 0 {
+			l.begin()
+		}
 		w.mark(k, l)
 	}
+}
+
+// turn ends a round of sweeps.
+func (w *window) turn() {
+	w.round++
+	w.strict = max(0, w.strict-1)
 }
 
 // forget forgets those of some lanes that the store has not listed in this round, though it has gone through all of these.
@@ -143,7 +208,7 @@ func (w *window) forget(some func(job.Lane) bool) {
 		if l.round == w.round || !some(k) {
 			continue
 		}
-		l.more = false
+		l.more, l.stale = false, false
 		w.mark(k, l)
 		if l.loaded == 0 {
 			delete(w.lanes, k)
@@ -178,8 +243,8 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 // read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes
 // that wait for nothing are read in more than ones, up to a window half as large again; and one in the end.
 func (w *window) perLane(most, lanes int) int {
-	room := w.size - len(w.known)
-	if len(w.known) < w.size+w.size/2 {
+	room := w.size - w.held()
+	if w.held() < w.size+w.size/2 {
 		room = max(room, w.size/10)
 	}
 	return max(1, min(most, room/max(1, lanes, len(w.empty))))
@@ -193,7 +258,7 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 		l := w.lane(k)
 		read[k]++
 		l.dueAt, l.after = r.DueAt, r.ID
-		if !w.known[r.ID] {
+		if _, known := w.known[r.ID]; !known {
 			w.known[r.ID] = true
 			w.admit(r)
 		}
@@ -207,19 +272,31 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
 
 // pick takes out up to n executions of the served classes, in the order in which they are to start; they stay known until
 // they are let go of. It stops short where a lane has run out that the store may hold more of, since that might come first.
-func (w *window) pick(n int, serves func(job.Class) bool, now time.Time) []*job.Ready {
+func (w *window) pick(n int, serves func(tenant.ID, job.Class) bool, now time.Time) []*job.Ready {
 	return w.picker.Pick(n, serves, now, func(r *job.Ready) bool {
-		l := w.load(r.Lane(), -1)
-		return l.loaded > 0 || !l.more
+		w.known[r.ID] = false
+		w.picked++
+		k := r.Lane()
+		l := w.load(k, -1)
+		goOn := l.loaded > 0 || !l.more
+		if l.loaded == 0 && l.stale {
+			l.begin()
+			w.mark(k, l)
+		}
+		return goOn
 	})
 }
 
 // let forgets what was picked, now that the store says what became of it.
-func (w *window) let(r *job.Ready) { delete(w.known, r.ID) }
+func (w *window) let(r *job.Ready) {
+	delete(w.known, r.ID)
+	w.picked--
+}
 
 // drop takes back what was picked and not leased.
 func (w *window) drop(r *job.Ready) {
 	w.let(r)
+	w.miss(r)
 	w.picker.Dropped(r)
 }
 

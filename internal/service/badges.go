@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -132,14 +133,14 @@ func (s *Service) Shown(ctx context.Context, hash [32]byte) (label string, is Co
 	if err != nil {
 		return "", "", err
 	}
-	last, err := s.store.LastStatus(ctx, b.Tenant, j.ID)
+	last, err := s.store.LastStatus(ctx, b.Tenant, []job.ID{j.ID}, j.CreatedAt.Add(-time.Hour)) // nothing of it finished before that
 	if err != nil {
 		return "", "", err
 	}
 	if label = b.Label; label == "" {
 		label = j.Name
 	}
-	return label, s.condition(j, last), nil
+	return label, s.condition(j, last[0]), nil
 }
 
 func (s *Service) condition(j job.Job, last job.Status) Condition {

@@ -257,6 +257,9 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 	for i := range defs {
 		j := &d.jobs[i]
 		j.ID, j.Tenant, j.Definition, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = job.ID(newID()), p.Tenant, defs[i], job.Active, d.at, d.at, 1
+		if j.Schedule.Type.OneOff() {
+			j.ID = j.ID.In(s.place())
+		}
 		if j.Asleep {
 			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
 		}
@@ -288,6 +291,15 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		}
 	}
 	return d, nil
+}
+
+// neighbours is how many one-off jobs in a row are put into one partition.
+const neighbours = 16
+
+// place is the partition of the next one-off job. A few in a row share one, so that what is stored together lies together in
+// the store's order of what is ready; a few only, since a dispatcher reads all partitions abreast.
+func (s *Service) place() job.Partition {
+	return job.Partition(s.placed.Add(1) / neighbours % job.Partitions)
 }
 
 // ids are those of the jobs, which their first executions share.

@@ -39,6 +39,7 @@ type Failing struct {
 }
 
 const (
+	failingFor     = 24 * time.Hour
 	overviewListed = 10
 	overviewLooked = 200   // jobs that had a failure, of which it is asked how their last execution ended
 	overviewRead   = 4_000 // failures of a job in an hour, the latest first
@@ -98,7 +99,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 
 // failing finds the jobs that failed within 24 hours and whose last execution did not succeed.
 func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error {
-	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-24 * time.Hour)}, overviewRead)
+	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-failingFor)}, overviewRead)
 	if err != nil {
 		return err
 	}
@@ -133,12 +134,13 @@ func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error
 	for i, x := range all {
 		ids[i] = x.ID
 	}
-	stats, err := s.store.Stats(ctx, t, ids)
+	// They failed since then, or in the hour in which that was, so that nothing that finished earlier was the last.
+	lasts, err := s.store.LastStatus(ctx, t, ids, out.Now.Add(-failingFor-2*time.Hour))
 	if err != nil {
 		return err
 	}
 	for i, x := range all {
-		if x.Last = stats[i].LastStatus; x.Last != job.Failed && x.Last != job.TimedOut {
+		if x.Last = lasts[i]; x.Last != job.Failed && x.Last != job.TimedOut {
 			continue
 		}
 		if out.Failing.Count++; len(out.FailingJobs) < overviewListed {

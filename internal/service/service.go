@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,6 +98,7 @@ type Service struct {
 	wake   chan struct{} // an operation was added
 	holds  *artifact.Inspector
 	quotas quotas
+	placed atomic.Uint64 // one-off jobs, from where this process began to count
 
 	foretold *foretelling
 }
@@ -126,10 +129,12 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)
 	}
-	return &Service{
+	s := &Service{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
 		holds: artifact.NewInspector(cfg.Artifacts), foretold: newForetelling(),
 	}
+	s.placed.Store(rand.Uint64()) // servers that begin together do not go through the partitions in step
+	return s
 }
 
 // enter lets a request that writes in, or turns it away where too many are inside already: the store is slow.

@@ -81,9 +81,9 @@ func (s *Store) KeepTally(ctx context.Context, x engine.ServerID, number int64, 
 	return s.Store.KeepTally(ctx, x, number, t)
 }
 
-func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (_ job.Status, err error) {
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) (_ []job.Status, err error) {
 	defer s.begin(&ctx, opFind).end(&err)
-	return s.Store.LastStatus(ctx, t, id)
+	return s.Store.LastStatus(ctx, t, ids, since)
 }
 
 func (s *Store) LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (_ engine.JobPage, err error) {

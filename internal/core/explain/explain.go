@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // Code is why, in a word.
@@ -272,7 +273,7 @@ func (w *Why) servable(s *Situation) bool {
 	for _, x := range s.Workers {
 		if x.State(s.Now).Takes() {
 			live = append(live, x)
-			if x.Serves(s.Execution.Class) {
+			if x.Serves(s.Execution.Tenant, s.Execution.Class) {
 				f.Matching++
 				f.Slots += x.Capacity
 				f.Busy += min(x.Running, x.Capacity)
@@ -287,13 +288,13 @@ func (w *Why) servable(s *Situation) bool {
 	if f.Matching > 0 {
 		return true
 	}
-	f.Lacks = lacks(live, *needs)
+	f.Lacks = lacks(live, s.Execution.Tenant, *needs)
 	w.say(NoMatch, "None of the connected workers (%d) can run it: none has %s.", f.Workers, strings.Join(f.Lacks, ", nor "))
 	return false
 }
 
 // lacks names what no worker has, of what an execution needs.
-func lacks(live []job.Worker, needs job.Needs) (out []string) {
+func lacks(live []job.Worker, t tenant.ID, needs job.Needs) (out []string) {
 	everywhere := slices.Clone(live) // as if they took every queue
 	for i := range everywhere {
 		everywhere[i].Queues = nil
@@ -301,7 +302,7 @@ func lacks(live []job.Worker, needs job.Needs) (out []string) {
 	none := func(ws []job.Worker, n job.Needs) bool {
 		n.Target, n.Kind = needs.Target, needs.Kind
 		c := n.Class()
-		return !slices.ContainsFunc(ws, func(w job.Worker) bool { return w.Serves(c) })
+		return !slices.ContainsFunc(ws, func(w job.Worker) bool { return w.Serves(t, c) })
 	}
 	if none(everywhere, job.Needs{}) {
 		what := fmt.Sprintf("the target %q", needs.Target)

@@ -3,6 +3,8 @@ package job
 import (
 	"slices"
 	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
 // Class is what an execution needs of a worker: its target, the kind of handler,
@@ -60,9 +62,12 @@ func (d *Definition) Class() Class {
 	return Needs{Target: d.Target.Kind, Kind: d.Target.Handler, Queue: d.Queue, Labels: d.Labels}.Class()
 }
 
-// Serves reports whether the worker can run an execution of the class: it has the target, the
-// handler's kind, the queue (none named: every queue) and all the labels.
-func (w Worker) Serves(c Class) bool {
+// Serves reports whether the worker may and can run an execution of a tenant's class: it is the tenant's or nobody's, and
+// has the target, the handler's kind, the queue (none named: every queue) and all the labels.
+func (w Worker) Serves(t tenant.ID, c Class) bool {
+	if w.Tenant != "" && w.Tenant != t {
+		return false
+	}
 	n := c.Needs()
 	if !slices.Contains(w.Targets, string(n.Target)) || n.Target == Handler && !slices.Contains(w.Kinds, n.Kind) {
 		return false

@@ -53,12 +53,17 @@ func TestServes(t *testing.T) {
 		{Needs{Target: Handler, Kind: "b", Queue: "default"}, false},
 		{Needs{Target: Simulate, Queue: "default"}, false},
 	} {
-		if got := w.Serves(c.n.Class()); got != c.want {
+		if got := w.Serves("t", c.n.Class()); got != c.want {
 			t.Errorf("%+v: %v", c.n, got)
 		}
 	}
 	every := Worker{Targets: []string{"http"}}
-	if !every.Serves(Needs{Target: HTTP, Queue: "any"}.Class()) {
+	whose := every
+	whose.Tenant = "t"
+	if c := (Needs{Target: HTTP, Queue: "any"}).Class(); !whose.Serves("t", c) || whose.Serves("other", c) {
+		t.Error("a worker of a tenant serves that one")
+	}
+	if !every.Serves("t", Needs{Target: HTTP, Queue: "any"}.Class()) {
 		t.Error("a worker that names no queue does not serve every queue")
 	}
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -50,6 +51,24 @@ func TestPartitionsSpread(t *testing.T) {
 	}
 	if slices.Min(counts) < n/Partitions*8/10 || slices.Max(counts) > n/Partitions*12/10 {
 		t.Errorf("from %d to %d in a partition, want about %d", slices.Min(counts), slices.Max(counts), n/Partitions)
+	}
+}
+
+// An id that is put into a partition is in it, is a UUIDv7 of the same instant, and still its own.
+func TestIDsInPartitions(t *testing.T) {
+	seen := map[ID]bool{}
+	sum := sha256.Sum256([]byte("seed"))
+	for n := range 64_000 {
+		sum = sha256.Sum256(sum[:])
+		var was ID
+		copy(was[:], sum[:])
+		was[6], was[8] = 0x70|was[6]&0xf, 0x80|was[8]&0x3f
+		p := Partition(n % Partitions)
+		id := was.In(p)
+		if PartitionOf(id) != p || id[6]>>4 != 7 || id[8]>>6 != 0b10 || !bytes.Equal(id[:8], was[:8]) || seen[id] {
+			t.Fatalf("%v in %d is %v", was, p, id)
+		}
+		seen[id] = true
 	}
 }
 

@@ -79,7 +79,7 @@ func groupKey(t tenant.ID, expression, value string) GroupKey {
 }
 
 // Partition is the partition of the group's executions: one, so that its owner counts them all.
-func (g Group) Partition() Partition { return Partition(uint64(g.Key) * 0x9E3779B97F4A7C15 >> 58) }
+func (g Group) Partition() Partition { return Partition(uint64(g.Key) * mixer >> 58) }
 
 // Limit is a limit over all executions of a tenant, or over those of one of its queues.
 type Limit struct {

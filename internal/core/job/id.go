@@ -96,9 +96,26 @@ type Partition int16
 // Partitions is how many partitions there are.
 const Partitions = 64
 
+// What the tail of an id is multiplied by to mix it, and what undoes that.
+const mixer, unmixer uint64 = 0x9E3779B97F4A7C15, 0xF1DE83E19937733D
+
 // PartitionOf is the partition a job belongs to.
 func PartitionOf(i ID) Partition {
 	// The tail of a UUIDv7 is random, so a mix of it spreads evenly.
-	h := binary.BigEndian.Uint64(i[8:]) * 0x9E3779B97F4A7C15
+	h := binary.BigEndian.Uint64(i[8:]) * mixer
 	return Partition(h >> 58)
+}
+
+// In is the id, a UUIDv7, in a partition: as random as it was, but for the bits that say so.
+func (i ID) In(p Partition) ID {
+	const rest = 1<<58 - 1
+	h := binary.BigEndian.Uint64(i[8:]) * mixer & rest
+	for {
+		tail := (uint64(p)<<58 | h) * unmixer
+		if tail>>62 == 0b10 { // as all UUIDs begin their tail: one of four does
+			binary.BigEndian.PutUint64(i[8:], tail)
+			return i
+		}
+		h = (h + 1) & rest
+	}
 }

@@ -125,7 +125,7 @@ func (p *Picker) aside(b *bin) bool {
 }
 
 // Any reports whether there is a candidate that could be picked for a worker that takes what serves says.
-func (p *Picker) Any(serves func(job.Class) bool, now time.Time) bool {
+func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool {
 	p.reopen(now)
 	for _, t := range p.turn {
 		if p.best(t, serves, now) != nil {
@@ -137,7 +137,7 @@ func (p *Picker) Any(serves func(job.Class) bool, now time.Time) bool {
 
 // Pick takes out up to n candidates whose class is served, in the order in which they are to start. It stops where took,
 // told of each, says no. What it picks counts against the limits until it is Started, or Dropped.
-func (p *Picker) Pick(n int, serves func(job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
+func (p *Picker) Pick(n int, serves func(tenant.ID, job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
 	p.reopen(now)
 	var picked []*job.Ready
 	var passed []*party // those that have nothing for this worker now
@@ -166,14 +166,14 @@ func (p *Picker) Pick(n int, serves func(job.Class) bool, now time.Time, took fu
 // best finds the bin of a tenant whose head is to start first, of those that are served and not held back. What holds by
 // numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
 // for what would start then.
-func (p *Picker) best(t *party, serves func(job.Class) bool, now time.Time) *bin {
+func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time.Time) *bin {
 	if p.full(scope{tenant: t.id}) {
 		return nil
 	}
 	var best *bin
 	paid := false // the tenant's rate was asked for
 	for c, s := range t.shelves {
-		if len(s.open) == 0 || !serves(c) || p.halted(scope{t.id, s.queue}, now) || p.full(scope{t.id, s.queue}) {
+		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(scope{t.id, s.queue}) {
 			continue
 		}
 		for len(s.open) > 0 && !p.admits(s.open[0]) {

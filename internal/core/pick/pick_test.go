@@ -27,7 +27,7 @@ func ready(t tenant.ID, change ...func(*job.Ready)) *job.Ready {
 
 func grouped(g job.Group) func(*job.Ready) { return func(r *job.Ready) { r.Group = g } }
 
-func all(job.Class) bool { return true }
+func all(tenant.ID, job.Class) bool { return true }
 
 func goOn(*job.Ready) bool { return true }
 
@@ -91,7 +91,7 @@ func TestClassesThatAreNotServedStay(t *testing.T) {
 	a, b := ready("t", func(r *job.Ready) { r.Class = "simulate" }), ready("t")
 	p.Add(a)
 	p.Add(b)
-	http := func(c job.Class) bool { return c == "http" }
+	http := func(_ tenant.ID, c job.Class) bool { return c == "http" }
 	if got := p.Pick(5, http, start, goOn); len(got) != 1 || got[0] != b {
 		t.Errorf("got %v", got)
 	}

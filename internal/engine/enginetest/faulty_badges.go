@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -20,8 +21,8 @@ func (f *Faulty) FindBadges(ctx context.Context, t tenant.ID, p engine.Page) (en
 	return disturb(ctx, f, "FindBadges", func() (engine.Listed[engine.Badge], error) { return f.Store.FindBadges(ctx, t, p) })
 }
 
-func (f *Faulty) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (job.Status, error) {
-	return disturb(ctx, f, "LastStatus", func() (job.Status, error) { return f.Store.LastStatus(ctx, t, id) })
+func (f *Faulty) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) ([]job.Status, error) {
+	return disturb(ctx, f, "LastStatus", func() ([]job.Status, error) { return f.Store.LastStatus(ctx, t, ids, since) })
 }
 
 func (f *Faulty) DeleteBadge(ctx context.Context, t tenant.ID, id string) (engine.Badge, error) {

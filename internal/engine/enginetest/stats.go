@@ -14,8 +14,12 @@ func stats(t *testing.T, h Harness) {
 	f := open(t, h)
 	read := func(ids ...job.ID) []job.Stats {
 		all := must(f.Stats(f.ctx, tenant.Default, ids))
-		for i, id := range ids {
-			if last := must(f.LastStatus(f.ctx, tenant.Default, id)); last != all[i].LastStatus {
+		lasts := must(f.LastStatus(f.ctx, tenant.Default, ids, time.Time{}))
+		if len(lasts) != len(ids) {
+			t.Fatalf("the last status of %d of %d jobs", len(lasts), len(ids))
+		}
+		for i, last := range lasts {
+			if last != all[i].LastStatus {
 				t.Errorf("the last status is %v, in the statistics it is %v", last, all[i].LastStatus)
 			}
 		}
@@ -47,8 +51,12 @@ func stats(t *testing.T, h Harness) {
 		if other := must(f.Stats(f.ctx, "other", []job.ID{j.ID})); other[0] != (job.Stats{}) {
 			t.Errorf("another tenant sees %+v", other)
 		}
-		if other := must(f.LastStatus(f.ctx, "other", j.ID)); other != 0 {
+		if other := must(f.LastStatus(f.ctx, "other", []job.ID{j.ID}, time.Time{})); other[0] != 0 {
 			t.Errorf("another tenant sees %v", other)
+		}
+		at := end.FinishedAt
+		if since, after := must(f.LastStatus(f.ctx, tenant.Default, []job.ID{newID(), j.ID}, at)), must(f.LastStatus(f.ctx, tenant.Default, []job.ID{j.ID}, at.Add(time.Microsecond))); since[0] != 0 || since[1] != job.Succeeded || after[0] != 0 {
+			t.Errorf("since it finished %v, after that %v", since, after)
 		}
 		e = f.due(j) // one more, which is tallied: the latest counts
 		e.Trigger = job.ByHand

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,19 +52,30 @@ const (
 
 // lastStatusSQL finds by key what the statistics have as the last status.
 const lastStatusSQL = `
-	SELECT status FROM (
-		SELECT last_status AS status, last_finished_at AS finished_at FROM job_stats WHERE tenant = $1 AND job = $2
-		UNION ALL
-		SELECT x.status, x.finished_at FROM executions x WHERE x.id = $2 AND NOT x.tally AND x.tenant = $1
-	) a ORDER BY finished_at DESC LIMIT 1`
+	SELECT coalesce(a.status, 0)
+	FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
+	LEFT JOIN LATERAL (
+		SELECT status FROM (
+			SELECT last_status AS status, last_finished_at AS finished_at FROM job_stats WHERE tenant = $1 AND job = q.job
+			UNION ALL
+			SELECT x.status, x.finished_at FROM executions x WHERE x.id = q.job AND NOT x.tally AND x.tenant = $1 AND x.finished_at >= $3
+		) u ORDER BY finished_at DESC NULLS LAST LIMIT 1
+	) a ON true
+	ORDER BY q.n`
 
-// LastStatus is how the latest finished execution of a job ended.
-func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (out job.Status, err error) {
-	err = s.look(ctx, "read how a job did last", func(ctx context.Context, c *pgxpool.Conn) error {
-		err := c.QueryRow(ctx, lastStatusSQL, string(t), [16]byte(id)).Scan(num(&out))
-		if errors.Is(err, pgx.ErrNoRows) {
-			out, err = 0, nil
-		}
+// LastStatus is how the latest finished execution of each job ended.
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) (out []job.Status, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs := uuids(len(ids))
+	for _, id := range ids {
+		jobs.uuid(id)
+	}
+	err = s.look(ctx, "read how jobs did last", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, lastStatusSQL, string(t), jobs, since)
+		var err error
+		out, err = pgx.CollectRows(rows, pgx.RowTo[job.Status])
 		return err
 	})
 	return out, err

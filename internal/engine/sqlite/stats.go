@@ -79,23 +79,31 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 	return all, err
 }
 
-// LastStatus is how the latest finished execution of a job ended.
-func (s *Store) LastStatus(ctx context.Context, t tenant.ID, id job.ID) (out job.Status, err error) {
-	err = s.look(ctx, "read how a job did last", func(c *conn) error {
-		var last sums
-		_, err := c.prepare(lastStatusSQL).text(string(t)).id(id).first(func(r *row) error {
-			last.lastStatus, last.lastFinished = job.Status(r.int()), r.at()
-			return nil
-		})
-		if err != nil {
-			return err
+// LastStatus is how the latest finished execution of each job ended.
+func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) ([]job.Status, error) {
+	out := make([]job.Status, len(ids))
+	err := s.look(ctx, "read how jobs did last", func(c *conn) error {
+		for i, id := range ids {
+			var last sums
+			_, err := c.prepare(lastStatusSQL).text(string(t)).id(id).first(func(r *row) error {
+				last.lastStatus, last.lastFinished = job.Status(r.int()), r.at()
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			_, err = c.prepare(ownFireSQL).text(string(t)).id(id).first(func(r *row) error {
+				if status, started, finished := job.Status(r.int()), r.at(), r.at(); !finished.Before(since) {
+					last.add(status, started, finished)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			out[i] = last.lastStatus
 		}
-		_, err = c.prepare(ownFireSQL).text(string(t)).id(id).first(func(r *row) error {
-			last.add(job.Status(r.int()), r.at(), r.at())
-			return nil
-		})
-		out = last.lastStatus
-		return err
+		return nil
 	})
 	return out, err
 }
