@@ -121,8 +121,8 @@ func (d *desk) add(as []client.Attempt) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	for _, a := range as {
-		if a.AttemptNumber > 1 { // a first attempt supersedes none
-			d.supersede(a.ExecutionID)
+		if a.AttemptNumber > 1 && !d.supersede(a) { // a first attempt supersedes none
+			continue
 		}
 		d.queue = append(d.queue, queued{a, now})
 	}
@@ -130,16 +130,24 @@ func (d *desk) add(as []client.Attempt) {
 }
 
 // supersede lets go of an older attempt of an execution that was given out again: its lease is gone, whether the server
-// has said so yet or not. mu is held.
-func (d *desk) supersede(id string) {
-	if old, ok := d.running[id]; ok {
+// has said so yet or not. It answers false where it is the new one whose lease is gone, since claims may be answered out of
+// order. mu is held.
+func (d *desk) supersede(a client.Attempt) bool {
+	if old, ok := d.running[a.ExecutionID]; ok {
+		if old.attempt.FencingToken > a.FencingToken {
+			return false
+		}
 		old.stop(ErrLeaseLost)
-		delete(d.running, id)
+		delete(d.running, a.ExecutionID)
 		d.lost[old] = struct{}{}
 	}
-	if i := slices.IndexFunc(d.queue, func(q queued) bool { return q.attempt.ExecutionID == id }); i >= 0 {
+	if i := slices.IndexFunc(d.queue, func(q queued) bool { return q.attempt.ExecutionID == a.ExecutionID }); i >= 0 {
+		if d.queue[i].attempt.FencingToken > a.FencingToken {
+			return false
+		}
 		d.queue = slices.Delete(d.queue, i, i+1)
 	}
+	return true
 }
 
 // taken is how many slots are in use. mu is held.

@@ -166,6 +166,10 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 			t.Errorf("held: %+v, %d busy", held, h.desk.busy())
 		}
 		h.desk.stop(ErrLeaseLost, []string{"x"}, []client.Held{{ExecutionID: "x", FencingToken: 1}}) // the order comes late
+		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 6, AttemptNumber: 2}, {ExecutionID: "x", FencingToken: 1, AttemptNumber: 1}}) // as does the answer to a claim
+		if held, _ := h.held(); len(held) != 1 || held[0].FencingToken != 7 || h.desk.busy() != 2 {
+			t.Errorf("after a late answer: held %+v, %d busy", held, h.desk.busy())
+		}
 		<-time.After(20 * time.Second)
 		s.mu.Lock()
 		if !errors.Is(causes[1], ErrLeaseLost) || causes[7] != nil || len(s.outcomes) != 1 || s.outcomes["x"].FencingToken != 7 || h.desk.busy() != 0 {
@@ -173,8 +177,8 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 		}
 		s.mu.Unlock()
 		h.desk.slots = 1
-		h.desk.add([]client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}})
-		if held, _ := h.desk.held(); len(held) != 2 {
+		h.desk.add([]client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 2}})
+		if held, _ := h.desk.held(); len(held) != 2 || held[0].FencingToken+held[1].FencingToken != 15 {
 			t.Errorf("held: %+v", held)
 		}
 		cancel()

@@ -642,7 +642,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 					after = &lanes[n-1]
 				} else {
 					w.forget(everyLane)
-					w.turn()
+					w.round++
 				}
 			}
 		}
@@ -718,7 +718,7 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		sweep := func() int {
 			lanes, _ := f.Lanes(t.Context(), nil, 1000)
 			w.sweep(lanes, now)
-			w.turn()
+			w.round++
 			return read()
 		}
 		if n := sweep(); n != 4 { // nothing is known
@@ -729,7 +729,7 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		fresh.Priority = 1
 		f.add(silent, fresh)
 		if lost {
-			w.strict = 1
+			w.lost = w.round
 		}
 		if n := sweep(); n != 1 && !lost || n != 5 && lost {
 			t.Errorf("a hint was lost: %v; %d lanes were read", lost, n)
@@ -745,6 +745,68 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		if got := w.pick(1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
 			t.Errorf("picked %v, want what no hint told of", got)
 		}
+	}
+}
+
+// What is said to be free again before its lease was answered is picked again once it was.
+func TestAHintForWhatIsOnItsWay(t *testing.T) {
+	now := time.Now()
+	w := newWindow(10)
+	r := ready(1, now)
+	w.offer([]job.Ready{r}, now)
+	picked := w.pick(1, all, now)
+	r.DueAt = now.Add(time.Second)
+	w.offer([]job.Ready{r}, now)
+	if got := w.pick(1, all, now.Add(time.Hour)); len(got) != 0 {
+		t.Fatalf("picked %v twice", got)
+	}
+	w.let(picked[0])
+	w.ripen(now)
+	if got := w.pick(1, all, now); len(got) != 0 {
+		t.Fatalf("picked %v before its time", got)
+	}
+	w.ripen(r.DueAt)
+	if got := w.pick(1, all, r.DueAt); len(got) != 1 || got[0].ID != r.ID || w.held() != 0 {
+		t.Errorf("picked %v, want it", got)
+	}
+}
+
+// What there was no room for is read when it is due, also where its lane is never empty.
+func TestWhatThereWasNoRoomFor(t *testing.T) {
+	now := time.Now()
+	f := newFake(func() time.Time { return now })
+	w := newWindow(10)
+	w.hinted = true
+	for i := range 10 {
+		r := ready(4*i, now) // all of one lane
+		f.add(r)
+		w.offer([]job.Ready{r}, now)
+	}
+	later, due := ready(400, now.Add(time.Second)), ready(404, now.Add(-time.Second))
+	f.add(later, due)
+	w.offer([]job.Ready{later, due}, now)
+	if len(w.known) != 10 {
+		t.Fatalf("%d are known", len(w.known))
+	}
+	sweep := func() {
+		lanes, _ := f.Lanes(t.Context(), nil, 100)
+		w.sweep(lanes, now)
+		w.round++
+		for range 10 { // it runs low, and is read along with one that is empty
+			w.empty[job.Lane{Partition: 63}] = &lane{}
+			cs := w.dry(25, everyLane)
+			rs, _ := f.Ready(t.Context(), cs, 20)
+			w.refill(cs, rs, 20)
+		}
+	}
+	sweep()
+	if w.known[later.ID] || !w.known[due.ID] {
+		t.Errorf("of what there was no room for, %v", w.known)
+	}
+	now = now.Add(time.Second)
+	sweep()
+	if !w.known[later.ID] {
+		t.Error("what is due now is not known")
 	}
 }
 

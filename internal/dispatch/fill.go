@@ -20,7 +20,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 	}
 	missed := m.d.missed.Swap(false)
 	if missed || m.woken {
-		m.win.strict = 2 // this round, of which a part may be over, and the next
+		m.win.lost = m.win.round
 	}
 	if missed || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
 		if err := m.sweep(ctx); err != nil {
@@ -57,7 +57,7 @@ func (m *matcher) sweep(ctx context.Context) error {
 		m.win.sweep(lanes, m.now)
 		if len(lanes) < sweepLanes {
 			m.win.forget(func(k job.Lane) bool { return !m.skipped[crowdOf(k)] })
-			m.win.turn()
+			m.win.round++
 			m.after, m.skipped = nil, nil
 			return nil
 		}
@@ -118,12 +118,9 @@ func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
 	return nil
 }
 
-// refills is how often lanes are read in a pass: what the store shows may all be on its way, and what comes behind it first.
-const refills = 10
-
 // refill reads the lanes that must be read before the window can tell what comes first.
 func (m *matcher) refill(ctx context.Context, now time.Time) error {
-	for range refills {
+	for began := time.Now(); ; {
 		cs := m.win.dry(m.d.cfg.PerLane/4, m.reads)
 		if len(cs) == 0 {
 			return nil
@@ -136,11 +133,10 @@ func (m *matcher) refill(ctx context.Context, now time.Time) error {
 		m.win.refill(cs, slices.DeleteFunc(rs, func(r job.Ready) bool {
 			return !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
 		}), per)
-		if m.flying == 0 && len(cs) < atOnce {
-			return nil // what is left to be read was not there before
+		if m.flying == 0 && len(cs) < atOnce || time.Since(began) > sweepTime {
+			return nil // else what was read may all be on its way, and what is behind it, or in other lanes, come first
 		}
 	}
-	return nil
 }
 
 // patience is how long what is ready is left to the owner of its partition.

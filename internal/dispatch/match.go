@@ -121,7 +121,9 @@ func (m *matcher) free() bool {
 	}
 	want := 0
 	for _, c := range m.waiting {
-		want += c.max
+		if m.fed(c) {
+			want += c.max
+		}
 	}
 	return want >= alongside
 }
@@ -386,11 +388,12 @@ func (m *matcher) back(rs []*job.Ready) {
 	}
 }
 
-// drop puts all that was picked back, and lets go of the claims it was for.
+// drop puts all that was picked back, and answers the claims it was for with nothing: their callers ask again.
 func (m *matcher) drop(gs []grant) {
+	m.answered(gs)
 	for _, g := range gs {
-		g.claim.taken.Store(false)
 		m.back(g.picked)
+		g.claim.answer(nil, nil)
 	}
 }
 

@@ -17,13 +17,13 @@ type window struct {
 	size   int // how many executions it holds at the most, beside the heads of lanes
 	picker *pick.Picker
 	later  byDue
-	known  map[job.ExecutionID]bool // what is in the picker or later; false: it was picked and is not let go of yet
-	picked int                      // how many of those there are
+	known  map[job.ExecutionID]bool      // what is in the picker or later; false: it was picked and is not let go of yet
+	picked int                           // how many of those there are
+	again  map[job.ExecutionID]job.Ready // those of them that are free again, by a hint
 	lanes  map[job.Lane]*lane
 	round  int                // of sweeps through all lanes
 	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
-	strict int                // rounds of sweeps that do so all the same …
-	until  time.Time          // … and until when they do
+	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 }
 
@@ -31,15 +31,17 @@ type window struct {
 type lane struct {
 	dueAt  time.Time // the cursor: behind this execution
 	after  job.ExecutionID
-	more   bool // the store may hold more behind the cursor
-	stale  bool // it was listed since, and may hold what no hint told of: it is read anew once it is empty
-	missed bool // it does, and is read anew by the next sweep
-	loaded int  // how many of its executions are in the picker
-	round  int  // of sweeps, in which it was last listed, or became known
+	more   bool      // the store may hold more behind the cursor
+	stale  bool      // it was listed since, and may hold what no hint told of: it is read anew once it is empty
+	missed bool      // it does, and is read anew by the next sweep …
+	until  time.Time // … and by those until then: it holds what is due at that instant
+	begun  int       // the round in which it was last read from its start
+	loaded int       // how many of its executions are in the picker
+	round  int       // of sweeps, in which it was last listed, or became known
 }
 
 func newWindow(size int) *window {
-	w := &window{size: size, picker: pick.New()}
+	w := &window{size: size, picker: pick.New(), lost: -1}
 	w.reset()
 	return w
 }
@@ -47,7 +49,7 @@ func newWindow(size int) *window {
 // reset forgets all candidates, and how far lanes were read.
 func (w *window) reset() {
 	w.picker.Clear()
-	w.later, w.picked = nil, 0
+	w.later, w.picked, w.again = nil, 0, map[job.ExecutionID]job.Ready{}
 	w.known, w.lanes, w.empty = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
 }
 
@@ -56,7 +58,7 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 	for _, r := range rs {
 		if waits, known := w.known[r.ID]; known {
 			if !waits {
-				w.miss(&r) // it is free again, though its lease was not answered yet
+				w.again[r.ID] = r // its lease was not answered yet
 			}
 			continue
 		}
@@ -92,27 +94,30 @@ func (w *window) miss(r *job.Ready) {
 
 // pass notes that the store holds something of a lane that there was no room for.
 func (w *window) pass(r *job.Ready, now time.Time) {
-	if r.DueAt.After(now) { // a sweep finds it when it is due
-		if at := r.DueAt.Add(2 * sweepEvery); at.After(w.until) {
-			w.until = at
-		}
-		return
-	}
 	k := r.Lane()
 	l := w.lanes[k]
-	if l == nil {
+	switch {
+	case r.DueAt.After(now): // a sweep finds it when it is due
+		if l == nil && len(w.lanes) < w.size {
+			l = w.lane(k)
+		}
+		if l != nil && r.DueAt.After(l.until) {
+			l.until = r.DueAt
+		}
+		return
+	case l == nil:
 		return // as all new lanes, a sweep finds it
 	}
 	if r.DueAt.Before(l.dueAt) || r.DueAt.Equal(l.dueAt) && bytes.Compare(r.ID[:], l.after[:]) <= 0 {
-		l.begin()
+		w.begin(l)
 	}
 	l.more = true
 	w.mark(k, l)
 }
 
-// begin has the lane read from its start.
-func (l *lane) begin() {
-	l.dueAt, l.after, l.more, l.stale, l.missed = time.Time{}, job.ExecutionID{}, true, false, false
+// begin has a lane read from its start.
+func (w *window) begin(l *lane) {
+	l.dueAt, l.after, l.more, l.stale, l.missed, l.begun = time.Time{}, job.ExecutionID{}, true, false, false, w.round
 }
 
 func (w *window) admit(r job.Ready) {
@@ -140,7 +145,7 @@ func (w *window) mark(k job.Lane, l *lane) {
 func (w *window) lane(k job.Lane) *lane {
 	l := w.lanes[k]
 	if l == nil {
-		l = &lane{round: w.round}
+		l = &lane{round: w.round, begun: w.round}
 		w.lanes[k] = l
 	}
 	return l
@@ -152,7 +157,7 @@ func (w *window) shed(now time.Time) {
 	w.picker.Shed(now, func(r *job.Ready) {
 		delete(w.known, r.ID)
 		k := r.Lane()
-		w.lane(k).begin()
+		w.begin(w.lane(k))
 		w.load(k, -1)
 	})
 }
@@ -175,31 +180,27 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// reread is how often, in rounds of sweeps, every lane is read anew where hints tell of all that comes.
-const reread = 8
+// reread is how often, in rounds of sweeps, a lane is begun anew where hints tell of all that comes.
+const reread = 4
 
 // sweep begins lanes that the store lists anew from their start. Where hints tell of all that comes, those of which
 // something is in the window are begun when they are empty; but all at once where a hint was lost, or there was no room for
-// it, and now and then.
+// what was not due yet, and now and then.
 func (w *window) sweep(lanes []job.Lane, now time.Time) {
-	all := !w.hinted || w.strict > 0 || now.Before(w.until) || w.round%reread == 0 || w.held() >= w.size
 	for _, k := range lanes {
 		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
 			continue // enough of those are known; they are found when others have gone
 		}
 		l := w.lane(k)
 		l.round = w.round
-		if l.stale = true; all || l.missed || l.loaded == 0 {
-			l.begin()
+		if l.stale = true; !w.hinted || l.loaded == 0 || l.missed || !l.until.IsZero() || l.begun <= w.lost || w.round-l.begun >= reread {
+			w.begin(l)
+		}
+		if !now.Before(l.until) {
+			l.until = time.Time{}
 		}
 		w.mark(k, l)
 	}
-}
-
-// turn ends a round of sweeps.
-func (w *window) turn() {
-	w.round++
-	w.strict = max(0, w.strict-1)
 }
 
 // forget forgets those of some lanes that the store has not listed in this round, though it has gone through all of these.
@@ -280,7 +281,7 @@ func (w *window) pick(n int, serves func(tenant.ID, job.Class) bool, now time.Ti
 		l := w.load(k, -1)
 		goOn := l.loaded > 0 || !l.more
 		if l.loaded == 0 && l.stale {
-			l.begin()
+			w.begin(l)
 			w.mark(k, l)
 		}
 		return goOn
@@ -291,6 +292,11 @@ func (w *window) pick(n int, serves func(tenant.ID, job.Class) bool, now time.Ti
 func (w *window) let(r *job.Ready) {
 	delete(w.known, r.ID)
 	w.picked--
+	if x, ok := w.again[r.ID]; ok {
+		delete(w.again, r.ID)
+		w.known[x.ID] = true
+		heap.Push(&w.later, x)
+	}
 }
 
 // drop takes back what was picked and not leased.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -15,13 +16,15 @@ const (
 	durationsSQL  = "SELECT bucket, n FROM job_durations WHERE tenant = ? AND job = ?"
 	// ownFireSQL finds what a one-off job's own fire came to: what job_stats leaves out.
 	ownFireSQL = "SELECT status, started_at, finished_at FROM executions INDEXED BY executions_id WHERE tenant = ? AND id = ? AND job = id"
-	// runningSQL finds what started last of what has not ended. That may be very much: what a job fired is looked at from either
-	// end. What runs is at the first, where its turn came, or at the last, where it went before what fills instants of the past.
-	runningSQL = `
-		SELECT max(coalesce((SELECT started_at FROM live WHERE tenant = ?1 AND id = ?2 AND job = id), 0),
-			coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at LIMIT ?3)), 0),
-			coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at DESC LIMIT ?3)), 0))`
 )
+
+// runningSQL finds what started last of what has not ended. That may be very much: what a job fired is looked at from either
+// end. What runs is at the first, where its turn came, or at the last, where it went before what fills instants of the past.
+// No LIMIT ?, as in readySQL.
+var runningSQL = `
+	SELECT max(coalesce((SELECT started_at FROM live WHERE tenant = ?1 AND id = ?2 AND job = id), 0),
+		coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at LIMIT ` + strconv.Itoa(engine.StatsLook) + `)), 0),
+		coalesce((SELECT max(started_at) FROM (SELECT started_at FROM live INDEXED BY live_fire WHERE job = ?2 AND id <> job AND tenant = ?1 ORDER BY scheduled_at DESC LIMIT ` + strconv.Itoa(engine.StatsLook) + `)), 0))`
 
 // Stats reads the statistics of jobs of one tenant, in the order asked for.
 func (s *Store) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error) {
@@ -70,7 +73,7 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.prepare(runningSQL).text(string(t)).id(id).int(engine.StatsLook).first(func(r *row) error {
+	_, err = c.prepare(runningSQL).text(string(t)).id(id).first(func(r *row) error {
 		if at := r.int64(); at != 0 {
 			all.ran(time.UnixMicro(at).UTC())
 		}
