@@ -165,7 +165,7 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 		if held, _ := h.held(); len(held) != 1 || held[0].FencingToken != 7 || h.desk.busy() != 2 {
 			t.Errorf("held: %+v, %d busy", held, h.desk.busy())
 		}
-		h.desk.stop(ErrLeaseLost, []string{"x"}, []client.Held{{ExecutionID: "x", FencingToken: 1}}) // the order comes late
+		h.desk.stop(ErrLeaseLost, []string{"x"}, []client.Held{{ExecutionID: "x", FencingToken: 1}})                                               // the order comes late
 		h.desk.add([]client.Attempt{{ExecutionID: "x", FencingToken: 6, AttemptNumber: 2}, {ExecutionID: "x", FencingToken: 1, AttemptNumber: 1}}) // as does the answer to a claim
 		if held, _ := h.held(); len(held) != 1 || held[0].FencingToken != 7 || h.desk.busy() != 2 {
 			t.Errorf("after a late answer: held %+v, %d busy", held, h.desk.busy())
