@@ -285,8 +285,10 @@ func FuzzCreateJob(f *testing.F) {
 	for _, s := range []string{noop, `{}`, `[]`, job(`"tags": ["a"]`), execution(`"callback_url": "http://h", "headers": {"A": "b"}`), job(`"schedule": {"type": "ONE_TIME", "scheduled_time": "2030-01-01T00:00:00Z"}`), policied(1, `, "rate_limit": {"count": 1, "per": "1s"}, "unique_key": "u", "expires_after": "1h"`)} {
 		f.Add(s)
 	}
+	of := newFace(f)
 	f.Fuzz(func(t *testing.T, body string) {
-		x := newFace(t)
+		x := of
+		x.TB = t
 		if w := x.ask("POST", "/api/v1/jobs", body); w.Code >= 500 || w.Code < 200 {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}

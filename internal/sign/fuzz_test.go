@@ -13,7 +13,7 @@ func FuzzToken(f *testing.F) {
 	tokens := NewTokens([]byte("0123456789abcdef0123456789abcdef"))
 	lease := job.Lease{Execution: job.ExecutionID{1}, Token: 7}
 	good := tokens.Make("acme", lease)
-	for _, text := range []string{"", tokenPrefix, good, good[:len(good)-1], good + "A", NewTokens([]byte("x")).Make("acme", lease), tokens.Make("acme", job.Lease{Execution: job.ExecutionID{2}, Token: 7})} {
+	for _, text := range []string{"", tokenPrefix, good, good[:len(good)-1], good + "A", good[:30] + "\r\n" + good[30:], NewTokens([]byte("x")).Make("acme", lease), tokens.Make("acme", job.Lease{Execution: job.ExecutionID{2}, Token: 7})} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -79,7 +79,7 @@ func (t *Tokens) Make(of tenant.ID, l job.Lease) string {
 func (t *Tokens) Check(id job.ExecutionID, text string) (tenant.ID, job.Lease, error) {
 	text, ok := strings.CutPrefix(text, tokenPrefix)
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if !ok || err != nil || len(raw) < sha256.Size+8 {
+	if !ok || err != nil || len(raw) < sha256.Size+8 || strings.ContainsAny(text, "\r\n") { // which base64 passes over
 		return "", job.Lease{}, ErrToken
 	}
 	mac, body := raw[:sha256.Size], raw[sha256.Size:]
