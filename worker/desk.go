@@ -20,7 +20,7 @@ type desk struct {
 	asked   int                                   // guarded by mu: how many attempts the claims on their way ask for
 	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
 	change  chan struct{}                         // a slot became free, or the queue shorter
-	start   func(context.Context, client.Attempt) // runs one attempt to its end
+	start   func(*running)                        // runs one attempt to its end
 	base    context.Context
 	hurry   func() // there is progress to tell of
 	write   func(context.Context, client.LogRequest) (client.LogAnswer, error)
@@ -32,45 +32,6 @@ type queued struct {
 	at      time.Time
 }
 
-type running struct {
-	attempt  client.Attempt
-	ctx      context.Context
-	stop     context.CancelCauseFunc
-	progress progress
-	write    func(context.Context, client.LogRequest) (client.LogAnswer, error)
-	onWay    *atomic.Int64 // bytes of logs, of all attempts of the pool
-
-	mu  sync.Mutex
-	log *book // guarded by mu: made with the first line
-}
-
-type runningKey struct{}
-
-// runningOf is the attempt that a context belongs to; nil: none.
-func runningOf(ctx context.Context) *running {
-	r, _ := ctx.Value(runningKey{}).(*running)
-	return r
-}
-
-// book is where the attempt's lines go.
-func (r *running) book() *book {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.log == nil {
-		held := client.Held{ExecutionID: r.attempt.ExecutionID, FencingToken: r.attempt.FencingToken}
-		r.log = newBook(r.ctx, held, r.onWay, r.write, func(error) { r.stop(ErrLeaseLost) })
-	}
-	return r.log
-}
-
-// closeLog sends what is left of the attempt's log; ok is false where the server has not taken it.
-func (r *running) closeLog(over <-chan struct{}) (ok bool) {
-	r.mu.Lock()
-	b := r.log
-	r.mu.Unlock()
-	return b == nil || b.close(over)
-}
-
 // How far a pool claims ahead: what its slots get through in ahead, so that short
 // attempts come in large batches and long ones are left to other workers.
 const (
@@ -80,7 +41,7 @@ const (
 	tooLong  = time.Second // an attempt that has waited this long for a slot is handed back
 )
 
-func newDesk(base context.Context, slots int, start func(context.Context, client.Attempt), hurry func()) *desk {
+func newDesk(base context.Context, slots int, start func(*running), hurry func()) *desk {
 	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
@@ -168,8 +129,8 @@ func (d *desk) next() *running {
 		if newer, ok := d.running[a.ExecutionID]; ok && newer.attempt.FencingToken > a.FencingToken {
 			continue // the answer to an older claim came later: this lease is gone
 		}
-		r := &running{attempt: a, progress: progress{hurry: d.hurry}, write: d.write, onWay: d.onWay}
-		r.ctx, r.stop = context.WithCancelCause(context.WithValue(d.base, runningKey{}, r))
+		r := newRunning(d.base, a)
+		r.progress.hurry, r.write, r.onWay = d.hurry, d.write, d.onWay
 		d.running[a.ExecutionID] = r
 		return r
 	}
@@ -180,9 +141,9 @@ func (d *desk) next() *running {
 func (d *desk) slot(r *running) {
 	for r != nil {
 		began := time.Now()
-		d.start(r.ctx, r.attempt)
+		d.start(r)
 		took := time.Since(began)
-		r.stop(nil)
+		r.over()
 		d.mu.Lock()
 		if d.running[r.attempt.ExecutionID] == r {
 			delete(d.running, r.attempt.ExecutionID)

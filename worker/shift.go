@@ -311,24 +311,19 @@ func (h *shift) silent() time.Duration { return time.Since(*h.answered.Load()) }
 func (h *shift) lease() time.Duration { return time.Duration(h.session.LeaseSeconds) * time.Second }
 
 // execute runs one attempt and passes its outcome on, unless the lease went with it.
-func (h *shift) execute(ctx context.Context, a client.Attempt) {
-	timeout := 300 * time.Second
-	if t := a.Execution.TimeoutSeconds; t != nil {
-		timeout = time.Duration(*t) * time.Second
-	}
+func (h *shift) execute(r *running) {
+	a := &r.attempt
 	if silent := h.silent(); silent > h.lease() {
 		// This process stood still for so long that the lease may be gone. The session must not live on: nobody would run this.
 		h.end(fmt.Errorf("no beat was answered for %v", silent.Round(time.Second)))
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	out := sound(h.protect(limited, a))
-	cancel()
-	if r := runningOf(ctx); r != nil && !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
+	out := sound(h.protect(r, *a))
+	if !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
 		h.p.log.Warn("the end of an attempt's log could not be sent", "execution", a.ExecutionID)
 	}
 	out.ExecutionID, out.FencingToken = a.ExecutionID, a.FencingToken
-	cause := context.Cause(ctx)
+	cause := r.stopped()
 	if errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping) && out.Status != client.Succeeded {
 		return // the server has the execution back, or is about to be given it
 	}

@@ -284,7 +284,7 @@ func TestNothingStartsPastTheLease(t *testing.T) {
 			return client.Outcome{}
 		}), Config{}), client.Session{LeaseSeconds: 30, BeatSeconds: 10})
 		<-time.After(31 * time.Second)
-		h.execute(t.Context(), client.Attempt{ExecutionID: "1"})
+		h.execute(newRunning(t.Context(), client.Attempt{ExecutionID: "1"}))
 		if ran || !h.ended() {
 			t.Errorf("it was started: %v; the session has ended: %v", ran, h.ended())
 		}

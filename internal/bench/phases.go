@@ -104,13 +104,13 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	m := newMeter(ctx, r.store)
 	defer r.Work()()
 	began := time.Now()
-	err := each(ctx, len(all), len(all), func(ctx context.Context, i int) error {
-		n := o.Jobs / len(all)
-		if i == 0 {
-			n = o.Jobs - n*(len(all)-1)
-		}
-		return r.InsertEach(ctx, tenant.Principal{Tenant: all[i], Role: tenant.System}, n, func(k int) job.Definition { return keyed(o.Payload, k%customers) })
-	})
+	defs := make([]job.Definition, customers)
+	for c := range defs {
+		defs[c] = keyed(o.Payload, c)
+	}
+	err := r.InsertEach(ctx, o.Jobs, func(batch int) tenant.Principal {
+		return tenant.Principal{Tenant: all[batch%len(all)], Role: tenant.System}
+	}, func(k int) job.Definition { return defs[k%customers] })
 	if err != nil {
 		return err
 	}

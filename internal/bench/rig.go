@@ -126,17 +126,18 @@ func Payload(n int) []byte {
 
 // Insert creates n jobs in batches.
 func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
-	return r.InsertEach(ctx, p, n, func(int) job.Definition { return r.def })
+	return r.InsertEach(ctx, n, func(int) tenant.Principal { return p }, func(int) job.Definition { return r.def })
 }
 
-// InsertEach creates n jobs in batches, the i-th as it is defined.
-func (r *Rig) InsertEach(ctx context.Context, p tenant.Principal, n int, def func(i int) job.Definition) error {
+// InsertEach creates n jobs in batches, each by somebody, and the i-th job as it is defined.
+func (r *Rig) InsertEach(ctx context.Context, n int, by func(batch int) tenant.Principal, def func(i int) job.Definition) error {
 	batch := r.load.Batch
 	return each(ctx, max(r.load.Inserters, 1), (n+batch-1)/batch, func(ctx context.Context, i int) error {
 		defs := make([]job.Definition, min(batch, n-i*batch))
 		for k := range defs {
 			defs[k] = def(i*batch + k)
 		}
+		p := by(i)
 		all, _, err := r.Service.CreateJobs(ctx, p, defs, service.Once[[]service.NewJob]{})
 		if err == nil {
 			r.ledger.accept(p.Tenant, all...)

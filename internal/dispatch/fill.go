@@ -121,7 +121,7 @@ func (m *matcher) crowd(ctx context.Context, c crowded, first job.Lane) error {
 // refill reads the lanes that must be read before the window can tell what comes first.
 func (m *matcher) refill(ctx context.Context, now time.Time) error {
 	for began := time.Now(); ; {
-		cs := m.win.dry(m.d.cfg.PerLane/4, m.reads)
+		cs := m.win.dry(m.win.low(m.d.cfg.PerLane), m.reads)
 		if len(cs) == 0 {
 			return nil
 		}

@@ -240,6 +240,11 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
+// low is up to how many loaded executions a lane runs low: a quarter of what is read of one at once, or, where there are
+// so many lanes that each has room for a few only, of these, since all of them would be low else, whatever they hold. One is
+// always low: whoever picks it has to stop, as long as the store may hold more behind it.
+func (w *window) low(most int) int { return max(1, min(most, w.size/max(1, len(w.lanes)))/4) }
+
 // perLane is how many executions of a lane are read at once: a part of the room that is left, which all lanes that must be
 // read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes
 // that wait for nothing are read in more than ones, up to a window half as large again; and one in the end.

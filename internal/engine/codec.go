@@ -134,7 +134,7 @@ func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &t
+	return new(t) // not &t, for which a zero time would be allocated, too
 }
 
 func orZero(t *time.Time) time.Time {

@@ -69,16 +69,19 @@ func (k *Desk) Close() {
 
 // Give is what the worker is given of the attempts it has leased: of those that could be made whole.
 func (k *Desk) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
-	out := make([]client.Attempt, 0, len(as))
+	out := make([]client.Attempt, len(as))
+	seconds := make([]int64, len(as))
+	n := 0
 	var failed []job.Outcome
 	var back []job.Lease
-	for _, a := range as {
-		given := wire(a)
-		err := k.complete(ctx, a, &given)
+	for i := range as {
+		a := &as[i]
+		out[n] = wire(a, &seconds[i])
+		err := k.complete(ctx, a, &out[n])
 		var no *Refusal
 		switch {
 		case err == nil:
-			out = append(out, given)
+			n++
 		case errors.As(err, &no):
 			failed = append(failed, job.Outcome{Lease: a.Lease, Status: job.OutcomeFailed, Error: &no.Cause, Retryable: no.Retryable})
 		default:
@@ -87,12 +90,12 @@ func (k *Desk) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []cli
 		}
 	}
 	k.settle(ctx, w, failed, back)
-	return out
+	return out[:n]
 }
 
-func (k *Desk) complete(ctx context.Context, a job.Attempt, out *client.Attempt) error {
+func (k *Desk) complete(ctx context.Context, a *job.Attempt, out *client.Attempt) error {
 	for _, step := range k.steps {
-		if err := step(ctx, a, out); err != nil {
+		if err := step(ctx, *a, out); err != nil {
 			return err
 		}
 	}

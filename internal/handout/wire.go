@@ -10,16 +10,26 @@ import (
 )
 
 // wire is an attempt as it travels, before it is completed.
-func wire(a job.Attempt) client.Attempt {
-	t := a.Target
+func wire(a *job.Attempt, seconds *int64) client.Attempt {
+	t := &a.Target
+	*seconds = timeLeft(a)
+	// The four texts that each attempt has of its own are parts of one.
+	var room [160]byte
+	b := a.Execution.Append(room[:0])
+	id := len(b)
+	b = a.Job.Append(b)
+	ofJob := len(b)
+	b = job.AppendIdempotencyKey(b, a.Job, a.Execution, a.Trigger, a.ScheduledAt)
+	key := len(b)
+	text := string(appendTraceparent(b, a))
 	out := client.Attempt{
-		ExecutionID: a.Execution.String(), JobID: a.Job.String(), JobName: a.JobName, TenantID: string(a.Tenant), Payload: a.Payload, Kind: t.Handler,
+		ExecutionID: text[:id], JobID: text[id:ofJob], JobName: a.JobName, TenantID: string(a.Tenant), Payload: a.Payload, Kind: t.Handler,
 		Execution: client.Target{
-			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: new(timeLeft(a)),
+			Target: string(t.Kind), CallbackURL: t.URL, Method: t.Method, Headers: t.Headers, TimeoutSeconds: seconds,
 			FollowRedirects: t.FollowRedirects, Command: t.Command, ArtifactID: t.Artifact, Entrypoint: t.Entrypoint, Env: t.Env, Kind: t.Handler, WorkKind: t.WorkKind, DurationMS: t.Duration.Milliseconds(), FailAttempts: t.FailAttempts,
 		},
 		AttemptNumber: a.Number, FencingToken: int64(a.Token), ScheduledTime: a.ScheduledAt, Deadline: a.Deadline(),
-		IdempotencyKey: job.IdempotencyKey(a.Job, a.Execution, a.Trigger, a.ScheduledAt), Traceparent: traceparent(a),
+		IdempotencyKey: text[ofJob:key], Traceparent: text[key:],
 	}
 	if len(t.ExpectStatus) > 0 || t.ExpectBody != "" {
 		out.Execution.Expect = &client.Expect{Status: t.ExpectStatus, BodyContains: contains(t.ExpectBody)}
@@ -36,14 +46,14 @@ func contains(s string) *string {
 }
 
 // timeLeft is how many seconds the attempt has, from when it was leased: a worker's clock may be another than ours.
-func timeLeft(a job.Attempt) int64 {
+func timeLeft(a *job.Attempt) int64 {
 	return max(1, int64((a.Deadline().Sub(a.LeasedAt)+time.Second-1)/time.Second))
 }
 
-// traceparent puts all attempts of an execution into one trace, each as a span of its own.
-func traceparent(a job.Attempt) string {
-	b := make([]byte, 0, 55)
+// appendTraceparent puts all attempts of an execution into one trace, each as a span of its own.
+func appendTraceparent(b []byte, a *job.Attempt) []byte {
 	b = hex.AppendEncode(append(b, "00-"...), a.Execution[:])
-	b = hex.AppendEncode(append(b, '-'), binary.BigEndian.AppendUint64(nil, uint64(max(a.Token, 1))))
-	return string(append(b, "-01"...))
+	var span [8]byte
+	binary.BigEndian.PutUint64(span[:], uint64(max(a.Token, 1)))
+	return append(hex.AppendEncode(append(b, '-'), span[:]), "-01"...)
 }

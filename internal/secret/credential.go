@@ -36,7 +36,7 @@ const WantKey = "a server that can encrypt: set secrets.key_file or CARILLON_SEC
 // literals names the headers that hold a credential as it is.
 func literals(headers map[string]string) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
+	for _, name := range names(headers) {
 		if value := headers[name]; value != "" && Credential(name) && !Refers(value) && Managed(value) == "" {
 			out = append(out, name)
 		}
@@ -47,10 +47,10 @@ func literals(headers map[string]string) []string {
 // Hide seals the credentials in a job's headers and puts references in their place. It answers with what is to be stored
 // with the job. was is the job's target before, if there was one: what of it was hidden and no longer is, is unused.
 func (v *Vault) Hide(j *job.Job, was *job.Target, asOf time.Time) (sealed []engine.Secret, unused []string, err error) {
-	if names := literals(j.Target.Headers); len(names) > 0 {
+	if bare := literals(j.Target.Headers); len(bare) > 0 {
 		var wrong job.Invalids
 		headers := maps.Clone(j.Target.Headers)
-		for _, header := range names {
+		for _, header := range bare {
 			if was != nil && was.Headers[header] == headers[header] && was.Headers[header] != "" {
 				continue // stored in the clear before there was a key, and not changed now
 			}

@@ -94,7 +94,7 @@ func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 	for i, arg := range t.Command {
 		no(fmt.Sprintf("execution.command[%d]", i), arg, "arguments without ${secret:…}: others on the machine see them; pass secrets in env")
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+	for _, name := range names(t.Headers) {
 		field, value := fmt.Sprintf("execution.headers[%q]", job.Show(name)), t.Headers[name]
 		if value == Hidden && Credential(name) {
 			v.Add(field, Hidden, "the value itself: "+Hidden+" stands for one that is not shown")
@@ -104,11 +104,19 @@ func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 		}
 		in(field, value)
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
+	for _, name := range names(t.Env) {
 		in(fmt.Sprintf("execution.env[%q]", job.Show(name)), t.Env[name])
 	}
 	more, wrong := FindIn("execution.payload", d.Payload)
 	return append(refs, more...), append(v, wrong...)
+}
+
+// names are the keys in order; most definitions have none, and then nothing is allocated.
+func names(m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 // FindIn lists the references of a payload.

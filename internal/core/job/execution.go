@@ -150,15 +150,21 @@ func (e Execution) IdempotencyKey() string {
 // IdempotencyKey is the key of an execution: of its job and instant, or, where
 // it was triggered by hand, of its job and itself.
 func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
+	var room [32]byte
+	return string(AppendIdempotencyKey(room[:0], j, x, t, at))
+}
+
+// AppendIdempotencyKey appends the key.
+func AppendIdempotencyKey(b []byte, j ID, x ExecutionID, t Trigger, at time.Time) []byte {
 	var room [128]byte // every attempt has one, so it is made in place
-	text := append(append(room[:0], j.String()...), ':')
+	text := append(j.Append(room[:0]), ':')
 	if t == BySchedule || t == ByCatchUp || t == ByBackfill {
 		text = at.UTC().AppendFormat(text, time.RFC3339Nano)
 	} else {
-		text = append(text, x.String()...)
+		text = x.Append(text)
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
+	return hex.AppendEncode(b, sum[:16])
 }
 
 // TriggerDelay is how long after its scheduled time the execution was fired;

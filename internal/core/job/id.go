@@ -57,18 +57,23 @@ func (i ExecutionID) At() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
 }
 
+// Append appends what String says.
+func (i ID) Append(b []byte) []byte { return appendUUID(b, i) }
+
+// Append appends what String says.
+func (i ExecutionID) Append(b []byte) []byte { return appendUUID(b, i) }
+
 func formatUUID(u [16]byte) string {
-	var b [36]byte
-	hex.Encode(b[0:8], u[0:4])
-	b[8] = '-'
-	hex.Encode(b[9:13], u[4:6])
-	b[13] = '-'
-	hex.Encode(b[14:18], u[6:8])
-	b[18] = '-'
-	hex.Encode(b[19:23], u[8:10])
-	b[23] = '-'
-	hex.Encode(b[24:36], u[10:16])
-	return string(b[:])
+	var room [36]byte
+	return string(appendUUID(room[:0], u))
+}
+
+func appendUUID(b []byte, u [16]byte) []byte {
+	b = append(hex.AppendEncode(b, u[0:4]), '-')
+	b = append(hex.AppendEncode(b, u[4:6]), '-')
+	b = append(hex.AppendEncode(b, u[6:8]), '-')
+	b = append(hex.AppendEncode(b, u[8:10]), '-')
+	return hex.AppendEncode(b, u[10:16])
 }
 
 func parseUUID(s string) ([16]byte, error) {

@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+)
+
+// running is an attempt that runs, and the context that it runs in, which ends with the attempt's time, when it is stopped,
+// and with all that runs. Most short attempts never look at their context, and a context that can end costs more than
+// all else that a worker does for one; so it is made when somebody first waits for it, or derives another from it.
+type running struct {
+	attempt  client.Attempt
+	progress progress
+	write    func(context.Context, client.LogRequest) (client.LogAnswer, error)
+	onWay    *atomic.Int64 // bytes of logs, of all attempts of the pool
+	base     context.Context
+	until    time.Time // when the attempt's time is up
+
+	mu    sync.Mutex
+	log   *book                   // guarded by mu: made with the first line
+	cause error                   // guarded by mu: why it was stopped; nil: it was not
+	whole context.Context         // guarded by mu: the context, once it was needed …
+	end   context.CancelCauseFunc // … how it is stopped …
+	free  context.CancelFunc      // … and its time forgotten
+}
+
+const defaultTimeout = 300 * time.Second
+
+func newRunning(base context.Context, a client.Attempt) *running {
+	timeout := defaultTimeout
+	if t := a.Execution.TimeoutSeconds; t != nil {
+		timeout = time.Duration(*t) * time.Second
+	}
+	return &running{attempt: a, base: base, until: time.Now().Add(timeout)}
+}
+
+type runningKey struct{}
+
+// runningOf is the attempt that a context belongs to; nil: none.
+func runningOf(ctx context.Context) *running {
+	r, _ := ctx.Value(runningKey{}).(*running)
+	return r
+}
+
+// Deadline is when the attempt's time is up.
+func (r *running) Deadline() (time.Time, bool) { return r.until, true }
+
+// Done is closed when the context ends.
+func (r *running) Done() <-chan struct{} { return r.context().Done() }
+
+// Err says whether the context has ended.
+func (r *running) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.whole != nil:
+		return r.whole.Err()
+	case r.cause != nil:
+		return context.Canceled
+	case r.base.Err() != nil:
+		return r.base.Err()
+	case !time.Now().Before(r.until):
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Value is the attempt for its own key; package context asks by keys of its own, and then needs a context of its own.
+func (r *running) Value(key any) any {
+	if key == (runningKey{}) {
+		return r
+	}
+	return r.context().Value(key)
+}
+
+// context makes the context if there is none yet.
+func (r *running) context() context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.whole == nil {
+		var ctx context.Context
+		ctx, r.end = context.WithCancelCause(r.base)
+		if r.cause != nil {
+			r.end(r.cause) // before it gets to know its time, which may be up, too
+		}
+		r.whole, r.free = context.WithDeadline(ctx, r.until)
+	}
+	return r.whole
+}
+
+// stop ends the context for a reason; the first counts.
+func (r *running) stop(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cause != nil {
+		return
+	}
+	if r.cause = context.Cause(r.base); r.cause == nil {
+		r.cause = cause
+	}
+	if r.end != nil {
+		r.end(r.cause)
+	}
+}
+
+// stopped is why the attempt was stopped; nil: it was not, though its time may be up.
+func (r *running) stopped() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cause != nil {
+		return r.cause
+	}
+	return context.Cause(r.base)
+}
+
+// over ends the context behind the attempt, whoever may still hold it.
+func (r *running) over() {
+	r.stop(context.Canceled)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.free != nil {
+		r.free()
+	}
+}
+
+// book is where the attempt's lines go.
+func (r *running) book() *book {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log == nil {
+		held := client.Held{ExecutionID: r.attempt.ExecutionID, FencingToken: r.attempt.FencingToken}
+		r.log = newBook(r, held, r.onWay, r.write, func(error) { r.stop(ErrLeaseLost) })
+	}
+	return r.log
+}
+
+// closeLog sends what is left of the attempt's log; ok is false where the server has not taken it.
+func (r *running) closeLog(over <-chan struct{}) (ok bool) {
+	r.mu.Lock()
+	b := r.log
+	r.mu.Unlock()
+	return b == nil || b.close(over)
+}
