@@ -28,7 +28,7 @@ type desk struct {
 }
 
 type queued struct {
-	attempt client.Attempt
+	attempt *client.Attempt // of what a claim was given
 	at      time.Time
 }
 
@@ -81,11 +81,12 @@ func (d *desk) add(as []client.Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for _, a := range as {
-		if a.AttemptNumber > 1 && !d.supersede(a) { // a first attempt supersedes none
+	d.queue = slices.Grow(d.queue, len(as))
+	for i := range as {
+		if as[i].AttemptNumber > 1 && !d.supersede(&as[i]) { // a first attempt supersedes none
 			continue
 		}
-		d.queue = append(d.queue, queued{a, now})
+		d.queue = append(d.queue, queued{&as[i], now})
 	}
 	d.fill()
 }
@@ -93,7 +94,7 @@ func (d *desk) add(as []client.Attempt) {
 // supersede lets go of an older attempt of an execution that was given out again: its lease is gone, whether the server
 // has said so yet or not. It answers false where it is the new one whose lease is gone, since claims may be answered out of
 // order. mu is held.
-func (d *desk) supersede(a client.Attempt) bool {
+func (d *desk) supersede(a *client.Attempt) bool {
 	if old, ok := d.running[a.ExecutionID]; ok {
 		if old.attempt.FencingToken > a.FencingToken {
 			return false
@@ -125,11 +126,12 @@ func (d *desk) fill() {
 func (d *desk) next() *running {
 	for len(d.queue) > 0 && d.taken() < d.slots {
 		a := d.queue[0].attempt
+		d.queue[0] = queued{} // what it was given with is not kept for its sake
 		d.queue = d.queue[1:]
 		if newer, ok := d.running[a.ExecutionID]; ok && newer.attempt.FencingToken > a.FencingToken {
 			continue // the answer to an older claim came later: this lease is gone
 		}
-		r := newRunning(d.base, a)
+		r := newRunning(d.base, *a)
 		r.progress.hurry, r.write, r.onWay = d.hurry, d.write, d.onWay
 		d.running[a.ExecutionID] = r
 		return r

@@ -399,28 +399,24 @@ func (m *matcher) drop(gs []grant) {
 
 // hand answers the claims that were served, also with nothing: their callers ask again.
 func (m *matcher) hand(as []job.Attempt, gs []grant) {
-	got := make(map[job.ExecutionID]*job.Attempt, len(as))
-	for i := range as {
-		got[as[i].Execution] = &as[i]
-	}
 	parts := make([][]job.Attempt, len(gs))
 	m.d.mu.Lock()
 	for i, g := range gs {
 		s := m.d.known[g.claim.worker.ID]
-		parts[i] = make([]job.Attempt, 0, len(g.picked))
+		n := 0 // the store answers in the order asked for, so that its answer falls into parts, with gaps in what was picked
 		for _, r := range g.picked {
-			a := got[r.ID]
-			if a == nil {
+			if n == len(as) || as[n].Execution != r.ID {
 				m.win.drop(r)
 				continue
 			}
 			m.win.let(r)
-			m.win.picker.Started(a.Lease, r)
-			parts[i] = append(parts[i], *a)
+			m.win.picker.Started(as[n].Lease, r)
 			if s != nil {
-				s.held[a.Token]++
+				s.held[as[n].Token]++
 			}
+			n++
 		}
+		parts[i], as = as[:n:n], as[n:]
 	}
 	m.d.counts.Store(m.win.picker.Counts()) // before anybody can report
 	m.d.mu.Unlock()

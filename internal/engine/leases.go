@@ -36,7 +36,7 @@ type Leases interface {
 	CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error)
 	// Lease gives each session the executions it asks for, in one commit: those that are free, due
 	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
-	// the fence does not let through is left out. ErrSession if a session has ended.
+	// the fence does not let through is left out; the rest is in the order asked for, grant by grant. ErrSession if a session has ended.
 	Lease(ctx context.Context, gs []Grant, f Fence) ([]job.Attempt, error)
 	// Running lists what is leased in the partitions, for a new owner to count; all, if none is named.
 	Running(ctx context.Context, ps []job.Partition) ([]Running, error)

@@ -33,8 +33,8 @@ type gate struct {
 
 	// of a group
 	key  job.GroupKey
-	bins map[*shelf]*bin
-	held bool // its bins stand aside
+	bins []*bin // one a shelf
+	held bool   // its bins stand aside
 }
 
 // Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be
@@ -65,6 +65,12 @@ func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 		g.whole, g.share = l.Max, min(g.share, l.Max)
 		p.gates[k] = g
 	}
+	for _, t := range p.tenants {
+		t.gate = p.gates[scope{tenant: t.id}]
+		for _, s := range t.shelves {
+			s.gate = p.gates[scope{t.id, s.queue}]
+		}
+	}
 	return recount
 }
 
@@ -90,25 +96,44 @@ func (p *Picker) queue(c job.Class) string {
 func (p *Picker) group(k job.GroupKey) *gate {
 	g := p.groups[k]
 	if g == nil {
-		g = &gate{key: k, bins: map[*shelf]*bin{}, timed: -1}
+		g = &gate{key: k, timed: -1}
 		p.groups[k] = g
 	}
 	return g
 }
 
+// bin is the bin of a shelf; nil: it has none in the group.
+func (g *gate) bin(s *shelf) *bin {
+	for _, b := range g.bins {
+		if b.shelf == s {
+			return b
+		}
+	}
+	return nil
+}
+
 // forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing.
-func (p *Picker) forgetGroup(k job.GroupKey, g *gate) {
+func (p *Picker) forgetGroup(g *gate) {
 	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 {
-		delete(p.groups, k)
+		p.hold(g, false)
+		delete(p.groups, g.key)
 	}
 }
 
-// full reports whether as many run under a scope as may, and notes where that is only because of the share.
-func (p *Picker) full(k scope) bool {
-	if len(p.gates) == 0 {
-		return false
+// hold says whether the bins of a group stand aside.
+func (p *Picker) hold(g *gate, held bool) {
+	if g.held == held {
+		return
 	}
-	g := p.gates[k]
+	if g.held = held; held {
+		p.held++
+	} else {
+		p.held--
+	}
+}
+
+// full reports whether as many run under a limit as may, and notes where that is only because of the share.
+func (p *Picker) full(g *gate) bool {
 	if g == nil || g.whole == 0 || g.count < g.share {
 		return false
 	}
@@ -116,14 +141,8 @@ func (p *Picker) full(k scope) bool {
 	return true
 }
 
-// unpaid reports whether the rate over a scope must be paid first, and notes that.
-func (p *Picker) unpaid(k scope, now time.Time) bool {
-	if len(p.gates) == 0 {
-		return false
-	}
-	g := p.gates[k]
-	return g != nil && p.dry(g, g.rate, now)
-}
+// unpaid reports whether the rate of a limit must be paid first, and notes that.
+func (p *Picker) unpaid(g *gate, now time.Time) bool { return g != nil && p.dry(g, g.rate, now) }
 
 // dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
 func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
@@ -148,12 +167,12 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 
 // admits reports whether the head of a bin may start, as far as its group goes; if not, its group is held back.
 func (p *Picker) admits(b *bin) bool {
-	if b.group == 0 {
+	g := b.gate
+	if g == nil {
 		return true
 	}
-	g, head := p.group(b.group), b.items[0].r.Group
-	if head.Max > 0 && g.count >= head.Max {
-		g.held = true
+	if most := b.items[0].r.Group.Max; most > 0 && g.count >= most {
+		p.hold(g, true)
 		return false
 	}
 	return true
@@ -161,25 +180,23 @@ func (p *Picker) admits(b *bin) bool {
 
 // paidFor reports whether the rate of a bin's group is paid; if not, its group is held back.
 func (p *Picker) paidFor(b *bin, now time.Time) bool {
-	if b.group == 0 {
-		return true
-	}
-	g := p.group(b.group)
-	if p.dry(g, b.items[0].r.Group.Rate, now) {
-		g.held = true
+	g := b.gate
+	if g != nil && p.dry(g, b.items[0].r.Group.Rate, now) {
+		p.hold(g, true)
 		return false
 	}
 	return true
 }
 
-// enter counts a candidate that was picked.
-func (p *Picker) enter(r *job.Ready) {
-	p.each(r, func(g *gate) {
-		g.count++
-		if g.tokens > 0 {
-			g.tokens--
-		}
-	})
+// enter counts a candidate that was picked; nil: there is no limit.
+func (g *gate) enter() {
+	if g == nil {
+		return
+	}
+	g.count++
+	if g.tokens > 0 {
+		g.tokens--
+	}
 }
 
 // each calls f with the gates that a candidate goes through.
@@ -200,7 +217,7 @@ func (p *Picker) each(r *job.Ready, f func(*gate)) {
 // Started says that what was picked now runs under a lease.
 func (p *Picker) Started(l job.Lease, r *job.Ready) {
 	if p.Limits(r) {
-		p.running[l] = *r
+		p.running[l] = r
 	}
 }
 
@@ -214,7 +231,7 @@ func (p *Picker) Ended(l job.Lease) {
 	}
 	if r, ok := p.running[l]; ok {
 		delete(p.running, l)
-		p.leave(&r)
+		p.leave(r)
 	}
 }
 
@@ -223,7 +240,7 @@ func (p *Picker) leave(r *job.Ready) {
 		g.count = max(0, g.count-1)
 		if g.key != 0 {
 			p.release(g)
-			p.forgetGroup(g.key, g)
+			p.forgetGroup(g)
 		}
 	})
 }
@@ -233,10 +250,10 @@ func (p *Picker) release(g *gate) {
 	if !g.held {
 		return
 	}
-	g.held = false
-	for s, b := range g.bins {
+	p.hold(g, false)
+	for _, b := range g.bins {
 		if b.place < 0 && len(b.items) > 0 {
-			heap.Push(&s.open, b)
+			b.shelf.open.push(b)
 		}
 	}
 }
@@ -266,16 +283,16 @@ func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 	}
 	for l, r := range running {
 		if p.Limits(&r) {
-			p.running[l] = r
+			p.running[l] = &r
 			p.each(&r, func(g *gate) { g.count++ })
 		}
 	}
 	for g, n := range was {
 		g.share -= max(0, n-g.count)
 	}
-	for k, g := range p.groups {
+	for _, g := range p.groups {
 		p.release(g)
-		p.forgetGroup(k, g)
+		p.forgetGroup(g)
 	}
 }
 
@@ -447,9 +464,11 @@ func (p *Picker) Full() bool {
 			return true
 		}
 	}
-	for _, g := range p.groups {
-		if g.held && g.count > 0 {
-			return true
+	if p.held > 0 {
+		for _, g := range p.groups {
+			if g.held && g.count > 0 {
+				return true
+			}
 		}
 	}
 	return false

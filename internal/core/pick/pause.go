@@ -48,11 +48,10 @@ func (p *Picker) clearShelf(t *party, s *shelf, f func(*job.Ready)) {
 		}
 	}
 	drop(s.plain)
-	for k, g := range p.groups {
-		if b := g.bins[s]; b != nil {
+	for _, g := range p.groups {
+		if b := g.bin(s); b != nil {
 			drop(b)
-			delete(g.bins, s)
-			p.forgetGroup(k, g)
+			p.forgetBin(b)
 		}
 	}
 	t.waiting -= s.waiting

@@ -12,6 +12,8 @@ package pick
 
 import (
 	"container/heap"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -30,15 +32,17 @@ type Picker struct {
 	gates   map[scope]*gate     // of tenants and queues that have a limit
 	paused  map[scope]job.Pause // queues of which nothing starts
 	groups  map[job.GroupKey]*gate
-	running map[job.Lease]job.Ready // what counts against limits
-	short   []*gate                 // whose rate must be asked for more
-	timed   byUntil                 // whose rate said when to ask again
-	narrow  bool                    // something waits for more of a limit than may be used here
+	held    int                      // groups whose bins stand aside
+	running map[job.Lease]*job.Ready // what counts against limits
+	short   []*gate                  // whose rate must be asked for more
+	timed   byUntil                  // whose rate said when to ask again
+	narrow  bool                     // something waits for more of a limit than may be used here
 }
 
 // party is a tenant with its candidates.
 type party struct {
 	id      tenant.ID
+	gate    *gate // nil: it has no limit
 	shelves map[job.Class]*shelf
 	waiting int     // candidates
 	virtual float64 // time it has used, by its weight
@@ -48,15 +52,16 @@ type party struct {
 // shelf holds the candidates of one class of a tenant.
 type shelf struct {
 	queue   string
-	waiting int  // candidates
-	plain   *bin // of candidates in no group
-	open    bins // those that may be picked from, the best head first
+	gate    *gate // of the queue; nil: it has no limit
+	waiting int   // candidates
+	plain   *bin  // of candidates in no group
+	open    bins  // those that may be picked from, the best head first
 }
 
 // bin holds the candidates of one group, or those in none, of a shelf.
 type bin struct {
 	shelf *shelf
-	group job.GroupKey
+	gate  *gate // of the group; nil: of those in none
 	items items
 	place int // in shelf.open; -1: it stands aside
 }
@@ -65,7 +70,7 @@ type bin struct {
 func New() *Picker {
 	return &Picker{
 		tenants: map[tenant.ID]*party{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
-		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]job.Ready{},
+		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]*job.Ready{},
 	}
 }
 
@@ -79,21 +84,22 @@ func (p *Picker) Len() int { return p.size }
 func (p *Picker) Add(r *job.Ready) {
 	t := p.tenants[r.Tenant]
 	if t == nil {
-		t = &party{id: r.Tenant, shelves: map[job.Class]*shelf{}, place: -1}
+		t = &party{id: r.Tenant, gate: p.gates[scope{tenant: r.Tenant}], shelves: map[job.Class]*shelf{}, place: -1}
 		p.tenants[r.Tenant] = t
 	}
 	s := t.shelves[r.Class]
 	if s == nil {
 		s = &shelf{queue: p.queue(r.Class)}
+		s.gate = p.gates[scope{r.Tenant, s.queue}]
 		s.plain = &bin{shelf: s, place: -1}
 		t.shelves[r.Class] = s
 	}
 	b := p.bin(s, r)
-	b.items.push(item{r.Rank().UnixMicro(), r})
+	b.items.push(item{r.Rank().UnixMicro(), binary.BigEndian.Uint64(r.ID[:]), r})
 	if b.place >= 0 {
-		heap.Fix(&s.open, b.place)
-	} else if len(b.items) == 1 && !p.aside(b) {
-		heap.Push(&s.open, b)
+		s.open.fix(b.place)
+	} else if len(b.items) == 1 && !b.aside() {
+		s.open.push(b)
 	}
 	s.waiting++
 	t.waiting++
@@ -108,21 +114,18 @@ func (p *Picker) Add(r *job.Ready) {
 func (p *Picker) bin(s *shelf, r *job.Ready) *bin {
 	if r.Group.Key != 0 {
 		g := p.group(r.Group.Key)
-		if b := g.bins[s]; b != nil {
-			return b
+		b := g.bin(s)
+		if b == nil {
+			b = &bin{shelf: s, gate: g, place: -1}
+			g.bins = append(g.bins, b)
 		}
-		b := &bin{shelf: s, group: r.Group.Key, place: -1}
-		g.bins[s] = b
 		return b
 	}
 	return s.plain
 }
 
 // aside reports whether the bin's gate holds it back.
-func (p *Picker) aside(b *bin) bool {
-	g := p.groups[b.group]
-	return b.group != 0 && g != nil && g.held
-}
+func (b *bin) aside() bool { return b.gate != nil && b.gate.held }
 
 // Any reports whether there is a candidate that could be picked for a worker that takes what serves says.
 func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool {
@@ -167,35 +170,35 @@ func (p *Picker) Pick(n int, serves func(tenant.ID, job.Class) bool, now time.Ti
 // numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
 // for what would start then.
 func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time.Time) *bin {
-	if p.full(scope{tenant: t.id}) {
+	if p.full(t.gate) {
 		return nil
 	}
 	var best *bin
 	paid := false // the tenant's rate was asked for
 	for c, s := range t.shelves {
-		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(scope{t.id, s.queue}) {
+		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(s.gate) {
 			continue
 		}
-		for len(s.open) > 0 && !p.admits(s.open[0]) {
-			heap.Pop(&s.open) // it stands aside until its gate gives way
+		for len(s.open) > 0 && !p.admits(s.open[0].bin) {
+			s.open.remove(0) // it stands aside until its gate gives way
 		}
 		if len(s.open) == 0 {
 			continue
 		}
 		if !paid {
-			if p.unpaid(scope{tenant: t.id}, now) {
+			if p.unpaid(t.gate, now) {
 				return nil
 			}
 			paid = true
 		}
-		if p.unpaid(scope{t.id, s.queue}, now) {
+		if p.unpaid(s.gate, now) {
 			continue
 		}
-		for len(s.open) > 0 && !(p.admits(s.open[0]) && p.paidFor(s.open[0], now)) {
-			heap.Pop(&s.open)
+		for len(s.open) > 0 && !(p.admits(s.open[0].bin) && p.paidFor(s.open[0].bin, now)) {
+			s.open.remove(0)
 		}
-		if len(s.open) > 0 && (best == nil || s.open[0].items[0].less(best.items[0])) {
-			best = s.open[0]
+		if len(s.open) > 0 && (best == nil || s.open[0].head.less(best.items[0])) {
+			best = s.open[0].bin
 		}
 	}
 	return best
@@ -204,10 +207,13 @@ func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time
 // take takes the head of a bin out and counts it.
 func (p *Picker) take(t *party, b *bin) *job.Ready {
 	r := b.items.pop().r
+	t.gate.enter()
+	b.shelf.gate.enter()
+	b.gate.enter()
 	if len(b.items) > 0 {
-		heap.Fix(&b.shelf.open, b.place)
+		b.shelf.open.fix(b.place)
 	} else {
-		heap.Remove(&b.shelf.open, b.place)
+		b.shelf.open.remove(b.place)
 		p.forgetBin(b)
 	}
 	b.shelf.waiting--
@@ -220,14 +226,13 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 	} else {
 		heap.Remove(&p.turn, t.place)
 	}
-	p.enter(r)
 	return r
 }
 
 func (p *Picker) forgetBin(b *bin) {
-	if g := p.groups[b.group]; b.group != 0 && g != nil {
-		delete(g.bins, b.shelf)
-		p.forgetGroup(b.group, g)
+	if g := b.gate; g != nil {
+		g.bins = slices.DeleteFunc(g.bins, func(x *bin) bool { return x == b })
+		p.forgetGroup(g)
 	}
 }
 
@@ -235,11 +240,11 @@ func (p *Picker) forgetBin(b *bin) {
 // their share lately, and groups of which nothing waits or runs.
 func (p *Picker) Prune() {
 	clear(p.queues)
-	for k, g := range p.groups {
+	for _, g := range p.groups {
 		if g.tokens > 0 && len(g.bins) == 0 {
 			g.tokens = 0
 		}
-		p.forgetGroup(k, g)
+		p.forgetGroup(g)
 	}
 	for id, t := range p.tenants {
 		if t.waiting == 0 && t.virtual <= p.virtual {
@@ -254,20 +259,25 @@ func (p *Picker) Clear() {
 	for _, t := range p.tenants {
 		t.shelves, t.waiting, t.place = map[job.Class]*shelf{}, 0, -1
 	}
-	for k, g := range p.groups {
-		g.bins, g.held = map[*shelf]*bin{}, false
-		p.forgetGroup(k, g)
+	for _, g := range p.groups {
+		g.bins = nil
+		p.hold(g, false)
+		p.forgetGroup(g)
 	}
 }
 
 type item struct {
 	rank int64
+	id   uint64 // how it begins, so that of two that are due at once hardly any is looked at
 	r    *job.Ready
 }
 
 func (a item) less(b item) bool {
-	if a.rank != b.rank {
+	switch {
+	case a.rank != b.rank:
 		return a.rank < b.rank
+	case a.id != b.id:
+		return a.id < b.id
 	}
 	return string(a.r.ID[:]) < string(b.r.ID[:])
 }
@@ -310,28 +320,60 @@ func (h *items) pop() item {
 	}
 }
 
-// bins are ordered by their heads.
-type bins []*bin
+// bins is a heap of bins by their heads, of which it keeps copies: most are compared, and few are looked at.
+type bins []place
 
-func (h bins) Len() int           { return len(h) }
-func (h bins) Less(i, j int) bool { return h[i].items[0].less(h[j].items[0]) }
-func (h bins) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
+type place struct {
+	head item
+	bin  *bin
 }
 
-func (h *bins) Push(x any) {
-	b := x.(*bin)
-	b.place = len(*h)
-	*h = append(*h, b)
+func (h *bins) push(b *bin) {
+	*h = append(*h, place{bin: b})
+	b.place = len(*h) - 1
+	h.fix(b.place)
 }
 
-func (h *bins) Pop() any {
-	old := *h
-	b := old[len(old)-1]
-	b.place = -1
-	*h = old[:len(old)-1]
-	return b
+// fix puts a bin where it belongs whose head has changed.
+func (h bins) fix(i int) {
+	x := h[i]
+	x.head = x.bin.items[0]
+	for up := (i - 1) / 2; i > 0 && x.head.less(h[up].head); up = (i - 1) / 2 {
+		h.set(i, h[up])
+		i = up
+	}
+	for {
+		least := 2*i + 1
+		if right := least + 1; right < len(h) && h[right].head.less(h[least].head) {
+			least = right
+		}
+		if least >= len(h) || !h[least].head.less(x.head) {
+			break
+		}
+		h.set(i, h[least])
+		i = least
+	}
+	h.set(i, x)
+}
+
+func (h bins) set(i int, x place) {
+	h[i] = x
+	x.bin.place = i
+}
+
+func (h *bins) remove(i int) {
+	a := *h
+	last := len(a) - 1
+	gone := a[i].bin
+	if i != last {
+		a.set(i, a[last])
+	}
+	a[last] = place{}
+	*h = a[:last]
+	if i != last {
+		h.fix(i)
+	}
+	gone.place = -1
 }
 
 // turns are ordered by virtual time.

@@ -331,6 +331,28 @@ func lease(t *testing.T, h Harness) {
 			}
 		}
 	})
+	t.Run("keeps the order asked for, grant by grant and with gaps", func(t *testing.T) {
+		var ids []job.ExecutionID
+		for i := range 9 {
+			_, e := f.add(fmt.Sprint("in parts ", i))
+			ids = append(ids, e.ID)
+		}
+		f.take(ids[1], ids[6])
+		slices.Reverse(ids) // those at 7 and 2 are taken now
+		w1, w2 := f.worker(), f.worker()
+		as := must(f.Lease(f.ctx, []engine.Grant{
+			{Worker: w1, Executions: []job.ExecutionID{ids[5], ids[2], ids[0], ids[7]}}, {Worker: w2, Executions: []job.ExecutionID{ids[8], ids[1], ids[4]}},
+		}, engine.Fence{}))
+		want := []job.ExecutionID{ids[5], ids[0], ids[8], ids[1], ids[4]}
+		if len(as) != len(want) {
+			t.Fatalf("got %d attempts, want %d", len(as), len(want))
+		}
+		for i, a := range as {
+			if a.Execution != want[i] || (a.Token == as[0].Token) != (i < 2) {
+				t.Errorf("number %d is another one, or another's", i)
+			}
+		}
+	})
 	t.Run("never early, never twice, never what is not there", func(t *testing.T) {
 		_, early := f.add("early", func(_ *job.Job, e *job.Execution) { e.DueAt = e.DueAt.Add(time.Hour) })
 		_, taken := f.add("taken")
