@@ -13,14 +13,14 @@ import (
 // desk is what a shift has in hand: attempts that wait for a slot, and those that run.
 type desk struct {
 	mu      sync.Mutex
-	queue   []queued                              // guarded by mu
-	running map[string]*running                   // guarded by mu; by execution id
-	lost    map[*running]struct{}                 // guarded by mu: still in their slots, though a newer attempt of the execution came
-	slots   int                                   // guarded by mu: how many may run at once
-	asked   int                                   // guarded by mu: how many attempts the claims on their way ask for
-	pace    time.Duration                         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
-	change  chan struct{}                         // a slot became free, or the queue shorter
-	start   func(*running)                        // runs one attempt to its end
+	queue   []queued              // guarded by mu
+	running map[string]*running   // guarded by mu; by execution id
+	lost    map[*running]struct{} // guarded by mu: still in their slots, though a newer attempt of the execution came
+	slots   int                   // guarded by mu: how many may run at once
+	asked   int                   // guarded by mu: how many attempts the claims on their way ask for
+	pace    time.Duration         // guarded by mu: how long an attempt takes, smoothed; 0: unknown
+	change  chan struct{}         // a slot became free, or the queue shorter
+	start   func(*running)        // runs one attempt to its end
 	base    context.Context
 	hurry   func() // there is progress to tell of
 	write   func(context.Context, client.LogRequest) (client.LogAnswer, error)

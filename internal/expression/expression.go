@@ -111,16 +111,7 @@ func reason(err error) *Error {
 // Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
 // an *Error.
 func (e *Expression) Eval(payload []byte) (string, error) {
-	return e.eval(payload, json.Valid)
-}
-
-// EvalAgain is Eval for a payload that Eval, or whoever else, has found to be JSON, which costs more than all the rest.
-func (e *Expression) EvalAgain(payload []byte) (string, error) {
-	return e.eval(payload, func([]byte) bool { return true })
-}
-
-func (e *Expression) eval(payload []byte, valid func([]byte) bool) (string, error) {
-	if len(e.path) > 0 && len(payload) > 0 && valid(payload) {
+	if len(e.path) > 0 && len(payload) > 0 && json.Valid(payload) {
 		if text, ok := member(payload, e.path); ok {
 			v, err := scalar(text)
 			if err != nil {

@@ -89,11 +89,7 @@ func value(b []byte, i int) int {
 	for ; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
+			i = text(b, i+1)
 			if depth == 0 {
 				return i + 1
 			}
@@ -113,4 +109,16 @@ func value(b []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// text is where the text ends that begins at i: at its quote.
+func text(b []byte, i int) int {
+	for {
+		end := bytes.IndexByte(b[i:], '"') + i
+		escape := bytes.IndexByte(b[i:end], '\\')
+		if escape < 0 {
+			return end
+		}
+		i += escape + 2 // behind what is escaped, which may be a quote
+	}
 }

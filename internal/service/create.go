@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -74,7 +75,8 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 
 // Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	return append(append(check(&d), s.off(&d.Target)...), s.expression(d.Schedule, s.now())...)
+	_, v := check(&d)
+	return append(append(v, s.off(&d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
 // expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
@@ -89,7 +91,9 @@ const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} 
 
 // check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
 func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.Invalids, error) {
-	v := append(check(d), s.off(&d.Target)...)
+	key, v := check(d)
+	ps.keys = append(ps.keys, key)
+	v = append(v, s.off(&d.Target)...)
 	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
 	}
@@ -127,41 +131,20 @@ func (s *Service) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule)
 	return s.cfg.Schedules.Check(*x, ps.at, cal), err
 }
 
-// check says what is wrong with a definition but for its schedule.
-func check(d *job.Definition) job.Invalids {
-	v := d.Check()
+// check says what is wrong with a definition but for its schedule. key is the value of its concurrency key for its payload.
+func check(d *job.Definition) (key string, v job.Invalids) {
+	v = d.Check()
 	if d.ConcurrencyKey == "" {
-		return v
+		return "", v
 	}
 	e, err := expression.Compile(d.ConcurrencyKey)
 	if err == nil {
-		_, err = e.Eval(d.Payload)
+		key, err = e.Eval(d.Payload)
 	}
 	if err != nil {
 		v.Add("concurrency_key", d.ConcurrencyKey, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
 	}
-	return v
-}
-
-// group is the group of a job's executions with its payload, for which its concurrency key was checked.
-func group(j *job.Job) (job.Group, error) {
-	return groupWith(j, j.Payload, (*expression.Expression).EvalAgain)
-}
-
-// groupWith is the group of a job's executions with a payload.
-func groupWith(j *job.Job, payload []byte, eval func(*expression.Expression, []byte) (string, error)) (job.Group, error) {
-	if j.ConcurrencyKey == "" {
-		return j.GroupOf(""), nil
-	}
-	e, err := expression.Compile(j.ConcurrencyKey)
-	if err != nil {
-		return job.Group{}, err
-	}
-	value, err := eval(e, payload)
-	if err != nil {
-		return job.Group{}, err
-	}
-	return j.GroupOf(value), nil
+	return key, v
 }
 
 // regroup puts an execution with a payload of its own into the group of that payload.
@@ -169,11 +152,15 @@ func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil || j.ConcurrencyKey == "" {
 		return nil
 	}
-	g, err := groupWith(&j, e.Payload, (*expression.Expression).Eval)
+	key, err := expression.Compile(j.ConcurrencyKey)
+	var value string
+	if err == nil {
+		value, err = key.Eval(e.Payload)
+	}
 	if err != nil {
 		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
 	}
-	e.Join(g)
+	e.Join(j.GroupOf(value))
 	return nil
 }
 
@@ -266,11 +253,7 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		if j.Schedule.Type != job.Immediate { // which names no instant
 			j.Schedule = stored(j.Schedule)
 		}
-		g, err := group(j)
-		if err != nil {
-			return nil, err // it was checked
-		}
-		j.Group = g
+		j.Group = j.GroupOf(ps.keys[i])
 		hidden, _, err := s.cfg.Secrets.Hide(j, nil, d.at)
 		if err != nil {
 			return nil, nested(err, i, len(defs))
@@ -484,6 +467,7 @@ func (s *Service) checkAll(ctx context.Context, ps *plans, defs []job.Definition
 		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))
 		return all
 	}
+	ps.keys = slices.Grow(ps.keys, len(defs))
 	for i := range defs {
 		v, err := s.check(ctx, ps, &defs[i])
 		if err != nil {

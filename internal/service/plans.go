@@ -20,6 +20,7 @@ type plans struct {
 	calendars map[string]*schedule.Calendar
 	secrets   map[string]bool // names that were looked for, and whether they exist
 	looks     int             // how often what is staged was looked for
+	keys      []string        // the values of the concurrency keys of the definitions that were checked, in their order
 }
 
 func (s *Service) plans(t tenant.ID) *plans {

@@ -112,7 +112,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	}
 	u.Job, u.Replan = j, d.Schedule != j.Schedule
 	u.Job.Definition = d
-	v := check(&d)
+	key, v := check(&d)
 	if len(v) == 0 && !reflect.DeepEqual(d.Target, j.Target) {
 		if v = s.off(&d.Target); v == nil {
 			if v, err = s.runnable(ctx, ps.tenant, &d.Target); err != nil {
@@ -131,9 +131,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	if u.Secrets, u.Unused, err = s.cfg.Secrets.Hide(&u.Job, &j.Target, ps.at); err != nil {
 		return u, err
 	}
-	if u.Job.Group, err = group(&u.Job); err != nil {
-		return u, err // it was checked
-	}
+	u.Job.Group = u.Job.GroupOf(key)
 	if !u.Replan {
 		return u, nil
 	}
