@@ -23,9 +23,11 @@ type running struct {
 	mu    sync.Mutex
 	log   *book                   // guarded by mu: made with the first line
 	cause error                   // guarded by mu: why it was stopped; nil: it was not
-	whole context.Context         // guarded by mu: the context, once it was needed …
-	end   context.CancelCauseFunc // … how it is stopped …
-	free  context.CancelFunc      // … and its time forgotten
+	left  bool                    // guarded by mu: whoever ran it has returned
+	calm  context.Context         // guarded by mu: what ends when it is stopped, whatever its time, once it was needed …
+	end   context.CancelCauseFunc // … how that is stopped …
+	whole context.Context         // … the context itself …
+	free  context.CancelFunc      // … and how that ends alone
 }
 
 const defaultTimeout = 300 * time.Second
@@ -59,15 +61,18 @@ func (r *running) Err() error {
 	switch {
 	case r.whole != nil:
 		return r.whole.Err()
-	case r.cause != nil:
+	case r.cause != nil || r.left:
 		return context.Canceled
 	case r.base.Err() != nil:
 		return r.base.Err()
-	case !time.Now().Before(r.until):
-		return context.DeadlineExceeded
+	case r.late():
+		return r.make().Err() // so that it stays the reason
 	}
 	return nil
 }
+
+// late reports whether the attempt's time is up.
+func (r *running) late() bool { return !time.Now().Before(r.until) }
 
 // Value is the attempt for its own key; package context asks by keys of its own, and then needs a context of its own.
 func (r *running) Value(key any) any {
@@ -77,17 +82,23 @@ func (r *running) Value(key any) any {
 	return r.context().Value(key)
 }
 
-// context makes the context if there is none yet.
 func (r *running) context() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.make()
+}
+
+// make makes the context if there is none yet. mu is held.
+func (r *running) make() context.Context {
 	if r.whole == nil {
-		var ctx context.Context
-		ctx, r.end = context.WithCancelCause(r.base)
+		r.calm, r.end = context.WithCancelCause(r.base)
 		if r.cause != nil {
 			r.end(r.cause) // before it gets to know its time, which may be up, too
 		}
-		r.whole, r.free = context.WithDeadline(ctx, r.until)
+		r.whole, r.free = context.WithDeadline(r.calm, r.until)
+		if r.left {
+			r.free()
+		}
 	}
 	return r.whole
 }
@@ -99,11 +110,26 @@ func (r *running) stop(cause error) {
 	if r.cause != nil {
 		return
 	}
+	if r.whole == nil && !r.left && r.late() {
+		r.make() // it ended by itself before
+	}
 	if r.cause = context.Cause(r.base); r.cause == nil {
 		r.cause = cause
 	}
 	if r.end != nil {
 		r.end(r.cause)
+	}
+}
+
+// leave ends the context for whatever whoever ran the attempt has left behind; the end of its log is yet to be sent.
+func (r *running) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.whole == nil && r.late() {
+		r.make()
+	}
+	if r.left = true; r.free != nil {
+		r.free()
 	}
 }
 
@@ -117,14 +143,10 @@ func (r *running) stopped() error {
 	return context.Cause(r.base)
 }
 
-// over ends the context behind the attempt, whoever may still hold it.
+// over ends what is left of the context.
 func (r *running) over() {
+	r.leave()
 	r.stop(context.Canceled)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.free != nil {
-		r.free()
-	}
 }
 
 // book is where the attempt's lines go.
@@ -133,7 +155,8 @@ func (r *running) book() *book {
 	defer r.mu.Unlock()
 	if r.log == nil {
 		held := client.Held{ExecutionID: r.attempt.ExecutionID, FencingToken: r.attempt.FencingToken}
-		r.log = newBook(r, held, r.onWay, r.write, func(error) { r.stop(ErrLeaseLost) })
+		r.make()
+		r.log = newBook(r.calm, held, r.onWay, r.write, func(error) { r.stop(ErrLeaseLost) })
 	}
 	return r.log
 }

@@ -319,6 +319,7 @@ func (h *shift) execute(r *running) {
 		return
 	}
 	out := sound(h.protect(r, *a))
+	r.leave()
 	if !r.closeLog(h.over) && !h.ended() { // before the outcome: with it the lease ends
 		h.p.log.Warn("the end of an attempt's log could not be sent", "execution", a.ExecutionID)
 	}

@@ -113,12 +113,14 @@ func value(b []byte, i int) int {
 
 // text is where the text ends that begins at i: at its quote.
 func text(b []byte, i int) int {
-	for {
-		end := bytes.IndexByte(b[i:], '"') + i
+	for end := -1; ; {
+		if i > end { // the quote was escaped, or none was looked for yet
+			end = i + bytes.IndexByte(b[i:], '"')
+		}
 		escape := bytes.IndexByte(b[i:end], '\\')
 		if escape < 0 {
 			return end
 		}
-		i += escape + 2 // behind what is escaped, which may be a quote
+		i += escape + 2 // behind what is escaped
 	}
 }

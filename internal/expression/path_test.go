@@ -1,6 +1,9 @@
 package expression
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // payloads are such as a short cut might get wrong.
 var payloads = []string{
@@ -41,6 +44,18 @@ func same(t testing.TB, quick, whole *Expression, text string, payload []byte) {
 	want, wantErr := whole.Eval(payload)
 	if got != want || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
 		t.Errorf("%s of %q: %s, %v; want %s, %v", text, payload, got, err, want, wantErr)
+	}
+}
+
+// A text of very many escapes takes no longer than its length: were each looked for from where the text begins, this
+// would go on for minutes.
+func TestManyEscapes(t *testing.T) {
+	for _, escape := range []string{`\n`, `\"`, `\\`, `\u0041`} {
+		payload := []byte(`{"t":"` + strings.Repeat(escape, 4<<20) + `","a":1}`)
+		quick, _ := slow(t, "payload.a")
+		if got, err := quick.Eval(payload); err != nil || got != "1" {
+			t.Errorf("%s: %s, %v", escape, got, err)
+		}
 	}
 }
 
