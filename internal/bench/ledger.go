@@ -16,6 +16,7 @@ import (
 
 // ledger keeps what was accepted, what handlers were given and what ended, to be held against the store.
 type ledger struct {
+	start  time.Time
 	shards [64]shard
 	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged
 	news   chan struct{} // ended may have grown
@@ -38,15 +39,16 @@ type shard struct {
 	records map[job.ExecutionID]record // guarded by mu
 }
 
-// record is what became of an execution, as seen from the worker.
+// record is what became of an execution, as seen from the worker. There are very many, so that it is short and holds
+// nothing that the collector of garbage would have to follow.
 type record struct {
-	began time.Time // when its handler first began
-	runs  int       // how often it did
-	ends  int       // how often its success was acknowledged
+	began time.Duration // when its handler first began, after the start
+	runs  int32         // how often it did
+	ends  int32         // how often its success was acknowledged
 }
 
 func newLedger() *ledger {
-	l := &ledger{news: make(chan struct{}, 1), accepted: map[tenant.ID][]made{}}
+	l := &ledger{start: time.Now(), news: make(chan struct{}, 1), accepted: map[tenant.ID][]made{}}
 	for i := range l.shards {
 		l.shards[i].records = map[job.ExecutionID]record{}
 	}
@@ -72,7 +74,7 @@ func (l *ledger) begin(id job.ExecutionID, at time.Time) {
 	defer s.mu.Unlock()
 	r := s.records[id]
 	if r.runs++; r.runs == 1 {
-		r.began = at
+		r.began = at.Sub(l.start)
 	}
 	s.records[id] = r
 }
@@ -165,7 +167,7 @@ func (l *ledger) check(ctx context.Context, store engine.Store) (t Tally, err er
 				}
 				doubled := stats[i].Total > 1 || r.ends > 1
 				if !doubled && r.runs > 1 {
-					if doubled, err = unjustified(ctx, store, id, m.execution, r.runs); err != nil {
+					if doubled, err = unjustified(ctx, store, id, m.execution, int(r.runs)); err != nil {
 						return t, err
 					}
 				}

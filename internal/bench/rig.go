@@ -166,7 +166,13 @@ func (r *Rig) Ended() int { return int(r.ledger.ended.Load()) }
 func (r *Rig) Checked() int { return int(r.ledger.checked.Load()) }
 
 // Began is when an execution's handler first began; zero: it did not.
-func (r *Rig) Began(id job.ExecutionID) time.Time { return r.ledger.record(id).began }
+func (r *Rig) Began(id job.ExecutionID) time.Time {
+	x := r.ledger.record(id)
+	if x.runs == 0 {
+		return time.Time{}
+	}
+	return r.ledger.start.Add(x.began)
+}
 
 // Work starts the workers; stop returns when they have stopped.
 func (r *Rig) Work() (stop func()) {
