@@ -23,7 +23,7 @@ type running struct {
 	mu    sync.Mutex
 	log   *book                   // guarded by mu: made with the first line
 	cause error                   // guarded by mu: why it was stopped; nil: it was not
-	left  bool                    // guarded by mu: whoever ran it has returned
+	left  bool                    // guarded by mu: whoever ran it has returned before it was stopped
 	calm  context.Context         // guarded by mu: what ends when it is stopped, whatever its time, once it was needed …
 	end   context.CancelCauseFunc // … how that is stopped …
 	whole context.Context         // … the context itself …
@@ -88,17 +88,21 @@ func (r *running) context() context.Context {
 	return r.make()
 }
 
-// make makes the context if there is none yet. mu is held.
+// make makes the context if there is none yet, as it would be had it been there all the time. mu is held.
 func (r *running) make() context.Context {
-	if r.whole == nil {
-		r.calm, r.end = context.WithCancelCause(r.base)
-		if r.cause != nil {
-			r.end(r.cause) // before it gets to know its time, which may be up, too
-		}
+	if r.whole != nil {
+		return r.whole
+	}
+	r.calm, r.end = context.WithCancelCause(r.base)
+	if r.left {
+		r.whole, r.free = context.WithCancel(r.calm)
+		r.free()
+	}
+	if r.cause != nil {
+		r.end(r.cause)
+	}
+	if !r.left { // else it has ended, and its time does not matter any more
 		r.whole, r.free = context.WithDeadline(r.calm, r.until)
-		if r.left {
-			r.free()
-		}
 	}
 	return r.whole
 }
@@ -125,8 +129,11 @@ func (r *running) stop(cause error) {
 func (r *running) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.whole == nil && r.late() {
-		r.make()
+	if r.cause != nil {
+		return // it has ended
+	}
+	if r.whole == nil && !r.left && r.late() {
+		r.make() // it ended by itself before
 	}
 	if r.left = true; r.free != nil {
 		r.free()

@@ -35,7 +35,9 @@ func TestTheContextOfAnAttempt(t *testing.T) {
 		"returned when its time was up": {
 			do: func(r *running, _ context.CancelCauseFunc) { time.Sleep(3 * time.Second); r.leave() }, err: context.DeadlineExceeded, cause: context.DeadlineExceeded, made: true,
 		},
-		"returned, and then stopped":       {do: func(r *running, _ context.CancelCauseFunc) { r.leave(); r.stop(why) }, err: context.Canceled, stopped: why},
+		"stopped, and then returned":       {do: func(r *running, _ context.CancelCauseFunc) { r.stop(why); r.leave() }, err: context.Canceled, cause: why, stopped: why},
+		"returned before its time was up":  {do: func(r *running, _ context.CancelCauseFunc) { r.leave(); time.Sleep(3 * time.Second) }, err: context.Canceled, cause: context.Canceled},
+		"returned, and then stopped":       {do: func(r *running, _ context.CancelCauseFunc) { r.leave(); r.stop(why) }, err: context.Canceled, cause: context.Canceled, stopped: why},
 		"it is over":                       {do: func(r *running, _ context.CancelCauseFunc) { r.over() }, err: context.Canceled, cause: context.Canceled, stopped: context.Canceled},
 		"it is over, and then its time is": {do: func(r *running, _ context.CancelCauseFunc) { r.over(); time.Sleep(3 * time.Second) }, err: context.Canceled, cause: context.Canceled, stopped: context.Canceled},
 	} {
@@ -75,7 +77,7 @@ func TestTheContextOfAnAttempt(t *testing.T) {
 							done = true
 						default:
 						}
-						if err, cause := ctx.Err(), context.Cause(ctx); err != c.err || c.cause != nil && cause != c.cause || done != (c.err != nil) { //nolint:errorlint // these very values
+						if err, cause := ctx.Err(), context.Cause(ctx); err != c.err || cause != c.cause || done != (c.err != nil) { //nolint:errorlint // these very values
 							t.Errorf("%s: done %v with %v because of %v; want %v, %v", of, done, err, cause, c.err, c.cause)
 						}
 						if runningOf(ctx) != r {

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// wire is an attempt as it travels, before it is completed.
+// wire is an attempt as it travels, before it is completed. seconds is where it keeps how many it has.
 func wire(a *job.Attempt, seconds *int64) client.Attempt {
 	t := &a.Target
 	*seconds = timeLeft(a)

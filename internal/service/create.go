@@ -137,14 +137,20 @@ func check(d *job.Definition) (key string, v job.Invalids) {
 	if d.ConcurrencyKey == "" {
 		return "", v
 	}
-	e, err := expression.Compile(d.ConcurrencyKey)
-	if err == nil {
-		key, err = e.Eval(d.Payload)
-	}
+	key, err := evaluate(d.ConcurrencyKey, d.Payload)
 	if err != nil {
 		v.Add("concurrency_key", d.ConcurrencyKey, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
 	}
 	return key, v
+}
+
+// evaluate is the value of a concurrency key for a payload.
+func evaluate(key string, payload []byte) (string, error) {
+	e, err := expression.Compile(key)
+	if err != nil {
+		return "", err
+	}
+	return e.Eval(payload)
 }
 
 // regroup puts an execution with a payload of its own into the group of that payload.
@@ -152,15 +158,11 @@ func regroup(j job.Job, e *job.Execution) error {
 	if e.Payload == nil || j.ConcurrencyKey == "" {
 		return nil
 	}
-	key, err := expression.Compile(j.ConcurrencyKey)
-	var value string
-	if err == nil {
-		value, err = key.Eval(e.Payload)
-	}
+	key, err := evaluate(j.ConcurrencyKey, e.Payload)
 	if err != nil {
 		return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("a payload for which the job's concurrency_key, %s, has a plain value: %s", job.Show(j.ConcurrencyKey), err)}}
 	}
-	e.Join(j.GroupOf(value))
+	e.Join(j.GroupOf(key))
 	return nil
 }
 
