@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -36,8 +33,7 @@ func overEmbedded(c *cobra.Command) func() (config.Config, error) {
 
 // interruptible ends a command's context when it is asked to stop.
 func interruptible(c *cobra.Command) (context.Context, context.CancelFunc) {
-	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, cancel)
+	ctx, cancel := untilTold(c.Context())
 	return ctx, cancel
 }
 

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,9 +58,8 @@ server, a folder beside the SQLite file. What the URL names is never opened, but
 		if err := f.check(); err != nil {
 			return err
 		}
-		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, cancel := untilTold(c.Context())
 		defer cancel()
-		context.AfterFunc(ctx, cancel) // being told twice ends it at once
 		return runBench(ctx, f, open, c.OutOrStdout(), c.ErrOrStderr())
 	}
 	return c

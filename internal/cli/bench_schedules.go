@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,9 +53,8 @@ func (f *goalFlags) check(numbers ...[4]any) error {
 
 // run measures, and prints.
 func (f *goalFlags) run(c *cobra.Command, open opener, measure func(ctx context.Context) (bench.GoalReport, error)) error {
-	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := untilTold(c.Context())
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // being told twice ends it at once
 	url := f.database
 	if url == "" {
 		url = "sqlite:./carillon.db"

@@ -13,9 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,9 +165,8 @@ func serve() *cobra.Command {
 
 // start serves until the process is told to stop; being told twice ends it at once.
 func start(c *cobra.Command, cfg config.Config, o app.Options) error {
-	ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := untilTold(c.Context())
 	defer cancel()
-	context.AfterFunc(ctx, cancel)
 	log := app.NewLog(cfg, c.ErrOrStderr())
 	o.Config, o.Out, o.Logger, o.Log = cfg, c.OutOrStdout(), log.Logger, log
 	return app.Run(ctx, o)

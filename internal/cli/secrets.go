@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,9 +28,8 @@ func rekeyCommand() *cobra.Command {
 		if cfg.Database == "" {
 			return noDatabase
 		}
-		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, cancel := untilTold(c.Context())
 		defer cancel()
-		context.AfterFunc(ctx, cancel)
 		if *dry {
 			n, err := app.Rekeying(ctx, cfg)
 			if err == nil {

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"context"
 	"net/url"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -44,9 +41,8 @@ func workerCommand() *cobra.Command {
 		if err := checkWorker(o); err != nil {
 			return err
 		}
-		ctx, cancel := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, cancel := untilTold(c.Context())
 		defer cancel()
-		context.AfterFunc(ctx, cancel)
 		log := app.NewLog(cfg, c.ErrOrStderr())
 		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log}
 		return app.RunWorker(ctx, o)
