@@ -176,7 +176,7 @@ func TestANewerAttemptSupersedesTheOlder(t *testing.T) {
 			t.Errorf("causes %v, outcomes %+v", causes, s.outcomes)
 		}
 		s.mu.Unlock()
-		h.desk.slots = 1
+		h.desk.resize(1)
 		h.desk.add([]client.Attempt{{ExecutionID: "y", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 1}, {ExecutionID: "z", FencingToken: 8, AttemptNumber: 2}, {ExecutionID: "z", FencingToken: 7, AttemptNumber: 2}})
 		if held, _ := h.desk.held(); len(held) != 2 || held[0].FencingToken+held[1].FencingToken != 15 {
 			t.Errorf("held: %+v", held)
