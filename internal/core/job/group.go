@@ -1,9 +1,8 @@
 package job
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
+	"math/bits"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -62,20 +61,28 @@ func (j *Job) GroupOf(value string) Group {
 	return g
 }
 
+// groupKey folds the FNV-1a hash of 128 bits of the texts, each behind its length. It is written out since package hash/fnv
+// would allocate for every job of a bulk creation.
 func groupKey(t tenant.ID, expression, value string) GroupKey {
-	h := fnv.New128a()
-	for _, part := range []string{string(t), expression, value} {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
-		h.Write(n[:])
-		h.Write([]byte(part))
+	high, low := uint64(0x6c62272e07bb0142), uint64(0x62b821756295c58d)
+	for _, part := range [3]string{string(t), expression, value} {
+		for shift := 56; shift >= 0; shift -= 8 {
+			high, low = hashed(high, low, byte(uint64(len(part))>>shift))
+		}
+		for i := range len(part) {
+			high, low = hashed(high, low, part[i])
+		}
 	}
-	sum := h.Sum(nil)
-	k := GroupKey(binary.BigEndian.Uint64(sum) ^ binary.BigEndian.Uint64(sum[8:]))
-	if k == 0 {
-		return 1
+	if k := GroupKey(high ^ low); k != 0 {
+		return k
 	}
-	return k
+	return 1
+}
+
+func hashed(high, low uint64, b byte) (uint64, uint64) {
+	low ^= uint64(b)
+	more, less := bits.Mul64(0x13b, low)
+	return more + low<<24 + 0x13b*high, less
 }
 
 // Partition is the partition of the group's executions: one, so that its owner counts them all.
