@@ -111,6 +111,18 @@ func (f *fakeStore) Lanes(_ context.Context, after *job.Lane, limit int) ([]job.
 	return out[:min(limit, len(out))], nil
 }
 
+func (f *fakeStore) Unpack(_ context.Context, ids []job.ExecutionID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range ids {
+		if r, ok := f.free[id]; ok {
+			r.Packed = false
+			f.free[id] = r
+		}
+	}
+	return nil
+}
+
 func (f *fakeStore) Tenants(context.Context) ([]tenant.Tenant, error) { return f.tenants, nil }
 
 func (f *fakeStore) Limits(context.Context, tenant.ID) ([]job.Limit, error) {

@@ -27,13 +27,25 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 			m.d.missed.Store(true)
 			return err
 		}
-		m.win.picker.Prune()
 		m.unfit()
 		m.swept, m.woken = now, false
+		defer m.win.picker.Prune() // when what was put aside is back
 	}
 	m.foreign = false
-	if err := m.refill(ctx, now); err != nil {
-		return err
+	for began := time.Now(); ; {
+		if err := m.refill(ctx, now); err != nil {
+			return err
+		}
+		if m.win.packed == 0 || m.win.picker.Any(m.serves, now) || m.win.picker.Short() || time.Since(began) > sweepTime {
+			break
+		}
+		more, err := m.unpack(ctx) // what was read may all be held back, and what is behind it not
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
 	}
 	if m.d.cfg.Owner == nil || m.win.picker.Any(m.serves, now) {
 		return nil
@@ -43,6 +55,15 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return m.covet(ctx, now)
+}
+
+// unpack puts what limits hold back into the lanes of its groups.
+func (m *matcher) unpack(ctx context.Context) (any bool, err error) {
+	ids := m.win.aside()
+	if len(ids) == 0 {
+		return false, nil
+	}
+	return true, m.d.store.Unpack(ctx, ids)
 }
 
 // sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. Where one class of a tenant has
@@ -130,9 +151,23 @@ func (m *matcher) refill(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
+		var neglected []job.ExecutionID
 		m.win.refill(cs, slices.DeleteFunc(rs, func(r job.Ready) bool {
-			return !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
-		}), per)
+			return !r.Packed && !m.own(r.Partition) && !m.holding.Quiet[r.Partition] && now.Sub(r.DueAt) < patience
+		}), per, func(r *job.Ready) bool {
+			if !r.Packed || m.own(r.Partition) {
+				return false
+			}
+			if now.Sub(r.DueAt) > neglect {
+				neglected = append(neglected, r.ID)
+			}
+			return true
+		})
+		if len(neglected) > 0 { // only the owner leases it: in the lanes of its groups it is seen that somebody is to have the partition who serves it
+			if err := m.d.store.Unpack(ctx, neglected); err != nil {
+				return err
+			}
+		}
 		if m.flying == 0 && len(cs) < atOnce || time.Since(began) > sweepTime {
 			return nil // else what was read may all be on its way, and what is behind it, or in other lanes, come first
 		}

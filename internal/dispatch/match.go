@@ -100,7 +100,11 @@ func (m *matcher) pass(ctx context.Context) error {
 	if err := m.fill(ctx, now); err != nil {
 		return err
 	}
-	return m.lease(ctx)
+	if err := m.lease(ctx); err != nil {
+		return err
+	}
+	_, err := m.unpack(ctx) // before what holds it back gives way, or it would go on standing before others
+	return err
 }
 
 // serves reports whether any of the waiting claims takes executions of a tenant's class.

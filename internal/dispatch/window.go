@@ -25,6 +25,7 @@ type window struct {
 	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
 	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
+	packed int                // how many in the picker the store keeps together with others of other groups
 }
 
 // lane is how far a lane of the store has been read into the window.
@@ -32,6 +33,7 @@ type lane struct {
 	dueAt  time.Time // the cursor: behind this execution
 	after  job.ExecutionID
 	more   bool      // the store may hold more behind the cursor
+	must   bool      // it does, and before what of it is in the picker
 	stale  bool      // it was listed since, and may hold what no hint told of: it is read anew once it is empty
 	missed bool      // it does, and is read anew by the next sweep …
 	until  time.Time // … and by those until then: it holds what is due at that instant
@@ -49,6 +51,7 @@ func newWindow(size int) *window {
 // reset forgets all candidates, and how far lanes were read.
 func (w *window) reset() {
 	w.picker.Clear()
+	w.packed = 0
 	w.later, w.picked, w.again = nil, 0, map[job.ExecutionID]job.Ready{}
 	w.known, w.lanes, w.empty = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
 }
@@ -85,10 +88,13 @@ func (w *window) full(r job.Ready, now time.Time) bool {
 // held is how many executions the window holds for those that come.
 func (w *window) held() int { return len(w.known) - w.picked }
 
-// miss has the next sweep read a lane anew.
+// miss has the next sweep read a lane anew, or both where the store may list it.
 func (w *window) miss(r *job.Ready) {
-	if l := w.lanes[r.Lane()]; l != nil {
-		l.missed = true
+	x := *r
+	for _, x.Packed = range []bool{false, r.Packed || x.Group.Key != 0 && job.Bundled(x.ID)} {
+		if l := w.lanes[x.Lane()]; l != nil {
+			l.missed = true
+		}
 	}
 }
 
@@ -105,8 +111,11 @@ func (w *window) pass(r *job.Ready, now time.Time) {
 			l.until = r.DueAt
 		}
 		return
-	case l == nil:
-		return // as all new lanes, a sweep finds it
+	case l == nil || r.Group.Key != 0 && job.Bundled(r.ID):
+		w.miss(r) // a sweep finds it, as it does new lanes
+	}
+	if l == nil {
+		return
 	}
 	if r.DueAt.Before(l.dueAt) || r.DueAt.Equal(l.dueAt) && bytes.Compare(r.ID[:], l.after[:]) <= 0 {
 		w.begin(l)
@@ -122,6 +131,9 @@ func (w *window) begin(l *lane) {
 
 func (w *window) admit(r job.Ready) {
 	w.picker.Add(&r)
+	if r.Packed {
+		w.packed++
+	}
 	w.load(r.Lane(), 1)
 }
 
@@ -135,7 +147,7 @@ func (w *window) load(k job.Lane, n int) *lane {
 
 // mark keeps the lanes apart that must be read.
 func (w *window) mark(k job.Lane, l *lane) {
-	if l.more && l.loaded == 0 {
+	if l.more && (l.loaded == 0 || l.must) {
 		w.empty[k] = l
 	} else if len(w.empty) > 0 {
 		delete(w.empty, k)
@@ -156,10 +168,38 @@ func (w *window) lane(k job.Lane) *lane {
 func (w *window) shed(now time.Time) {
 	w.picker.Shed(now, func(r *job.Ready) {
 		delete(w.known, r.ID)
+		if r.Packed {
+			w.packed--
+		}
 		k := r.Lane()
 		w.begin(w.lane(k))
 		w.load(k, -1)
 	})
+}
+
+// asideMost is how many executions are unpacked at once: with each all that share its row, which is to take no long time.
+const asideMost = 1000
+
+// aside lets go of some of what its group holds back in the lane of what is in no group, and names it: it is to be unpacked, and then is
+// in the lane of its group, which is read from its start before anything else of it is picked.
+func (w *window) aside() (ids []job.ExecutionID) {
+	if w.packed == 0 {
+		return nil
+	}
+	w.picker.Aside(asideMost, func(r *job.Ready) {
+		delete(w.known, r.ID)
+		w.packed--
+		w.load(r.Lane(), -1)
+		loose := *r
+		loose.Packed = false
+		k := loose.Lane()
+		l := w.lane(k)
+		w.begin(l)
+		l.must = true
+		w.mark(k, l)
+		ids = append(ids, r.ID)
+	})
+	return ids
 }
 
 // ripen moves what has become due to where it can be picked.
@@ -256,41 +296,56 @@ func (w *window) perLane(most, lanes int) int {
 	return max(1, min(most, room/max(1, lanes, len(w.empty))))
 }
 
-// refill takes in what the store answered for the cursors, perLane at the most for each.
-func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int) {
+// refill takes in what the store answered for the cursors, perLane at the most for each, but for what is passed over.
+func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pass func(*job.Ready) bool) {
 	read := make(map[job.Lane]int, len(cs))
 	for _, r := range rs {
 		k := r.Lane()
 		l := w.lane(k)
 		read[k]++
 		l.dueAt, l.after = r.DueAt, r.ID
-		if _, known := w.known[r.ID]; !known {
+		if _, known := w.known[r.ID]; !known && !pass(&r) {
 			w.known[r.ID] = true
 			w.admit(r)
 		}
 	}
 	for _, c := range cs {
 		l := w.lane(c.Lane)
-		l.more = read[c.Lane] == perLane
+		l.more, l.must = read[c.Lane] == perLane, false
 		w.mark(c.Lane, l)
 	}
 }
 
 // pick takes out up to n executions of the served classes, in the order in which they are to start; they stay known until
-// they are let go of. It stops short where a lane has run out that the store may hold more of, since that might come first.
+// they are let go of. It stops short where a lane has run out that the store may hold more of, since that might come first,
+// and of many it takes a few less rather than part a bundle.
 func (w *window) pick(n int, serves func(tenant.ID, job.Class) bool, now time.Time) []*job.Ready {
+	left := n
 	return w.picker.Pick(n, serves, now, func(r *job.Ready) bool {
-		w.known[r.ID] = false
-		w.picked++
-		k := r.Lane()
-		l := w.load(k, -1)
-		goOn := l.loaded > 0 || !l.more
-		if l.loaded == 0 && l.stale {
-			w.begin(l)
-			w.mark(k, l)
+		left--
+		if n >= 4*job.Bundle && left < job.Bundle && job.Bundled(r.ID) && job.Member(r.ID) == job.Bundle-1 {
+			w.took(r)
+			return false
 		}
-		return goOn
+		return w.took(r)
 	})
+}
+
+// took notes that an execution was picked, and reports whether what comes next is known.
+func (w *window) took(r *job.Ready) bool {
+	w.known[r.ID] = false
+	w.picked++
+	if r.Packed {
+		w.packed--
+	}
+	k := r.Lane()
+	l := w.load(k, -1)
+	goOn := l.loaded > 0 || !l.more
+	if l.loaded == 0 && l.stale {
+		w.begin(l)
+		w.mark(k, l)
+	}
+	return goOn
 }
 
 // let forgets what was picked, now that the store says what became of it.

@@ -15,6 +15,8 @@ func all(tenant.ID, job.Class) bool { return true }
 
 func everyLane(job.Lane) bool { return true }
 
+func none(*job.Ready) bool { return false }
+
 // However a backlog is cut into lanes, offers and reads, it is picked in rank order, also while the store does not know yet
 // what was picked.
 func TestWindowPicksInRankOrder(t *testing.T) {
@@ -27,7 +29,8 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 				ID: job.ExecutionID{15: byte(i)}, Tenant: "t", Partition: job.Partition(rapid.IntRange(0, 2).Draw(t, "part")),
 				Class:    rapid.SampledFrom([]job.Class{"http", "worker\x1fx"}).Draw(t, "class"),
 				Priority: rapid.IntRange(1, 3).Draw(t, "priority"), DueAt: now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second),
-				Group: job.Group{Key: job.GroupKey(rapid.IntRange(0, 2).Draw(t, "group"))},
+				Group:  job.Group{Key: job.GroupKey(rapid.IntRange(0, 2).Draw(t, "group"))},
+				Packed: rapid.Bool().Draw(t, "packed"),
 			}
 			backlog = append(backlog, r)
 			f.add(r)
@@ -49,7 +52,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		for {
 			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), everyLane); len(cs) > 0 {
 				rs, _ := f.Ready(t.Context(), cs, per)
-				w.refill(cs, rs, per)
+				w.refill(cs, rs, per, none)
 				continue
 			}
 			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"), all, now)
@@ -115,7 +118,7 @@ func TestWindowHoldsLittleOfManyLanes(t *testing.T) {
 			for _, c := range cs {
 				rs = append(rs, waiting[c.Lane][:min(per, each)]...)
 			}
-			w.refill(cs, rs, per)
+			w.refill(cs, rs, per, none)
 		}
 	}
 	if n := len(w.known); n > size+size/2+lanes {
@@ -142,7 +145,7 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		read := func() (read int) {
 			cs := w.dry(25, everyLane)
 			got, _ := f.Ready(t.Context(), cs, 100)
-			w.refill(cs, got, 100)
+			w.refill(cs, got, 100, none)
 			return len(cs)
 		}
 		sweep := func() int {
@@ -226,7 +229,7 @@ func TestWhatThereWasNoRoomFor(t *testing.T) {
 			w.empty[job.Lane{Partition: 63}] = &lane{}
 			cs := w.dry(25, everyLane)
 			rs, _ := f.Ready(t.Context(), cs, 20)
-			w.refill(cs, rs, 20)
+			w.refill(cs, rs, 20, none)
 		}
 	}
 	sweep()

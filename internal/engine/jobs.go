@@ -118,6 +118,7 @@ type Created struct {
 	Taken  string
 	Unique []Incumbent
 	Over   bool
+	Packed bool // it is stored, and those of its executions that may be packed are, until they are unpacked
 }
 
 // Incumbent is the live execution that holds a unique key of its tenant. Both ids are of the request itself where it

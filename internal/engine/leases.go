@@ -30,11 +30,14 @@ type Leases interface {
 	// Lanes lists up to limit lanes that hold any execution, behind one; nil begins at the first. Their order is the store's,
 	// but those of one partition, tenant and class stand together, in order of group and priority.
 	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
-	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order. Those of groups may be listed
+	// in the lane of what is in none, as Packed, until they are unpacked.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
+	// Unpack has executions that are free listed in the lanes of their groups.
+	Unpack(ctx context.Context, ids []job.ExecutionID) error
 	// CountReady counts, for each lane, free and due executions, up to most.
 	CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error)
-	// Lease gives each session the executions it asks for, in one commit: those that are free, due
+	// Lease gives each session the executions it asks for, under one token or two: those that are free, due
 	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
 	// the fence does not let through is left out; the rest is in the order asked for, grant by grant. ErrSession if a session has ended.
 	Lease(ctx context.Context, gs []Grant, f Fence) ([]job.Attempt, error)

@@ -219,6 +219,11 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 		if replay, err := outcome(out); replay != nil || err != nil {
 			return nil, replay, err
 		}
+		if out.Packed {
+			for i := range ready {
+				ready[i].Packed = ready[i].Group.Key != 0 && job.Bundled(ready[i].ID)
+			}
+		}
 		s.cfg.Hint(ready)
 		if d.soon() {
 			s.cfg.Replan()
@@ -245,17 +250,23 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 	}
 	for i := range defs {
 		j := &d.jobs[i]
-		j.ID, j.Tenant, j.Definition, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = job.ID(newID()), p.Tenant, defs[i], job.Active, d.at, d.at, 1
-		if j.Schedule.Type.OneOff() {
-			j.ID = j.ID.In(s.place())
+		j.Tenant, j.Definition, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = p.Tenant, defs[i], job.Active, d.at, d.at, 1
+		if j.ConcurrencyKey != "" {
+			j.Group = j.GroupOf(ps.keys[i])
 		}
+	}
+	s.identify(d.jobs)
+	for i := range defs {
+		j := &d.jobs[i]
 		if j.Asleep {
 			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
 		}
 		if j.Schedule.Type != job.Immediate { // which names no instant
 			j.Schedule = stored(j.Schedule)
 		}
-		j.Group = j.GroupOf(ps.keys[i])
+		if j.ConcurrencyKey == "" {
+			j.Group = j.GroupOf("") // by its id
+		}
 		hidden, _, err := s.cfg.Secrets.Hide(j, nil, d.at)
 		if err != nil {
 			return nil, nested(err, i, len(defs))
@@ -278,13 +289,80 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 	return d, nil
 }
 
-// neighbours is how many one-off jobs in a row are put into one partition.
-const neighbours = 16
+// identify gives jobs their ids. One-off jobs in a row share a partition, so that what is stored together lies together in the
+// store's order of what is ready; a few only, since a dispatcher reads all partitions abreast. Jobs that fire at once, and that
+// nothing tells from each other but what they do, get the ids of bundles, by which a store may keep them together: those in a
+// row, or, where they are of groups, those of one partition, in their order.
+func (s *Service) identify(jobs []job.Job) {
+	var grouped map[job.Partition][]int
+	for i := 0; i < len(jobs); {
+		j := &jobs[i]
+		row := inARow(jobs[i:])
+		switch {
+		case len(jobs) >= job.Bundle && alike(j) && j.ConcurrencyKey != "" && j.Group.Key != 0:
+			if grouped == nil {
+				grouped = map[job.Partition][]int{}
+			}
+			p := j.Group.Partition()
+			if grouped[p] = append(grouped[p], i); len(grouped[p]) == job.Bundle {
+				bundle(jobs, grouped[p], p)
+				grouped[p] = grouped[p][:0]
+			}
+		case len(grouped[j.Group.Partition()]) > 0 && j.Group.Key != 0: // what comes before it of its group has lesser ids
+			p := j.Group.Partition()
+			bundle(jobs, grouped[p], p)
+			grouped[p] = grouped[p][:0]
+			j.ID = newID()
+		case row >= job.BundleLeast:
+			for n, id := range job.BundleIDs(newID(), s.place(job.Bundle)) {
+				if n < row {
+					jobs[i+n].ID = id
+				}
+			}
+			i += row
+			continue
+		case j.Schedule.Type.OneOff():
+			j.ID = job.ID(newID()).In(s.place(1))
+		default:
+			j.ID = newID()
+		}
+		i++
+	}
+	for p, rest := range grouped {
+		bundle(jobs, rest, p)
+	}
+}
 
-// place is the partition of the next one-off job. A few in a row share one, so that what is stored together lies together in
-// the store's order of what is ready; a few only, since a dispatcher reads all partitions abreast.
-func (s *Service) place() job.Partition {
-	return job.Partition(s.placed.Add(1) / neighbours % job.Partitions)
+// bundle gives some of jobs the ids of one bundle, unless they are too few.
+func bundle(jobs []job.Job, some []int, p job.Partition) {
+	if len(some) < job.BundleLeast {
+		for _, i := range some {
+			jobs[i].ID = newID()
+		}
+		return
+	}
+	ids := job.BundleIDs(newID(), p)
+	for n, i := range some {
+		jobs[i].ID = ids[n]
+	}
+}
+
+// alike reports whether a job fires at once, and nothing but its group tells it from others of its kind.
+func alike(j *job.Job) bool {
+	return j.Schedule.Type == job.Immediate && j.UniqueKey == "" && !j.Asleep
+}
+
+// inARow is how many of jobs, from the first on, are alike and under no limit of their own; no more than make a bundle.
+func inARow(jobs []job.Job) (n int) {
+	for n < min(len(jobs), job.Bundle) && alike(&jobs[n]) && jobs[n].MaxConcurrent == 0 && jobs[n].Rate.IsZero() {
+		n++
+	}
+	return n
+}
+
+// place is the partition of the next one-off jobs.
+func (s *Service) place(n uint64) job.Partition {
+	return job.Partition((s.placed.Add(n) - 1) / job.Bundle % job.Partitions)
 }
 
 // ids are those of the jobs, which their first executions share.

@@ -186,9 +186,12 @@ func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool
 		}
 		full := map[job.Lane]int{}
 		for _, r := range rs {
-			if r.Before(me) {
+			if !r.Before(me) {
+				continue
+			}
+			full[r.Lane()]++
+			if r.Group.Key == 0 || r.Group.Key == me.Group.Key { // another group's may be listed among what is in none
 				n++
-				full[r.Lane()]++
 			}
 		}
 		for _, k := range full {

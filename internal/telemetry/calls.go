@@ -103,6 +103,11 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 	return s.Store.Ready(ctx, cs, perLane)
 }
 
+func (s *Store) Unpack(ctx context.Context, ids []job.ExecutionID) (err error) {
+	defer s.begin(&ctx, opReady).end(&err)
+	return s.Store.Unpack(ctx, ids)
+}
+
 func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) (_ []int, err error) {
 	defer s.begin(&ctx, opReady).end(&err)
 	return s.Store.CountReady(ctx, ls, most)

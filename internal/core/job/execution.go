@@ -235,6 +235,7 @@ type Ready struct {
 	Group     Group
 	Priority  int
 	DueAt     time.Time
+	Packed    bool // the store keeps it together with others, and lists it in the lane of what is in no group
 }
 
 // Lane is the slice of the queue that is read in order of due time.
@@ -247,7 +248,13 @@ type Lane struct {
 }
 
 // Lane is the lane the execution waits in.
-func (r Ready) Lane() Lane { return Lane{r.Partition, r.Tenant, r.Class, r.Group.Key, r.Priority} }
+func (r Ready) Lane() Lane {
+	l := Lane{r.Partition, r.Tenant, r.Class, r.Group.Key, r.Priority}
+	if r.Packed {
+		l.Group = 0
+	}
+	return l
+}
 
 // Rank orders executions: by due time, each priority level being worth a
 // minute, so that a waiting one gains a level a minute and none starves.

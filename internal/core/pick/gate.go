@@ -112,9 +112,9 @@ func (g *gate) bin(s *shelf) *bin {
 	return nil
 }
 
-// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing.
+// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing and about to be asked for nothing.
 func (p *Picker) forgetGroup(g *gate) {
-	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 {
+	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
 		p.hold(g, false)
 		delete(p.groups, g.key)
 	}
@@ -130,6 +130,59 @@ func (p *Picker) hold(g *gate, held bool) {
 	} else {
 		p.held--
 	}
+}
+
+// Aside takes out up to most candidates that their groups hold back and that the store lists among what is in no group, and calls
+// f with each: while they wait, they would stand in the way of what is listed behind them. Those whose rate is yet to be asked stay.
+func (p *Picker) Aside(most int, f func(*job.Ready)) {
+	if p.held == 0 {
+		return
+	}
+	for _, g := range p.groups {
+		if !g.held || g.short {
+			continue
+		}
+		for _, b := range slices.Clone(g.bins) {
+			if most -= p.unload(b, most, f); most <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// unload takes up to most that are packed out of a bin that is held back, and says how many it did.
+func (p *Picker) unload(b *bin, most int, f func(*job.Ready)) (n int) {
+	var stay items
+	var t *party
+	for _, x := range b.items {
+		if !x.r.Packed || n == most {
+			stay.push(x)
+			continue
+		}
+		n++
+		t = p.tenants[x.r.Tenant]
+		f(x.r)
+	}
+	if n == 0 {
+		return 0
+	}
+	b.items = stay
+	b.shelf.waiting -= n
+	t.waiting -= n
+	p.size -= n
+	switch {
+	case len(stay) > 0 && b.place >= 0:
+		b.shelf.open.fix(b.place)
+	case len(stay) == 0:
+		if b.place >= 0 {
+			b.shelf.open.remove(b.place)
+		}
+		p.forgetBin(b)
+	}
+	if t.waiting == 0 && t.place >= 0 {
+		heap.Remove(&p.turn, t.place)
+	}
+	return n
 }
 
 // full reports whether as many run under a limit as may, and notes where that is only because of the share.

@@ -204,6 +204,63 @@ func TestGroupsRunAtMostTheirNumber(t *testing.T) {
 	}
 }
 
+// What a group holds back of what the store lists together is taken out; all else stays.
+func TestAside(t *testing.T) {
+	p := New()
+	packed := func(r *job.Ready) { r.Packed = true }
+	out := map[*job.Ready]bool{}
+	for i := range 6 {
+		r := ready("t", grouped(job.Group{Key: 7, Max: 1}))
+		if i%2 == 1 {
+			packed(r)
+			out[r] = true
+		}
+		p.Add(r)
+	}
+	for range 2 {
+		r := ready("u", grouped(job.Group{Key: 8, Max: 1}), packed) // all that its tenant has
+		out[r] = true
+		p.Add(r)
+	}
+	open := ready("t", grouped(job.Group{Key: 9, Max: 1}), packed)
+	p.Add(open)
+	aside := func() (n int) {
+		p.Aside(3, func(r *job.Ready) {
+			if n++; !out[r] {
+				t.Errorf("taken out: %+v", r)
+			}
+			delete(out, r)
+		})
+		return n
+	}
+	if n := aside(); n != 0 {
+		t.Errorf("%d were taken out before any was held back", n)
+	}
+	first := p.pick(10, start)
+	for _, r := range first {
+		delete(out, r)
+	}
+	if p.started(first); len(first) != 3 || p.Len() != 6 {
+		t.Fatalf("picked %d, left %d", len(first), p.Len())
+	}
+	if n := aside() + aside(); n != 4 || len(out) != 0 || p.Len() != 2 { // three, and one
+		t.Errorf("%d were taken out, %d should have been, %d are left", n, len(out), p.Len())
+	}
+	if n := aside(); n != 0 {
+		t.Errorf("%d were taken out again", n)
+	}
+	for _, r := range first {
+		p.Ended(lease(r))
+	}
+	if got := p.pick(10, start); len(got) != 1 || got[0].Packed || got[0].Group.Key != 7 {
+		t.Errorf("then picked: %+v", got)
+	}
+	p.Add(ready("u"))
+	if got := p.pick(10, start); len(got) != 1 || got[0].Tenant != "u" {
+		t.Errorf("the tenant that had nothing left: %+v", got)
+	}
+}
+
 func TestGroupsArePruned(t *testing.T) {
 	p := New()
 	for i := range 100 {

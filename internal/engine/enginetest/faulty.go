@@ -187,6 +187,11 @@ func (f *Faulty) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.L
 	return disturb(ctx, f, "Lanes", func() ([]job.Lane, error) { return f.Store.Lanes(ctx, after, limit) })
 }
 
+func (f *Faulty) Unpack(ctx context.Context, ids []job.ExecutionID) error {
+	_, err := disturb(ctx, f, "Unpack", func() (struct{}, error) { return none(f.Store.Unpack(ctx, ids)) })
+	return err
+}
+
 func (f *Faulty) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
 	return disturb(ctx, f, "CountReady", func() ([]int, error) { return f.Store.CountReady(ctx, ls, most) })
 }

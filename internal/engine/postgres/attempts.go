@@ -13,16 +13,90 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// collectAttempts reads what leaseSQL returns, and puts each where it was asked
-// for; first says when the first of each token may overrun. It reads the binary
-// form itself: this is the widest row of the hot path.
-func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all []job.Attempt, first map[job.Token]time.Time, err error) {
+// given is what is leased, in the order in which it was asked for.
+type given struct {
+	places map[job.ExecutionID]int
+	all    []job.Attempt // by place; zero: it is not leased
+	count  int
+	first  map[job.Token]time.Time // when the first of each token may overrun
+}
+
+func newGiven(gs []engine.Grant) *given {
+	n := 0
+	for _, grant := range gs {
+		n += len(grant.Executions)
+	}
+	g := &given{places: make(map[job.ExecutionID]int, n), all: make([]job.Attempt, n), first: map[job.Token]time.Time{}}
+	n = 0
+	for _, grant := range gs {
+		for _, id := range grant.Executions {
+			if _, ok := g.places[id]; !ok {
+				g.places[id] = n
+			}
+			n++
+		}
+	}
+	return g
+}
+
+// has reports whether an execution is leased.
+func (g *given) has(id job.ExecutionID) bool { return g.all[g.places[id]].Token != 0 }
+
+// take puts what was leased where it was asked for, and passes over what was not.
+func (g *given) take(l leased) {
+	for i := range l.attempts {
+		a := &l.attempts[i]
+		if place, ok := g.places[a.Execution]; ok && g.all[place].Token == 0 {
+			g.all[place] = *a
+			g.count++
+		}
+	}
+	maps.Copy(g.first, l.first)
+}
+
+// attempts are those that are leased.
+func (g *given) attempts() []job.Attempt {
+	if g.count == len(g.all) {
+		return g.all
+	}
+	return slices.DeleteFunc(g.all, func(a job.Attempt) bool { return a.Token == 0 })
+}
+
+// rest are the grants with what they have not got.
+func (g *given) rest(gs []engine.Grant) []engine.Grant {
+	if g.count == 0 {
+		return gs
+	}
+	var out []engine.Grant
+	for _, grant := range gs {
+		var ids []job.ExecutionID
+		for _, id := range grant.Executions {
+			if !g.has(id) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			out = append(out, engine.Grant{Worker: grant.Worker, Executions: ids})
+		}
+	}
+	return out
+}
+
+// leased is what one commit leases.
+type leased struct {
+	attempts []job.Attempt
+	first    map[job.Token]time.Time // when the first of each token may overrun
+}
+
+// collectLeased reads what leaseSQL returns, for up to n. It reads the binary form itself: this is the widest row of the hot path.
+func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
+	if err != nil {
+		return out, err
+	}
 	defer rows.Close()
-	first = map[job.Token]time.Time{}
-	all = make([]job.Attempt, n)
+	out = leased{make([]job.Attempt, 0, n), map[job.Token]time.Time{}}
 	known := map[string]job.Target{} // one batch often has one target
 	names := texter{}                // and few names and tenants
-	count := 0
 	for rows.Next() {
 		r := reader{values: rows.RawValues()}
 		a := job.Attempt{
@@ -33,12 +107,12 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all 
 		a.Payload = slices.Clone(r.bytes())
 		within := time.Duration(r.int8()) * time.Millisecond
 		if r.bad {
-			return nil, nil, errUnexpected
+			return out, errUnexpected
 		}
 		t, ok := known[string(target)]
 		if !ok {
 			if t, err = engine.DecodeTarget(target); err != nil {
-				return nil, nil, err
+				return out, err
 			}
 			known[string(target)] = t
 		}
@@ -47,19 +121,12 @@ func collectAttempts(rows pgx.Rows, n int, places map[job.ExecutionID]int) (all 
 		if within == 0 {
 			within = unbound
 		}
-		if at, ok := first[a.Token]; !ok || a.LeasedAt.Add(within).Before(at) {
-			first[a.Token] = a.LeasedAt.Add(within)
+		if at, ok := out.first[a.Token]; !ok || a.LeasedAt.Add(within).Before(at) {
+			out.first[a.Token] = a.LeasedAt.Add(within)
 		}
-		all[places[a.Execution]] = a
-		count++
+		out.attempts = append(out.attempts, a)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, nil, err
-	}
-	if count == n {
-		return all, first, nil
-	}
-	return slices.DeleteFunc(all, func(a job.Attempt) bool { return a.Token == 0 }), first, nil
+	return out, rows.Err()
 }
 
 // unbound is when what has neither timeout is looked at again.
@@ -96,6 +163,39 @@ func (r *reader) uuid() [16]byte { return [16]byte(r.fixed(16)) }
 func (r *reader) int2() int      { return int(int16(binary.BigEndian.Uint16(r.fixed(2)))) }
 func (r *reader) int4() int      { return int(int32(binary.BigEndian.Uint32(r.fixed(4)))) }
 func (r *reader) int8() int64    { return int64(binary.BigEndian.Uint64(r.fixed(8))) }
+
+// uuids is the next value, an array of ids without NULL.
+func (r *reader) uuids() []job.ExecutionID {
+	b := r.bytes()
+	if len(b) < arrayHeader || (len(b)-arrayHeader)%20 != 0 {
+		r.bad = true
+		return nil
+	}
+	b = b[arrayHeader:]
+	out := make([]job.ExecutionID, len(b)/20)
+	for i := range out {
+		out[i] = job.ExecutionID(b[i*20+4:])
+	}
+	return out
+}
+
+// groups is the next value, an array of groups without NULL; nil for NULL.
+func (r *reader) groups() []job.GroupKey {
+	b := r.bytes()
+	if b == nil {
+		return nil
+	}
+	if len(b) < arrayHeader || (len(b)-arrayHeader)%12 != 0 {
+		r.bad = true
+		return nil
+	}
+	b = b[arrayHeader:]
+	out := make([]job.GroupKey, len(b)/12)
+	for i := range out {
+		out[i] = job.GroupKey(binary.BigEndian.Uint64(b[i*12+4:]))
+	}
+	return out
+}
 
 // int4OrZero reads NULL as zero.
 func (r *reader) int4OrZero() int {

@@ -56,6 +56,9 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 	var ended []engine.Ended
 	err := s.change(ctx, "cancel an execution", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+			if err := unpack(ctx, s, tx, id); err != nil {
+				return err
+			}
 			for range races {
 				if out, ended, err = cancel(ctx, tx, t, id, reason); err != nil || out != 0 {
 					return err

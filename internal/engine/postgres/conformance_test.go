@@ -13,10 +13,25 @@ import (
 )
 
 func TestStore(t *testing.T) {
+	conform(t, func(*postgres.Store) {})
+}
+
+// Whatever may be in a bundle is in one, most often alone: nobody is to notice.
+func TestStorePacked(t *testing.T) {
+	t.Parallel()
+	conform(t, (*postgres.Store).PackAll)
+}
+
+func conform(t *testing.T, with func(*postgres.Store)) {
 	enginetest.Store(t, enginetest.Harness{
 		New: postgrestest.URL,
 		Open: func(ctx context.Context, where string) (engine.Store, error) {
-			return postgres.Open(ctx, postgres.Config{URL: where})
+			s, err := postgres.Open(ctx, postgres.Config{URL: where})
+			if err != nil {
+				return nil, err
+			}
+			with(s)
+			return s, nil
 		},
 		Shared: true,
 		AgeSeals: func(t testing.TB, where string, by time.Duration) {

@@ -31,11 +31,12 @@ type batch struct {
 // CreateJobs stores each creation whole or not at all, and answers in their order.
 func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
-	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}.paged()
+	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}.paged(s.packing(ctx))
 	defer b.pages.free()
 	if err := s.create(ctx, b); err != nil {
 		return nil, err
 	}
+	b.notePacked()
 	var open []int
 	for i := range cs {
 		if first, ok := repeats[i]; ok && !b.answerRepeat(i, first) {

@@ -14,6 +14,9 @@
 // What neither the row nor the attempts of an execution tell is a row of events,
 // written by the statement that makes it happen.
 //
+// Executions that one bulk creation made may share a row of bundles, in place of one of live
+// each, until one of them is treated alone (bundles.go).
+//
 // A unique key is guarded by an index over live (unique.go). Servers that share
 // the database divide its partitions (owners.go); a lease or a fire that names a
 // fence locks their rows, and only then anything depends on them. A job's row is

@@ -26,6 +26,7 @@ const (
 		v.cancel_at, v.class, CASE WHEN v.started_at IS NOT NULL THEN v.leased_at END AS leased_at,
 		v.unique_key, v.expires_at, v.timeout_ms, v.stall_ms, v.progress, v.progress_at, ` + groupColumns
 	liveRow     = "SELECT " + liveColumns + " FROM live v"
+	packedRow   = "SELECT " + liveColumns + " FROM " // what is packed
 	pastColumns = `v.id, v.job, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at,
 		v.attempt, v.tries, v.lost, v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending,
 		NULL::timestamptz AS cancel_at, NULL::text AS class, coalesce(v.leased_at, v.started_at) AS leased_at,
@@ -75,7 +76,7 @@ func scanExecution(row pgx.CollectableRow) (job.Execution, error) {
 // One statement is one snapshot: an execution that finishes meanwhile is in one of the two.
 const executionSQL = `
 	SELECT ` + executionColumns + `
-	FROM (` + liveRow + ` WHERE v.id = $2 AND v.tenant = $1 UNION ALL ` + pastRow + ` WHERE v.id = $2 AND v.tenant = $1) v
+	FROM (` + liveRow + ` WHERE v.id = $2 AND v.tenant = $1 UNION ALL ` + packedRow + `(` + memberOf + `$2::uuid` + inBundle + `) v WHERE v.tenant = $1 UNION ALL ` + pastRow + ` WHERE v.id = $2 AND v.tenant = $1) v
 	LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job
 	LIMIT 1`
 
@@ -115,7 +116,8 @@ func (s *Store) Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) (
 func exists(ctx context.Context, c *pgxpool.Conn, t tenant.ID, id job.ExecutionID) error {
 	var has bool
 	err := c.QueryRow(ctx, `
-		SELECT EXISTS (SELECT 1 FROM live WHERE id = $1 AND tenant = $2 UNION ALL SELECT 1 FROM executions WHERE id = $1 AND tenant = $2)`,
+		SELECT EXISTS (SELECT 1 FROM live WHERE id = $1 AND tenant = $2 UNION ALL SELECT 1 FROM executions WHERE id = $1 AND tenant = $2
+			UNION ALL SELECT 1 FROM (`+memberOf+`$1::uuid`+inBundle+`) v WHERE v.tenant = $2)`,
 		[16]byte(id), string(t)).Scan(&has)
 	if err == nil && !has {
 		return engine.ErrNotFound

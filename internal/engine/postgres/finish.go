@@ -105,8 +105,17 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 		for i, f := range fs {
 			out[i] = job.Verdict{Execution: f.Outcome.Execution}
 		}
-		if err := conclude(ctx, c, fs, first, out); err != nil {
+		others, err := s.concludeBundles(ctx, c, fs, first, out)
+		if err != nil {
 			return err
+		}
+		if err := unpackFinished(ctx, s, c, fs, others, rest); err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			if err := conclude(ctx, c, fs, others, out); err != nil {
+				return err
+			}
 		}
 		for _, i := range rest {
 			if err := conclude(ctx, c, fs, []int{i}, out); err != nil {

@@ -14,18 +14,22 @@ import (
 )
 
 const (
-	liveRun = "SELECT v.id, " + liveStatus + " AS status, v.scheduled_at, v.started_at, NULL::timestamptz AS finished_at FROM live v"
+	liveRun = liveGlance + "live v"
 	pastRun = "SELECT v.id, v.status, v.scheduled_at, v.started_at, v.finished_at FROM executions v"
-	ofJob   = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
-	ownRun  = " WHERE v.id = q.job AND NOT v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
-	lastN   = " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
-	lately  = " AND v.finished_at >= $4" // so that no table of a day before is looked at
+
+	packedRun  = liveGlance + `(` + memberOf + `q.job` + inBundle + `) v WHERE v.tenant = $1 AND v.scheduled_at >= $4`
+	liveGlance = "SELECT v.id, " + liveStatus + " AS status, v.scheduled_at, v.started_at, NULL::timestamptz AS finished_at FROM "
+	ofJob      = " WHERE v.job = q.job AND v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
+	ownRun     = " WHERE v.id = q.job AND NOT v.tally AND v.tenant = $1 AND v.scheduled_at >= $4"
+	lastN      = " ORDER BY v.scheduled_at DESC, v.id DESC LIMIT $3"
+	lately     = " AND v.finished_at >= $4" // so that no table of a day before is looked at
 
 	recentSQL = `
 		SELECT q.n::int, r.id, r.status, r.scheduled_at, r.started_at, r.finished_at
 		FROM unnest($2::uuid[]) WITH ORDINALITY q(job, n)
 		CROSS JOIN LATERAL (
-			SELECT * FROM ((` + liveRun + ofJob + lastN + `) UNION ALL (` + liveRun + ownRun + `) UNION ALL (` + pastRun + ofJob + lately + lastN + `) UNION ALL (` + pastRun + ownRun + lately + `)) r
+			SELECT * FROM ((` + liveRun + ofJob + lastN + `) UNION ALL (` + liveRun + ownRun + `) UNION ALL (` + packedRun + `)
+				UNION ALL (` + pastRun + ofJob + lately + lastN + `) UNION ALL (` + pastRun + ownRun + lately + `)) r
 			ORDER BY r.scheduled_at DESC, r.id DESC LIMIT $3
 		) r
 		ORDER BY q.n, r.scheduled_at DESC, r.id DESC`
@@ -37,7 +41,8 @@ const (
 	whoseSQL = `
 		SELECT q.id, coalesce(v.tenant, x.tenant), coalesce(v.job, x.job), coalesce(v.trigger, x.trigger), coalesce(v.scheduled_at, x.scheduled_at)
 		FROM unnest($1::uuid[]) q(id)
-		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = q.id OFFSET 0) v ON true
+		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM live WHERE id = q.id
+			UNION ALL SELECT tenant, job, trigger, scheduled_at FROM (` + memberOf + `q.id` + inBundle + `) p LIMIT 1) v ON true
 		LEFT JOIN LATERAL (SELECT tenant, job, trigger, scheduled_at FROM executions WHERE v.tenant IS NULL AND id = q.id AND finished_at >= $2 LIMIT 1) x ON true
 		WHERE coalesce(v.tenant, x.tenant) IS NOT NULL`
 

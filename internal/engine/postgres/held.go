@@ -17,7 +17,8 @@ const (
 	heldSQL = `
 		SELECT ` + executionColumns + `, j.spec, j.state
 		FROM unnest($1::uuid[], $2::int8[]) c(id, token)
-		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0 OFFSET 0) v
+		CROSS JOIN LATERAL (` + liveRow + ` WHERE v.id = c.id AND v.lease = c.token AND v.lease > 0
+			UNION ALL ` + packedRow + `(` + memberOf + `c.id` + inBundle + `) v WHERE v.lease = c.token AND v.lease > 0) v
 		CROSS JOIN LATERAL (SELECT name, spec, state FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j`
 
 	// The directory is how what runs is found: live has no index by lease.
@@ -25,6 +26,10 @@ const (
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
 		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0) v
 		WHERE $1::int2[] IS NULL OR v.part = ANY ($1)
+		UNION ALL
+		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key)
+		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease = l.lease AND ($1::int2[] IS NULL OR part = ANY ($1)) OFFSET 0) b
+		CROSS JOIN LATERAL (SELECT ` + memberColumns + ` FROM unnest(b.ids) u(id) WHERE ` + isOpen + `) v
 		UNION ALL
 		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1))`
 
@@ -48,7 +53,16 @@ const (
 			SELECT least(v.leased_at + nullif(v.timeout_ms, 0) * interval '1 millisecond', greatest(v.leased_at, v.progress_at) + nullif(v.stall_ms, 0) * interval '1 millisecond') AS at
 			FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0
 		) v
+		WHERE l.lease = ANY ($1::int8[]) GROUP BY l.lease
+		UNION ALL
+		SELECT l.lease, min(b.leased_at + nullif(b.timeout_ms, 0) * interval '1 millisecond') FROM leases l
+		CROSS JOIN LATERAL unnest(l.keys) k(key) CROSS JOIN LATERAL (SELECT leased_at, timeout_ms FROM bundles WHERE key = k.key AND lease = l.lease OFFSET 0) b
 		WHERE l.lease = ANY ($1::int8[]) GROUP BY l.lease`
+	// overdueBundlesSQL lists bundles under leases whose time is up.
+	overdueBundlesSQL = `
+		SELECT b.key FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key)
+		CROSS JOIN LATERAL (SELECT key FROM bundles WHERE key = k.key AND lease = l.lease AND timeout_ms > 0 AND leased_at + timeout_ms * interval '1 millisecond' + $1::interval < now() OFFSET 0) b
+		WHERE l.lease = ANY ($2::int8[]) LIMIT $3`
 	overdueParkedSQL = `
 		SELECT ` + executionColumns + `, j.spec, j.state
 		FROM (` + liveRow + ` WHERE v.parked_until < now() AND v.lease > 0 AND v.cancel_at IS NULL ORDER BY v.parked_until LIMIT $1) v
@@ -119,6 +133,9 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 		tokens := bigints(len(late))
 		for _, t := range late {
 			tokens.int8(t)
+		}
+		if err := s.unpackOverdue(ctx, c, slack, tokens); err != nil {
+			return err
 		}
 		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit-len(out), 0), tokens)
 		held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
@@ -194,8 +211,12 @@ func (w *watch) look(ctx context.Context, c *pgxpool.Conn, late []int64, tokens 
 	var token int64
 	var at *time.Time
 	_, err := pgx.ForEachRow(rows, []any{&token, &at}, func() error {
-		if next[token] = now.Add(unbound); at != nil { // held, and bound by nothing
-			next[token] = *at
+		when := now.Add(unbound) // held, and bound by nothing
+		if at != nil {
+			when = *at
+		}
+		if was, ok := next[token]; !ok || when.Before(was) {
+			next[token] = when
 		}
 		return nil
 	})

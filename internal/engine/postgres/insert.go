@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -17,7 +18,7 @@ import (
 // Within tx their idempotency keys are stored already; without, it is one
 // transaction of its own, and one round trip.
 func (b batch) insert(ctx context.Context, c *pgx.Conn, tx pgx.Tx) error {
-	many := b.pages != nil && b.jobCount() >= copyFrom
+	many := b.pages != nil && (b.jobCount() >= copyFrom || b.pages.few)
 	if tx == nil && many && !failpoint.On && !b.hasManaged() {
 		return b.pipe(ctx, c)
 	}
@@ -72,6 +73,7 @@ func (b batch) pipe(ctx context.Context, c *pgx.Conn) error {
 	p.copy(&b.pages.jobs, chosen)
 	p.copy(&b.pages.schedules, chosen)
 	p.copy(&b.pages.executions, chosen)
+	p.copy(&b.pages.bundles, chosen)
 	if entries := (page{sheet: b.entries(auditTable.copies(nil, 0))}); entries.rows > 0 {
 		entries.mark(0)
 		p.copy(&entries, []bool{true})
@@ -90,8 +92,9 @@ func send(ctx context.Context, c *pgx.Conn, q *pgx.Batch) error {
 // pages are the rows of a large batch in the form that COPY takes. They are made before the transaction begins: one
 // that is idle while they are made would hold its locks, and for too long would be ended.
 type pages struct {
-	jobs, schedules, executions page
-	out                         []byte // all of them, as they travel
+	jobs, schedules, executions, bundles page
+	few                                  bool   // they are fewer than those that go faster so
+	out                                  []byte // all of them, as they travel
 }
 
 type page struct {
@@ -121,6 +124,7 @@ func blank(n int) *pages {
 	p.jobs.room(n, n*600)
 	p.schedules.room(0, 0)
 	p.executions.room(n, n*200)
+	p.bundles.room(0, 0)
 	return p
 }
 
@@ -145,9 +149,9 @@ func (b batch) jobCount() (n int) {
 }
 
 // paged is the batch with its pages, where it is large enough to go by COPY.
-func (b batch) paged() batch {
+func (b batch) paged(p packing) batch {
 	n := b.jobCount()
-	if n < copyFrom {
+	if n < copyFrom && p != packAll {
 		return b
 	}
 	var jobs, executions columnSet
@@ -168,11 +172,24 @@ func (b batch) paged() batch {
 			b.pages.schedules.mark(i)
 		}
 	}
+	b.pages.few = n < copyFrom
+	b.pages.bundles.sheet = bundlesTable.copies(b.pages.bundles.body, 0)
+	pack := packer{pages: b.pages, how: p}
 	for i, f := range b.executions {
-		b.pages.executions.execution(b.all[i].Tenant, f.Execution, f.tally)
-		b.pages.executions.mark(i)
+		pack.add(b.all[i].Tenant, i, f)
 	}
+	pack.flush()
 	return b
+}
+
+// notePacked notes which creations have bundles; of one that was not stored it says nothing.
+func (b batch) notePacked() {
+	if b.pages == nil {
+		return
+	}
+	for _, i := range b.pages.bundles.of {
+		b.out[i].Packed = true
+	}
 }
 
 // isChosen says of each creation whether it is to be stored.
@@ -194,6 +211,9 @@ func (b batch) copy(ctx context.Context, c *pgx.Conn) error {
 		return err
 	}
 	if err := b.pages.executions.send(ctx, c, chosen); err != nil {
+		return err
+	}
+	if err := b.pages.bundles.send(ctx, c, chosen); err != nil {
 		return err
 	}
 	q := &pgx.Batch{}
@@ -249,7 +269,8 @@ func (s *sheet) idempotency(t tenant.ID, i *engine.Idempotency) {
 	s.next().time(i.Until)
 }
 
-// jobs lists the jobs; those with keys sorted, for the same reason.
+// jobs lists the jobs of each creation in the order of their ids, so that those of a bundle lie together; those with keys sorted
+// by these, for the same reason as idempotency keys.
 func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 	type keyed struct {
 		scoped
@@ -259,7 +280,7 @@ func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 	var later []keyed
 	for _, i := range b.chosen {
 		c := &b.all[i]
-		for n := range c.Jobs {
+		for n := range byID(c.Jobs) {
 			if j := &c.Jobs[n]; j.Key != "" {
 				later = append(later, keyed{scoped{c.Tenant, j.Key}, i, j})
 			} else if !yield(i, j) {
@@ -273,6 +294,20 @@ func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 			return
 		}
 	}
+}
+
+// byID lists the places of jobs in the order of their ids.
+func byID(jobs []job.Job) iter.Seq[int] {
+	order, sorted := make([]int, len(jobs)), true
+	for i := range order {
+		order[i] = i
+		sorted = sorted && (i == 0 || compareIDs(jobs[i-1].ID, jobs[i].ID) < 0)
+	}
+	if sorted {
+		return slices.Values(order)
+	}
+	slices.SortFunc(order, func(a, b int) int { return compareIDs(jobs[a].ID, jobs[b].ID) })
+	return slices.Values(order)
 }
 
 // fired is an execution, and whether it is tallied at its end: all are, but the

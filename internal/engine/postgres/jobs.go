@@ -23,16 +23,19 @@ const (
 	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target,
 		j.runs, j.paused_until, j.pause_note`
 
-	// waits finds out whether a job has an execution that has not finished, two
-	// probes of an index a job: for its own fire, and for all others.
+	// waits finds out whether a job has an execution that has not finished, three probes of indexes a job: for its own fire,
+	// in two places, and for all others.
 	waits = ` LEFT JOIN LATERAL (
 		SELECT true AS found FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant
 		UNION ALL
 		SELECT true FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant
+		UNION ALL
+		SELECT true FROM (` + memberOf + `j.id` + inBundle + `) v WHERE v.tenant = j.tenant
 		LIMIT 1) w ON true`
 	// lives asks the same of a job, where nothing else says whether it is COMPLETED.
 	lives = `(EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant)
-		OR EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant))`
+		OR EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant)
+		OR EXISTS (SELECT 1 FROM (` + memberOf + `j.id` + inBundle + `) v WHERE v.tenant = j.tenant))`
 	// completed is what makes an ACTIVE job COMPLETED.
 	completed = `(j.next_run_at IS NULL AND w.found IS NULL)`
 
@@ -122,6 +125,9 @@ const (
 func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
 	var ended []engine.Ended
 	err := s.change(ctx, "delete a job", func(ctx context.Context, c writer) error {
+		if err := unpack(ctx, s, c, id); err != nil {
+			return err
+		}
 		b := &pgx.Batch{}
 		b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
 		b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))

@@ -1,7 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,8 +15,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// lanesSQL skips from lane to lane, one probe of the index each, behind the one given.
-const lanesSQL = `
+// lanesSQL skips from lane to lane, one probe of the index each, behind the one given; bundledLanesSQL does so with bundles,
+// which are in no group.
+const (
+	lanesSQL = `
 	WITH RECURSIVE l(lane, group_key, priority, part, tenant, class) AS (
 		(SELECT lane, group_key, priority, part, tenant, class FROM live
 		WHERE lane >= 0 AND (lane, group_key, priority) > ($1::int8, $2::int8, $3::int2)
@@ -24,7 +30,22 @@ const lanesSQL = `
 			ORDER BY lane, group_key, priority LIMIT 1
 		) n
 	)
-	SELECT part, tenant, class, group_key, priority FROM l LIMIT $4`
+	SELECT lane, part, tenant, class, group_key, priority FROM l LIMIT $4`
+
+	bundledLanesSQL = `
+	WITH RECURSIVE l(lane, priority, part, tenant, class) AS (
+		(SELECT lane, priority, part, tenant, class FROM bundles
+		WHERE lane >= 0 AND (lane, priority) > ($1::int8, $2::int2)
+		ORDER BY lane, priority LIMIT 1)
+		UNION ALL
+		SELECT n.lane, n.priority, n.part, n.tenant, n.class FROM l CROSS JOIN LATERAL (
+			SELECT lane, priority, part, tenant, class FROM bundles b
+			WHERE lane >= 0 AND (b.lane, b.priority) > (l.lane, l.priority)
+			ORDER BY lane, priority LIMIT 1
+		) n
+	)
+	SELECT lane, part, tenant, class, 0::int8, priority FROM l LIMIT $3`
+)
 
 // Lanes lists up to limit lanes that hold any execution, behind one.
 func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error) {
@@ -36,22 +57,77 @@ func (s *Store) Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.La
 	}
 	var out []job.Lane
 	err := s.ask(ctx, "list lanes", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, lanesSQL, number, int64(after.Group), int16(after.Priority), max(limit, 0))
+		b := &pgx.Batch{}
+		behind := int16(after.Priority)
+		switch { // bundles are in no group, which comes between those whose keys are negative and the others
+		case after.Group > 0:
+			behind = math.MaxInt16
+		case after.Group < 0:
+			behind = math.MinInt16
+		}
+		b.Queue(bundledLanesSQL, number, behind, max(limit, 0)) // first: what is unpacked meanwhile is found twice, and not missed
+		b.Queue(lanesSQL, number, int64(after.Group), int16(after.Priority), max(limit, 0))
+		r := c.SendBatch(ctx, b)
+		defer r.Close()
+		known := texter{} // a sweep lists very many, of few tenants and classes
+		bundled, err := known.lanes(r.Query())
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		known := texter{} // a sweep lists very many, of few tenants and classes
-		for out = nil; rows.Next(); {
-			r := reader{values: rows.RawValues()}
-			out = append(out, job.Lane{Partition: job.Partition(r.int2()), Tenant: tenant.ID(known.text(r.bytes())), Class: job.Class(known.text(r.bytes())), Group: job.GroupKey(r.int8()), Priority: r.int2()})
-			if r.bad {
-				return errUnexpected
-			}
+		rows, err := known.lanes(r.Query())
+		if err != nil {
+			return err
 		}
-		return rows.Err()
+		out = mergeLanes(bundled, rows, limit)
+		return r.Close()
 	})
 	return out, err
+}
+
+// numbered is a lane with its number.
+type numbered struct {
+	number int64
+	job.Lane
+}
+
+// lanes reads what lanesSQL and bundledLanesSQL answer.
+func (t texter) lanes(rows pgx.Rows, err error) (out []numbered, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r := reader{values: rows.RawValues()}
+		out = append(out, numbered{r.int8(), job.Lane{
+			Partition: job.Partition(r.int2()), Tenant: tenant.ID(t.text(r.bytes())), Class: job.Class(t.text(r.bytes())), Group: job.GroupKey(r.int8()), Priority: r.int2(),
+		}})
+		if r.bad {
+			return nil, errUnexpected
+		}
+	}
+	return out, rows.Err()
+}
+
+// mergeLanes merges two lists in the order of the index.
+func mergeLanes(a, b []numbered, limit int) (out []job.Lane) {
+	for len(a)+len(b) > 0 && len(out) < limit {
+		order := -1
+		switch {
+		case len(a) == 0:
+			order = 1
+		case len(b) > 0:
+			order = cmp.Or(cmp.Compare(a[0].number, b[0].number), cmp.Compare(a[0].Group, b[0].Group), cmp.Compare(a[0].Priority, b[0].Priority))
+		}
+		if order <= 0 {
+			out, a = append(out, a[0].Lane), a[1:]
+		} else {
+			out = append(out, b[0].Lane)
+		}
+		if order >= 0 {
+			b = b[1:]
+		}
+	}
+	return out
 }
 
 const (
@@ -72,8 +148,20 @@ const (
 	) v
 	ORDER BY c.n, v.due_at, v.id`
 
+	// readyBundlesSQL lists bundles that begin at or behind the cursor's, of which all before it are passed over later.
+	readyBundlesSQL = `
+	SELECT c.n, b.tenant, b.part, b.class, b.priority, b.due_at, b.ids, b.groups, b.group_max, b.rate_count, b.rate_us, b.rate_burst
+	FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int2[], $6::timestamptz[], $7::uuid[]) WITH ORDINALITY c(lane, tenant, class, group_key, priority, due_at, low, n)
+	CROSS JOIN LATERAL (
+		SELECT tenant, part, class, priority, due_at, key, ids, groups, group_max, rate_count, rate_us, rate_burst FROM bundles b
+		WHERE ` + bundleOfLane + ` AND (b.due_at, b.key) >= (coalesce(c.due_at, '-infinity'), c.low) AND b.due_at <= now() AND b.lease = 0
+		ORDER BY b.due_at, b.key LIMIT $8
+	) b
+	ORDER BY c.n, b.due_at, b.key`
+	bundleOfLane = `b.lane >= 0 AND b.lane = c.lane AND c.group_key = 0 AND b.priority = c.priority AND b.tenant = c.tenant AND b.class = c.class`
+
 	countReadySQL = `
-	SELECT k.count
+	SELECT least($6, k.count + p.count)::int8
 	FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int2[]) WITH ORDINALITY c(lane, tenant, class, group_key, priority, n)
 	CROSS JOIN LATERAL (
 		SELECT count(*) FROM (
@@ -82,6 +170,11 @@ const (
 			ORDER BY v.due_at, v.id LIMIT $6
 		) v
 	) k
+	CROSS JOIN LATERAL (
+		SELECT coalesce(sum(b.n), 0) AS count FROM (
+			SELECT cardinality(b.ids) AS n FROM bundles b WHERE ` + bundleOfLane + ` AND b.due_at <= now() AND b.lease = 0 ORDER BY b.due_at, b.key LIMIT $6
+		) b
+	) p
 	ORDER BY c.n`
 )
 
@@ -123,16 +216,107 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 	if len(cs) == 0 {
 		return nil, nil
 	}
-	a, dues, ids := newLaneArgs(len(cs)), instants(len(cs)), uuids(len(cs))
+	a, dues, ids, lows := newLaneArgs(len(cs)), instants(len(cs)), uuids(len(cs)), uuids(len(cs))
 	for i := range cs {
 		a.add(&cs[i].Lane)
 		dues.time(cs[i].DueAt)
 		ids.uuid(cs[i].After)
+		lows.uuid(job.BundleOf(cs[i].After))
 	}
 	var out []job.Ready
-	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		out, err = collectReady(c.Query(ctx, readySQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, ids, perLane))
-		return err
+	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) error {
+		for most := perLane/job.Bundle + 2; ; most = perLane + job.Bundle { // bundles of each lane: that many are enough, unless many were parted
+			b := &pgx.Batch{}
+			b.Queue(readyBundlesSQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, lows, most) // first, as in Lanes
+			b.Queue(readySQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, ids, perLane)
+			r := c.SendBatch(ctx, b)
+			bundled, err := collectBundles(r.Query())
+			if err == nil {
+				out, err = collectReady(r.Query())
+			}
+			if closed := r.Close(); err == nil {
+				err = closed
+			}
+			if err != nil || len(bundled) == 0 {
+				return err
+			}
+			var enough bool
+			if out, enough = mergeReady(cs, bundled, out, perLane, most); enough || most >= perLane+job.Bundle {
+				return nil
+			}
+		}
 	})
 	return out, err
 }
+
+// free is a bundle that is free, and the place of the cursor that found it.
+type free struct {
+	place int
+	job.Ready
+	ids    []job.ExecutionID
+	groups []job.GroupKey // nil: all are in none
+}
+
+// collectBundles reads what readyBundlesSQL answers.
+func collectBundles(rows pgx.Rows, err error) (out []free, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	known := texter{}
+	for rows.Next() {
+		r := reader{values: rows.RawValues()}
+		f := free{place: int(r.int8()) - 1}
+		f.Tenant, f.Partition, f.Class, f.Priority, f.DueAt = tenant.ID(known.text(r.bytes())), job.Partition(r.int2()), job.Class(known.text(r.bytes())), r.int2(), r.time()
+		f.ids, f.groups = r.uuids(), r.groups()
+		f.Group.Max, f.Group.Rate = r.int4OrZero(), job.Rate{Count: r.int4OrZero(), Per: time.Duration(r.int8OrZero()) * time.Microsecond, Burst: r.int4OrZero()}
+		f.Packed = f.groups != nil
+		if r.bad || f.Packed && len(f.groups) != len(f.ids) {
+			return nil, errUnexpected
+		}
+		out = append(out, f)
+	}
+	return out, rows.Err()
+}
+
+// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. It is not
+// enough where a lane has as many bundles as were asked for, and less than perLane in them.
+func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLane, most int) (out []job.Ready, enough bool) {
+	out, enough = make([]job.Ready, 0, min(len(cs)*perLane, len(rows)+len(bundled)*job.Bundle)), true
+	for place := range cs {
+		c, begin, seen := &cs[place], len(out), 0
+		for ; len(bundled) > 0 && bundled[0].place == place; bundled = bundled[1:] {
+			seen++
+			for i, id := range bundled[0].ids {
+				r := bundled[0].Ready
+				if r.Packed {
+					r.Group.Key = bundled[0].groups[i]
+				}
+				if r.ID = id; len(out)-begin < perLane && behindCursor(&r, c) {
+					out = append(out, r)
+				}
+			}
+		}
+		if seen == most && len(out)-begin < perLane {
+			enough = false
+		}
+		packed := len(out)
+		for ; len(rows) > 0 && rows[0].Lane() == c.Lane; rows = rows[1:] {
+			out = append(out, rows[0])
+		}
+		if lane := out[begin:]; packed > begin && packed < len(out) {
+			slices.SortFunc(lane, byReady)
+			lane = slices.CompactFunc(lane, func(a, b job.Ready) bool { return a.ID == b.ID }) // it was unpacked meanwhile
+			out = out[:begin+min(len(lane), perLane)]
+		}
+	}
+	return out, enough
+}
+
+// behindCursor reports whether an execution is behind a cursor.
+func behindCursor(r *job.Ready, c *engine.LaneCursor) bool {
+	return c.DueAt.IsZero() || byReady(job.Ready{ID: c.After, DueAt: c.DueAt}, *r) < 0
+}
+
+// byReady is the order of a lane.
+func byReady(a, b job.Ready) int { return cmp.Or(a.DueAt.Compare(b.DueAt), compareIDs(a.ID, b.ID)) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -26,11 +25,12 @@ func sortedIDs[T ~[16]byte](list []T) *array {
 func sortedBy[T any](list []T, id func(T) [16]byte) []T {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b T) int {
-		x, y := id(a), id(b)
-		return bytes.Compare(x[:], y[:])
+		return compareIDs(id(a), id(b))
 	})
 	return list
 }
+
+func compareIDs[T ~[16]byte](a, b T) int { return bytes.Compare(a[:], b[:]) }
 
 // pairs makes the arrays of executions and tokens, sorted.
 func pairs(ls []job.Lease) (ids, tokens *array) {
@@ -144,34 +144,38 @@ func leaseArgs(gs []engine.Grant, f engine.Fence) (sql string, args []any) {
 	return sql, args
 }
 
-// Lease gives each session the executions it asks for and the fence lets through, in one commit and in the order asked for.
+// Lease gives each session the executions it asks for and the fence lets through, in the order asked for; most often in one
+// commit, but what was taken out of bundles in another.
 func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([]job.Attempt, error) {
 	if len(gs) == 0 {
 		return nil, nil
 	}
-	n := 0
-	places := map[job.ExecutionID]int{}
-	for _, grant := range gs {
-		for _, id := range grant.Executions {
-			if _, ok := places[id]; !ok {
-				places[id] = n
-			}
-			n++
+	g := newGiven(gs)
+	if ps := s.parcels(gs); len(ps) > 0 {
+		if err := s.leaseBundles(ctx, gs, ps, f, g); err != nil {
+			return nil, err
 		}
 	}
-	sql, args := leaseArgs(gs, f)
-	var out []job.Attempt
-	var first map[job.Token]time.Time
+	if g.count < len(g.all) || len(g.all) == 0 {
+		if err := s.leaseRows(ctx, gs, f, g); err != nil { // also where it may have committed: who asked disowns what it does not know of
+			return nil, err
+		}
+	}
+	s.watch.given(g.first)
+	return g.attempts(), nil
+}
+
+// leaseRows leases what is not in bundles.
+func (s *Store) leaseRows(ctx context.Context, gs []engine.Grant, f engine.Fence, g *given) error {
+	sql, args := leaseArgs(g.rest(gs), f)
+	var got leased
 	err := s.write(ctx, "lease", func(ctx context.Context, c *pgxpool.Conn) error {
 		err := hitting(ctx, c.Conn(), "claim.beforeCommit", func() error {
 			rows, err := c.Query(ctx, sql, args...)
-			if err != nil {
-				return err
-			}
-			out, first, err = collectAttempts(rows, n, places)
+			got, err = collectLeased(rows, err, len(g.all)-g.count)
 			return err
 		})
-		if err != nil || len(out) > 0 {
+		if err != nil || len(got.attempts)+g.count > 0 {
 			return err
 		}
 		var alive bool
@@ -182,9 +186,9 @@ func (s *Store) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) ([
 		return err
 	})
 	if err == nil {
-		s.watch.given(first)
+		g.take(got)
 	}
-	return out, err
+	return err
 }
 
 const releaseSQL = `
@@ -206,6 +210,9 @@ func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]
 	var out []job.Ready
 	var ended []engine.Ended
 	err := s.write(ctx, "release", func(ctx context.Context, c *pgxpool.Conn) error {
+		if err := unpack(ctx, s, c, executionsOf(ls)...); err != nil {
+			return err
+		}
 		return withDays(ctx, c, func() (err error) {
 			out, ended, err = collectBack(c.Query(ctx, releaseSQL, ids, tokens, jobDeleted, by))
 			return err

@@ -76,7 +76,9 @@ func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 	}
 	n := len(as)
 	ids, tokens, workers, firsts, uptos, sizes, cuts, data := uuids(n), bigints(n), uuids(n), ints(n), ints(n), bigints(n), newArray(pgtype.BoolOID, n, 1), byteas(n)
-	for _, a := range as {
+	logged := make([]job.ExecutionID, n)
+	for i, a := range as {
+		logged[i] = a.Execution
 		ids.uuid(a.Execution)
 		tokens.int8(int64(a.Token))
 		workers.uuid(a.Worker)
@@ -89,6 +91,9 @@ func (s *Store) AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine
 	var out []engine.LogAppended
 	err := s.write(ctx, "append logs", func(ctx context.Context, c *pgxpool.Conn) error {
 		out = make([]engine.LogAppended, n)
+		if err := unpack(ctx, s, c, logged...); err != nil {
+			return err
+		}
 		rows, _ := c.Query(ctx, appendLogsSQL, ids, tokens, workers, firsts, uptos, sizes, cuts, data)
 		stored, err := pgx.CollectRows(rows, pgx.RowTo[int])
 		if err != nil {

@@ -29,8 +29,11 @@ const (
 			AND (v.finished_at, v.id) > ($2, $3) AND v.tenant = ANY ($1) ORDER BY v.finished_at, v.id LIMIT $4) v
 		LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job ORDER BY v.finished_at, v.id`
 	lateSQL = `SELECT * FROM (
-			SELECT DISTINCT ON (job) id, job, scheduled_at, due_at FROM live
-			WHERE tenant = $1 AND due_at < $2 AND started_at IS NULL AND lease <= 0 AND hold = 0 ORDER BY job, due_at
+			SELECT DISTINCT ON (v.job) v.id, v.job, v.scheduled_at, v.due_at FROM (
+				SELECT id, job, scheduled_at, due_at FROM live WHERE tenant = $1 AND due_at < $2 AND started_at IS NULL AND lease <= 0 AND hold = 0
+				UNION ALL
+				SELECT u.id, u.id, b.scheduled_at, b.due_at FROM bundles b CROSS JOIN LATERAL unnest(b.ids) u(id) WHERE b.tenant = $1 AND b.due_at < $2 AND b.lease = 0
+			) v ORDER BY v.job, v.due_at
 		) v LIMIT $3`
 )
 

@@ -54,6 +54,9 @@ type Store struct {
 	pulse   pulse
 	dues    atomic.Int64 // how many jobs the last look found due
 	memo    engine.Memo  // of what is due
+
+	older    older
+	packsAll bool // whatever may be in a bundle is, and be it alone; for tests
 }
 
 var _ engine.Store = (*Store)(nil)

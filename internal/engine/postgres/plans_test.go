@@ -72,7 +72,7 @@ func (n planNode) bad(limited bool, walked string) []string {
 			out = append(out, "Seq Scan of "+n.Relation)
 		}
 	case "Index Scan", "Index Only Scan":
-		want := map[string][]string{"live_pkey": {"id"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"lane", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
+		want := map[string][]string{"live_pkey": {"id"}, "bundles_pkey": {"key"}, "bundles_lane": {"lane", "priority"}, "bundles_tenant": {"tenant"}, "jobs_pkey": {"tenant", "id"}, "live_lane": {"lane", "group_key", "priority"}, "schedules_due": {"part", "next_run_at"}, "schedules_pkey": {"part", "job"},
 			"orders_pkey": {"worker"}, "orders_age": {"kind"}, "dead_letters_pkey": {"execution"}, "dead_letters_redrive": {"redrive_at"},
 			"live_unique": {"tenant", "unique_key"}, "live_expires": {"expires_at"}, "live_fire": {"job"}, "partitions_pkey": {"duty", "part"}, "jobs_paused": {"paused_until"}, "buckets_pkey": {"bucket"},
 			"live_tenant": {"tenant"}, "jobs_planned": {"tenant"}, "job_counts_pkey": {"tenant"}, "events_pkey": {"execution", "kind", "token"}, "limit_shares_pkey": {"tenant", "queue"}, "badges_pkey": {"tenant"}, "job_stats_pkey": {"tenant", "job"}, "job_durations_pkey": {"tenant", "job"}}[n.Index]
@@ -118,6 +118,8 @@ func TestPlans(t *testing.T) {
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "tenant minutes": tenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL, "add failures": addFailuresSQL, "name failures": nameFailuresSQL, "failures": failuresSQL, "job failures": jobFailuresSQL,
+		"lease bundles": leaseBundlesSQL, "lease bundles fenced": leaseBundlesFencedSQL, "finish bundles": finishBundlesSQL, "unpack": unpackSQL, "unpack free": unpackFreeSQL,
+		"ready bundles": readyBundlesSQL, "bundled lanes": bundledLanesSQL, "given bundles": givenBundlesSQL, "held by": heldBySQL, "overdue bundles": overdueBundlesSQL, "watch": watchSQL, "register bundles": registerBundlesSQL, "leased bundles": leasedBundlesSQL, "free bundles": freeBundlesSQL, "secrets of": secretsOfSQL,
 		"names": namesSQL, "late jobs": lateJobsSQL, "tidy months": tidyMonthsSQL, "tidy revisions": tidyRevisionsSQL, "revisions": revisionsSQL,
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
@@ -233,7 +235,7 @@ func TestSearchPlans(t *testing.T) {
 	exec(t, c, "BEGIN")
 	exec(t, c, searching)
 	busy := engine.ExecutionFilter{
-		Tenant: "t", Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
+		Tenant: "t", Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand, job.BySchedule}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
 		From: time.Unix(1, 0), Until: time.Unix(2, 0),
 	}
 	in := engine.Span{After: engine.Place{At: time.Unix(2, 0)}, Until: engine.Place{At: time.Unix(1, 0)}}

@@ -88,6 +88,8 @@ const (
 		SELECT count(*) FROM (
 			SELECT job FROM live WHERE tenant = $1 AND priority > 0
 			UNION
+			SELECT u.id FROM bundles b CROSS JOIN LATERAL unnest(b.ids) u(id) WHERE b.tenant = $1 AND b.priority > 0 AND ` + isOpen + `
+			UNION
 			SELECT j.id FROM jobs j CROSS JOIN LATERAL (
 				SELECT 1 FROM schedules s WHERE s.part = j.part AND s.job = j.id AND s.next_run_at IS NOT NULL OFFSET 0) s
 			WHERE j.tenant = $1 AND j.kind <> 1 AND j.state <> 4

@@ -66,6 +66,7 @@ const reaped = 20_000
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
+	_ = s.unpackForOlder(ctx) // which is tried again at the next pass, and is not to keep this one from what it is for
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {
@@ -77,6 +78,9 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 					return err
 				}
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
+					return err
+				}
+				if err := s.unpackLeases(ctx, tx, leases); err != nil {
 					return err
 				}
 				out.Ready, ended, err = collectBack(tx.Query(ctx, reapSQL, leases, endings, poison, engine.EncodeEnd(why, nil), why.Message, jobDeleted))

@@ -102,7 +102,7 @@ func fewJobs(ctx context.Context, tx pgx.Tx, f engine.ExecutionFilter) (few []jo
 func tables(f engine.ExecutionFilter) (out []string) {
 	live, past := f.Tables()
 	if live {
-		out = append(out, "live")
+		out = append(out, "live", "bundles")
 	}
 	if past {
 		out = append(out, "executions")
@@ -114,7 +114,7 @@ func tenantBranches(f engine.ExecutionFilter) (out []branch) {
 	for _, table := range tables(f) {
 		b := newBranch(table, f)
 		switch {
-		case table == "live":
+		case table != "executions":
 			b.where += " AND v.priority > 0"
 		case f.Unwell():
 			b.where += " AND v.status > 10"
@@ -130,6 +130,13 @@ func tenantBranches(f engine.ExecutionFilter) (out []branch) {
 func jobBranches(f engine.ExecutionFilter, id job.ID) (out []branch) {
 	for _, table := range tables(f) {
 		own, others := newBranch(table, f), newBranch(table, f)
+		if table == "bundles" { // of which there is only its own
+			own.from = "(" + memberOf + own.params.add([16]byte(id)) + "::uuid" + inBundle + ")"
+			own.where += " AND NOT v.tally"
+			own.choose(f)
+			out = append(out, own)
+			continue
+		}
 		own.from = "(SELECT * FROM " + table + " WHERE id = " + own.params.add([16]byte(id)) + " OFFSET 0)" // which no index in the order of the list is to look for
 		own.where += " AND NOT v.tally"
 		others.where += " AND v.job = " + others.params.add([16]byte(id)) + " AND v.tally"
@@ -163,7 +170,7 @@ func newBranch(table string, f engine.ExecutionFilter) branch {
 func (b *branch) choose(f engine.ExecutionFilter) {
 	b.found = len(b.params)
 	status, failed := "v.status", "v.status > 10 OR "
-	if b.table == "live" {
+	if b.table != "executions" {
 		status, failed = liveStatus, "" // why an attempt failed is not looked at
 	}
 	if len(f.Statuses) > 0 {
@@ -215,44 +222,62 @@ type source struct {
 }
 
 // within adds a span to what the index finds, and to its parameters or to all.
-func (b branch) within(in engine.Span, of params) (where string, ps params) {
-	where, ps = b.where, slices.Clone(of)
+func (b branch) within(in engine.Span, of params) (from, where string, ps params) {
+	from, where, ps = b.from, b.where, slices.Clone(of)
+	var span, bundles string
 	if !in.After.IsZero() {
-		where += " AND (v.scheduled_at, v.id) < (" + ps.add(in.After.At) + ", " + ps.add([16]byte(in.After.ID)) + ")"
+		at := "(" + ps.add(in.After.At) + ", " + ps.add([16]byte(in.After.ID)) + ")"
+		span += " AND (v.scheduled_at, v.id) < " + at
+		bundles += " AND (v.scheduled_at, v.key) <= " + at
 	}
 	if !in.Until.IsZero() {
-		where += " AND (v.scheduled_at, v.id) >= (" + ps.add(in.Until.At) + ", " + ps.add([16]byte(in.Until.ID)) + ")"
+		at := ps.add(in.Until.At)
+		span += " AND (v.scheduled_at, v.id) >= (" + at + ", " + ps.add([16]byte(in.Until.ID)) + ")"
+		if from == "bundles" {
+			bundles += " AND (v.scheduled_at, v.key) >= (" + at + ", " + ps.add(job.BundleOf(in.Until.ID)) + ")"
+		}
 	}
-	return where, ps
+	if from == "bundles" { // taken apart in their order, which a loop over them keeps
+		from = "(SELECT " + memberColumns + " FROM (SELECT * FROM bundles v WHERE " + where + bundles + " ORDER BY v.scheduled_at DESC, v.key DESC) b" +
+			" CROSS JOIN LATERAL (SELECT b.ids[i] AS id FROM generate_subscripts(b.ids, 1, true) i) u WHERE " + isOpen + ")"
+		where = "true"
+	}
+	return from, where + span, ps
+}
+
+// ordered is the order of the list, unless rows come in it anyway.
+func (b branch) ordered() string {
+	if b.from == "bundles" {
+		return ""
+	}
+	return " ORDER BY v.scheduled_at DESC, v.id DESC"
 }
 
 const (
 	// itsJob is the job of an execution: it is looked up for each, and never the other way round, by its name.
-	itsJob  = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
-	ordered = " ORDER BY v.scheduled_at DESC, v.id DESC"
-	inOrder = ordered + " LIMIT "
+	itsJob = " LEFT JOIN LATERAL (SELECT name, tags FROM jobs WHERE tenant = v.tenant AND id = v.job OFFSET 0) j ON true"
 )
 
 func (b branch) nthSQL(after engine.Place, n int) (string, params) {
-	where, ps := b.within(engine.Span{After: after}, b.params[:b.found])
-	return "SELECT v.scheduled_at, v.id FROM " + b.from + " v WHERE " + where + inOrder + "1 OFFSET " + ps.add(n-1), ps
+	from, where, ps := b.within(engine.Span{After: after}, b.params[:b.found])
+	return "SELECT v.scheduled_at, v.id FROM " + from + " v WHERE " + where + b.ordered() + " LIMIT 1 OFFSET " + ps.add(n-1), ps
 }
 
 func (b branch) readSQL(in engine.Span, limit int) (string, params) {
-	where, ps := b.within(in, b.params)
-	rows := "SELECT " + b.columns + " FROM " + b.from + " v WHERE " + where + b.also
+	from, where, ps := b.within(in, b.params)
+	rows := "SELECT " + b.columns + " FROM " + from + " v WHERE " + where + b.also
 	if b.ofJob == "" { // a job that is gone has no name
-		rows += inOrder + ps.add(limit)
-		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + ordered, ps
+		rows += b.ordered() + " LIMIT " + ps.add(limit)
+		return "SELECT " + executionColumns + " FROM (" + rows + ") v LEFT JOIN jobs j ON j.tenant = v.tenant AND j.id = v.job" + b.ordered(), ps
 	}
-	return "SELECT " + executionColumns + " FROM (" + rows + ") v" + itsJob + " WHERE true" + b.ofJob + inOrder + ps.add(limit), ps
+	return "SELECT " + executionColumns + " FROM (" + rows + ") v" + itsJob + " WHERE true" + b.ofJob + b.ordered() + " LIMIT " + ps.add(limit), ps
 }
 
 func (b branch) countSQL(in engine.Span, limit int) (string, params) {
-	where, ps := b.within(in, b.params)
-	from := b.from + " v WHERE " + where + b.also
+	table, where, ps := b.within(in, b.params)
+	from := table + " v WHERE " + where + b.also
 	if b.ofJob != "" {
-		from = b.from + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
+		from = table + " v" + itsJob + " WHERE " + where + b.also + b.ofJob
 	}
 	return "SELECT count(*) FROM (SELECT 1 FROM " + from + " LIMIT " + ps.add(limit) + ") v", ps
 }
@@ -321,7 +346,11 @@ func (s source) Rows() (int64, error) {
 	if err := s.tx.QueryRow(s.ctx, sql, s.params[:s.found]...).Scan(&text); err != nil {
 		return 0, err
 	}
-	return planned(text)
+	n, err := planned(text)
+	if s.from == "bundles" {
+		n *= job.Bundle
+	}
+	return n, err
 }
 
 // planned is how many rows a plan expects.

@@ -41,7 +41,7 @@ const (
 		WHERE NOT EXISTS (SELECT 1` + ofPeople + ` AND s.name = u.name) ORDER BY u.n`
 	secretsOfSQL = `
 		SELECT v.id, v.tenant, s.name, s.job, s.version, s.created_at, s.updated_at, s.key_id, s.sealed
-		FROM unnest($1::uuid[]) u(id) CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = u.id OFFSET 0) v
+		FROM unnest($1::uuid[]) u(id) CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = u.id UNION ALL SELECT id, tenant, job FROM (` + memberOf + `u.id` + inBundle + `) p) v
 		LEFT JOIN LATERAL (
 			SELECT tenant, name, job, version, created_at, updated_at, key_id, sealed FROM secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
 			UNION ALL

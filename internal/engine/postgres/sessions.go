@@ -11,42 +11,27 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
+// heldBySQL lists the leases of a session, but for those to keep.
+const heldBySQL = "SELECT lease FROM leases WHERE worker = $1 AND lease <> ALL ($2::int8[]) AND ($3::timestamptz IS NULL OR at < $3) FOR UPDATE"
+
 // handBackSQL takes rows out of the directory and returns what still carries
 // their tokens to the queue, uncharged.
 const handBackSQL = `
 	WITH d AS MATERIALIZED (
-		DELETE FROM leases WHERE worker = $1 AND lease <> ALL ($2::int8[]) AND ($4::timestamptz IS NULL OR at < $4) RETURNING lease, ids
+		DELETE FROM leases WHERE worker = $1 AND lease = ANY ($2::int8[]) RETURNING lease, ids
 	), asked AS MATERIALIZED (
 		SELECT v.id, v.tenant, v.job, d.lease AS token FROM d CROSS JOIN LATERAL unnest(d.ids) u(id)
 		CROSS JOIN LATERAL (SELECT id, tenant, job FROM live WHERE id = u.id AND lease = d.lease OFFSET 0) v
 		ORDER BY v.id
 	), ` + backSQL
 
-// Leave ends a session at once and returns what it held to the queue, uncharged.
+// Leave ends a session at once and returns what it held to the queue, uncharged, in one transaction: else it would look as if it
+// had been lost. A lease that commits meanwhile is found by Reap.
 func (s *Store) Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error) {
-	var out []job.Ready
-	var ended []engine.Ended
-	err := s.write(ctx, "end a session", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() (err error) {
-			b := &pgx.Batch{}
-			b.Queue("UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
-			b.Queue(handBackSQL, [16]byte(w), bigints(0), jobDeleted, nil)
-			r := c.SendBatch(ctx, b)
-			defer r.Close()
-			if _, err := r.Exec(); err != nil {
-				return err
-			}
-			if out, ended, err = collectBack(r.Query()); err != nil {
-				return err
-			}
-			return r.Close()
-		})
+	return s.handBack(ctx, "end a session", w, bigints(0), time.Time{}, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE sessions SET deposed = true, expires_at = least(expires_at, now()) WHERE id = $1 AND NOT deposed", [16]byte(w))
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	engine.TellEnds(ctx, ended)
-	return out, nil
 }
 
 // Disown returns to the queue, uncharged, what a session was given before an instant and holds under other tokens than those to keep.
@@ -55,12 +40,33 @@ func (s *Store) Disown(ctx context.Context, w job.WorkerID, keep []job.Token, be
 	for _, t := range keep {
 		kept.int8(int64(t))
 	}
+	return s.handBack(ctx, "disown leases", w, kept, before, func(context.Context, pgx.Tx) error { return nil })
+}
+
+// handBack locks the directory's rows before bundles, as Reap does.
+func (s *Store) handBack(ctx context.Context, doing string, w job.WorkerID, kept *array, before time.Time, first func(context.Context, pgx.Tx) error) ([]job.Ready, error) {
 	var out []job.Ready
 	var ended []engine.Ended
-	err := s.write(ctx, "disown leases", func(ctx context.Context, c *pgxpool.Conn) error {
-		return withDays(ctx, c, func() (err error) {
-			out, ended, err = collectBack(c.Query(ctx, handBackSQL, [16]byte(w), kept, jobDeleted, orNever(before)))
-			return err
+	err := s.write(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
+		return withDays(ctx, c, func() error {
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+				out, ended = nil, nil
+				if err := first(ctx, tx); err != nil {
+					return err
+				}
+				rows, _ := tx.Query(ctx, heldBySQL, [16]byte(w), kept, orNever(before))
+				leases := bigints(0)
+				var lease int64
+				if _, err := pgx.ForEachRow(rows, []any{&lease}, func() error { leases.int8(lease); return nil }); err != nil || len(leases.cells) == 0 {
+					return err
+				}
+				if err := s.unpackLeases(ctx, tx, leases); err != nil {
+					return err
+				}
+				var err error
+				out, ended, err = collectBack(tx.Query(ctx, handBackSQL, [16]byte(w), leases, jobDeleted))
+				return err
+			})
 		})
 	})
 	if err != nil {

@@ -124,7 +124,9 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 		return nil, nil
 	}
 	ids, tokens, untils, workers := uuids(len(ps)), bigints(len(ps)), instants(len(ps)), uuids(len(ps))
+	parking := make([]job.ExecutionID, 0, len(ps))
 	for _, p := range sortedBy(ps, func(p engine.Parking) [16]byte { return p.Execution }) {
+		parking = append(parking, p.Execution)
 		ids.uuid(p.Execution)
 		tokens.int8(int64(p.Token))
 		untils.time(p.Until)
@@ -133,6 +135,9 @@ func (s *Store) Park(ctx context.Context, ps []engine.Parking) ([]job.Verdict, e
 	out := make([]job.Verdict, len(ps))
 	fs := make([]job.Finish, len(ps)) // as judge takes them
 	err := s.write(ctx, "park", func(ctx context.Context, c *pgxpool.Conn) error {
+		if err := unpack(ctx, s, c, parking...); err != nil {
+			return err
+		}
 		rows, _ := c.Query(ctx, parkSQL, ids, tokens, untils, workers)
 		parked := map[job.Lease]job.WorkerID{}
 		var l job.Lease

@@ -10,11 +10,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A table that is one a day is the sum of its days.
+// A table that is one a day is the sum of its days; what is in bundles counts as what is in live.
 const tableSizesSQL = `
-	SELECT coalesce(p.relname, c.relname)::text, coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8, coalesce(sum(greatest(c.reltuples, 0)), 0)::int8
+	SELECT CASE WHEN c.relname = 'bundles' THEN 'live' ELSE coalesce(p.relname, c.relname)::text END, coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8,
+		coalesce(sum(greatest(c.reltuples, 0) * CASE WHEN c.relname = 'bundles' THEN 32 ELSE 1 END), 0)::int8
 	FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
-	WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY ($1::text[])
+	WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND coalesce(p.relname, c.relname) = ANY ($1::text[] || 'bundles'::text)
 	GROUP BY 1`
 
 // Rows are counted for so long in all, and in one table: one that was full a moment ago takes its time, however few there are.
@@ -66,7 +67,13 @@ func countRows(ctx context.Context, c *pgxpool.Conn, table string) (n int64, err
 		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '"+setting(rowsTime)+"'"); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+table+" LIMIT $1) x", engine.TotalExact+1).Scan(&n)
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+table+" LIMIT $1) x", engine.TotalExact+1).Scan(&n); err != nil || table != "live" {
+			return err
+		}
+		var packed int64
+		err := tx.QueryRow(ctx, "SELECT coalesce(sum(bit_count(open::bit(64))), 0) FROM (SELECT open FROM bundles LIMIT $1) x", engine.TotalExact+1).Scan(&packed)
+		n += packed
+		return err
 	})
 	return n, err
 }

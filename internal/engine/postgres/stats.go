@@ -28,6 +28,8 @@ const statsSQL = `
 			UNION ALL
 			SELECT 0, 0, 0, 0, NULL, NULL, started_at FROM live WHERE id = q.job AND NOT tally AND tenant = $1
 			UNION ALL
+			SELECT 0, 0, 0, 0, NULL, NULL, v.started_at FROM (` + memberOf + `q.job` + inBundle + `) v WHERE v.tenant = $1
+			UNION ALL
 			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM (` + liveOfJob + `) v
 			UNION ALL
 			SELECT 0, 0, 0, 0, NULL, NULL, max(started_at) FROM (` + liveOfJobLast + `) v

@@ -40,18 +40,22 @@ const (
 	// that is mostly done shrinks to what is left.
 	tidyLeasesSQL = `
 		WITH old AS MATERIALIZED (
-			SELECT l.lease, l.ids FROM leases l WHERE l.lease > $1 AND l.at < now() - interval '1 minute'
+			SELECT l.lease, l.ids, l.keys FROM leases l WHERE l.lease > $1 AND l.at < now() - interval '1 minute'
 			ORDER BY l.lease LIMIT $2 FOR UPDATE SKIP LOCKED
 		), left_over AS MATERIALIZED (
-			SELECT old.lease, cardinality(old.ids) AS size, r.ids
+			SELECT old.lease, cardinality(old.ids) AS size, r.ids || p.ids AS ids, p.keys
 			FROM old CROSS JOIN LATERAL (
 				SELECT coalesce(array_agg(v.id), '{}') AS ids
 				FROM unnest(old.ids) u(id) CROSS JOIN LATERAL (SELECT id FROM live WHERE id = u.id AND lease = old.lease OFFSET 0) v
-			) r
+			) r CROSS JOIN LATERAL (
+				SELECT coalesce(array_agg(u.id), '{}') AS ids, array_agg(DISTINCT b.key) AS keys
+				FROM unnest(old.keys) k(key) CROSS JOIN LATERAL (SELECT key, ids, open FROM bundles WHERE key = k.key AND lease = old.lease OFFSET 0) b
+				CROSS JOIN LATERAL unnest(b.ids) u(id) WHERE ` + isOpen + `
+			) p
 		), done AS (
 			DELETE FROM leases l USING left_over o WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids = '{}'
 		), shrunk AS (
-			UPDATE leases l SET ids = o.ids FROM left_over o
+			UPDATE leases l SET ids = o.ids, keys = o.keys FROM left_over o
 			WHERE l.lease = ANY (ARRAY[o.lease]) AND o.ids <> '{}' AND cardinality(o.ids) * 4 < o.size
 		)
 		SELECT count(*), coalesce(max(lease), 0) FROM left_over`

@@ -20,8 +20,8 @@ var _ engine.RowSink = (*Store)(nil)
 // seeded are the rows that migrations make, and that a fill brings anew.
 var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0"}
 
-// ours are tables of the servers over the database, which a fill leaves alone.
-var ours = []string{"servers", "partitions", "limit_shares", "carillon_migrations"}
+// ours are tables of the servers over the database, and of how they store what others know as rows of live, which a fill leaves alone.
+var ours = []string{"bundles", "servers", "partitions", "limit_shares", "carillon_migrations"}
 
 // Fill fills the database in one transaction. Meanwhile no server can begin to use it, for it has the lock of
 // migrations and those of the tables.

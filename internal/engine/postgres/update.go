@@ -66,6 +66,9 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 	var out job.Job
 	err := s.change(ctx, "update a job", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
+			if err := unpack(ctx, s, tx, u.Job.ID); err != nil {
+				return err
+			}
 			out, err = update(ctx, tx, t, u)
 			return err
 		})

@@ -90,6 +90,9 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	advances := newAdvances(rs)
 	var out engine.Orders
 	err := s.write(ctx, "renew sessions", func(ctx context.Context, c *pgxpool.Conn) error {
+		if err := unpack(ctx, s, c, advances.executions()...); err != nil {
+			return err
+		}
 		b := &pgx.Batch{}
 		b.Queue(renewSQL, ids, running, completed, failed, draining, ttl)
 		if len(advances) > 0 {
@@ -179,6 +182,14 @@ func newAdvances(rs []engine.Renewal) advances {
 		}
 	}
 	return sortedBy(all, func(a advance) [16]byte { return a.Execution })
+}
+
+func (as advances) executions() []job.ExecutionID {
+	out := make([]job.ExecutionID, len(as))
+	for i := range as {
+		out[i] = as[i].Execution
+	}
+	return out
 }
 
 func (as advances) args() []any {

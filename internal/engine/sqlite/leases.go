@@ -154,6 +154,9 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 	return out, err
 }
 
+// Unpack has nothing to do: each execution has a row of its own.
+func (s *Store) Unpack(context.Context, []job.ExecutionID) error { return nil }
+
 // CountReady counts, for each lane, free and due executions, up to most.
 func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
 	out := make([]int, len(ls))

@@ -1,0 +1,45 @@
+package job
+
+import "encoding/binary"
+
+// Bundle is how many one-off jobs, at the most, that are created together have ids from which a store may tell that they were, and
+// BundleLeast how many are worth it.
+const (
+	Bundle      = 32
+	BundleLeast = 4
+)
+
+// bundled is the tenth byte of the ids of a bundle. One id in 256 of those that were made by themselves has it, too.
+const bundled = 0xB5
+
+// BundleIDs makes the ids of a bundle, in one partition and in ascending order, from a fresh UUIDv7. They have their first
+// twelve bytes in common; the next five bits are the member's number, and those behind them make the partition.
+func BundleIDs(fresh [16]byte, p Partition) (out [Bundle]ID) {
+	fresh[9] = bundled
+	head := binary.BigEndian.Uint64(fresh[8:]) &^ (1<<32 - 1)
+	random := binary.BigEndian.Uint32(fresh[12:])
+	for n := range out {
+		const most = 1<<27 - 1
+		for x := random; ; x++ { // about one in 64
+			tail := head | uint64(n)<<27 | uint64(x&most)
+			if Partition(tail*mixer>>58) == p {
+				out[n] = ID(fresh)
+				binary.BigEndian.PutUint64(out[n][8:], tail)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Bundled reports whether an id may be of a bundle.
+func Bundled(id [16]byte) bool { return id[9] == bundled }
+
+// BundleOf is what the ids of a bundle have in common, and none of them is less than.
+func BundleOf(id [16]byte) [16]byte {
+	clear(id[12:])
+	return id
+}
+
+// Member is the number of an id within its bundle.
+func Member(id [16]byte) int { return int(id[12] >> 3) }

@@ -1,0 +1,389 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// A bundle is a row for executions that were created together: the own fires of one-off jobs that differ in their jobs
+// only, and in their groups: it is listed in the lane of what is in none, until somebody finds that a group's limit holds one back. It is leased, and it ends, as one row; the first of its executions that is treated in any other way has all of
+// them unpacked into rows of live, which changes nothing but how they are stored. So what is in live is never packed
+// again, a bundle that is free is as it was created, and one that is leased never becomes free.
+//
+// Who locks bundles locks them before jobs and rows of live, in the order of their keys.
+
+var bundlesTable = newTable("bundles",
+	field{"lane", pgtype.Int8OID}, field{"due_at", pgtype.TimestamptzOID}, field{"scheduled_at", pgtype.TimestamptzOID}, field{"key", pgtype.UUIDOID},
+	field{"priority", pgtype.Int2OID}, field{"part", pgtype.Int2OID}, field{"max_attempts", pgtype.Int4OID}, field{"timeout_ms", pgtype.Int8OID},
+	field{"tenant", pgtype.TextOID}, field{"class", pgtype.TextOID}, field{"open", pgtype.Int8OID}, field{"ids", pgtype.UUIDArrayOID},
+	field{"groups", pgtype.Int8ArrayOID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID}, field{"rate_burst", pgtype.Int4OID})
+
+// packing is what is put into bundles.
+type packing int
+
+const (
+	packNone packing = iota
+	packMany         // at least as many as are worth one, of those with the ids of one
+	packAll          // whatever may be and is in no group, and be it alone; for tests
+)
+
+// olderLook is for how long it is remembered whether a server lives that does not know of bundles.
+const olderLook = time.Second
+
+// packing says what may be put into bundles now.
+func (s *Store) packing(ctx context.Context) packing {
+	switch {
+	case s.packsAll:
+		return packAll
+	}
+	if s.older.look(ctx, s); s.older.none.Load() {
+		return packMany
+	}
+	return packNone
+}
+
+// older remembers whether a server lives that does not know of bundles.
+type older struct {
+	looked      atomic.Int64 // when, in nanoseconds
+	none, found atomic.Bool  // what was found then; neither: nobody has looked yet
+
+	mu    sync.Mutex
+	since [16]byte // guarded by mu: the bundle up to which leased ones have been looked at since it was gone …
+	left  bool     // guarded by mu: … and there are more
+}
+
+// look looks again, unless that was done just now.
+func (o *older) look(ctx context.Context, s *Store) {
+	last, now := o.looked.Load(), time.Now().UnixNano()
+	if now-last < int64(olderLook) || !o.looked.CompareAndSwap(last, now) {
+		return
+	}
+	var found bool
+	err := s.ask(engine.Unconfined(context.WithoutCancel(ctx)), "look for older servers", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, olderSQL).Scan(&found)
+	})
+	if err == nil { // else it is as before
+		o.none.Store(!found)
+		o.found.Store(found)
+	}
+}
+
+const (
+	olderSQL = "SELECT EXISTS (SELECT 1 FROM servers WHERE NOT bundles AND NOT deposed AND expires_at > now())"
+	// leasedBundlesSQL goes through bundles in the order of their keys, behind one, for those that run.
+	leasedBundlesSQL = "SELECT key FROM bundles WHERE key > $1 AND lease > 0 ORDER BY key LIMIT $2"
+	freeBundlesSQL   = "SELECT key FROM bundles WHERE lease = 0 ORDER BY key LIMIT $1"
+	// registerBundlesSQL puts what bundles hold into the directory again: a server that does not know of them takes it for over.
+	registerBundlesSQL = `
+		INSERT INTO leases AS l (lease, worker, at, ids)
+		SELECT b.lease, b.worker, min(b.leased_at), array_agg(u.id) FROM unnest($1::uuid[]) k(key)
+		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease > 0 OFFSET 0) b CROSS JOIN LATERAL unnest(b.ids) u(id)
+		WHERE ` + isOpen + ` GROUP BY b.lease, b.worker
+		ON CONFLICT (lease) DO UPDATE SET ids = ARRAY(SELECT DISTINCT x.id FROM unnest(l.ids || EXCLUDED.ids) x(id))`
+)
+
+// unpackForOlder makes rows of some bundles while a server lives that does not know of them: of those that run first, since that
+// server neither counts them nor finds what their workers held, should they die; and of those once more when it is gone.
+func (s *Store) unpackForOlder(ctx context.Context) error {
+	o := &s.older
+	o.look(ctx, s)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found := o.found.Load()
+	if found {
+		o.since, o.left = [16]byte{}, true
+	}
+	if !o.left || s.packsAll {
+		return nil
+	}
+	return s.write(ctx, "unpack bundles for older servers", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, leasedBundlesSQL, o.since, unpackMost)
+		keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+		if err != nil {
+			return err
+		}
+		leased := len(keys)
+		if found && leased < unpackMost {
+			rows, _ := c.Query(ctx, freeBundlesSQL, unpackMost-leased)
+			free, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+			if err != nil {
+				return err
+			}
+			keys = append(keys, free...)
+		}
+		if len(keys) > 0 {
+			err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { // the directory's rows are locked first, as everywhere
+				if _, err := tx.Exec(ctx, registerBundlesSQL, sortedIDs(keys)); err != nil {
+					return err
+				}
+				return s.unpackBy(ctx, tx, unpackSQL, keys)
+			})
+		}
+		if err == nil && !found {
+			if o.left = leased == unpackMost; o.left {
+				o.since = keys[leased-1]
+			}
+		}
+		return err
+	})
+}
+
+// bundle adds a row for executions.
+func (s *sheet) bundle(t tenant.ID, es []*job.Execution) {
+	first, open := es[0], int64(0)
+	for _, e := range es {
+		open |= 1 << job.Member(e.ID)
+	}
+	s.row()
+	s.next().int8(s.lane(t, first))
+	s.next().time(first.DueAt)
+	s.next().time(first.ScheduledAt)
+	s.next().uuid(first.ID)
+	s.next().int2(first.Priority)
+	s.next().int2(int(first.Partition))
+	s.next().int4(first.MaxAttempts)
+	s.next().int8(first.Timeout.Milliseconds())
+	s.next().text(string(t))
+	s.next().text(string(first.Class))
+	s.next().int8(open)
+	c := s.next()
+	at := c.open()
+	*c = appendArrayHeader(*c, pgtype.UUIDOID, len(es))
+	for _, e := range es {
+		c.uuid(e.ID)
+	}
+	c.shut(at)
+	if c = s.next(); first.Group.Key == 0 {
+		c.null()
+	} else {
+		at := c.open()
+		*c = appendArrayHeader(*c, pgtype.Int8OID, len(es))
+		for _, e := range es {
+			c.int8(int64(e.Group.Key))
+		}
+		c.shut(at)
+	}
+	s.next().int4OrNull(first.Group.Max)
+	s.next().int4OrNull(first.Group.Rate.Count)
+	s.next().int8OrNull(first.Group.Rate.Per.Microseconds())
+	s.next().int4OrNull(first.Group.Rate.Burst)
+}
+
+// packer puts executions of creations into bundles, and those that may be in none into rows.
+type packer struct {
+	pages *pages
+	how   packing
+	runs  []run
+	last  int              // the run of the last execution
+	of    map[[16]byte]int // the runs, by what their ids have in common
+}
+
+// run are executions of a creation that may share a bundle.
+type run struct {
+	owner    tenant.ID
+	creation int
+	es       []*job.Execution
+}
+
+// add takes the executions of creations in their order.
+func (p *packer) add(t tenant.ID, creation int, f fired) {
+	if p.how == packNone || p.how == packMany && !job.Bundled(f.ID) || p.how == packAll && f.Group.Key != 0 || !packs(f) {
+		p.row(t, creation, f)
+		return
+	}
+	bundle := job.BundleOf(f.ID)
+	if len(p.runs) == 0 || job.BundleOf(p.runs[p.last].es[0].ID) != bundle {
+		at, ok := p.of[bundle]
+		if !ok {
+			if p.of == nil {
+				p.of = map[[16]byte]int{}
+			}
+			at = len(p.runs)
+			p.of[bundle] = at
+			p.runs = append(p.runs, run{t, creation, append(make([]*job.Execution, 0, job.Bundle), f.Execution)})
+			p.last = at
+			return
+		}
+		p.last = at
+	}
+	r := &p.runs[p.last]
+	if r.creation != creation || !together(r.es[0], f.Execution) || job.Member(r.es[len(r.es)-1].ID) >= job.Member(f.ID) {
+		p.row(t, creation, f)
+		return
+	}
+	r.es = append(r.es, f.Execution)
+}
+
+func (p *packer) row(t tenant.ID, creation int, f fired) {
+	p.pages.executions.execution(t, f.Execution, f.tally)
+	p.pages.executions.mark(creation)
+}
+
+// flush stores what may share bundles.
+func (p *packer) flush() {
+	for _, r := range p.runs {
+		if len(r.es) >= job.BundleLeast || p.how == packAll {
+			p.pages.bundles.bundle(r.owner, r.es)
+			p.pages.bundles.mark(r.creation)
+			continue
+		}
+		for _, e := range r.es {
+			p.row(r.owner, r.creation, fired{Execution: e})
+		}
+	}
+}
+
+// packs reports whether all that an execution is, but for its job, is what a bundle says.
+func packs(f fired) bool {
+	e := f.Execution
+	return !f.tally && e.UniqueKey == "" && e.Payload == nil && e.Stall == 0 && e.ExpiresAt.IsZero() && hold(e) == 0
+}
+
+// together reports whether two executions may share a bundle.
+func together(a, b *job.Execution) bool {
+	return job.BundleOf(a.ID) == job.BundleOf(b.ID) && a.Partition == b.Partition && a.Class == b.Class && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts &&
+		a.Timeout == b.Timeout && (a.Group.Key == 0) == (b.Group.Key == 0) && a.Group.Max == b.Group.Max && a.Group.Rate == b.Group.Rate && a.DueAt.Equal(b.DueAt) && a.ScheduledAt.Equal(b.ScheduledAt)
+}
+
+const (
+	// isOpen is that the member u.id of the bundle b has not finished.
+	isOpen = `b.open >> (get_byte(uuid_send(u.id), 12) >> 3) & 1 = 1`
+
+	// memberColumns are those of live, as the member u.id of the bundle b has them.
+	memberColumns = `u.id, u.id AS job, b.tenant, b.lane, b.class, b.part, b.priority, b.due_at, b.scheduled_at, b.max_attempts, b.timeout_ms, b.lease, b.worker, b.leased_at,
+		b.leased_at AS started_at, (b.lease > 0)::int AS attempt, 0 AS tries, 0 AS lost, 1::int2 AS trigger, 0::int8 AS nonce, 0::int2 AS hold, false AS tally,
+		NULL::uuid AS retry_of, NULL::bytea AS payload, NULL::timestamptz AS cancel_at, NULL::text AS unique_key, NULL::timestamptz AS expires_at, NULL::int8 AS stall_ms,
+		NULL::bytea AS progress, NULL::timestamptz AS progress_at, NULL::timestamptz AS parked_until,
+		coalesce(b.groups[array_position(b.ids, u.id)], 0) AS group_key, b.group_max, b.rate_count, b.rate_us, b.rate_burst`
+
+	// memberOf and inBundle, with an expression for an id between them, are the row of live that the member would be.
+	memberOf = `SELECT ` + memberColumns + ` FROM (SELECT `
+	inBundle = ` AS id) u CROSS JOIN LATERAL (
+			SELECT * FROM bundles WHERE key BETWEEN (left(u.id::text, 28) || '00000000')::uuid AND u.id AND ids @> ARRAY[u.id] OFFSET 0
+		) b WHERE ` + isOpen
+)
+
+var (
+	unpackSQL     = unpacking("")
+	unpackFreeSQL = unpacking(" AND lease = 0") // leaves what runs as it is
+)
+
+func unpacking(also string) string {
+	return `
+		WITH seen AS MATERIALIZED (
+			SELECT b.key, a.id FROM unnest($1::uuid[], $2::uuid[]) a(low, id)
+			CROSS JOIN LATERAL (SELECT key FROM bundles WHERE key BETWEEN a.low AND a.id AND ids @> ARRAY[a.id]` + also + ` OFFSET 0) b
+		), held AS MATERIALIZED (
+			SELECT b.key FROM seen s
+			CROSS JOIN LATERAL (SELECT key FROM bundles WHERE key = s.key AND ids @> ARRAY[s.id]` + also + ` OFFSET 0 FOR UPDATE) b
+		), gone AS (
+			DELETE FROM bundles b USING (SELECT DISTINCT key FROM held) h WHERE b.key = ANY (ARRAY[h.key]) RETURNING b.*
+		), back AS (
+			INSERT INTO live (id, job, tenant, lane, class, part, priority, due_at, scheduled_at, max_attempts, timeout_ms, lease, worker, leased_at, started_at, attempt, trigger, nonce, tally,
+				group_key, group_max, rate_count, rate_us, rate_burst)
+			SELECT id, job, tenant, lane, class, part, priority, due_at, scheduled_at, max_attempts, timeout_ms, lease, worker, leased_at, started_at, attempt, trigger, nonce, tally,
+				group_key, group_max, rate_count, rate_us, rate_burst
+			FROM (SELECT ` + memberColumns + ` FROM gone b CROSS JOIN LATERAL unnest(b.ids) u(id) WHERE ` + isOpen + `) v
+		)
+		SELECT (SELECT count(*) FROM seen), (SELECT count(*) FROM held)`
+}
+
+// rower asks for one row: a connection, or a transaction.
+type rower interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// marked reports whether an execution, or the job whose id it has, may be in a bundle.
+func (s *Store) marked(id [16]byte) bool { return s.packsAll || job.Bundled(id) }
+
+// unpack makes rows of live of the bundles that executions, or the jobs whose ids they have, are in.
+func unpack[T ~[16]byte](ctx context.Context, s *Store, c rower, ids ...T) error {
+	return s.unpackBy(ctx, c, unpackSQL, marked(s, ids))
+}
+
+// marked are those of ids that may be in bundles.
+func marked[T ~[16]byte](s *Store, ids []T) (out [][16]byte) {
+	for _, id := range ids {
+		if s.marked(id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// unpackBy unpacks by one of the two statements. Where a bundle was parted meanwhile, what became of it is seen the next time.
+func (s *Store) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byte) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	ids = slices.Compact(sortedBy(ids, func(id [16]byte) [16]byte { return id }))
+	lows, all := uuids(len(ids)), uuids(len(ids))
+	for _, id := range ids {
+		lows.uuid(job.BundleOf(id))
+		all.uuid(id)
+	}
+	for {
+		var seen, unpacked int
+		if err := c.QueryRow(ctx, sql, lows, all).Scan(&seen, &unpacked); err != nil || seen == unpacked {
+			return err
+		}
+	}
+}
+
+// Unpack has executions that are free listed in the lanes of their groups.
+func (s *Store) Unpack(ctx context.Context, ids []job.ExecutionID) error {
+	list := marked(s, ids)
+	if len(list) == 0 {
+		return nil
+	}
+	return s.write(ctx, "unpack bundles", func(ctx context.Context, c *pgxpool.Conn) error { return s.unpackBy(ctx, c, unpackFreeSQL, list) })
+}
+
+// givenBundlesSQL lists the bundles that leases gave.
+const givenBundlesSQL = "SELECT k.key FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key) WHERE l.lease = ANY ($1::int8[])"
+
+// unpackLeases makes rows of live of the bundles that leases gave.
+func (s *Store) unpackLeases(ctx context.Context, c interface {
+	rower
+	querier
+}, leases *array) error {
+	rows, _ := c.Query(ctx, givenBundlesSQL, leases)
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return err
+	}
+	return s.unpackBy(ctx, c, unpackSQL, keys)
+}
+
+// unpackMost is how many bundles are unpacked at once where that can wait, well within a statement's time.
+const unpackMost = 1000
+
+// unpackOverdue makes rows of live of the bundles under leases whose time is up.
+func (s *Store) unpackOverdue(ctx context.Context, c *pgxpool.Conn, slack time.Duration, leases *array) error {
+	rows, _ := c.Query(ctx, overdueBundlesSQL, slack, leases, unpackMost)
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return err
+	}
+	return s.unpackBy(ctx, c, unpackSQL, keys)
+}
+
+// executionsOf are the executions of leases.
+func executionsOf(ls []job.Lease) []job.ExecutionID {
+	out := make([]job.ExecutionID, len(ls))
+	for i := range ls {
+		out[i] = ls[i].Execution
+	}
+	return out
+}
