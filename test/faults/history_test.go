@@ -4,7 +4,9 @@ package faults
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,22 +41,59 @@ func (c *clients) create(body string) {
 	c.wg.Go(func() { c.persist(x, body) })
 }
 
+// createMany begins to create jobs of the body by one call.
+func (c *clients) createMany(body string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := &creation{key: fmt.Sprintf("%s-%d", c.t.Name(), len(c.made))}
+	all := []*creation{first}
+	for i := range n - 1 {
+		all = append(all, &creation{key: fmt.Sprintf("%s/%d", first.key, i+1)})
+	}
+	c.made = append(c.made, all...)
+	c.wg.Go(func() {
+		c.send("/api/v1/jobs:batch", first, "["+strings.Repeat(body+",", n-1)+body+"]", func(answer string) error {
+			var made client.CreatedJobs
+			if err := json.Unmarshal([]byte(answer), &made); err != nil {
+				return err
+			}
+			if len(made.Jobs) != n {
+				return fmt.Errorf("%d jobs", len(made.Jobs))
+			}
+			for i := range all {
+				all[i].job = made.Jobs[i].JobID
+			}
+			return nil
+		})
+	})
+}
+
 // patience is how long a client goes on; whatever fails is over by then.
 const patience = harness.Slack * 60 * time.Second
 
 func (c *clients) persist(x *creation, body string) {
+	c.send("/api/v1/jobs", x, body, func(answer string) error {
+		var j client.Job
+		err := json.Unmarshal([]byte(answer), &j)
+		if x.job = j.JobID; err == nil && j.JobID == "" {
+			err = errors.New("it has no id")
+		}
+		return err
+	})
+}
+
+// send sends a request until it is answered with what created reads.
+func (c *clients) send(path string, x *creation, body string, created func(answer string) error) {
 	late := time.After(patience)
 	for {
-		answer, err := harness.At(c.t, c.base()).Do("POST", "/api/v1/jobs", body, "X-Idempotency-Key", x.key)
+		answer, err := harness.At(c.t, c.base()).Do("POST", path, body, "X-Idempotency-Key", x.key)
 		code := answer.Code
 		c.mu.Lock()
 		switch {
 		case err == nil && code == 201:
-			var j client.Job
-			if err := json.Unmarshal([]byte(answer.Body), &j); err != nil || j.JobID == "" {
+			if err := created(answer.Body); err != nil {
 				c.t.Errorf("create: 201 with %s: %v", answer.Body, err)
 			}
-			x.job = j.JobID
 			c.mu.Unlock()
 			return
 		case err == nil && code == 503:

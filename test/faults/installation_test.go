@@ -25,6 +25,7 @@ type installation struct {
 	where  string
 	roles  string
 	target *harness.Sink
+	bulk   bool // jobs are created by one call, and workers take many
 	clients
 
 	mu     sync.Mutex
@@ -62,7 +63,11 @@ func (in *installation) serve(failpoints string, env ...string) *harness.Process
 // work starts a worker process.
 func (in *installation) work(failpoints string) *harness.Process {
 	in.Helper()
-	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
+	capacity := "4"
+	if in.bulk {
+		capacity = "40"
+	}
+	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", capacity, "--listen", "127.0.0.1:0").Greeted()
 }
 
 // body is a job that calls the target, with more fields.
@@ -70,8 +75,12 @@ func (in *installation) body(more string) string {
 	return fmt.Sprintf(`{"name": "call", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 9, "initial_delay_ms": 10, "max_delay_ms": 10}%s}`, in.target.URL, more)
 }
 
-// load begins to create n jobs: every other one for a little later, so that it goes through the scheduler.
+// load begins to create n jobs: every other one for a little later, so that it goes through the scheduler; in bulk, more of them, all for now.
 func (in *installation) load(n int) {
+	if in.bulk {
+		in.createMany(in.body(""), 64+n)
+		return
+	}
 	for i := range n {
 		more := ""
 		if i%2 == 1 {
@@ -125,12 +134,16 @@ func (in *installation) countRows(want int) {
 	if code := s.Exit(); code != 0 {
 		in.Errorf("the server ended with exit code %d", code)
 	}
+	live := "SELECT count(*) FROM live"
+	if !strings.HasPrefix(in.where, "sqlite:") {
+		live = "SELECT (SELECT count(*) FROM live) + (SELECT count(*) FROM bundles)"
+	}
 	for _, q := range []struct {
 		sql  string
 		want int
 	}{
 		{"SELECT count(*) FROM jobs", want},
-		{"SELECT count(*) FROM live", 0},
+		{live, 0},
 		{"SELECT count(*) FROM executions", want},
 		{"SELECT count(DISTINCT id) FROM executions", want},
 	} {

@@ -53,7 +53,48 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-func failAt(t *testing.T, where, point, action, spec string) {
+// bulk is what an ordinary run does with jobs that are created, leased and finished together.
+var bulk = []string{
+	"api.beforeCommit/commitThenError", "claim.beforeCommit/kill", "claim.beforeCommit/commitThenError", "worker.afterClaim/kill", "worker.duringEffect/kill",
+	"worker.afterCompleteBeforeAck/error", "reap.afterSelectBeforeUpdate/kill", "shutdown.midDrain/kill",
+}
+
+// TestPointsInBulk does the same with jobs that one call creates and that PostgreSQL keeps in bundles.
+func TestPointsInBulk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	t.Parallel()
+	for _, point := range failpoint.Points {
+		for _, a := range actions {
+			if strings.HasPrefix(point, "migrate") || strings.HasPrefix(point, "sched") || a.name == "commitThenError" && !strings.HasSuffix(point, "eforeCommit") {
+				continue
+			}
+			if !all && !slices.Contains(bulk, point+"/"+a.name) {
+				continue
+			}
+			t.Run(point+"/"+a.name, func(t *testing.T) {
+				stores(t, func(t *testing.T, where string) {
+					if strings.HasPrefix(where, "sqlite:") {
+						t.Skip("it has no bundles")
+					}
+					failAt(t, where, point, a.name, point+"="+a.spec, inBulk)
+				})
+			})
+		}
+	}
+}
+
+func inBulk(in *installation) { in.bulk = true }
+
+func failAt(t *testing.T, where, point, action, spec string, with ...func(*installation)) {
+	install := func(t *testing.T, where, roles string) *installation {
+		in := install(t, where, roles)
+		for _, w := range with {
+			w(in)
+		}
+		return in
+	}
 	part, _, _ := strings.Cut(point, ".")
 	switch part {
 	case "migrate":
