@@ -161,12 +161,15 @@ func Address(printed string) string {
 func (p *Process) Greeted() *Process {
 	p.Helper()
 	Eventually(p.T, 30*time.Second, "a greeting", func() bool {
+		ended := false
 		select {
 		case <-p.done:
-			p.Fatalf("it ended: %v\n%s", p.err, p.Out.String())
+			ended = true
 		default:
 		}
-		p.Base = Address(p.Out.String())
+		if p.Base = Address(p.Out.String()); p.Base == "" && ended { // one that greeted may have been killed since
+			p.Fatalf("it ended: %v\n%s", p.err, p.Out.String())
+		}
 		return p.Base != ""
 	})
 	return p
