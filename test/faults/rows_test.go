@@ -69,8 +69,8 @@ func TestTheAnswerToAClaimIsLost(t *testing.T) {
 		in := install(t, where, "api,scheduler")
 		s := in.serve("")
 		l := harness.NewLink(t, strings.TrimPrefix(s.Base, "http://"))
-		launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
-		harness.Eventually(t, 20*time.Second, "the worker", func() bool { return len(harness.Read[client.Workers](s, "/api/v1/workers").Workers) == 1 })
+		w := launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
+		harness.Eventually(t, 20*time.Second, "the worker", func() bool { return w.Says("registered") }) // it has the answer to that, and claims
 		l.Hold(harness.Back)
 		in.create(in.body(""))
 		job := in.told()[0].job
