@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
@@ -74,12 +75,8 @@ func TestPointsInBulk(t *testing.T) {
 				continue
 			}
 			t.Run(point+"/"+a.name, func(t *testing.T) {
-				stores(t, func(t *testing.T, where string) {
-					if strings.HasPrefix(where, "sqlite:") {
-						t.Skip("it has no bundles")
-					}
-					failAt(t, where, point, a.name, point+"="+a.spec, inBulk)
-				})
+				t.Parallel()
+				failAt(t, postgrestest.URL(t), point, a.name, point+"="+a.spec, inBulk)
 			})
 		}
 	}

@@ -67,11 +67,15 @@ func (g *given) rest(gs []engine.Grant) []engine.Grant {
 	if g.count == 0 {
 		return gs
 	}
-	var out []engine.Grant
+	return only(gs, func(id job.ExecutionID) bool { return !g.has(id) })
+}
+
+// only are grants with some of their executions.
+func only(gs []engine.Grant, wanted func(job.ExecutionID) bool) (out []engine.Grant) {
 	for _, grant := range gs {
 		var ids []job.ExecutionID
 		for _, id := range grant.Executions {
-			if !g.has(id) {
+			if wanted(id) {
 				ids = append(ids, id)
 			}
 		}

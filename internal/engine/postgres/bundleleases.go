@@ -90,7 +90,7 @@ func (s *Store) parcels(gs []engine.Grant) (out []parcel) {
 // leaseBundles leases the bundles that parcels are of, what of one other grants in the same call want behind them, and, in the same
 // commit, what cannot be in one. Of what then is still free and in a bundle, rows are made.
 func (s *Store) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel, f engine.Fence, out *given) error {
-	loose := s.loose(gs)
+	loose := only(gs, func(id job.ExecutionID) bool { return !s.marked(id) })
 	for again := true; again; loose = nil {
 		if err := s.leaseParcels(ctx, gs, ps, loose, f, out); err != nil {
 			return err
@@ -117,22 +117,6 @@ func (s *Store) leaseBundles(ctx context.Context, gs []engine.Grant, ps []parcel
 		return nil
 	}
 	return s.write(ctx, "unpack bundles", func(ctx context.Context, c *pgxpool.Conn) error { return s.unpackBy(ctx, c, unpackFreeSQL, rest) })
-}
-
-// loose are grants with those executions only that cannot be in bundles.
-func (s *Store) loose(gs []engine.Grant) (out []engine.Grant) {
-	for _, grant := range gs {
-		var ids []job.ExecutionID
-		for _, id := range grant.Executions {
-			if !s.marked(id) {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) > 0 {
-			out = append(out, engine.Grant{Worker: grant.Worker, Executions: ids})
-		}
-	}
-	return out
 }
 
 func (s *Store) leaseParcels(ctx context.Context, gs []engine.Grant, ps []parcel, loose []engine.Grant, f engine.Fence, out *given) error {

@@ -17,7 +17,8 @@ import (
 )
 
 // A bundle is a row for executions that were created together: the own fires of one-off jobs that differ in their jobs
-// only, and in their groups: it is listed in the lane of what is in none, until somebody finds that a group's limit holds one back. It is leased, and it ends, as one row; the first of its executions that is treated in any other way has all of
+// only, and in their groups: it is listed in the lane of what is in none, until somebody finds that a group's limit holds
+// one back. It is leased, and it ends, as one row; the first of its executions that is treated in any other way has all of
 // them unpacked into rows of live, which changes nothing but how they are stored. So what is in live is never packed
 // again, a bundle that is free is as it was created, and one that is leased never becomes free.
 //
@@ -43,8 +44,7 @@ const olderLook = time.Second
 
 // packing says what may be put into bundles now.
 func (s *Store) packing(ctx context.Context) packing {
-	switch {
-	case s.packsAll:
+	if s.packsAll {
 		return packAll
 	}
 	if s.older.look(ctx, s); s.older.none.Load() {
