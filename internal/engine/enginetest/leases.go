@@ -348,7 +348,7 @@ func lease(t *testing.T, h Harness) {
 			t.Fatalf("got %d attempts, want %d", len(as), len(want))
 		}
 		for i, a := range as {
-			if a.Execution != want[i] || (a.Token == as[0].Token) != (i < 2) {
+			if w := f.execution(a.Execution).Worker; a.Execution != want[i] || (w == w1) != (i < 2) || (w == w2) != (i >= 2) {
 				t.Errorf("number %d is another one, or another's", i)
 			}
 		}
