@@ -257,11 +257,16 @@ func (w *window) forget(some func(job.Lane) bool) {
 	}
 }
 
-// atOnce is how many lanes are read at once.
-const atOnce = 1000
+// atOnce is how many lanes are read at once, and fewLanes how many are read anew before they are empty.
+const (
+	atOnce   = 1000
+	fewLanes = 500
+)
 
 // dry lists the lanes that must be read before the window can tell what comes first, of those that want says: those with
-// nothing loaded although the store may hold more. Where there is one, lanes that run low are read along with it.
+// nothing loaded although the store may hold more. Where there is one, lanes that run low are read along with it, from
+// their start where that is due and they are few: lanes that are filled abreast run out at about the same time, and would
+// have picks stop short one after the other.
 func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	var cs []engine.LaneCursor
 	for k, l := range w.empty {
@@ -273,17 +278,21 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 		return cs
 	}
 	for k, l := range w.lanes {
-		if len(cs) < atOnce && l.more && l.loaded > 0 && l.loaded <= low && want(k) {
+		anew := l.stale && len(w.lanes) <= fewLanes
+		if len(cs) < atOnce && (l.more || anew) && l.loaded > 0 && l.loaded <= low && want(k) {
+			if anew {
+				w.begin(l)
+			}
 			cs = append(cs, engine.LaneCursor{Lane: k, DueAt: l.dueAt, After: l.after})
 		}
 	}
 	return cs
 }
 
-// low is up to how many loaded executions a lane runs low: a quarter of what is read of one at once, or, where there are
+// low is up to how many loaded executions a lane runs low: half of what is read of one at once, or, where there are
 // so many lanes that each has room for a few only, of these, since all of them would be low else, whatever they hold. One is
 // always low: whoever picks it has to stop, as long as the store may hold more behind it.
-func (w *window) low(most int) int { return max(1, min(most, w.size/max(1, len(w.lanes)))/4) }
+func (w *window) low(most int) int { return max(1, min(most, w.size/max(1, len(w.lanes)))/2) }
 
 // perLane is how many executions of a lane are read at once: a part of the room that is left, which all lanes that must be
 // read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -143,7 +144,11 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		}
 		f.add(rs...)
 		read := func() (read int) {
-			cs := w.dry(25, everyLane)
+			low := 5
+			if lost {
+				low = 25
+			}
+			cs := w.dry(low, everyLane)
 			got, _ := f.Ready(t.Context(), cs, 100)
 			w.refill(cs, got, 100, none)
 			return len(cs)
@@ -177,6 +182,80 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		read()
 		if got := w.pick(1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
 			t.Errorf("picked %v, want what no hint told of", got)
+		}
+	}
+}
+
+// Lanes that were filled abreast run out at about the same time; they are read together, so that picks hardly ever stop short.
+func TestLanesThatRunOutTogetherAreReadTogether(t *testing.T) {
+	now := time.Now()
+	for name, sweeps := range map[string]bool{"as they were listed": false, "listed anew meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(func() time.Time { return now })
+			const lanes, batches = 64, 40
+			rows := map[job.Lane][]job.Ready{} // in due order; what was picked is at the front
+			at := 0                            // each bundle is in the next partition
+			for b := range batches {
+				for i := range 1000 {
+					if i%job.Bundle == 0 {
+						at++
+					}
+					r := job.Ready{ID: job.ExecutionID{0: byte(b), 1: byte(i >> 8), 2: byte(i)}, Tenant: "t", Partition: job.Partition(at % lanes), Priority: 5, DueAt: now.Add(time.Duration(b-batches) * time.Millisecond)}
+					rows[r.Lane()] = append(rows[r.Lane()], r)
+					f.add(r)
+				}
+			}
+			w := newWindow(50_000)
+			w.hinted = true
+			listed, _ := f.Lanes(t.Context(), nil, 1000)
+			w.sweep(listed, now)
+			picks, reads, total := 0, 0, 0
+			for total < 1000*batches && picks < 1000 {
+				if cs := w.dry(w.low(100), everyLane); len(cs) > 0 {
+					var rs []job.Ready
+					for _, c := range cs {
+						behind := rows[c.Lane]
+						for len(behind) > 0 && !c.DueAt.IsZero() && (behind[0].DueAt.Before(c.DueAt) || behind[0].ID == c.After || behind[0].DueAt.Equal(c.DueAt) && bytes.Compare(behind[0].ID[:], c.After[:]) < 0) {
+							behind = behind[1:]
+						}
+						rs = append(rs, behind[:min(len(behind), 100)]...)
+					}
+					w.refill(cs, rs, 100, none)
+					reads++
+				}
+				for _, r := range w.pick(1000, all, now) {
+					rows[r.Lane()] = rows[r.Lane()][1:]
+					w.let(r)
+					total++
+				}
+				if picks++; sweeps && picks%5 == 0 {
+					w.sweep(listed, now)
+					w.round++
+				}
+			}
+			if total != 1000*batches || picks > 55 || reads > 12 {
+				t.Errorf("%d picked by %d picks and %d reads; want all, by hardly more than the 40 picks of a thousand that it takes, and few reads", total, picks, reads)
+			}
+		})
+	}
+}
+
+// Where lanes are very many, those that were listed anew are read once they are empty.
+func TestVeryManyLanesAreNotReadAnewTogether(t *testing.T) {
+	now := time.Now()
+	for lanes, want := range map[int]int{fewLanes - 1: fewLanes, fewLanes + 100: 1} {
+		w := newWindow(50_000)
+		w.hinted = true
+		var listed []job.Lane
+		for i := range lanes {
+			r := ready(i, now)
+			r.Group.Key = job.GroupKey(i + 1)
+			listed = append(listed, r.Lane())
+			w.offer([]job.Ready{r}, now)
+		}
+		w.sweep(append(listed, job.Lane{Tenant: "new"}), now)
+		if cs := w.dry(w.low(100), everyLane); len(cs) != want {
+			t.Errorf("of %d lanes and a new one %d are read, want %d", lanes, len(cs), want)
 		}
 	}
 }
