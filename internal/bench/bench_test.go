@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 3*260 + 2*260 + 2*260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
+			if want := 2*260 + 2*(260+1) + 2*260 + 260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
 			if r.AtRate == nil || r.Callbacks == nil || r.Remote == nil || r.Logs == nil || r.SingleMS == nil || r.HTTPMS == nil || r.IdlePickupMS == nil {

@@ -18,6 +18,7 @@ import (
 type ledger struct {
 	start  time.Time
 	shards [64]shard
+	first  atomic.Int64  // when the first handler began since it was last asked for, after the start; 0: none has
 	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged
 	news   chan struct{} // ended may have grown
 
@@ -69,6 +70,9 @@ func (l *ledger) accept(t tenant.ID, all ...service.NewJob) {
 
 // begin notes that a handler was given an execution.
 func (l *ledger) begin(id job.ExecutionID, at time.Time) {
+	if l.first.Load() == 0 {
+		l.first.CompareAndSwap(0, int64(at.Sub(l.start)))
+	}
 	s := l.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()

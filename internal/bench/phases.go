@@ -49,34 +49,50 @@ func backlog(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	}
 	rep.InsertPerS, rep.InsertCost = perSecond(o.Jobs, began), m.per(o.Jobs)
 	m = newMeter(ctx, r.store)
-	rep.WorkPerS, err = workOff(ctx, r, o, "work")
+	rep.WorkPerS, err = workOff(ctx, r, o, "work", r.Work)
 	rep.WorkCost = m.per(o.Jobs)
 	return err
 }
 
-// workOff runs what waits until nothing does, and answers executions a second.
-func workOff(ctx context.Context, r *Rig, o Options, name string) (float64, error) {
+// workOff runs what waits until nothing does, and answers executions a second, from the start of the first handler on.
+func workOff(ctx context.Context, r *Rig, o Options, name string, work func() (stop func())) (float64, error) {
 	defer watch(o, name, r.Accepted(), r.Ended)()
-	defer r.Work()()
-	began := time.Now()
+	before := r.Ended()
+	r.ledger.first.Store(0)
+	defer work()()
 	_, err := r.Wait(ctx)
-	return perSecond(r.Ended(), began), err
+	return perSecond(r.Ended()-before, r.ledger.start.Add(time.Duration(r.ledger.first.Load()))), err
 }
 
-// both creates jobs while they are worked off.
+// both creates jobs while they are worked off, by workers that work already.
 func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	defer watch(o, "both", o.Jobs, r.Ended)()
-	m := newMeter(ctx, r.store)
-	defer r.Work()()
-	began := time.Now()
+	stop, err := r.working(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Now()
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
 		return err
 	}
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.BothPerS, rep.BothCost = perSecond(r.Ended(), began), m.per(o.Jobs)
+	rep.BothPerS, rep.BothCost = perSecond(r.Ended()-before, began), m.per(o.Jobs)
 	return nil
+}
+
+// working starts the workers, and returns when they are seen to work: they have done one job.
+func (r *Rig) working(ctx context.Context) (stop func(), err error) {
+	stop = r.Work()
+	if _, err = r.Create(ctx, everybody); err == nil {
+		_, err = r.Wait(ctx)
+	}
+	if err != nil {
+		stop()
+	}
+	return stop, err
 }
 
 // customers is how many values the concurrency key of the phase limits takes.
@@ -101,14 +117,17 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		}
 	}
 	defer watch(o, "limits", o.Jobs, r.Ended)()
-	m := newMeter(ctx, r.store)
-	defer r.Work()()
-	began := time.Now()
 	defs := make([]job.Definition, customers)
 	for c := range defs {
 		defs[c] = keyed(o.Payload, c)
 	}
-	err := r.InsertEach(ctx, o.Jobs, func(batch int) tenant.Principal {
+	stop, err := r.working(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Now()
+	err = r.InsertEach(ctx, o.Jobs, func(batch int) tenant.Principal {
 		return tenant.Principal{Tenant: all[batch%len(all)], Role: tenant.System}
 	}, func(k int) job.Definition { return defs[k%customers] })
 	if err != nil {
@@ -117,7 +136,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.LimitsPerS, rep.LimitsCost = perSecond(r.Ended(), began), m.per(o.Jobs)
+	rep.LimitsPerS, rep.LimitsCost = perSecond(r.Ended()-before, began), m.per(o.Jobs)
 	return nil
 }
 
@@ -146,7 +165,7 @@ func oneByOne(ctx context.Context, r *Rig, o Options, name string, create func(c
 		return 0, nil, err
 	}
 	perS, ms = perSecond(o.Singles, began), quantiles(took)
-	_, err = workOff(ctx, r, o, "work off")
+	_, err = workOff(ctx, r, o, "work off", r.Work)
 	return perS, ms, err
 }
 

@@ -31,10 +31,9 @@ func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	}
 	var got Remote
 	var err error
-	if got.LocalPerS, err = workOff(ctx, r, o, "local"); err != nil {
+	if got.LocalPerS, err = workOff(ctx, r, o, "local", r.Work); err != nil {
 		return err
 	}
-	before := r.Ended()
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
 		return err
 	}
@@ -43,13 +42,12 @@ func remote(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		return err
 	}
 	defer stop()
-	defer watch(o, "remote", r.Accepted(), r.Ended)()
-	defer r.workFrom(client.New([]string{"http://" + address}, "none"), handler{r.ledger, r.fires, r.Clock})()
-	began := time.Now()
-	if _, err := r.Wait(ctx); err != nil {
+	got.PerS, err = workOff(ctx, r, o, "remote", func() func() {
+		return r.workFrom(client.New([]string{"http://" + address}, "none"), handler{r.ledger, r.fires, r.Clock})
+	})
+	if err != nil {
 		return err
 	}
-	got.PerS = perSecond(r.Ended()-before, began)
 	got.Share = round(got.PerS/got.LocalPerS, 2)
 	rep.Remote = &got
 	return nil
