@@ -19,7 +19,8 @@ type ledger struct {
 	start  time.Time
 	shards [64]shard
 	first  atomic.Int64  // when the first handler began since it was last asked for, after the start; 0: none has
-	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged
+	last   atomic.Int64  // when an end was last told of, after the start
+	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged, and, until they are entered, some twice
 	news   chan struct{} // ended may have grown
 
 	mu       sync.Mutex
@@ -34,10 +35,19 @@ type made struct {
 	execution job.ExecutionID
 }
 
-// shard is a part of the records, so that slots do not wait for each other.
+// shard is a part of the records, so that slots do not wait for each other. What happens is noted in a row and entered into the
+// records later: looking them up would cost as much as much of what is measured.
 type shard struct {
 	mu      sync.Mutex
+	notes   []note                     // guarded by mu
 	records map[job.ExecutionID]record // guarded by mu
+}
+
+// note is that a handler was given an execution, or that its success was acknowledged.
+type note struct {
+	id    job.ExecutionID
+	began time.Duration // after the start
+	ended bool
 }
 
 // record is what became of an execution, as seen from the worker. There are very many, so that it is short and holds
@@ -73,52 +83,80 @@ func (l *ledger) begin(id job.ExecutionID, at time.Time) {
 	if l.first.Load() == 0 {
 		l.first.CompareAndSwap(0, int64(at.Sub(l.start)))
 	}
-	s := l.shard(id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.records[id]
-	if r.runs++; r.runs == 1 {
-		r.began = at.Sub(l.start)
-	}
-	s.records[id] = r
+	l.note(note{id: id, began: at.Sub(l.start)})
 }
 
-// end notes that the success of an execution was acknowledged, and reports whether it is one that the ledger knows.
-func (l *ledger) end(id job.ExecutionID) bool {
-	s := l.shard(id)
+// end notes that the success of an execution was acknowledged.
+func (l *ledger) end(id job.ExecutionID) {
+	l.note(note{id: id, ended: true})
+	l.ended.Add(1)
+}
+
+func (l *ledger) note(n note) {
+	s := l.shard(n.id)
 	s.mu.Lock()
-	r, ok := s.records[id]
-	if ok {
-		r.ends++
-		s.records[id] = r
-	}
+	s.notes = append(s.notes, n)
 	s.mu.Unlock()
-	if r.ends == 1 {
-		l.ended.Add(1)
+}
+
+// enter enters what was noted into the records of a shard, whose lock the caller has.
+func (l *ledger) enter(s *shard) {
+	for _, n := range s.notes {
+		r, known := s.records[n.id]
+		switch {
+		case !n.ended:
+			if r.runs++; r.runs == 1 {
+				r.began = n.began
+			}
+		case !known: // nobody has begun it
+			l.ended.Add(-1)
+			continue
+		default:
+			if r.ends++; r.ends > 1 {
+				l.ended.Add(-1)
+			}
+		}
+		s.records[n.id] = r
 	}
-	return ok
+	s.notes = s.notes[:0]
 }
 
 // tell wakes whoever waits for ends.
 func (l *ledger) tell() {
+	l.last.Store(int64(time.Since(l.start)))
 	select {
 	case l.news <- struct{}{}:
 	default:
 	}
 }
 
+// rate is how many of n a second were done from an instant until the last end.
+func (l *ledger) rate(n int, from time.Duration) float64 {
+	return round(float64(n)/(time.Duration(l.last.Load())-from).Seconds(), 1)
+}
+
 func (l *ledger) record(id job.ExecutionID) record {
 	s := l.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l.enter(s)
 	return s.records[id]
+}
+
+// done reports whether all that was accepted has ended.
+func (l *ledger) done() bool {
+	if l.ended.Load() < l.count.Load() {
+		return false
+	}
+	l.size() // what was counted twice no longer is
+	return l.ended.Load() >= l.count.Load()
 }
 
 // wait returns when all that was accepted has ended, or, with all false, nothing has for as long as patience.
 func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, err error) {
 	stalled := time.NewTimer(patience)
 	defer stalled.Stop()
-	for before := l.ended.Load(); before < l.count.Load(); {
+	for before := l.ended.Load(); !l.done(); {
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
@@ -195,12 +233,13 @@ func unjustified(ctx context.Context, store engine.Store, t tenant.ID, id job.Ex
 	return runs > 1+e.Lost, nil
 }
 
-// size is how many executions there are records of.
+// size is how many executions there are records of, when all is entered.
 func (l *ledger) size() int {
 	n := 0
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
+		l.enter(s)
 		n += len(s.records)
 		s.mu.Unlock()
 	}

@@ -61,7 +61,7 @@ func workOff(ctx context.Context, r *Rig, o Options, name string, work func() (s
 	r.ledger.first.Store(0)
 	defer work()()
 	_, err := r.Wait(ctx)
-	return perSecond(r.Ended()-before, r.ledger.start.Add(time.Duration(r.ledger.first.Load()))), err
+	return r.ledger.rate(r.Ended()-before, time.Duration(r.ledger.first.Load())), err
 }
 
 // both creates jobs while they are worked off, by workers that work already.
@@ -72,14 +72,14 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		return err
 	}
 	defer stop()
-	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Now()
+	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Since(r.ledger.start)
 	if err := r.Insert(ctx, everybody, o.Jobs); err != nil {
 		return err
 	}
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.BothPerS, rep.BothCost = perSecond(r.Ended()-before, began), m.per(o.Jobs)
+	rep.BothPerS, rep.BothCost = r.ledger.rate(r.Ended()-before, began), m.per(o.Jobs)
 	return nil
 }
 
@@ -126,7 +126,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		return err
 	}
 	defer stop()
-	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Now()
+	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Since(r.ledger.start)
 	err = r.InsertEach(ctx, o.Jobs, func(batch int) tenant.Principal {
 		return tenant.Principal{Tenant: all[batch%len(all)], Role: tenant.System}
 	}, func(k int) job.Definition { return defs[k%customers] })
@@ -136,7 +136,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	if _, err := r.Wait(ctx); err != nil {
 		return err
 	}
-	rep.LimitsPerS, rep.LimitsCost = perSecond(r.Ended()-before, began), m.per(o.Jobs)
+	rep.LimitsPerS, rep.LimitsCost = r.ledger.rate(r.Ended()-before, began), m.per(o.Jobs)
 	return nil
 }
 

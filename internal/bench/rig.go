@@ -229,8 +229,13 @@ func (s source) Report(ctx context.Context, w client.Session, outcomes []client.
 		if v.Verdict != client.Accepted || outcomes[i].Status != client.Succeeded {
 			continue
 		}
-		if id, err := job.ParseExecutionID(v.ExecutionID); err == nil && !s.ledger.end(id) && s.fires != nil {
+		id, err := job.ParseExecutionID(v.ExecutionID)
+		switch {
+		case err != nil:
+		case s.fires != nil && s.ledger.record(id).runs == 0:
 			s.fires.ended.Add(1)
+		default:
+			s.ledger.end(id)
 		}
 	}
 	s.ledger.tell()
