@@ -27,6 +27,7 @@ var (
 //   - what is only read stands in a LATERAL subquery with OFFSET 0;
 //   - nothing else that compares names the leading column of another index, or
 //     implies the condition of a partial one (IS NOT DISTINCT FROM implies none);
+//   - the key of a table is made after its other indexes: of those that seem to cost the same, the planner takes the last;
 //   - live_lane is partial over all rows, so that only those who say lane >= 0
 //     use it: its last column is the id, too.
 //

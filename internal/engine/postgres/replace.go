@@ -24,7 +24,7 @@ var (
 	endReplacedSQL = `
 		WITH gone AS (
 			DELETE FROM live v USING (` + replaced + ` AND s.lease > 0) d ORDER BY d.id OFFSET 0) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND v.parked_until IS NOT NULL
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease > 0 AND coalesce(v.parked_until, '-infinity') > '-infinity'
 			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, v.lease AS token, NULL::bytea AS result, coalesce(v.cancel_ending, d.ending) AS ending
 		), ` + endSQL + `
 		` + ofGone

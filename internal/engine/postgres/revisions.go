@@ -28,7 +28,7 @@ const (
 			SELECT s.* FROM seen s LEFT JOIN LATERAL (SELECT true AS lives FROM jobs WHERE tenant = s.tenant AND id = s.job AND (state <> 4 OR updated_at >= now() - make_interval(secs => $4)) OFFSET 0) j ON true
 			WHERE j.lives IS NULL
 		), gone AS (
-			DELETE FROM job_revisions r USING stale s WHERE r.tenant = ANY (ARRAY[s.tenant]) AND r.job = ANY (ARRAY[s.job]) AND r.revision = s.revision
+			DELETE FROM job_revisions r USING stale s WHERE r.tenant = ANY (ARRAY[s.tenant]) AND r.job BETWEEN s.job AND s.job AND r.revision = s.revision
 		)
 		SELECT tenant, job, revision FROM seen ORDER BY tenant, job, revision`
 	revisionsSQL = `

@@ -45,9 +45,9 @@ const (
 		LEFT JOIN LATERAL (
 			SELECT tenant, name, job, version, created_at, updated_at, key_id, sealed FROM secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL
 			UNION ALL
-			(SELECT ` + pastSecretColumns + ` FROM past_secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL ORDER BY dropped_at DESC LIMIT ` + pastOfJob + `)
+			(SELECT ` + pastSecretColumns + ` FROM past_secrets WHERE tenant = v.tenant AND job = v.job AND job IS NOT NULL ORDER BY dropped_at + '0'::interval DESC LIMIT ` + pastOfJob + `)
 		) s ON true
-		ORDER BY v.id, s.name, s.version DESC`
+		ORDER BY v.id, s.name, s.version DESC` // the interval keeps it from going through all by their age
 	pastOfJob         = "20"
 	pastSecretColumns = "tenant, name, job, 0, dropped_at, dropped_at, key_id, sealed"
 	pastSecretsSQL    = "SELECT " + pastSecretColumns + " FROM past_secrets WHERE tenant = $1 AND job IS NULL ORDER BY dropped_at DESC LIMIT $2"
