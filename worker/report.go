@@ -13,8 +13,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
-// maxReport bounds the bytes of one report; a server takes 16 MiB.
-const maxReport = 8 << 20
+// maxReport bounds the bytes of one report, of which a server takes 16 MiB, and maxOutcomes what is in it: twice what is
+// claimed ahead, so that what ended while a report was on its way is the next, with no rest.
+const (
+	maxReport   = 8 << 20
+	maxOutcomes = 2 * maxAhead
+)
 
 // sound makes an outcome one that can be reported: a result that cannot makes it a failure, since it would be the same
 // the next time, and a message that is too long is cut off.
@@ -80,7 +84,7 @@ func (h *shift) report() {
 	}
 	add := func(o client.Outcome) {
 		n := weight(o)
-		if len(batch) == maxAhead || size+n > maxReport {
+		if len(batch) == maxOutcomes || size+n > maxReport {
 			flush()
 		}
 		batch, size = append(batch, o), size+n

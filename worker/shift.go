@@ -43,7 +43,7 @@ type shift struct {
 func newShift(p *Pool, s client.Session) *shift {
 	// What runs outlives the context that asks the pool to stop: draining is what the pool does then.
 	base, kill := context.WithCancelCause(context.Background())
-	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, 2*maxAhead), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
+	h := &shift{p: p, session: s, kill: kill, over: make(chan struct{}), drain: make(chan struct{}), hurry: make(chan struct{}, 1), giveBack: make(chan struct{}, 1), results: make(chan client.Outcome, maxOutcomes), noMore: make(chan struct{}), late: make(chan struct{}), untold: map[client.Held]struct{}{}}
 	h.desk = newDesk(base, p.cfg.Slots, h.execute, h.hasten)
 	h.desk.onWay = &p.onWay
 	h.desk.write = func(ctx context.Context, r client.LogRequest) (client.LogAnswer, error) { return p.src.Logs(ctx, s, r) }

@@ -358,9 +358,9 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		}
 		return ok
 	}
-	rs := m.win.pick(c.max, mine, now)
+	rs := m.win.pick(nil, c.max, mine, now)
 	for range 3 { // a rate that is paid may show that another is to be paid
-		if len(rs) == c.max || !m.win.picker.Short() {
+		if len(rs) == c.max || m.win.halted || !m.win.picker.Short() {
 			break
 		}
 		needs := m.win.picker.Needs()
@@ -379,7 +379,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		for i, n := range needs {
 			m.win.picker.Pour(n, got[i].N, got[i].Wait, now)
 		}
-		rs = append(rs, m.win.pick(c.max-len(rs), mine, now)...)
+		rs = m.win.pick(rs, c.max, mine, now)
 	}
 	return rs, nil
 }

@@ -26,6 +26,7 @@ type window struct {
 	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 	packed int                // how many in the picker the store keeps together with others of other groups
+	halted bool               // the last pick stopped short, since what comes next must be read first
 }
 
 // lane is how far a lane of the store has been read into the window.
@@ -325,19 +326,12 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 	}
 }
 
-// pick takes out up to n executions of the served classes, in the order in which they are to start; they stay known until
-// they are let go of. It stops short where a lane has run out that the store may hold more of, since that might come first,
-// and of many it takes a few less rather than part a bundle.
-func (w *window) pick(n int, serves func(tenant.ID, job.Class) bool, now time.Time) []*job.Ready {
-	left := n
-	return w.picker.Pick(n, serves, now, func(r *job.Ready) bool {
-		left--
-		if n >= 4*job.Bundle && left < job.Bundle && job.Bundled(r.ID) && job.Member(r.ID) == job.Bundle-1 {
-			w.took(r)
-			return false
-		}
-		return w.took(r)
-	})
+// pick takes out executions of the served classes, in the order in which they are to start, until with those that were picked
+// before there are n; they stay known until they are let go of. It stops short where a lane has run out that the store may
+// hold more of, since that might come first.
+func (w *window) pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Class) bool, now time.Time) []*job.Ready {
+	w.halted = false
+	return w.picker.Pick(picked, n, serves, now, w.took)
 }
 
 // took notes that an execution was picked, and reports whether what comes next is known.
@@ -350,6 +344,7 @@ func (w *window) took(r *job.Ready) bool {
 	k := r.Lane()
 	l := w.load(k, -1)
 	goOn := l.loaded > 0 || !l.more
+	w.halted = !goOn
 	if l.loaded == 0 && l.stale {
 		w.begin(l)
 		w.mark(k, l)

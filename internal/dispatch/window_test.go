@@ -56,7 +56,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 				w.refill(cs, rs, per, none)
 				continue
 			}
-			picked := w.pick(rapid.IntRange(1, 20).Draw(t, "take"), all, now)
+			picked := w.pick(nil, rapid.IntRange(1, 20).Draw(t, "take"), all, now)
 			if len(picked) == 0 {
 				break
 			}
@@ -175,12 +175,12 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		if lost != w.known[silent.ID] {
 			t.Errorf("a hint was lost: %v; what it would have told of is known: %v", lost, w.known[silent.ID])
 		}
-		for _, r := range w.pick(1000, all, now) {
+		for _, r := range w.pick(nil, 1000, all, now) {
 			delete(f.free, r.ID)
 			w.let(r)
 		}
 		read()
-		if got := w.pick(1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
+		if got := w.pick(nil, 1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
 			t.Errorf("picked %v, want what no hint told of", got)
 		}
 	}
@@ -223,7 +223,7 @@ func TestLanesThatRunOutTogetherAreReadTogether(t *testing.T) {
 					w.refill(cs, rs, 100, none)
 					reads++
 				}
-				for _, r := range w.pick(1000, all, now) {
+				for _, r := range w.pick(nil, 1000, all, now) {
 					rows[r.Lane()] = rows[r.Lane()][1:]
 					w.let(r)
 					total++
@@ -266,19 +266,19 @@ func TestAHintForWhatIsOnItsWay(t *testing.T) {
 	w := newWindow(10)
 	r := ready(1, now)
 	w.offer([]job.Ready{r}, now)
-	picked := w.pick(1, all, now)
+	picked := w.pick(nil, 1, all, now)
 	r.DueAt = now.Add(time.Second)
 	w.offer([]job.Ready{r}, now)
-	if got := w.pick(1, all, now.Add(time.Hour)); len(got) != 0 {
+	if got := w.pick(nil, 1, all, now.Add(time.Hour)); len(got) != 0 {
 		t.Fatalf("picked %v twice", got)
 	}
 	w.let(picked[0])
 	w.ripen(now)
-	if got := w.pick(1, all, now); len(got) != 0 {
+	if got := w.pick(nil, 1, all, now); len(got) != 0 {
 		t.Fatalf("picked %v before its time", got)
 	}
 	w.ripen(r.DueAt)
-	if got := w.pick(1, all, r.DueAt); len(got) != 1 || got[0].ID != r.ID || w.held() != 0 {
+	if got := w.pick(nil, 1, all, r.DueAt); len(got) != 1 || got[0].ID != r.ID || w.held() != 0 {
 		t.Errorf("picked %v, want it", got)
 	}
 }
@@ -338,7 +338,7 @@ func TestWindowIsBounded(t *testing.T) {
 		t.Errorf("it holds %d", len(w.known))
 	}
 	w.ripen(now.Add(time.Hour))
-	if got := len(w.pick(1000, all, now.Add(time.Hour))); got != 100 {
+	if got := len(w.pick(nil, 1000, all, now.Add(time.Hour))); got != 100 {
 		t.Errorf("picked %d", got)
 	}
 }

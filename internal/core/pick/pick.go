@@ -66,6 +66,9 @@ type bin struct {
 	place int // in shelf.open; -1: it stands aside
 }
 
+// Many is from how many on a pick keeps bundles together.
+const Many = 4 * job.Bundle
+
 // New makes a picker without candidates.
 func New() *Picker {
 	return &Picker{
@@ -138,24 +141,48 @@ func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool
 	return false
 }
 
-// Pick takes out up to n candidates whose class is served, in the order in which they are to start. It stops where took,
-// told of each, says no. What it picks counts against the limits until it is Started, or Dropped.
-func (p *Picker) Pick(n int, serves func(tenant.ID, job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
+// Pick takes out candidates whose class is served, in the order in which they are to start, until with those that were
+// picked before there are n. It stops where took, told of each, says no. What it picks counts against the limits until it is
+// Started, or Dropped.
+//
+// Where n is large, a tenant whose turn it is has it until the bundle ends that it began, and waits the longer afterwards;
+// and a few less are picked rather than a part of another bundle: what is stored together is better leased together.
+func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
 	p.reopen(now)
-	var picked []*job.Ready
 	var passed []*party // those that have nothing for this worker now
+	var begun *party    // has begun a bundle, with the last that was picked
+	if last := len(picked) - 1; n >= Many && last >= 0 && job.Bundled(picked[last].ID) {
+		begun = p.tenants[picked[last].Tenant]
+	}
 	for len(picked) < n && len(p.turn) > 0 {
 		t := p.turn[0]
-		b := p.best(t, serves, now)
+		var b *bin
+		if begun != nil && begun != t && begun.place >= 0 {
+			if b = p.best(begun, serves, now); b != nil && job.BundleOf(b.items[0].r.ID) == job.BundleOf(picked[len(picked)-1].ID) {
+				t = begun
+			} else {
+				b = nil
+			}
+		}
+		if b == nil {
+			b = p.best(t, serves, now)
+		}
 		if b == nil {
 			heap.Pop(&p.turn)
 			passed = append(passed, t)
 			continue
 		}
+		next := b.items[0].r // is it of a bundle that hardly fits?
+		if last := len(picked) - 1; n >= Many && last >= 0 && n-len(picked) < job.Bundle && job.Bundled(next.ID) && job.BundleOf(next.ID) != job.BundleOf(picked[last].ID) {
+			break
+		}
 		r := p.take(t, b)
 		picked = append(picked, r)
 		if !took(r) {
 			break
+		}
+		if begun = nil; n >= Many && job.Bundled(r.ID) {
+			begun = t
 		}
 	}
 	for _, t := range passed {

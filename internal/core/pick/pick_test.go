@@ -31,7 +31,7 @@ func all(tenant.ID, job.Class) bool { return true }
 
 func goOn(*job.Ready) bool { return true }
 
-func (p *Picker) pick(n int, now time.Time) []*job.Ready { return p.Pick(n, all, now, goOn) }
+func (p *Picker) pick(n int, now time.Time) []*job.Ready { return p.Pick(nil, n, all, now, goOn) }
 
 // tenants counts what was picked by tenant.
 func tenants(rs []*job.Ready) map[tenant.ID]int {
@@ -92,7 +92,7 @@ func TestClassesThatAreNotServedStay(t *testing.T) {
 	p.Add(a)
 	p.Add(b)
 	http := func(_ tenant.ID, c job.Class) bool { return c == "http" }
-	if got := p.Pick(5, http, start, goOn); len(got) != 1 || got[0] != b {
+	if got := p.Pick(nil, 5, http, start, goOn); len(got) != 1 || got[0] != b {
 		t.Errorf("got %v", got)
 	}
 	if p.Any(http, start) || !p.Any(all, start) {
@@ -109,7 +109,7 @@ func TestPickStopsWhereItIsTold(t *testing.T) {
 		p.Add(ready("t"))
 	}
 	n := 0
-	if got := p.Pick(5, all, start, func(*job.Ready) bool { n++; return n < 3 }); len(got) != 3 || p.Len() != 2 {
+	if got := p.Pick(nil, 5, all, start, func(*job.Ready) bool { n++; return n < 3 }); len(got) != 3 || p.Len() != 2 {
 		t.Errorf("picked %d, %d are left", len(got), p.Len())
 	}
 }
@@ -558,5 +558,44 @@ func BenchmarkPick(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A large pick keeps bundles together; by and by the tenants still get their shares.
+func TestLargePicksKeepBundlesTogether(t *testing.T) {
+	p := New()
+	p.Weigh(map[tenant.ID]int{"a": 2, "b": 1})
+	for i := range 40 {
+		for _, of := range []tenant.ID{"a", "b"} {
+			fresh := [16]byte{byte(i)}
+			copy(fresh[1:], of)
+			for n, id := range job.BundleIDs(fresh, 1) {
+				r := ready(of, grouped(job.Group{Key: job.GroupKey(n%3 + 1), Max: 1000}))
+				r.ID = job.ExecutionID(id)
+				p.Add(r)
+			}
+		}
+	}
+	if few := tenants(p.pick(6, start)); few["a"] != 4 || few["b"] != 2 {
+		t.Errorf("a small pick took %v, want turns", few)
+	}
+	got := map[tenant.ID]int{}
+	for range 6 {
+		rs := p.pick(Many+5, start)
+		seen := map[[16]byte]int{}
+		for i, r := range rs {
+			of := job.BundleOf(r.ID)
+			if n := seen[of]; n > 0 && job.BundleOf(rs[i-1].ID) != of {
+				t.Fatalf("a bundle was left after %d of its executions, for another", n)
+			}
+			seen[of]++
+			got[r.Tenant]++
+		}
+		if n := len(rs); n > Many+5 || n <= Many+5-job.Bundle || seen[job.BundleOf(rs[n-1].ID)] < job.Bundle && job.Member(rs[n-1].ID) != job.Bundle-1 {
+			t.Errorf("picked %d; want as many whole bundles as there is room for", n)
+		}
+	}
+	if d := got["a"] - 2*got["b"]; d < -2*job.Bundle || d > 2*job.Bundle {
+		t.Errorf("picked %v, want twice as many of a, give or take a bundle", got)
 	}
 }

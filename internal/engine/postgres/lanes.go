@@ -211,11 +211,29 @@ func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int,
 	return out, err
 }
 
-// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order.
+// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order. It reads as many bundles as
+// should do, and more where they did not.
 func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
 	}
+	out, short, err := s.readyOf(ctx, cs, perLane, perLane/max(1, int(s.perBundle.Load()))+2)
+	if err != nil || len(short) == 0 {
+		return out, err
+	}
+	again := make([]engine.LaneCursor, 0, len(short))
+	for _, c := range cs {
+		if short[c.Lane] {
+			again = append(again, c)
+		}
+	}
+	rest, _, err := s.readyOf(ctx, again, perLane, perLane+job.Bundle) // so many are enough, however few are in each
+	return append(slices.DeleteFunc(out, func(r job.Ready) bool { return short[r.Lane()] }), rest...), err
+}
+
+// readyOf reads up to most bundles of each lane, and all rows that are wanted. A lane is short where it has as many bundles, and
+// less than perLane in them.
+func (s *Store) readyOf(ctx context.Context, cs []engine.LaneCursor, perLane, most int) (out []job.Ready, short map[job.Lane]bool, err error) {
 	a, dues, ids, lows := newLaneArgs(len(cs)), instants(len(cs)), uuids(len(cs)), uuids(len(cs))
 	for i := range cs {
 		a.add(&cs[i].Lane)
@@ -223,30 +241,35 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 		ids.uuid(cs[i].After)
 		lows.uuid(job.BundleOf(cs[i].After))
 	}
-	var out []job.Ready
-	err := s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) error {
-		for most := perLane/job.Bundle + 2; ; most = perLane + job.Bundle { // bundles of each lane: that many are enough, unless many were parted
-			b := &pgx.Batch{}
-			b.Queue(readyBundlesSQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, lows, most) // first, as in Lanes
-			b.Queue(readySQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, ids, perLane)
-			r := c.SendBatch(ctx, b)
-			bundled, err := collectBundles(r.Query())
-			if err == nil {
-				out, err = collectReady(r.Query())
-			}
-			if closed := r.Close(); err == nil {
-				err = closed
-			}
-			if err != nil || len(bundled) == 0 {
-				return err
-			}
-			var enough bool
-			if out, enough = mergeReady(cs, bundled, out, perLane, most); enough || most >= perLane+job.Bundle {
-				return nil
-			}
+	err = s.ask(ctx, "find what is ready", func(ctx context.Context, c *pgxpool.Conn) error {
+		b := &pgx.Batch{}
+		b.Queue(readyBundlesSQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, lows, most) // first, as in Lanes
+		b.Queue(readySQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, dues, ids, perLane)
+		r := c.SendBatch(ctx, b)
+		bundled, err := collectBundles(r.Query())
+		if err == nil {
+			out, err = collectReady(r.Query())
 		}
+		if closed := r.Close(); err == nil {
+			err = closed
+		}
+		if err != nil || len(bundled) == 0 {
+			return err
+		}
+		s.learn(bundled)
+		out, short = mergeReady(cs, bundled, out, perLane, most)
+		return nil
 	})
-	return out, err
+	return out, short, err
+}
+
+// learn keeps how many executions bundles hold lately, on the average.
+func (s *Store) learn(bundled []free) {
+	n := 0
+	for i := range bundled {
+		n += len(bundled[i].ids)
+	}
+	s.perBundle.Store((3*s.perBundle.Load() + int64(n/len(bundled)) + 3) / 4)
 }
 
 // free is a bundle that is free, and the place of the cursor that found it.
@@ -279,10 +302,10 @@ func collectBundles(rows pgx.Rows, err error) (out []free, _ error) {
 	return out, rows.Err()
 }
 
-// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. It is not
-// enough where a lane has as many bundles as were asked for, and less than perLane in them.
-func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLane, most int) (out []job.Ready, enough bool) {
-	out, enough = make([]job.Ready, 0, min(len(cs)*perLane, len(rows)+len(bundled)*job.Bundle)), true
+// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. A lane is
+// short where it has as many bundles as were asked for, and less than perLane in them.
+func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLane, most int) (out []job.Ready, short map[job.Lane]bool) {
+	out = make([]job.Ready, 0, min(len(cs)*perLane, len(rows)+len(bundled)*job.Bundle))
 	for place := range cs {
 		c, begin, seen := &cs[place], len(out), 0
 		for ; len(bundled) > 0 && bundled[0].place == place; bundled = bundled[1:] {
@@ -298,7 +321,10 @@ func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLan
 			}
 		}
 		if seen == most && len(out)-begin < perLane {
-			enough = false
+			if short == nil {
+				short = map[job.Lane]bool{}
+			}
+			short[c.Lane] = true
 		}
 		packed := len(out)
 		for ; len(rows) > 0 && rows[0].Lane() == c.Lane; rows = rows[1:] {
@@ -310,7 +336,7 @@ func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLan
 			out = out[:begin+min(len(lane), perLane)]
 		}
 	}
-	return out, enough
+	return out, short
 }
 
 // behindCursor reports whether an execution is behind a cursor.

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -55,8 +56,9 @@ type Store struct {
 	dues    atomic.Int64 // how many jobs the last look found due
 	memo    engine.Memo  // of what is due
 
-	older    older
-	packsAll bool // whatever may be in a bundle is, and be it alone; for tests
+	older     older
+	perBundle atomic.Int64 // how many executions bundles held, on the average, that were read lately
+	packsAll  bool         // whatever may be in a bundle is, and be it alone; for tests
 }
 
 var _ engine.Store = (*Store)(nil)
@@ -96,6 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	s := &Store{admin: cc.Copy(), name: newName(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}
 	if !cfg.AllowAsyncCommit && srv.commit != "remote_apply" {
