@@ -111,7 +111,7 @@ func reason(err error) *Error {
 // Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
 // an *Error.
 func (e *Expression) Eval(payload []byte) (string, error) {
-	if len(e.path) > 0 && len(payload) > 0 && json.Valid(payload) {
+	if len(e.path) > 0 && len(payload) > 0 && valid(payload) {
 		if text, ok := member(payload, e.path); ok {
 			v, err := scalar(text)
 			if err != nil {

@@ -53,7 +53,7 @@ func member(payload []byte, path []string) (text []byte, ok bool) {
 
 // memberOf finds a member of an object, which is valid JSON: the last of that name counts.
 func memberOf(object []byte, name string) (text []byte, ok bool) {
-	i := space(object, 1)
+	i := blank(object, 1)
 	for object[i] != '}' {
 		end := value(object, i)
 		key := object[i+1 : end-1]
@@ -62,25 +62,17 @@ func memberOf(object []byte, name string) (text []byte, ok bool) {
 				return nil, false // it may be written in many ways
 			}
 		}
-		i = space(object, end)
-		i = space(object, i+1) // behind the colon
+		i = blank(object, end)
+		i = blank(object, i+1) // behind the colon
 		end = value(object, i)
 		if string(key) == name {
 			text = object[i:end]
 		}
-		if i = space(object, end); object[i] == ',' {
-			i = space(object, i+1)
+		if i = blank(object, end); object[i] == ',' {
+			i = blank(object, i+1)
 		}
 	}
 	return text, true
-}
-
-// space is where the white space at i ends.
-func space(b []byte, i int) int {
-	for b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r' {
-		i++
-	}
-	return i
 }
 
 // value is where the value that begins at i ends.

@@ -41,7 +41,7 @@ type gate struct {
 // counted anew: there is a limit on it where there was none.
 func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 	was := p.gates
-	p.gates = make(map[scope]*gate, len(ls))
+	p.gates, p.latest = make(map[scope]*gate, len(ls)), passage{}
 	clear(p.paused)
 	for _, l := range ls {
 		k := scope{l.Tenant, l.Queue}
@@ -79,7 +79,27 @@ func (p *Picker) Limits(r *job.Ready) bool {
 	if r.Group.Key != 0 {
 		return true
 	}
-	return len(p.gates) > 0 && (p.gates[scope{tenant: r.Tenant}] != nil || p.gates[scope{r.Tenant, p.queue(r.Class)}] != nil)
+	if len(p.gates) == 0 {
+		return false
+	}
+	x := p.passage(r)
+	return x.whole != nil || x.part != nil
+}
+
+// passage is which gates over tenants and queues candidates of a class of a tenant go through.
+type passage struct {
+	tenant      tenant.ID
+	class       job.Class
+	known       bool
+	whole, part *gate // of the tenant and of the queue; nil: it has none
+}
+
+// passage finds the gates of a candidate. Most are of the same class as the one before.
+func (p *Picker) passage(r *job.Ready) *passage {
+	if x := &p.latest; !x.known || x.tenant != r.Tenant || x.class != r.Class {
+		*x = passage{r.Tenant, r.Class, true, p.gates[scope{tenant: r.Tenant}], p.gates[scope{r.Tenant, p.queue(r.Class)}]}
+	}
+	return &p.latest
 }
 
 // queue is the queue of a class.
@@ -117,6 +137,16 @@ func (p *Picker) forgetGroup(g *gate) {
 	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
 		p.hold(g, false)
 		delete(p.groups, g.key)
+	}
+}
+
+// keptGroups is up to how many groups those of which nothing waits or runs are kept until things are pruned: more may come.
+const keptGroups = 10_000
+
+// spareGroup drops such a group at once where there are very many.
+func (p *Picker) spareGroup(g *gate) {
+	if len(p.groups) > keptGroups {
+		p.forgetGroup(g)
 	}
 }
 
@@ -255,11 +285,12 @@ func (g *gate) enter() {
 // each calls f with the gates that a candidate goes through.
 func (p *Picker) each(r *job.Ready, f func(*gate)) {
 	if len(p.gates) > 0 {
-		if g := p.gates[scope{tenant: r.Tenant}]; g != nil {
-			f(g)
+		x := *p.passage(r)
+		if x.whole != nil {
+			f(x.whole)
 		}
-		if g := p.gates[scope{r.Tenant, p.queue(r.Class)}]; g != nil {
-			f(g)
+		if x.part != nil {
+			f(x.part)
 		}
 	}
 	if r.Group.Key != 0 {
@@ -293,7 +324,7 @@ func (p *Picker) leave(r *job.Ready) {
 		g.count = max(0, g.count-1)
 		if g.key != 0 {
 			p.release(g)
-			p.forgetGroup(g)
+			p.spareGroup(g)
 		}
 	})
 }

@@ -30,6 +30,7 @@ type Picker struct {
 	queues  map[job.Class]string // of classes
 
 	gates   map[scope]*gate     // of tenants and queues that have a limit
+	latest  passage             // that was looked up
 	paused  map[scope]job.Pause // queues of which nothing starts
 	groups  map[job.GroupKey]*gate
 	held    int                      // groups whose bins stand aside
@@ -259,7 +260,7 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 func (p *Picker) forgetBin(b *bin) {
 	if g := b.gate; g != nil {
 		g.bins = slices.DeleteFunc(g.bins, func(x *bin) bool { return x == b })
-		p.forgetGroup(g)
+		p.spareGroup(g)
 	}
 }
 

@@ -599,3 +599,22 @@ func TestLargePicksKeepBundlesTogether(t *testing.T) {
 		t.Errorf("picked %v, want twice as many of a, give or take a bundle", got)
 	}
 }
+
+// Groups of which nothing waits or runs are kept for a while, but not very many of them.
+func TestFewIdleGroupsAreKept(t *testing.T) {
+	p := New()
+	for i := range 3 * keptGroups {
+		p.Add(ready("t", grouped(job.Group{Key: job.GroupKey(i + 1), Max: 1})))
+		for _, r := range p.pick(1, start) {
+			l := job.Lease{Execution: job.ExecutionID{byte(i), byte(i >> 8), byte(i >> 16)}}
+			p.Started(l, r)
+			p.Ended(l)
+		}
+	}
+	if n := len(p.groups); n > keptGroups+1 {
+		t.Errorf("%d groups are kept", n)
+	}
+	if p.Prune(); len(p.groups) != 0 {
+		t.Errorf("%d groups are kept after all was pruned", len(p.groups))
+	}
+}

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"iter"
 	"slices"
 	"sync"
@@ -298,16 +300,26 @@ func (b batch) jobs(yield func(creation int, j *job.Job) bool) {
 
 // byID lists the places of jobs in the order of their ids.
 func byID(jobs []job.Job) iter.Seq[int] {
-	order, sorted := make([]int, len(jobs)), true
+	type place struct {
+		high, low uint64 // of the id: the jobs themselves are far apart
+		i         int
+	}
+	order, sorted := make([]place, len(jobs)), true
 	for i := range order {
-		order[i] = i
-		sorted = sorted && (i == 0 || compareIDs(jobs[i-1].ID, jobs[i].ID) < 0)
+		id := &jobs[i].ID
+		order[i] = place{binary.BigEndian.Uint64(id[:]), binary.BigEndian.Uint64(id[8:]), i}
+		sorted = sorted && (i == 0 || order[i-1].high < order[i].high || order[i-1].high == order[i].high && order[i-1].low < order[i].low)
 	}
-	if sorted {
-		return slices.Values(order)
+	if !sorted {
+		slices.SortFunc(order, func(a, b place) int { return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low)) })
 	}
-	slices.SortFunc(order, func(a, b int) int { return compareIDs(jobs[a].ID, jobs[b].ID) })
-	return slices.Values(order)
+	return func(yield func(int) bool) {
+		for _, p := range order {
+			if !yield(p.i) {
+				return
+			}
+		}
+	}
 }
 
 // fired is an execution, and whether it is tallied at its end: all are, but the

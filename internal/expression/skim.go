@@ -1,0 +1,105 @@
+package expression
+
+import "encoding/json"
+
+// valid reports whether a payload is valid JSON. Most are told to be at a glance, which is several times as fast as what
+// encoding/json does.
+func valid(payload []byte) bool {
+	i, ok := skim(payload, 0, 0)
+	if !ok {
+		return json.Valid(payload)
+	}
+	return blank(payload, i) == len(payload) || json.Valid(payload)
+}
+
+// skimDepth is how deep what is skimmed may be nested.
+const skimDepth = 16
+
+// skim is where the value ends that begins at i, behind white space. It knows texts without escapes, whole numbers, words, and
+// objects and arrays of these; of anything else, and of what is no JSON, it says that it is not ok.
+func skim(b []byte, i, depth int) (end int, ok bool) {
+	if i = blank(b, i); i == len(b) || depth > skimDepth {
+		return i, false
+	}
+	switch c := b[i]; {
+	case c == '"':
+		return skimText(b, i)
+	case c == '{', c == '[':
+		return skimList(b, i, depth)
+	case c == 't':
+		return i + 4, i+4 <= len(b) && string(b[i:i+4]) == "true"
+	case c == 'f':
+		return i + 5, i+5 <= len(b) && string(b[i:i+5]) == "false"
+	case c == 'n':
+		return i + 4, i+4 <= len(b) && string(b[i:i+4]) == "null"
+	default:
+		return skimNumber(b, i)
+	}
+}
+
+// skimList skims an object or an array, whose bracket is at i.
+func skimList(b []byte, i, depth int) (end int, ok bool) {
+	object, shut := b[i] == '{', b[i]+2 // { } and [ ] are two apart
+	if i = blank(b, i+1); i < len(b) && b[i] == shut {
+		return i + 1, true
+	}
+	for {
+		if object {
+			if i = blank(b, i); i == len(b) || b[i] != '"' {
+				return i, false
+			}
+			if i, ok = skimText(b, i); !ok {
+				return i, false
+			}
+			if i = blank(b, i); i == len(b) || b[i] != ':' {
+				return i, false
+			}
+			i++
+		}
+		if i, ok = skim(b, i, depth+1); !ok {
+			return i, false
+		}
+		if i = blank(b, i); i == len(b) || b[i] != ',' && b[i] != shut {
+			return i, false
+		}
+		if i++; b[i-1] == shut {
+			return i, true
+		}
+	}
+}
+
+// skimText skims a text whose quote is at i.
+func skimText(b []byte, i int) (end int, ok bool) {
+	for i++; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, true
+		case c == '\\' || c < ' ':
+			return i, false
+		}
+	}
+	return i, false
+}
+
+// skimNumber skims a whole number.
+func skimNumber(b []byte, i int) (end int, ok bool) {
+	if b[i] == '-' {
+		i++
+	}
+	first := i
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	if i == first || b[first] == '0' && i > first+1 || i < len(b) && (b[i] == '.' || b[i] == 'e' || b[i] == 'E') {
+		return i, false
+	}
+	return i, true
+}
+
+// blank is where the white space at i ends.
+func blank(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
