@@ -95,9 +95,6 @@ func (r *Rig) working(ctx context.Context) (stop func(), err error) {
 	return stop, err
 }
 
-// customers is how many values the concurrency key of the phase limits takes.
-const customers = 1000
-
 // limited creates jobs of three tenants while they are worked off, all under limits that cost and do not bind: a concurrency
 // key with a thousand values, a rate and a number at once for each tenant.
 func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
@@ -117,10 +114,6 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 		}
 	}
 	defer watch(o, "limits", o.Jobs, r.Ended)()
-	defs := make([]job.Definition, customers)
-	for c := range defs {
-		defs[c] = keyed(o.Payload, c)
-	}
 	stop, err := r.working(ctx)
 	if err != nil {
 		return err
@@ -129,7 +122,7 @@ func limited(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	before, m, began := r.Ended(), newMeter(ctx, r.store), time.Since(r.ledger.start)
 	err = r.InsertEach(ctx, o.Jobs, func(batch int) tenant.Principal {
 		return tenant.Principal{Tenant: all[batch%len(all)], Role: tenant.System}
-	}, func(k int) job.Definition { return defs[k%customers] })
+	}, r.keyed)
 	if err != nil {
 		return err
 	}

@@ -40,13 +40,14 @@ type Rig struct {
 	Dispatch *dispatch.Dispatcher
 	Clock    clock.Clock
 
-	store  engine.Store
-	load   Load
-	def    job.Definition
-	ledger *ledger
-	fires  *fires // nil: nothing recurs
-	quiet  *slog.Logger
-	stop   func()
+	store    engine.Store
+	load     Load
+	def      job.Definition
+	payloads [][]byte // one a customer
+	ledger   *ledger
+	fires    *fires // nil: nothing recurs
+	quiet    *slog.Logger
+	stop     func()
 }
 
 // NewRig starts everything but the workers. The store must be migrated, and stays the caller's to close.
@@ -87,9 +88,13 @@ func newRig(ctx context.Context, store engine.Store, load Load, over func(engine
 	for name, tick := range ticks {
 		wg.Go(func() { loop.Run(running, quiet, name, nil, tick) })
 	}
+	payloads := make([][]byte, customers)
+	for c := range payloads {
+		payloads[c] = ofCustomer(load.Payload, c)
+	}
 	return &Rig{
 		Service:  service.New(seen, clk, service.Config{LookAhead: 5 * time.Second, Hint: d.Offer, Refresh: d.Refresh}),
-		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), ledger: newLedger(), quiet: quiet,
+		Dispatch: d, Clock: clk, store: store, load: load, def: definition(load.Payload), payloads: payloads, ledger: newLedger(), quiet: quiet,
 		stop: func() { cancel(); wg.Wait() },
 	}, nil
 }
@@ -104,12 +109,27 @@ func definition(payload int) job.Definition {
 	}
 }
 
-// keyed is the definition of a job that is one of a customer's, who has at most some run at once.
-func keyed(payload, customer int) job.Definition {
-	d := definition(payload)
+// customers is how many jobs differ in their payloads, which name a customer each.
+const customers = 1000
+
+// ofCustomer is a payload that names a customer, of so many bytes if these are enough.
+func ofCustomer(n, customer int) []byte {
 	head := fmt.Sprintf(`{"customer": %d, "text": "`, customer)
-	d.Payload = []byte(head + strings.Repeat("x", max(0, payload-len(head)-2)) + `"}`)
-	d.ConcurrencyKey, d.MaxConcurrent = "payload.customer", 100
+	return []byte(head + strings.Repeat("x", max(0, n-len(head)-2)) + `"}`)
+}
+
+// plain is the i-th job, and keyed the same with a limit on how many of its customer's run at once.
+func (r *Rig) plain(i int) job.Definition {
+	d := r.def
+	if p := r.payloads[i%customers]; len(p) == len(d.Payload) {
+		d.Payload = p
+	}
+	return d
+}
+
+func (r *Rig) keyed(i int) job.Definition {
+	d := r.def
+	d.Payload, d.ConcurrencyKey, d.MaxConcurrent = r.payloads[i%customers], "payload.customer", 100
 	return d
 }
 
@@ -126,7 +146,7 @@ func Payload(n int) []byte {
 
 // Insert creates n jobs in batches.
 func (r *Rig) Insert(ctx context.Context, p tenant.Principal, n int) error {
-	return r.InsertEach(ctx, n, func(int) tenant.Principal { return p }, func(int) job.Definition { return r.def })
+	return r.InsertEach(ctx, n, func(int) tenant.Principal { return p }, r.plain)
 }
 
 // InsertEach creates n jobs in batches, each by somebody, and the i-th job as it is defined.

@@ -13,7 +13,7 @@ import (
 
 // fill reads into the window what the waiting claims may be given.
 func (m *matcher) fill(ctx context.Context, now time.Time) error {
-	hungry := !m.win.picker.Any(m.serves, now)
+	hungry := !m.win.picker.Any(m.serves, now) && !m.win.picker.Short() // what only a rate must be paid for is there
 	poll := m.d.cfg.Poll
 	if len(m.win.lanes) > 1000 {
 		poll = sweepEvery // listing so many is no small thing
