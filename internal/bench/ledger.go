@@ -19,7 +19,7 @@ type ledger struct {
 	start  time.Time
 	shards [64]shard
 	first  atomic.Int64  // when the first handler began since it was last asked for, after the start; 0: none has
-	last   atomic.Int64  // when an end was last told of, after the start
+	last   atomic.Int64  // when ends were last acknowledged, after the start
 	ended  atomic.Int64  // executions whose success the dispatcher has acknowledged, and, until they are entered, some twice
 	news   chan struct{} // ended may have grown
 
@@ -121,9 +121,11 @@ func (l *ledger) enter(s *shard) {
 	s.notes = s.notes[:0]
 }
 
+// acknowledged says that ends were, which are noted after it.
+func (l *ledger) acknowledged() { l.last.Store(int64(time.Since(l.start))) }
+
 // tell wakes whoever waits for ends.
 func (l *ledger) tell() {
-	l.last.Store(int64(time.Since(l.start)))
 	select {
 	case l.news <- struct{}{}:
 	default:
@@ -132,7 +134,11 @@ func (l *ledger) tell() {
 
 // rate is how many of n a second were done from an instant until the last end.
 func (l *ledger) rate(n int, from time.Duration) float64 {
-	return round(float64(n)/(time.Duration(l.last.Load())-from).Seconds(), 1)
+	took := time.Duration(l.last.Load()) - from
+	if n <= 0 || took <= 0 {
+		return 0
+	}
+	return round(float64(n)/took.Seconds(), 1)
 }
 
 func (l *ledger) record(id job.ExecutionID) record {

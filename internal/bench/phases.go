@@ -87,7 +87,7 @@ func both(ctx context.Context, r *Rig, o Options, rep *Report) error {
 func (r *Rig) working(ctx context.Context) (stop func(), err error) {
 	stop = r.Work()
 	if _, err = r.Create(ctx, everybody); err == nil {
-		_, err = r.Wait(ctx)
+		_, err = r.Wait(ctx) // the check says what is lost
 	}
 	if err != nil {
 		stop()

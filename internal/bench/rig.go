@@ -245,6 +245,7 @@ type source struct {
 // Report passes outcomes on.
 func (s source) Report(ctx context.Context, w client.Session, outcomes []client.Outcome) ([]client.Verdict, error) {
 	vs, err := s.Source.Report(ctx, w, outcomes)
+	s.ledger.acknowledged()
 	for i, v := range vs {
 		if v.Verdict != client.Accepted || outcomes[i].Status != client.Succeeded {
 			continue

@@ -13,7 +13,7 @@ import (
 
 // fill reads into the window what the waiting claims may be given.
 func (m *matcher) fill(ctx context.Context, now time.Time) error {
-	hungry := !m.win.picker.Any(m.serves, now) && !m.win.picker.Short() // what only a rate must be paid for is there
+	hungry := !m.win.picker.Any(m.serves, now)
 	poll := m.d.cfg.Poll
 	if len(m.win.lanes) > 1000 {
 		poll = sweepEvery // listing so many is no small thing
@@ -22,7 +22,8 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 	if missed || m.woken {
 		m.win.lost = m.win.round
 	}
-	if missed || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || now.Sub(m.swept) >= poll) {
+	due := now.Sub(m.swept) >= poll && !m.win.picker.Short() // what only a rate must be paid for is there
+	if missed || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || due) {
 		if err := m.sweep(ctx); err != nil {
 			m.d.missed.Store(true)
 			return err

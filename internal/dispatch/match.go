@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
@@ -229,6 +230,9 @@ func (m *matcher) lease(ctx context.Context) error {
 			continue
 		}
 		gs = append(gs, grant{c, rs})
+		if m.win.halted {
+			break // what the others would be given may not be what comes first
+		}
 	}
 	if len(gs) == 0 {
 		handled = true
@@ -360,7 +364,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 	}
 	rs := m.win.pick(nil, c.max, mine, now)
 	for range 3 { // a rate that is paid may show that another is to be paid
-		if len(rs) == c.max || m.win.halted || !m.win.picker.Short() {
+		if room := c.max - len(rs); room == 0 || c.max >= pick.Many && room < job.Bundle || m.win.halted || !m.win.picker.Short() {
 			break
 		}
 		needs := m.win.picker.Needs()

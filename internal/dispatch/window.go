@@ -280,7 +280,7 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	}
 	for k, l := range w.lanes {
 		anew := l.stale && len(w.lanes) <= fewLanes
-		if len(cs) < atOnce && (l.more || anew) && l.loaded > 0 && l.loaded <= low && want(k) {
+		if len(cs) < atOnce && (l.more || anew) && !l.must && l.loaded > 0 && l.loaded <= low && want(k) {
 			if anew {
 				w.begin(l)
 			}
@@ -321,7 +321,7 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 	}
 	for _, c := range cs {
 		l := w.lane(c.Lane)
-		l.more, l.must = read[c.Lane] == perLane, false
+		l.more, l.must = read[c.Lane] >= perLane, false
 		w.mark(c.Lane, l)
 	}
 }

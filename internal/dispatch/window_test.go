@@ -37,6 +37,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			f.add(r)
 		}
 		w := newWindow(1000)
+		w.hinted = rapid.Bool().Draw(t, "hinted")
 		per := rapid.IntRange(1, 10).Draw(t, "per lane")
 		lanes, _ := f.Lanes(t.Context(), nil, 1000)
 		w.sweep(lanes, now)
@@ -66,6 +67,14 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			flying = append(flying, picked...)
 			if rapid.Bool().Draw(t, "land") {
 				land()
+			}
+			if rapid.IntRange(0, 5).Draw(t, "must") == 0 {
+				for k, l := range w.lanes { // as if something of it had been unpacked
+					w.begin(l)
+					l.must = true
+					w.mark(k, l)
+					break
+				}
 			}
 			if rapid.IntRange(0, 5).Draw(t, "sweep") == 0 {
 				n := rapid.IntRange(1, 20).Draw(t, "lanes")
@@ -183,6 +192,21 @@ func TestSweepsReadLittleThatIsKnown(t *testing.T) {
 		if got := w.pick(nil, 1000, all, now); !lost && (len(got) != 1 || got[0].ID != silent.ID) {
 			t.Errorf("picked %v, want what no hint told of", got)
 		}
+	}
+}
+
+// A lane that must be read is read once, however little of it is loaded.
+func TestALaneThatMustBeReadIsReadOnce(t *testing.T) {
+	now := time.Now()
+	w := newWindow(1000)
+	r := ready(1, now)
+	w.offer([]job.Ready{r}, now)
+	l := w.lane(r.Lane())
+	w.begin(l)
+	l.must = true
+	w.mark(r.Lane(), l)
+	if cs := w.dry(50, everyLane); len(cs) != 1 {
+		t.Errorf("it is read %d times", len(cs))
 	}
 }
 

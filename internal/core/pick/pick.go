@@ -247,7 +247,7 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 	b.shelf.waiting--
 	t.waiting--
 	p.size--
-	p.virtual = max(p.virtual, t.virtual)
+	p.virtual = max(p.virtual, p.turn[0].virtual) // and not that of one that is ahead since it began a bundle
 	t.virtual += 1 / float64(max(p.weights[t.id], 1))
 	if t.waiting > 0 {
 		heap.Fix(&p.turn, t.place)

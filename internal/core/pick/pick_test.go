@@ -618,3 +618,30 @@ func TestFewIdleGroupsAreKept(t *testing.T) {
 		t.Errorf("%d groups are kept after all was pruned", len(p.groups))
 	}
 }
+
+// A tenant that comes while others have begun bundles waits for these, and not for another of each. (Those who are level with it
+// and come before it by their names have theirs first.)
+func TestANewcomerDoesNotWaitForBundles(t *testing.T) {
+	p := New()
+	weights := map[tenant.ID]int{"0": 1}
+	p.Weigh(weights)
+	for of := range 10 {
+		name := tenant.ID('a' + rune(of))
+		weights[name] = 1 + of%3*5
+		for i := range 20 {
+			for _, id := range job.BundleIDs([16]byte{byte(i), byte(of)}, 1) {
+				r := ready(name)
+				r.ID = job.ExecutionID(id)
+				p.Add(r)
+			}
+		}
+	}
+	for range 5 {
+		p.pick(Many, start)
+		p.Add(ready("0"))
+		at := slices.IndexFunc(p.pick(2*Many, start), func(r *job.Ready) bool { return r.Tenant == "0" })
+		if at < 0 || at > 2*job.Bundle {
+			t.Errorf("it was picked as number %d", at)
+		}
+	}
+}

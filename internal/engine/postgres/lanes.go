@@ -269,7 +269,7 @@ func (s *Store) learn(bundled []free) {
 	for i := range bundled {
 		n += len(bundled[i].ids)
 	}
-	s.perBundle.Store((3*s.perBundle.Load() + int64(n/len(bundled)) + 3) / 4)
+	s.perBundle.Store((3*s.perBundle.Load() + int64(n/len(bundled))) / 4) // rather too few: then a few more are read
 }
 
 // free is a bundle that is free, and the place of the cursor that found it.

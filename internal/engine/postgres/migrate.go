@@ -212,7 +212,17 @@ func (s *Store) check(ctx context.Context, c querier) error {
 	return err
 }
 
+// apply takes a step. One that met with servers who lock tables in another order is taken back, and tried again.
 func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
+	for range races {
+		if err := applyOnce(ctx, c, m); !isCode(err, deadlockDetected) {
+			return err
+		}
+	}
+	return applyOnce(ctx, c, m)
+}
+
+func applyOnce(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		// A step is many statements, which only the simple protocol takes at once.
 		if _, err := c.PgConn().Exec(ctx, m.SQL).ReadAll(); err != nil {

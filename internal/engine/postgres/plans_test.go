@@ -332,3 +332,30 @@ func TestGlancePlans(t *testing.T) {
 		}
 	}
 }
+
+// The step that makes keys anew changes nothing of what there is.
+func TestKeysAreMadeAnewWithWhatThereIs(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := creation(t, s, 100)
+	store(t, s, c)
+	steps, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := direct(t, s)
+	keys := "SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname) FROM pg_constraint WHERE contype IN ('p', 'f')"
+	before := one[string](t, d, keys)
+	for _, m := range steps {
+		if m.Name == "keys_last" {
+			exec(t, d, m.SQL)
+		}
+	}
+	if after := one[string](t, d, keys); after != before || !strings.Contains(after, "secrets_tenant_job_fkey") {
+		t.Errorf("keys were %s and are %s", before, after)
+	}
+	w := session(t, s, time.Hour)
+	if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{})); len(as) != 100 {
+		t.Errorf("leased %d of 100", len(as))
+	}
+}

@@ -7,13 +7,15 @@ DO $$
 DECLARE
 	t text;
 	few boolean;
+	key pg_constraint;
 BEGIN
 	LOCK TABLE jobs, secrets IN ACCESS EXCLUSIVE MODE;
 	ALTER TABLE secrets DROP CONSTRAINT secrets_tenant_job_fkey;
 	FOREACH t IN ARRAY ARRAY['jobs', 'dead_letters', 'operations', 'tenant_minutes', 'depths', 'job_months', 'failures'] LOOP
 		EXECUTE format('SELECT count(*) <= 50000 FROM (SELECT FROM %I LIMIT 50001) r', t) INTO few;
 		IF few THEN
-			EXECUTE format('ALTER TABLE %I DROP CONSTRAINT %I, ADD %s', t, t || '_pkey', (SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = t::regclass AND contype = 'p'));
+			SELECT * INTO key FROM pg_constraint WHERE conrelid = t::regclass AND contype = 'p';
+			EXECUTE format('ALTER TABLE %I DROP CONSTRAINT %I, ADD CONSTRAINT %2$I %s', t, key.conname, pg_get_constraintdef(key.oid));
 		END IF;
 	END LOOP;
 	ALTER TABLE secrets ADD FOREIGN KEY (tenant, job) REFERENCES jobs (tenant, id) ON DELETE CASCADE;
