@@ -33,3 +33,34 @@ func TestAfterCollections(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatABurstHasLeftBehindIsGivenBack(t *testing.T) {
+	given := 0
+	now := heap{cycles: 7, live: 30 << 20, held: 90 << 20}
+	read := func() heap { return now }
+	give := func() { given++; now.cycles++; now.held = now.live + 1<<20 }
+	var g giver
+	for _, x := range []struct {
+		why  string
+		as   func()
+		want int
+	}{
+		{"it has just begun to look", func() {}, 0},
+		{"nothing was collected since", func() {}, 1},
+		{"there is nothing to give", func() {}, 1},
+		{"little has gathered", func() { now.held = now.live + worthwhile }, 1},
+		{"there is a burst", func() { now.cycles += 5; now.held = 200 << 20 }, 1},
+		{"it goes on", func() { now.cycles++ }, 1},
+		{"it is over", func() {}, 2},
+	} {
+		x.as()
+		g.look(read, give)
+		if given != x.want {
+			t.Errorf("%s: memory was given back %d times, want %d", x.why, given, x.want)
+		}
+	}
+	runtime.GC()
+	if h := readHeap(); h.cycles == 0 || h.live == 0 || h.held < h.live {
+		t.Errorf("the runtime says %+v", h)
+	}
+}
