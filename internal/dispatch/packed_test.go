@@ -124,7 +124,7 @@ func TestARateOfAGroupInBulk(t *testing.T) {
 			t.Errorf("%d more than five of each group were given", len(as))
 		}
 		for b, full := range f.buckets {
-			if spent := full.Sub(time.Now()); spent > 5*time.Hour || spent < 4*time.Hour {
+			if spent := time.Until(full); spent > 5*time.Hour || spent < 4*time.Hour {
 				t.Errorf("of %s %v are spent", b, spent)
 			}
 		}
