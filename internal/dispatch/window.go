@@ -57,8 +57,10 @@ func (w *window) reset() {
 	w.known, w.lanes, w.empty = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
 }
 
-// offer takes in executions known from elsewhere; what does not fit is left to the sweep.
+// offer takes in executions known from elsewhere; what does not fit is left to the sweep. What is stored together is taken in
+// together, or not at all: of a bundle only some of whose executions are known only these would be leased.
 func (w *window) offer(rs []job.Ready, now time.Time) {
+	var begun [16]byte // the bundle of the last that was taken in: its others follow
 	for _, r := range rs {
 		if waits, known := w.known[r.ID]; known {
 			if !waits {
@@ -66,10 +68,11 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 			}
 			continue
 		}
-		if w.full(r, now) {
+		if w.full(r, now) && !(job.Bundled(r.ID) && job.BundleOf(r.ID) == begun) {
 			w.pass(&r, now)
 			continue
 		}
+		begun = job.BundleOf(r.ID)
 		w.known[r.ID] = true
 		if r.DueAt.After(now) {
 			heap.Push(&w.later, r)

@@ -366,3 +366,27 @@ func TestWindowIsBounded(t *testing.T) {
 		t.Errorf("picked %d", got)
 	}
 }
+
+// Of a bundle a window takes in all or nothing, so that it is leased as a whole: where the last begins that there is room for, it is a
+// little larger.
+func TestAWindowTakesInWholeBundles(t *testing.T) {
+	now := time.Now()
+	w := newWindow(100)
+	var rs []job.Ready
+	for i := range 8 {
+		ids := job.BundleIDs([16]byte{byte(i)}, 1, 20)
+		for k, id := range ids[:20] {
+			rs = append(rs, job.Ready{ID: job.ExecutionID(id), Tenant: "default", Partition: 1, Priority: 5, DueAt: now, Group: job.Group{Key: job.GroupKey(k + 1), Max: 9}, Packed: true})
+		}
+	}
+	w.offer([]job.Ready{ready(1, now)}, now)
+	w.offer(rs, now)
+	if len(w.known) != 101 {
+		t.Errorf("it holds %d", len(w.known))
+	}
+	for i := range rs {
+		if w.known[rs[i].ID] != w.known[rs[i/20*20].ID] {
+			t.Errorf("number %d of the bundle %d is not treated as its first", i%20, i/20)
+		}
+	}
+}

@@ -30,8 +30,9 @@ type Leases interface {
 	// Lanes lists up to limit lanes that hold any execution, behind one; nil begins at the first. Their order is the store's,
 	// but those of one partition, tenant and class stand together, in order of group and priority.
 	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
-	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order. Those of groups may be listed
-	// in the lane of what is in none, as Packed, until they are unpacked.
+	// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order; if there are more, no fewer, but
+	// some more where those of a bundle would be parted and perLane is that of one or larger. Those of groups may be listed in the
+	// lane of what is in none, as Packed, until they are unpacked.
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
 	// Unpack has executions that are free listed in the lanes of their groups.
 	Unpack(ctx context.Context, ids []job.ExecutionID) error

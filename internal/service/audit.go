@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -130,19 +131,19 @@ func differing(before, after fields) detail {
 }
 
 // created is the entry of a creation: one of a request, however many jobs it makes.
-func (s *Service) created(p tenant.Principal, c engine.Creation) *audit.Entry {
-	if p.Internal || s.cfg.Unmetered || len(c.Jobs) == 0 {
+func (s *Service) created(p tenant.Principal, made []NewJob, stored int) *audit.Entry {
+	if p.Internal || s.cfg.Unmetered || stored == 0 {
 		return nil
 	}
-	j := &c.Jobs[0]
+	j := made[slices.IndexFunc(made, func(n NewJob) bool { return !n.Instead })].Job
 	return &audit.Entry{
 		Tenant: p.Tenant, At: j.CreatedAt, By: p.Name, Role: p.Role, Key: p.Key, From: p.From, Request: p.Asked, Action: "job.create", Object: j.ID.String(),
-		Count: len(c.Jobs), Detail: made(j),
+		Count: stored, Detail: brieflyMade(j),
 	}
 }
 
-// made is the detail of a job that is made: that of brief, written without a detour, as it is for every job.
-func made(j *job.Job) []byte {
+// brieflyMade is the detail of a job that is made: that of brief, written without a detour, as it is for every job.
+func brieflyMade(j *job.Job) []byte {
 	b := append(make([]byte, 0, 64+len(j.Name)+len(j.Schedule.Cron)), `{"after":{"name":`...)
 	b = audit.AppendText(b, j.Name)
 	b = audit.AppendText(append(b, `,"schedule":`...), planOf(j))

@@ -15,8 +15,8 @@ func TestMadeIsBrief(t *testing.T) {
 		for _, s := range []job.Schedule{{Type: job.Immediate}, {Type: job.Cron, Cron: "0 3 * * *"}, {Type: job.Interval, Every: time.Hour}} {
 			j := &job.Job{Definition: job.Definition{Name: name, Schedule: s, Target: job.Target{Kind: job.HTTP}}}
 			var d detail
-			if err := json.Unmarshal(made(j), &d); err != nil || !maps.Equal(d.After, brief(j)) {
-				t.Errorf("%s: %v, %v", made(j), d, err)
+			if err := json.Unmarshal(brieflyMade(j), &d); err != nil || !maps.Equal(d.After, brief(j)) {
+				t.Errorf("%s: %v, %v", brieflyMade(j), d, err)
 			}
 		}
 	}

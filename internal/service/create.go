@@ -195,7 +195,7 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 		if len(c.Jobs) == 0 && once.Key == "" {
 			return made, nil, nil
 		}
-		c.Idempotency, c.Entry = once.with(made, d.at), s.created(p, c)
+		c.Idempotency, c.Entry = once.with(made, d.at), s.created(p, made, len(c.Jobs))
 		if err := failpoint.Hit("api.beforeTx"); err != nil {
 			return nil, nil, err
 		}
@@ -233,11 +233,12 @@ func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q t
 	return nil, nil, fmt.Errorf("create jobs: others took the unique keys, or the room, %d times: %w", maxRounds, engine.ErrConflict)
 }
 
-// draft is jobs on their way into the store.
+// draft is jobs on their way into the store, in the order of their ids, which may be another than that of the request.
 type draft struct {
 	tenant     tenant.ID
 	at         time.Time
 	jobs       []job.Job
+	places     []int             // by job: its place in the request
 	executions []job.Execution   // by job; zero where it fires later
 	secrets    [][]engine.Secret // by job: the credentials of its headers
 	holders    map[string]engine.Incumbent
@@ -246,30 +247,21 @@ type draft struct {
 func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
 	n := len(defs)
 	d := &draft{
-		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, n), executions: make([]job.Execution, n), secrets: make([][]engine.Secret, n), holders: map[string]engine.Incumbent{},
+		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, n), places: make([]int, n), executions: make([]job.Execution, n), secrets: make([][]engine.Secret, n), holders: map[string]engine.Incumbent{},
 	}
-	for i := range defs {
+	for i, x := range s.identify(p.Tenant, defs, ps.keys) {
 		j := &d.jobs[i]
-		j.Tenant, j.Definition, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = p.Tenant, defs[i], job.Active, d.at, d.at, 1
-		if j.ConcurrencyKey != "" {
-			j.Group = j.GroupOf(ps.keys[i])
-		}
-	}
-	s.identify(d.jobs)
-	for i := range defs {
-		j := &d.jobs[i]
+		d.places[i] = x.place
+		j.Tenant, j.Definition, j.ID, j.Group, j.State, j.CreatedAt, j.UpdatedAt, j.Revision = p.Tenant, defs[x.place], x.id, x.group, job.Active, d.at, d.at, 1
 		if j.Asleep {
 			j.State, j.PauseNote, j.PausedAt, j.Asleep = job.Paused, "created so", d.at, false
 		}
 		if j.Schedule.Type != job.Immediate { // which names no instant
 			j.Schedule = stored(j.Schedule)
 		}
-		if j.ConcurrencyKey == "" {
-			j.Group = j.GroupOf("") // by its id
-		}
 		hidden, _, err := s.cfg.Secrets.Hide(j, nil, d.at)
 		if err != nil {
-			return nil, nested(err, i, len(defs))
+			return nil, nested(err, x.place, n)
 		}
 		d.secrets[i] = hidden
 		at, err := ps.next(ctx, j, d.at)
@@ -287,82 +279,6 @@ func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs
 		}
 	}
 	return d, nil
-}
-
-// identify gives jobs their ids. One-off jobs in a row share a partition, so that what is stored together lies together in the
-// store's order of what is ready; a few only, since a dispatcher reads all partitions abreast. Jobs that fire at once, and that
-// nothing tells from each other but what they do, get the ids of bundles, by which a store may keep them together: those in a
-// row, or, where they are of groups, those of one partition, in their order.
-func (s *Service) identify(jobs []job.Job) {
-	var grouped map[job.Partition][]int
-	for i := 0; i < len(jobs); {
-		j := &jobs[i]
-		row := inARow(jobs[i:])
-		switch {
-		case len(jobs) >= job.Bundle && alike(j) && j.ConcurrencyKey != "" && j.Group.Key != 0:
-			if grouped == nil {
-				grouped = map[job.Partition][]int{}
-			}
-			p := j.Group.Partition()
-			if grouped[p] = append(grouped[p], i); len(grouped[p]) == job.Bundle {
-				bundle(jobs, grouped[p], p)
-				grouped[p] = grouped[p][:0]
-			}
-		case len(grouped[j.Group.Partition()]) > 0 && j.Group.Key != 0: // what comes before it of its group has lesser ids
-			p := j.Group.Partition()
-			bundle(jobs, grouped[p], p)
-			grouped[p] = grouped[p][:0]
-			j.ID = newID()
-		case row >= job.BundleLeast:
-			for n, id := range job.BundleIDs(newID(), s.place(job.Bundle)) {
-				if n < row {
-					jobs[i+n].ID = id
-				}
-			}
-			i += row
-			continue
-		case j.Schedule.Type.OneOff():
-			j.ID = job.ID(newID()).In(s.place(1))
-		default:
-			j.ID = newID()
-		}
-		i++
-	}
-	for p, rest := range grouped {
-		bundle(jobs, rest, p)
-	}
-}
-
-// bundle gives some of jobs the ids of one bundle, unless they are too few.
-func bundle(jobs []job.Job, some []int, p job.Partition) {
-	if len(some) < job.BundleLeast {
-		for _, i := range some {
-			jobs[i].ID = newID()
-		}
-		return
-	}
-	ids := job.BundleIDs(newID(), p)
-	for n, i := range some {
-		jobs[i].ID = ids[n]
-	}
-}
-
-// alike reports whether a job fires at once, and nothing but its group tells it from others of its kind.
-func alike(j *job.Job) bool {
-	return j.Schedule.Type == job.Immediate && j.UniqueKey == "" && !j.Asleep
-}
-
-// inARow is how many of jobs, from the first on, are alike and under no limit of their own; no more than make a bundle.
-func inARow(jobs []job.Job) (n int) {
-	for n < min(len(jobs), job.Bundle) && alike(&jobs[n]) && jobs[n].MaxConcurrent == 0 && jobs[n].Rate.IsZero() {
-		n++
-	}
-	return n
-}
-
-// place is the partition of the next one-off jobs.
-func (s *Service) place(n uint64) job.Partition {
-	return job.Partition((s.placed.Add(n) - 1) / job.Bundle % job.Partitions)
 }
 
 // ids are those of the jobs, which their first executions share.
@@ -434,22 +350,22 @@ func (d *draft) creation() (engine.Creation, []job.Ready) {
 // named is what is answered. Of a single job that gave way the holder's job is answered whole, of a list its ids.
 func (s *Service) named(ctx context.Context, p tenant.Principal, ps *plans, d *draft) ([]NewJob, error) {
 	made := make([]NewJob, len(d.jobs))
-	for i := range d.jobs {
+	for i, place := range d.places {
 		h, ok := d.holder(i)
 		switch {
 		case !ok:
-			made[i].Job, made[i].Execution = &d.jobs[i], d.executions[i].ID
+			made[place] = NewJob{Job: &d.jobs[i], Execution: d.executions[i].ID}
 			if d.jobs[i].Schedule.Type != job.Immediate { // which is never planned
-				made[i].Job = new(s.planned(ctx, d.jobs[i], ps))
+				made[place].Job = new(s.planned(ctx, d.jobs[i], ps))
 			}
 		case len(d.jobs) > 1:
-			made[i] = NewJob{Job: &job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
+			made[place] = NewJob{Job: &job.Job{ID: h.Job}, Execution: h.Execution, Instead: true}
 		default:
 			j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: h.Job})
 			if err != nil {
 				return nil, err
 			}
-			made[i] = NewJob{Job: new(s.planned(ctx, j, s.plans(p.Tenant))), Execution: h.Execution, Instead: true}
+			made[place] = NewJob{Job: new(s.planned(ctx, j, s.plans(p.Tenant))), Execution: h.Execution, Instead: true}
 		}
 	}
 	return made, nil

@@ -195,7 +195,7 @@ func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool
 			}
 		}
 		for _, k := range full {
-			more = more || k == aheadPerLane
+			more = more || k >= aheadPerLane
 		}
 	}
 	return n, more, nil

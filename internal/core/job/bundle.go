@@ -12,13 +12,13 @@ const (
 // bundled is the tenth byte of the ids of a bundle. One id in 256 of those that were made by themselves has it, too.
 const bundled = 0xB5
 
-// BundleIDs makes the ids of a bundle, in one partition and in ascending order, from a fresh UUIDv7. They have their first
+// BundleIDs makes so many ids of a bundle, in one partition and in ascending order, from a fresh UUIDv7. They have their first
 // twelve bytes in common; the next five bits are the member's number, and those behind them make the partition.
-func BundleIDs(fresh [16]byte, p Partition) (out [Bundle]ID) {
+func BundleIDs(fresh [16]byte, p Partition, members int) (out [Bundle]ID) {
 	fresh[9] = bundled
 	head := binary.BigEndian.Uint64(fresh[8:]) &^ (1<<32 - 1)
 	random := binary.BigEndian.Uint32(fresh[12:])
-	for n := range out {
+	for n := range members {
 		const most = 1<<27 - 1
 		for x := random; ; x++ { // about one in 64
 			tail := head | uint64(n)<<27 | uint64(x&most)

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,7 +13,10 @@ func TestBundleIDs(t *testing.T) {
 	var last ID
 	for p := range Partition(Partitions) {
 		fresh := uuid.Must(uuid.NewV7())
-		ids := BundleIDs(fresh, p)
+		ids := BundleIDs(fresh, p, Bundle)
+		if some := BundleIDs(fresh, p, 5); !slices.Equal(some[:5], ids[:5]) || !some[5].IsZero() {
+			t.Errorf("five of them: %v, want %v and no more", some, ids[:5])
+		}
 		for n, id := range ids {
 			if PartitionOf(id) != p || !Bundled(id) || Member(id) != n || BundleOf(id) != BundleOf(ids[0]) || bytes.Compare(last[:], id[:]) >= 0 {
 				t.Errorf("member %d of partition %d: %s", n, p, id)
@@ -35,6 +39,6 @@ func TestBundleIDs(t *testing.T) {
 func BenchmarkBundleIDs(b *testing.B) {
 	fresh := uuid.Must(uuid.NewV7())
 	for b.Loop() {
-		BundleIDs(fresh, 7)
+		BundleIDs(fresh, 7, Bundle)
 	}
 }

@@ -49,16 +49,19 @@ func (r Rate) DefaultBurst() int { return max(1, int(100*time.Millisecond/r.Inte
 // GroupOf is the group of a job's executions: of the value of its concurrency key, or of the job itself. The zero
 // Group if the definition sets no limit.
 func (j *Job) GroupOf(value string) Group {
-	if j.MaxConcurrent == 0 && j.Rate.IsZero() {
+	if j.ConcurrencyKey == "" && (j.MaxConcurrent > 0 || !j.Rate.IsZero()) {
+		value = j.ID.String()
+	}
+	return j.Definition.GroupOf(j.Tenant, value)
+}
+
+// GroupOf is the group of what a tenant's job of the definition executes with a value of its concurrency key, or, where it has
+// none, as the job whose id that is.
+func (d *Definition) GroupOf(t tenant.ID, value string) Group {
+	if d.MaxConcurrent == 0 && d.Rate.IsZero() {
 		return Group{}
 	}
-	g := Group{Max: j.MaxConcurrent, Rate: j.Rate}
-	if j.ConcurrencyKey == "" {
-		g.Key = groupKey(j.Tenant, "", j.ID.String())
-	} else {
-		g.Key = groupKey(j.Tenant, j.ConcurrencyKey, value)
-	}
-	return g
+	return Group{Key: groupKey(t, d.ConcurrencyKey, value), Max: d.MaxConcurrent, Rate: d.Rate}
 }
 
 // groupKey folds the FNV-1a hash of 128 bits of the texts, each behind its length. It is written out since package hash/fnv

@@ -16,7 +16,7 @@ func TestLargePicksKeepBundlesTogether(t *testing.T) {
 		for _, of := range []tenant.ID{"a", "b"} {
 			fresh := [16]byte{byte(i)}
 			copy(fresh[1:], of)
-			for n, id := range job.BundleIDs(fresh, 1) {
+			for n, id := range job.BundleIDs(fresh, 1, job.Bundle) {
 				r := ready(of, grouped(job.Group{Key: job.GroupKey(n%3 + 1), Max: 1000}))
 				r.ID = job.ExecutionID(id)
 				p.Add(r)
@@ -57,7 +57,7 @@ func TestANewcomerDoesNotWaitForBundles(t *testing.T) {
 		name := tenant.ID('a' + rune(of))
 		weights[name] = 1 + of%3*5
 		for i := range 20 {
-			for _, id := range job.BundleIDs([16]byte{byte(i), byte(of)}, 1) {
+			for _, id := range job.BundleIDs([16]byte{byte(i), byte(of)}, 1, job.Bundle) {
 				r := ready(name)
 				r.ID = job.ExecutionID(id)
 				p.Add(r)

@@ -94,6 +94,9 @@ type passage struct {
 	whole, part *gate // of the tenant and of the queue; nil: it has none
 }
 
+// stay is through which gates something went that runs: of its tenant, its queue and its group; nil: there was none.
+type stay struct{ whole, part, group *gate }
+
 // passage finds the gates of a candidate. Most are of the same class as the one before.
 func (p *Picker) passage(r *job.Ready) *passage {
 	if x := &p.latest; !x.known || x.tenant != r.Tenant || x.class != r.Class {
@@ -132,8 +135,18 @@ func (g *gate) bin(s *shelf) *bin {
 	return nil
 }
 
-// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing and about to be asked for nothing.
+// waiting is how many candidates a group has.
+func (g *gate) waiting() (n int) {
+	for _, b := range g.bins {
+		n += len(b.items)
+	}
+	return n
+}
+
+// forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing and about to be asked for nothing; of
+// another, the bins that are empty.
 func (p *Picker) forgetGroup(g *gate) {
+	g.bins = slices.DeleteFunc(g.bins, func(b *bin) bool { return len(b.items) == 0 })
 	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
 		p.hold(g, false)
 		delete(p.groups, g.key)
@@ -207,7 +220,7 @@ func (p *Picker) unload(b *bin, most int, f func(*job.Ready)) (n int) {
 		if b.place >= 0 {
 			b.shelf.open.remove(b.place)
 		}
-		p.forgetBin(b)
+		p.emptied(b)
 	}
 	if t.waiting == 0 && t.place >= 0 {
 		heap.Remove(&p.turn, t.place)
@@ -282,51 +295,54 @@ func (g *gate) enter() {
 	}
 }
 
-// each calls f with the gates that a candidate goes through.
-func (p *Picker) each(r *job.Ready, f func(*gate)) {
+// stay finds the gates that a candidate goes through.
+func (p *Picker) stay(r *job.Ready) (s stay) {
 	if len(p.gates) > 0 {
-		x := *p.passage(r)
-		if x.whole != nil {
-			f(x.whole)
-		}
-		if x.part != nil {
-			f(x.part)
-		}
+		x := p.passage(r)
+		s.whole, s.part = x.whole, x.part
 	}
 	if r.Group.Key != 0 {
-		f(p.group(r.Group.Key))
+		s.group = p.group(r.Group.Key)
 	}
+	return s
 }
 
 // Started says that what was picked now runs under a lease.
 func (p *Picker) Started(l job.Lease, r *job.Ready) {
-	if p.Limits(r) {
-		p.running[l] = r
+	if s := p.stay(r); s != (stay{}) {
+		p.running[l] = s
 	}
 }
 
 // Dropped says that what was picked does not run after all.
-func (p *Picker) Dropped(r *job.Ready) { p.leave(r) }
+func (p *Picker) Dropped(r *job.Ready) { p.leave(p.stay(r)) }
 
 // Ended says that a lease has ended; one that does not count is passed over.
 func (p *Picker) Ended(l job.Lease) {
 	if len(p.running) == 0 {
 		return
 	}
-	if r, ok := p.running[l]; ok {
+	if s, ok := p.running[l]; ok {
 		delete(p.running, l)
-		p.leave(r)
+		p.leave(s)
 	}
 }
 
-func (p *Picker) leave(r *job.Ready) {
-	p.each(r, func(g *gate) {
+func (p *Picker) leave(s stay) {
+	s.whole.leave()
+	s.part.leave()
+	if g := s.group; g != nil {
+		g.leave()
+		p.release(g)
+		p.spareGroup(g)
+	}
+}
+
+// leave counts one less; nil: there is no limit.
+func (g *gate) leave() {
+	if g != nil {
 		g.count = max(0, g.count-1)
-		if g.key != 0 {
-			p.release(g)
-			p.spareGroup(g)
-		}
-	})
+	}
 }
 
 // release brings the bins of a group forward again.
@@ -366,9 +382,15 @@ func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 		g.count = 0
 	}
 	for l, r := range running {
-		if p.Limits(&r) {
-			p.running[l] = &r
-			p.each(&r, func(g *gate) { g.count++ })
+		s := p.stay(&r)
+		if s == (stay{}) {
+			continue
+		}
+		p.running[l] = s
+		for _, g := range []*gate{s.whole, s.part, s.group} {
+			if g != nil {
+				g.count++
+			}
 		}
 	}
 	for g, n := range was {
@@ -416,10 +438,7 @@ func (p *Picker) Needs() []Need {
 			n = t.waiting
 		}
 		if g.key != 0 {
-			n = 0
-			for _, b := range g.bins {
-				n += len(b.items)
-			}
+			n = g.waiting()
 		}
 		out = append(out, Need{g.bucket(), g.rate, max(1, min(g.rate.Burst, n)), g})
 	}

@@ -51,7 +51,8 @@ func (p *Picker) clearShelf(t *party, s *shelf, f func(*job.Ready)) {
 	for _, g := range p.groups {
 		if b := g.bin(s); b != nil {
 			drop(b)
-			p.forgetBin(b)
+			b.items = nil
+			p.emptied(b)
 		}
 	}
 	t.waiting -= s.waiting

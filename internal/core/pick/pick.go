@@ -13,7 +13,6 @@ package pick
 import (
 	"container/heap"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -33,11 +32,11 @@ type Picker struct {
 	latest  passage             // that was looked up
 	paused  map[scope]job.Pause // queues of which nothing starts
 	groups  map[job.GroupKey]*gate
-	held    int                      // groups whose bins stand aside
-	running map[job.Lease]*job.Ready // what counts against limits
-	short   []*gate                  // whose rate must be asked for more
-	timed   byUntil                  // whose rate said when to ask again
-	narrow  bool                     // something waits for more of a limit than may be used here
+	held    int                // groups whose bins stand aside
+	running map[job.Lease]stay // what counts against limits
+	short   []*gate            // whose rate must be asked for more
+	timed   byUntil            // whose rate said when to ask again
+	narrow  bool               // something waits for more of a limit than may be used here
 }
 
 // party is a tenant with its candidates.
@@ -74,7 +73,7 @@ const Many = 4 * job.Bundle
 func New() *Picker {
 	return &Picker{
 		tenants: map[tenant.ID]*party{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
-		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]*job.Ready{},
+		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]stay{},
 	}
 }
 
@@ -242,7 +241,7 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 		b.shelf.open.fix(b.place)
 	} else {
 		b.shelf.open.remove(b.place)
-		p.forgetBin(b)
+		p.emptied(b)
 	}
 	b.shelf.waiting--
 	t.waiting--
@@ -257,9 +256,9 @@ func (p *Picker) take(t *party, b *bin) *job.Ready {
 	return r
 }
 
-func (p *Picker) forgetBin(b *bin) {
+// emptied says that a bin has become empty. It is kept, as its group is: more may come.
+func (p *Picker) emptied(b *bin) {
 	if g := b.gate; g != nil {
-		g.bins = slices.DeleteFunc(g.bins, func(x *bin) bool { return x == b })
 		p.spareGroup(g)
 	}
 }
@@ -269,7 +268,7 @@ func (p *Picker) forgetBin(b *bin) {
 func (p *Picker) Prune() {
 	clear(p.queues)
 	for _, g := range p.groups {
-		if g.tokens > 0 && len(g.bins) == 0 {
+		if g.tokens > 0 && g.waiting() == 0 {
 			g.tokens = 0
 		}
 		p.forgetGroup(g)

@@ -22,7 +22,7 @@ func bundle(t testing.TB, s *Store, bundles int) engine.Creation {
 	c := creation(t, s, bundles*some)
 	for i := range c.Jobs {
 		if i%some == 0 {
-			ids := job.BundleIDs(newID(), job.Partition(i/some%job.Partitions))
+			ids := job.BundleIDs(newID(), job.Partition(i/some%job.Partitions), job.Bundle)
 			for k, id := range ids[:some] {
 				c.Jobs[i+k].ID = id
 			}
@@ -158,7 +158,7 @@ func TestBundlesAmongRows(t *testing.T) {
 	c := bundle(t, s, 6)
 	for i := range c.Jobs { // all in one lane
 		if i%some == 0 {
-			ids := job.BundleIDs(newID(), 7)
+			ids := job.BundleIDs(newID(), 7, job.Bundle)
 			for k, id := range ids[:some] {
 				c.Jobs[i+k].ID, c.Executions[i+k].ID, c.Executions[i+k].Job, c.Executions[i+k].Partition = id, job.ExecutionID(id), id, 7
 			}
@@ -174,7 +174,7 @@ func TestBundlesAmongRows(t *testing.T) {
 	grant(t, s, all[32:36]...) // parted
 	all = slices.Delete(all, 32, 36)
 	e := &c.Executions[0]
-	for _, per := range []int{1, 2, 7, 15, 16, 17, 40, 200} {
+	for _, per := range []int{1, 2, 7, 15, 16, 17, 32, 40, 49, 200} {
 		at := engine.LaneCursor{Lane: job.Lane{Partition: 7, Tenant: tenant.Default, Class: e.Class, Priority: e.Priority}}
 		var got []job.ExecutionID
 		for {
@@ -185,6 +185,11 @@ func TestBundlesAmongRows(t *testing.T) {
 			}
 			if len(rs) < per {
 				break
+			}
+			if n := len(got); per >= job.Bundle && n < len(all) && job.BundleOf(all[n]) == job.BundleOf(all[n-1]) {
+				t.Errorf("by %d: the bundle of %s is listed in part", per, all[n])
+			} else if per < job.Bundle && len(rs) > per {
+				t.Errorf("by %d: %d are listed", per, len(rs))
 			}
 		}
 		if !slices.Equal(got, all) {

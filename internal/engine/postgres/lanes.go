@@ -211,8 +211,8 @@ func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int,
 	return out, err
 }
 
-// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order. It reads as many bundles as
-// should do, and more where they did not.
+// Ready lists, for each cursor, up to perLane free and due executions behind it, in due order, and, where that is many, the
+// whole of the last bundle. It reads as many bundles as should do, and more where they did not.
 func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {
 	if len(cs) == 0 {
 		return nil, nil
@@ -302,20 +302,24 @@ func collectBundles(rows pgx.Rows, err error) (out []free, _ error) {
 	return out, rows.Err()
 }
 
-// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. A lane is
-// short where it has as many bundles as were asked for, and less than perLane in them.
+// mergeReady takes bundles apart and puts them among rows, in due order for each cursor, up to perLane for each. Where that is
+// as many as a bundle may have or more, none is listed in part: it would be leased in parts. A lane is short where it has as
+// many bundles as were asked for, and less than perLane in them.
 func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLane, most int) (out []job.Ready, short map[job.Lane]bool) {
 	out = make([]job.Ready, 0, min(len(cs)*perLane, len(rows)+len(bundled)*job.Bundle))
 	for place := range cs {
 		c, begin, seen := &cs[place], len(out), 0
 		for ; len(bundled) > 0 && bundled[0].place == place; bundled = bundled[1:] {
 			seen++
+			if len(out)-begin >= perLane {
+				continue
+			}
 			for i, id := range bundled[0].ids {
 				r := bundled[0].Ready
 				if r.Packed {
 					r.Group.Key = bundled[0].groups[i]
 				}
-				if r.ID = id; len(out)-begin < perLane && behindCursor(&r, c) {
+				if r.ID = id; (len(out)-begin < perLane || perLane >= job.Bundle) && behindCursor(&r, c) {
 					out = append(out, r)
 				}
 			}
@@ -333,10 +337,23 @@ func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLan
 		if lane := out[begin:]; packed > begin && packed < len(out) {
 			slices.SortFunc(lane, byReady)
 			lane = slices.CompactFunc(lane, func(a, b job.Ready) bool { return a.ID == b.ID }) // it was unpacked meanwhile
-			out = out[:begin+min(len(lane), perLane)]
+			out = out[:begin+whole(lane, perLane)]
 		}
 	}
 	return out, short
+}
+
+// whole is how many of a lane are listed: so many, or all, or, where it is many, up to the end of what is packed together.
+func whole(lane []job.Ready, n int) int {
+	if len(lane) <= n {
+		return len(lane)
+	}
+	if last := lane[n-1]; n >= job.Bundle && job.Bundled(last.ID) {
+		for n < len(lane) && job.BundleOf(lane[n].ID) == job.BundleOf(last.ID) {
+			n++
+		}
+	}
+	return n
 }
 
 // behindCursor reports whether an execution is behind a cursor.
