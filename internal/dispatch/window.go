@@ -21,6 +21,8 @@ type window struct {
 	picked int                           // how many of those there are
 	again  map[job.ExecutionID]job.Ready // those of them that are free again, by a hint
 	lanes  map[job.Lane]*lane
+	last   job.Lane           // that was looked up …
+	latest *lane              // … and how far it has been read; nil: none was
 	round  int                // of sweeps through all lanes
 	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
 	lost   int                // the last round in which hints were lost; -1: none
@@ -40,6 +42,8 @@ type lane struct {
 	until  time.Time // … and by those until then: it holds what is due at that instant
 	begun  int       // the round in which it was last read from its start
 	loaded int       // how many of its executions are in the picker
+	read   int       // how many were in the answer that was last read
+	empty  bool      // it is among those that must be read
 	round  int       // of sweeps, in which it was last listed, or became known
 }
 
@@ -54,7 +58,7 @@ func (w *window) reset() {
 	w.picker.Clear()
 	w.packed = 0
 	w.later, w.picked, w.again = nil, 0, map[job.ExecutionID]job.Ready{}
-	w.known, w.lanes, w.empty = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}
+	w.known, w.lanes, w.empty, w.latest = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}, nil
 }
 
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep. What is stored together is taken in
@@ -96,7 +100,7 @@ func (w *window) held() int { return len(w.known) - w.picked }
 func (w *window) miss(r *job.Ready) {
 	x := *r
 	for _, x.Packed = range []bool{false, r.Packed || x.Group.Key != 0 && job.Bundled(x.ID)} {
-		if l := w.lanes[x.Lane()]; l != nil {
+		if l := w.find(x.Lane()); l != nil {
 			l.missed = true
 		}
 	}
@@ -105,7 +109,7 @@ func (w *window) miss(r *job.Ready) {
 // pass notes that the store holds something of a lane that there was no room for.
 func (w *window) pass(r *job.Ready, now time.Time) {
 	k := r.Lane()
-	l := w.lanes[k]
+	l := w.find(k)
 	switch {
 	case r.DueAt.After(now): // a sweep finds it when it is due
 		if l == nil && len(w.lanes) < w.size {
@@ -151,18 +155,34 @@ func (w *window) load(k job.Lane, n int) *lane {
 
 // mark keeps the lanes apart that must be read.
 func (w *window) mark(k job.Lane, l *lane) {
-	if l.more && (l.loaded == 0 || l.must) {
+	if empty := l.more && (l.loaded == 0 || l.must); empty == l.empty {
+		return
+	}
+	if l.empty = !l.empty; l.empty {
 		w.empty[k] = l
-	} else if len(w.empty) > 0 {
+	} else {
 		delete(w.empty, k)
 	}
 }
 
-func (w *window) lane(k job.Lane) *lane {
+// find finds a lane; nil: it is not known. Most are that of the execution before.
+func (w *window) find(k job.Lane) *lane {
+	if w.latest != nil && w.last == k {
+		return w.latest
+	}
 	l := w.lanes[k]
+	if l != nil {
+		w.last, w.latest = k, l
+	}
+	return l
+}
+
+// lane finds a lane, or makes it known.
+func (w *window) lane(k job.Lane) *lane {
+	l := w.find(k)
 	if l == nil {
 		l = &lane{round: w.round, begun: w.round}
-		w.lanes[k] = l
+		w.lanes[k], w.last, w.latest = l, k, l
 	}
 	return l
 }
@@ -257,6 +277,7 @@ func (w *window) forget(some func(job.Lane) bool) {
 		w.mark(k, l)
 		if l.loaded == 0 {
 			delete(w.lanes, k)
+			w.latest = nil
 		}
 	}
 }
@@ -311,11 +332,12 @@ func (w *window) perLane(most, lanes int) int {
 
 // refill takes in what the store answered for the cursors, perLane at the most for each, but for what is passed over.
 func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pass func(*job.Ready) bool) {
-	read := make(map[job.Lane]int, len(cs))
+	for _, c := range cs {
+		w.lane(c.Lane).read = 0
+	}
 	for _, r := range rs {
-		k := r.Lane()
-		l := w.lane(k)
-		read[k]++
+		l := w.lane(r.Lane())
+		l.read++
 		l.dueAt, l.after = r.DueAt, r.ID
 		if _, known := w.known[r.ID]; !known && !pass(&r) {
 			w.known[r.ID] = true
@@ -324,7 +346,7 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 	}
 	for _, c := range cs {
 		l := w.lane(c.Lane)
-		l.more, l.must = read[c.Lane] >= perLane, false
+		l.more, l.must = l.read >= perLane, false
 		w.mark(c.Lane, l)
 	}
 }
