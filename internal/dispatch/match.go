@@ -54,7 +54,7 @@ const (
 	confirmEvery = time.Second
 	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
 	shareEvery   = time.Second
-	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for more
+	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for a little more
 
 	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
 	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
@@ -179,7 +179,10 @@ func (m *matcher) pause() time.Duration {
 		return 0
 	}
 	pause := m.d.cfg.Poll
-	if p.Narrow() {
+	switch {
+	case p.Pressed():
+		return 0
+	case p.Narrow():
 		pause = min(pause, narrowEvery)
 	}
 	if at, ok := m.win.next(); ok {

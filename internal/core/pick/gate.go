@@ -19,9 +19,10 @@ type scope struct {
 
 // gate is a limit and how far it is used.
 type gate struct {
-	whole  int // the limit on what runs at once; 0: none
-	share  int // what of it may be used here
-	count  int // what runs
+	whole  int  // the limit on what runs at once; 0: none
+	share  int  // what of it may be used here
+	denied bool // less of it than was asked for
+	count  int  // what runs
 	rate   job.Rate
 	tokens int       // starts that were paid for
 	paid   time.Time // when; they go, one by one, as the bucket they are from fills again
@@ -560,6 +561,20 @@ func Divide(limit int, wishes []int, i int, turn int64) int {
 // Narrow reports whether something waits only because too little of a limit may be used here.
 func (p *Picker) Narrow() bool { return p.narrow }
 
+// Pressed reports whether something waits only for a share, and twice as much or more of it could be used as was asked for last, and
+// was given. That cannot be so often, and is worth asking at once.
+func (p *Picker) Pressed() bool {
+	if !p.narrow {
+		return false
+	}
+	for k, g := range p.gates {
+		if want := min(g.count+p.waiting(k), g.whole); !g.denied && want > g.share && want >= 2*g.share {
+			return true
+		}
+	}
+	return false
+}
+
 // Full reports whether something may be waiting for what runs to end.
 func (p *Picker) Full() bool {
 	for _, g := range p.gates {
@@ -578,7 +593,9 @@ func (p *Picker) Full() bool {
 }
 
 // Allow says how much of a limit may be used here.
-func (p *Picker) Allow(s Share, n int) { s.gate.share = min(n, s.gate.whole) }
+func (p *Picker) Allow(s Share, n int) {
+	s.gate.share, s.gate.denied = min(n, s.gate.whole), n < s.Want
+}
 
 // byUntil orders gates by when they may ask again.
 type byUntil []*gate
