@@ -369,6 +369,7 @@ type fakeOwner struct {
 	held   engine.Holding
 	wanted []job.Partition
 	share  int
+	asked  int // for shares
 }
 
 func (o *fakeOwner) Holding() engine.Holding {
@@ -390,6 +391,7 @@ func (o *fakeOwner) Want(ps []job.Partition) {
 func (o *fakeOwner) Borrow(_ context.Context, bs []engine.Share) ([]int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.asked++
 	out := make([]int, len(bs))
 	for i, b := range bs {
 		out[i] = min(b.Want, o.share)
@@ -466,6 +468,53 @@ func TestAShareOfALimit(t *testing.T) {
 		o.mu.Unlock()
 		if as := claimAll(t, d, w1); len(as) != 6 {
 			t.Errorf("%d more were given under a share of 10", len(as))
+		}
+	})
+}
+
+// What comes at once, right after a share was asked for, does not wait until it would be asked for again; but where less was given
+// than asked for, asking goes on at its pace.
+func TestABurstDoesNotWaitForAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 10_000}}
+		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 300}
+		d := running(t, f, Config{Owner: o})
+		began, given := time.Now(), 0
+		for _, n := range []int{10, 100, 190} {
+			var hints []job.Ready
+			for i := range n {
+				r := ready(1000*n+i, time.Now())
+				f.add(r)
+				hints = append(hints, r)
+			}
+			d.Offer(hints)
+			for was := given; given < was+n; {
+				as, err := d.Claim(t.Context(), w1, n)
+				if err != nil || len(as) == 0 {
+					t.Fatalf("%d of %d: %v", given-was, n, err)
+				}
+				given += len(as)
+			}
+		}
+		if took := time.Since(began); took >= narrowEvery {
+			t.Errorf("it took %v", took)
+		}
+		if o.asked > 6 {
+			t.Errorf("shares were asked for %d times", o.asked)
+		}
+		for i := range 1000 {
+			f.add(ready(i, time.Now()))
+		}
+		d.Wake()
+		before := o.asked
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if as, err := d.Claim(ctx, w1, 10); len(as) > 0 {
+			t.Errorf("%d more were given, %v", len(as), err)
+		}
+		if n := o.asked - before; n < 10 || n > 25 {
+			t.Errorf("in a second of want shares were asked for %d times", n)
 		}
 	})
 }

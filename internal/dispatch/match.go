@@ -54,7 +54,8 @@ const (
 	confirmEvery = time.Second
 	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
 	shareEvery   = time.Second
-	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for a little more
+	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for more …
+	pressedEvery = 5 * time.Millisecond  // … and much does
 
 	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
 	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
@@ -181,7 +182,7 @@ func (m *matcher) pause() time.Duration {
 	pause := m.d.cfg.Poll
 	switch {
 	case p.Pressed():
-		return 0
+		pause = min(pause, max(0, pressedEvery-now.Sub(m.shared)))
 	case p.Narrow():
 		pause = min(pause, narrowEvery)
 	}

@@ -70,7 +70,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	if err := m.count(ctx, now); err != nil {
 		return err
 	}
-	if now.Sub(m.shared) >= shareEvery || m.ruled.Equal(now) && m.d.cfg.Owner == nil || p.Narrow() && (now.Sub(m.shared) >= narrowEvery || p.Pressed()) {
+	if now.Sub(m.shared) >= shareEvery || m.ruled.Equal(now) && m.d.cfg.Owner == nil || p.Narrow() && (now.Sub(m.shared) >= narrowEvery || now.Sub(m.shared) >= pressedEvery && p.Pressed()) {
 		return m.share(ctx, now)
 	}
 	return nil

@@ -395,7 +395,9 @@ func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 		}
 	}
 	for g, n := range was {
-		g.share -= max(0, n-g.count)
+		if g.whole > 0 {
+			g.share = max(0, g.share-max(0, n-g.count))
+		}
 	}
 	for _, g := range p.groups {
 		p.release(g)
@@ -561,14 +563,20 @@ func Divide(limit int, wishes []int, i int, turn int64) int {
 // Narrow reports whether something waits only because too little of a limit may be used here.
 func (p *Picker) Narrow() bool { return p.narrow }
 
-// Pressed reports whether something waits only for a share, and twice as much or more of it could be used as was asked for last, and
-// was given. That cannot be so often, and is worth asking at once.
+// pressing is how many must wait for a share, at the least, for it to be worth asking at once.
+const pressing = 10
+
+// Pressed reports whether something waits only for a share, and much more of one could be used than was asked for last, and was
+// given: twice as much. That is so when much has come at once, and not for long.
 func (p *Picker) Pressed() bool {
 	if !p.narrow {
 		return false
 	}
 	for k, g := range p.gates {
-		if want := min(g.count+p.waiting(k), g.whole); !g.denied && want > g.share && want >= 2*g.share {
+		if g.whole == 0 || g.denied || g.count < g.share {
+			continue
+		}
+		if want := min(g.count+p.waiting(k), g.whole); want >= max(2*g.share, g.share+pressing) {
 			return true
 		}
 	}

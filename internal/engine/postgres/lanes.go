@@ -335,25 +335,22 @@ func mergeReady(cs []engine.LaneCursor, bundled []free, rows []job.Ready, perLan
 			out = append(out, rows[0])
 		}
 		if lane := out[begin:]; packed > begin && packed < len(out) {
+			last, all := out[len(out)-1], len(out)-packed < perLane // else there may be rows behind the last that were not read
 			slices.SortFunc(lane, byReady)
 			lane = slices.CompactFunc(lane, func(a, b job.Ready) bool { return a.ID == b.ID }) // it was unpacked meanwhile
-			out = out[:begin+whole(lane, perLane)]
+			end := min(len(lane), perLane)
+			for perLane >= job.Bundle && end < len(lane) && sameBundle(&lane[end-1], &lane[end]) && (all || byReady(lane[end], last) <= 0) {
+				end++
+			}
+			out = out[:begin+end]
 		}
 	}
 	return out, short
 }
 
-// whole is how many of a lane are listed: so many, or all, or, where it is many, up to the end of what is packed together.
-func whole(lane []job.Ready, n int) int {
-	if len(lane) <= n {
-		return len(lane)
-	}
-	if last := lane[n-1]; n >= job.Bundle && job.Bundled(last.ID) {
-		for n < len(lane) && job.BundleOf(lane[n].ID) == job.BundleOf(last.ID) {
-			n++
-		}
-	}
-	return n
+// sameBundle reports whether two executions may be of one bundle.
+func sameBundle(a, b *job.Ready) bool {
+	return job.Bundled(a.ID) && job.BundleOf(a.ID) == job.BundleOf(b.ID)
 }
 
 // behindCursor reports whether an execution is behind a cursor.
