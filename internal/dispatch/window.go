@@ -330,7 +330,8 @@ func (w *window) perLane(most, lanes int) int {
 	return max(1, min(most, room/max(1, lanes, len(w.empty))))
 }
 
-// refill takes in what the store answered for the cursors, perLane at the most for each, but for what is passed over.
+// refill takes in what the store answered for the cursors, but for what is passed over. It was asked for perLane of each: less says
+// that there is no more.
 func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pass func(*job.Ready) bool) {
 	for _, c := range cs {
 		w.lane(c.Lane).read = 0
