@@ -1,9 +1,7 @@
 package pick
 
 import (
-	"cmp"
 	"container/heap"
-	"fmt"
 	"slices"
 	"time"
 
@@ -238,30 +236,6 @@ func (p *Picker) full(g *gate) bool {
 	return true
 }
 
-// unpaid reports whether the rate of a limit must be paid first, and notes that.
-func (p *Picker) unpaid(g *gate, now time.Time) bool { return g != nil && p.dry(g, g.rate, now) }
-
-// dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
-func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
-	if r.IsZero() {
-		return false
-	}
-	if g.tokens > 0 {
-		if gone := now.Sub(g.paid) / r.Interval(); gone > 0 {
-			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*r.Interval())
-		}
-	}
-	if g.tokens > 0 {
-		return false
-	}
-	g.rate = r
-	if !g.short && !now.Before(g.until) {
-		g.short = true
-		p.short = append(p.short, g)
-	}
-	return true
-}
-
 // admits reports whether the head of a bin may start, as far as its group goes; if not, its group is held back.
 func (p *Picker) admits(b *bin) bool {
 	g := b.gate
@@ -273,27 +247,6 @@ func (p *Picker) admits(b *bin) bool {
 		return false
 	}
 	return true
-}
-
-// paidFor reports whether the rate of a bin's group is paid; if not, its group is held back.
-func (p *Picker) paidFor(b *bin, now time.Time) bool {
-	g := b.gate
-	if g != nil && p.dry(g, b.items[0].r.Group.Rate, now) {
-		p.hold(g, true)
-		return false
-	}
-	return true
-}
-
-// enter counts a candidate that was picked; nil: there is no limit.
-func (g *gate) enter() {
-	if g == nil {
-		return
-	}
-	g.count++
-	if g.tokens > 0 {
-		g.tokens--
-	}
 }
 
 // stay finds the gates that a candidate goes through.
@@ -403,103 +356,4 @@ func (p *Picker) Recount(running map[job.Lease]job.Ready) {
 		p.release(g)
 		p.forgetGroup(g)
 	}
-}
-
-// reopen brings forward the groups that may ask for tokens again.
-func (p *Picker) reopen(now time.Time) {
-	for len(p.timed) > 0 && !now.Before(p.timed[0].until) {
-		p.release(heap.Pop(&p.timed).(*gate))
-	}
-}
-
-// Next is when a rate may give way that holds something back; zero: none does.
-func (p *Picker) Next() time.Time {
-	if len(p.timed) == 0 {
-		return time.Time{}
-	}
-	return p.timed[0].until
-}
-
-// Need is what a rate must pay for before more can be picked.
-type Need struct {
-	Bucket string
-	Rate   job.Rate
-	N      int
-	gate   *gate
-}
-
-// Short reports whether there are needs.
-func (p *Picker) Short() bool { return len(p.short) > 0 }
-
-// Needs lists what rates must be asked for, and forgets that it was wanted.
-func (p *Picker) Needs() []Need {
-	var out []Need
-	for _, g := range p.short {
-		g.short = false
-		n := p.size
-		if t := p.tenants[g.scope.tenant]; t != nil {
-			n = t.waiting
-		}
-		if g.key != 0 {
-			n = g.waiting()
-		}
-		out = append(out, Need{g.bucket(), g.rate, max(1, min(g.rate.Burst, n)), g})
-	}
-	p.short = p.short[:0]
-	slices.SortFunc(out, func(a, b Need) int { return cmp.Compare(a.Bucket, b.Bucket) })
-	return out
-}
-
-// bucket names what the gate's rate is drawn from.
-func (g *gate) bucket() string {
-	if g.key != 0 {
-		return GroupBucket(g.key)
-	}
-	return ScopeBucket(g.scope.tenant, g.scope.queue)
-}
-
-// GroupBucket names what the rate of a group is drawn from.
-func GroupBucket(k job.GroupKey) string { return fmt.Sprintf("group/%016x", uint64(k)) }
-
-// ScopeBucket names what the rate of a tenant, or of one of its queues, is drawn from.
-func ScopeBucket(t tenant.ID, queue string) string { return fmt.Sprintf("queue/%s/%s", t, queue) }
-
-// Pour says what a need was given: starts that are paid for, or none before a wait is over.
-func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
-	g := n.gate
-	if tokens > 0 {
-		g.tokens, g.paid, g.until = g.tokens+tokens, now, time.Time{}
-		p.release(g)
-		return
-	}
-	g.until = now.Add(max(wait, time.Millisecond))
-	if g.timed < 0 {
-		heap.Push(&p.timed, g)
-	} else {
-		heap.Fix(&p.timed, g.timed)
-	}
-}
-
-// byUntil orders gates by when they may ask again.
-type byUntil []*gate
-
-func (h byUntil) Len() int           { return len(h) }
-func (h byUntil) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
-func (h byUntil) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].timed, h[j].timed = i, j
-}
-
-func (h *byUntil) Push(x any) {
-	g := x.(*gate)
-	g.timed = len(*h)
-	*h = append(*h, g)
-}
-
-func (h *byUntil) Pop() any {
-	old := *h
-	g := old[len(old)-1]
-	g.timed = -1
-	*h = old[:len(old)-1]
-	return g
 }
