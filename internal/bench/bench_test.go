@@ -55,7 +55,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 2*260 + 2*(260+1) + 2*260 + 260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
+			if want := 2*260 + 3*2*(260+1) + 2*260 + 260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
 			if r.AtRate == nil || r.Callbacks == nil || r.Remote == nil || r.Logs == nil || r.SingleMS == nil || r.HTTPMS == nil || r.IdlePickupMS == nil {
@@ -79,6 +79,10 @@ func TestRun(t *testing.T) {
 func TestOnlyWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	o := small(folder(t), nil)
+	o.Only = []string{"limits"} // with nothing that it is compared with
+	if r, err := bench.Run(t.Context(), o); err != nil || r.LimitsPerS <= 0 || r.BothPerS != 0 || r.Accepted != 261 {
+		t.Errorf("got %+v, %v; want limits alone, once", r, err)
+	}
 	o.Only, o.Rate = []string{"idle", "rate"}, 0
 	r, err := bench.Run(t.Context(), o)
 	if err != nil || r.IdlePickupMS == nil || r.AtRate != nil || r.InsertPerS != 0 || r.SingleMS != nil || r.BothPerS != 0 {

@@ -12,15 +12,16 @@ import (
 
 // phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
 type phase struct {
-	names []string // of its measurements; any of them asks for it
-	skip  func(o Options) bool
-	run   func(ctx context.Context, r *Rig, o Options, rep *Report) error
+	names    []string // of its measurements; any of them asks for it
+	compared bool     // with the next one that is
+	skip     func(o Options) bool
+	run      func(ctx context.Context, r *Rig, o Options, rep *Report) error
 }
 
 var phases = []phase{
 	{names: []string{"insert", "work"}, run: backlog},
-	{names: []string{"both"}, run: both},
-	{names: []string{"limits"}, run: limited},
+	{names: []string{"both"}, compared: true, run: both},
+	{names: []string{"limits"}, compared: true, run: limited},
 	{names: []string{"callbacks"}, run: callbacks},
 	{names: []string{"remote"}, run: remote},
 	{names: []string{"logs"}, run: logs},

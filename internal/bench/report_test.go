@@ -201,3 +201,17 @@ func TestWaitingEndsWhereNothingDoes(t *testing.T) {
 		}
 	})
 }
+
+// Of turns the one with the median rate counts, with what it cost.
+func TestMedianBy(t *testing.T) {
+	var all []Report
+	for _, rate := range []float64{300, 100, 200} {
+		all = append(all, Report{BothPerS: rate, BothCost: &Cost{Process: 1000 / rate}})
+	}
+	if got := medianBy(all, func(r Report) float64 { return r.BothPerS }); got.BothPerS != 200 || got.BothCost.Process != 5 {
+		t.Errorf("the median of three turns is %v at %+v", got.BothPerS, *got.BothCost)
+	}
+	if all[0].BothPerS != 300 {
+		t.Error("the turns were put into another order, which the next number needs")
+	}
+}
