@@ -15,7 +15,7 @@ import (
 
 // Options is what a run is told. All numbers are given; what they may be is checked by whoever asks people for them.
 type Options struct {
-	// Open makes a fresh, migrated store, and what closes and removes it. It is called once a phase.
+	// Open makes a fresh, migrated store, and what closes and removes it. It is called once a phase and turn.
 	Open func(ctx context.Context) (engine.Store, func(ctx context.Context) error, error)
 	Load
 	Jobs    int           // in each phase of throughput
@@ -63,16 +63,16 @@ const cleanTime = 30 * time.Second
 func Run(ctx context.Context, o Options) (Report, error) {
 	rep := Report{Cores: runtime.GOMAXPROCS(0), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	began := time.Now()
-	wanted := slices.DeleteFunc(slices.Clone(phases), func(p phase) bool { return !p.wanted(o) })
-	for len(wanted) > 0 {
-		n := 1
-		for wanted[0].compared && n < len(wanted) && wanted[n].compared {
-			n++
+	for _, group := range wanted(o) {
+		var err error
+		if len(group) == 1 {
+			err = runPhase(ctx, group[0], o, &rep)
+		} else {
+			err = takeTurns(ctx, group, o, &rep)
 		}
-		if err := takeTurns(ctx, wanted[:n], o, &rep); err != nil {
+		if err != nil {
 			return rep, err
 		}
-		wanted = wanted[n:]
 	}
 	rep.Seconds = round(time.Since(began).Seconds(), 1)
 	rep.RSSMB = round(float64(peakMemory())/(1<<20), 1)
@@ -86,31 +86,58 @@ func Run(ctx context.Context, o Options) (Report, error) {
 // one second than in the next.
 const turns = 3
 
-// takeTurns runs a phase, or, in turns, several; what counts of each is the turn with its median rate.
+// takeTurns runs phases that are compared with each other, in turns, each time from another end. What counts is the turn with the
+// median share, whole.
 func takeTurns(ctx context.Context, ps []phase, o Options, rep *Report) error {
-	n := 1
-	if len(ps) > 1 {
-		n = turns
-	}
-	all := make([]Report, 0, n)
-	for range n {
+	rep.Turns = turns
+	watcher := o.Watch
+	var all []Report
+	for turn := range turns {
+		if watcher != nil {
+			o.Watch = inTurn{watcher, turn + 1}
+		}
 		for _, p := range ps {
 			if err := runPhase(ctx, p, o, rep); err != nil {
-				return fmt.Errorf("%s: %w", strings.Join(p.names, " and "), err)
+				return err
 			}
 		}
 		all = append(all, *rep)
+		slices.Reverse(ps)
 	}
-	both := medianBy(all, func(r Report) float64 { return r.BothPerS })
-	limits := medianBy(all, func(r Report) float64 { return r.LimitsPerS })
-	rep.BothPerS, rep.BothCost, rep.LimitsPerS, rep.LimitsCost = both.BothPerS, both.BothCost, limits.LimitsPerS, limits.LimitsCost
+	m := median(all)
+	rep.BothPerS, rep.BothCost, rep.LimitsPerS, rep.LimitsCost = m.BothPerS, m.BothCost, m.LimitsPerS, m.LimitsCost
 	return nil
 }
 
-// medianBy is the one with the median rate.
-func medianBy(rs []Report, rate func(Report) float64) Report {
-	rs = slices.SortedFunc(slices.Values(rs), func(a, b Report) int { return cmp.Compare(rate(a), rate(b)) })
-	return rs[len(rs)/2]
+// median is the turn with the median share of limits.
+func median(turns []Report) Report {
+	turns = slices.SortedFunc(slices.Values(turns), func(a, b Report) int { return cmp.Compare(a.LimitsPerS*b.BothPerS, b.LimitsPerS*a.BothPerS) })
+	return turns[len(turns)/2]
+}
+
+// inTurn names the turn of measurements.
+type inTurn struct {
+	Watcher
+	turn int
+}
+
+func (w inTurn) Begin(name string, total int, done func() int) {
+	w.Watcher.Begin(fmt.Sprintf("%s, turn %d of %d", name, w.turn, turns), total, done)
+}
+
+// wanted are the phases that are asked for; those that are compared with each other are together.
+func wanted(o Options) (out [][]phase) {
+	for _, p := range phases {
+		if !p.wanted(o) {
+			continue
+		}
+		if last := len(out) - 1; p.compared && last >= 0 && out[last][0].compared {
+			out[last] = append(out[last], p)
+		} else {
+			out = append(out, []phase{p})
+		}
+	}
+	return out
 }
 
 func (p phase) wanted(o Options) bool {
@@ -122,6 +149,11 @@ func (p phase) wanted(o Options) bool {
 
 // runPhase gives a phase a store of its own, and checks it before the store is removed.
 func runPhase(ctx context.Context, p phase, o Options, rep *Report) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", strings.Join(p.names, " and "), err)
+		}
+	}()
 	store, remove, err := o.Open(ctx)
 	if err != nil {
 		return err

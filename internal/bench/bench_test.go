@@ -58,6 +58,9 @@ func TestRun(t *testing.T) {
 			if want := 2*260 + 3*2*(260+1) + 2*260 + 260 + 1 + 50 + 50 + 15 + 50; r.Accepted != want || r.Lost != 0 || r.Doubled != 0 {
 				t.Errorf("accepted %d, lost %d, doubled %d; want %d, 0, 0", r.Accepted, r.Lost, r.Doubled, want)
 			}
+			if r.Turns != 3 {
+				t.Errorf("%d turns, want 3", r.Turns)
+			}
 			if r.AtRate == nil || r.Callbacks == nil || r.Remote == nil || r.Logs == nil || r.SingleMS == nil || r.HTTPMS == nil || r.IdlePickupMS == nil {
 				t.Fatalf("something was not measured: %+v", r)
 			}
@@ -80,7 +83,7 @@ func TestOnlyWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	o := small(folder(t), nil)
 	o.Only = []string{"limits"} // with nothing that it is compared with
-	if r, err := bench.Run(t.Context(), o); err != nil || r.LimitsPerS <= 0 || r.BothPerS != 0 || r.Accepted != 261 {
+	if r, err := bench.Run(t.Context(), o); err != nil || r.LimitsPerS <= 0 || r.BothPerS != 0 || r.Turns != 0 || r.Accepted != 261 {
 		t.Errorf("got %+v, %v; want limits alone, once", r, err)
 	}
 	o.Only, o.Rate = []string{"idle", "rate"}, 0
@@ -200,7 +203,7 @@ func (i interrupter) Begin(name string, _ int, _ func() int) {
 func (interrupter) End() {}
 
 func TestARunThatIsStoppedLeavesNothingBehind(t *testing.T) {
-	for _, at := range []string{"insert", "work", "both", "single", "idle", "rate", "check"} {
+	for _, at := range []string{"insert", "work", "both, turn 1 of 3", "limits, turn 2 of 3", "check, turn 3 of 3", "single", "idle", "rate", "check"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 // phase is one load on a fresh store, and what it measures. It leaves nothing unfinished, so that all can be checked.
 type phase struct {
 	names    []string // of its measurements; any of them asks for it
-	compared bool     // with the next one that is
+	compared bool     // with the others that are: they take turns
 	skip     func(o Options) bool
 	run      func(ctx context.Context, r *Rig, o Options, rep *Report) error
 }

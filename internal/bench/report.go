@@ -21,6 +21,7 @@ type Report struct {
 	WorkPerS     float64    `json:"work_per_s,omitempty"`
 	BothPerS     float64    `json:"both_per_s,omitempty"`
 	LimitsPerS   float64    `json:"limits_per_s,omitempty"` // as both, with three tenants, a concurrency key and rates
+	Turns        int        `json:"turns,omitempty"`        // that the two took; the one with the median share is told of
 	Callbacks    *Callbacks `json:"callbacks,omitempty"`
 	Remote       *Remote    `json:"remote,omitempty"` // as work, over HTTP
 	Logs         *Logged    `json:"logs,omitempty"`

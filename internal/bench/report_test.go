@@ -202,16 +202,13 @@ func TestWaitingEndsWhereNothingDoes(t *testing.T) {
 	})
 }
 
-// Of turns the one with the median rate counts, with what it cost.
-func TestMedianBy(t *testing.T) {
-	var all []Report
-	for _, rate := range []float64{300, 100, 200} {
-		all = append(all, Report{BothPerS: rate, BothCost: &Cost{Process: 1000 / rate}})
-	}
-	if got := medianBy(all, func(r Report) float64 { return r.BothPerS }); got.BothPerS != 200 || got.BothCost.Process != 5 {
-		t.Errorf("the median of three turns is %v at %+v", got.BothPerS, *got.BothCost)
-	}
-	if all[0].BothPerS != 300 {
-		t.Error("the turns were put into another order, which the next number needs")
+// Of turns the one with the median share counts, whole: numbers of two turns say nothing of each other.
+func TestMedianOfTurns(t *testing.T) {
+	turns := []Report{{BothPerS: 60, LimitsPerS: 50}, {BothPerS: 90, LimitsPerS: 45}, {BothPerS: 80, LimitsPerS: 64}}
+	for range turns {
+		if got := median(turns); got.BothPerS != 80 || got.LimitsPerS != 64 {
+			t.Errorf("of %+v: %v and %v, want 80 and 64", turns, got.BothPerS, got.LimitsPerS)
+		}
+		turns = append(turns[1:], turns[0])
 	}
 }

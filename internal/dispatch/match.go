@@ -371,7 +371,7 @@ func (m *matcher) pick(ctx context.Context, c *claim, now time.Time) ([]*job.Rea
 		if room := c.max - len(rs); room == 0 || c.max >= pick.Many && room < job.Bundle || m.win.halted || !m.win.picker.Short() {
 			break
 		}
-		needs := m.win.picker.Needs()
+		needs := m.win.picker.Needs(c.max - len(rs))
 		ds := make([]engine.Draw, len(needs))
 		for i, n := range needs {
 			ds[i] = engine.Draw{Bucket: n.Bucket, Rate: n.Rate, N: n.N}

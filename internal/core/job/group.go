@@ -31,9 +31,11 @@ type Rate struct {
 // IsZero reports whether there is no limit.
 func (r Rate) IsZero() bool { return r.Count == 0 }
 
-// Interval is the time between two starts at the steady rate.
+// Interval is the time between two starts at the steady rate, in whole microseconds: stores count in these, and never in less than
+// a limit says.
 func (r Rate) Interval() time.Duration {
-	return max(r.Per/time.Duration(max(r.Count, 1)), time.Microsecond)
+	step := time.Duration(max(r.Count, 1)) * time.Microsecond
+	return max((r.Per+step-1)/step, 1) * time.Microsecond
 }
 
 func (r Rate) String() string {
@@ -44,7 +46,9 @@ func (r Rate) String() string {
 }
 
 // DefaultBurst is how many may start at once where a rate does not say: what a tenth of a second is worth.
-func (r Rate) DefaultBurst() int { return max(1, int(100*time.Millisecond/r.Interval())) }
+func (r Rate) DefaultBurst() int {
+	return max(1, int(100*time.Millisecond*time.Duration(r.Count)/max(r.Per, 1)))
+}
 
 // GroupOf is the group of a job's executions: of the value of its concurrency key, or of the job itself. The zero
 // Group if the definition sets no limit.

@@ -62,3 +62,27 @@ func TestNewest(t *testing.T) {
 		t.Error("it waits")
 	}
 }
+
+// Stores count in whole microseconds; rounding must not let through more than a rate says.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct {
+		count int
+		per   time.Duration
+		want  time.Duration
+		burst int
+	}{
+		{1, time.Second, time.Second, 1},
+		{100, time.Second, 10 * time.Millisecond, 10},
+		{30, time.Second, 33_334 * time.Microsecond, 3},
+		{1_000_000, time.Second, time.Microsecond, 100_000},
+		{600_000, time.Second, 2 * time.Microsecond, 60_000},
+		{1_000_000, 1999 * time.Millisecond, 2 * time.Microsecond, 50_025},
+		{1_000_000, 24 * time.Hour, 86_400 * time.Microsecond, 1},
+		{1, 24 * time.Hour, 24 * time.Hour, 1},
+	} {
+		r := Rate{Count: c.count, Per: c.per}
+		if r.Interval() != c.want || r.DefaultBurst() != c.burst {
+			t.Errorf("%v: an interval of %v and a burst of %d, want %v and %d", r, r.Interval(), r.DefaultBurst(), c.want, c.burst)
+		}
+	}
+}

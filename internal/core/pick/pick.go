@@ -66,7 +66,7 @@ type bin struct {
 	place int // in shelf.open; -1: it stands aside
 }
 
-// Many is from how many on a pick keeps bundles together.
+// Many is from how many on a pick keeps bundles together, and what is left behind by one has its rate paid ahead.
 const Many = 4 * job.Bundle
 
 // New makes a picker without candidates.

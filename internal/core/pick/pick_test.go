@@ -267,7 +267,7 @@ func TestGroupsArePruned(t *testing.T) {
 		r := ready("t", grouped(job.Group{Key: job.GroupKey(i + 1), Max: 1, Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 5}}))
 		p.Add(r)
 		p.pick(1, start)
-		for _, n := range p.Needs() {
+		for _, n := range p.Needs(1) {
 			p.Pour(n, 5, 0, start)
 		}
 		got := p.pick(1, start)
@@ -393,7 +393,7 @@ func TestRates(t *testing.T) {
 		if most := 2 + int(now.Sub(start)/(100*time.Millisecond)); picked > most {
 			t.Fatalf("%d have started %v after the beginning, at most %d may", picked, now.Sub(start), most)
 		}
-		needs := p.Needs()
+		needs := p.Needs(1)
 		for _, n := range needs {
 			if n.Rate != rate || n.N > rate.Burst || n.N < 1 {
 				t.Fatalf("needs %+v", n)
@@ -425,7 +425,7 @@ func TestTokensGoAsTheirBucketFills(t *testing.T) {
 		p.Add(ready("t"))
 	}
 	p.pick(1, start)
-	p.Pour(p.Needs()[0], 5, 0, start)
+	p.Pour(p.Needs(1)[0], 5, 0, start)
 	if got := p.pick(1, start.Add(99*time.Millisecond)); len(got) != 1 {
 		t.Fatal("a token was gone too soon")
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// spare is for how long tokens are asked for beyond what waits, where much does: as long as they are kept, they go.
-const spare = 50 * time.Millisecond
+// ahead is for how much time a tenant or a queue of which much waits asks for tokens beyond what waits: so much of the rate goes
+// by, unused, before they are used up.
+const ahead = 50 * time.Millisecond
 
 // unpaid reports whether the rate of a limit must be paid first, and notes that.
 func (p *Picker) unpaid(g *gate, now time.Time) bool { return g != nil && p.dry(g, g.rate, now) }
@@ -23,8 +24,11 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 		return false
 	}
 	if g.tokens > 0 {
-		if gone := now.Sub(g.paid) / r.Interval(); gone > 0 {
-			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*r.Interval())
+		if gone := now.Sub(g.paid) / g.rate.Interval(); gone > 0 {
+			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*g.rate.Interval())
+		}
+		if r.Interval() > g.rate.Interval() || r.Burst < g.rate.Burst {
+			g.tokens = 0 // they were drawn at the rate of another job of the group, which allows more
 		}
 	}
 	if g.tokens > 0 {
@@ -85,31 +89,28 @@ type Need struct {
 // Short reports whether there are needs.
 func (p *Picker) Short() bool { return len(p.short) > 0 }
 
-// Needs lists what rates must be asked for, and forgets that it was wanted.
-func (p *Picker) Needs() []Need {
+// Needs lists what rates must be asked for before room more can be picked, and forgets that it was wanted.
+func (p *Picker) Needs(room int) []Need {
 	var out []Need
 	for _, g := range p.short {
 		g.short = false
-		out = append(out, p.need(g))
+		out = append(out, Need{g.bucket(), g.rate, p.need(g, room), g})
 	}
 	p.short = p.short[:0]
 	slices.SortFunc(out, func(a, b Need) int { return cmp.Compare(a.Bucket, b.Bucket) })
 	return out
 }
 
-// need is what a gate asks for: what waits, and, where that is much, what will have gone before long.
-func (p *Picker) need(g *gate) Need {
-	n := p.size
-	if t := p.tenants[g.scope.tenant]; t != nil {
-		n = t.waiting
-	}
+// need is how many tokens a gate asks for: one for each candidate that waits and, where a pick of room leaves many, for those that
+// go while these are picked.
+func (p *Picker) need(g *gate, room int) int {
+	var n int
 	if g.key != 0 {
 		n = g.waiting()
+	} else if n = p.waiting(g.scope); n-room >= Many {
+		n += int(ahead / g.rate.Interval())
 	}
-	if n >= Many {
-		n += int(spare / g.rate.Interval())
-	}
-	return Need{g.bucket(), g.rate, max(1, min(g.rate.Burst, n)), g}
+	return max(1, min(g.rate.Burst, n))
 }
 
 // bucket names what the gate's rate is drawn from.

@@ -4,54 +4,127 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Of a wide rate, tokens for all that waits would have gone before the next pick.
-func TestNeedsOfMuchThatWaits(t *testing.T) {
+func mail(r *job.Ready) { r.Class = job.Needs{Target: job.HTTP, Queue: "mail"}.Class() }
+
+// Of a wide rate, tokens for all that waits would have gone before the next pick: where that will leave many, more are asked for.
+func TestNeeds(t *testing.T) {
 	wide := job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}
+	slow := job.Rate{Count: 100, Per: time.Second, Burst: 1000}
 	for _, c := range []struct {
-		waits int
-		rate  job.Rate
-		want  int
+		name        string
+		limit       job.Limit
+		group       job.Group
+		mail, other int // that wait
+		room, want  int
 	}{
-		{1, wide, 1},
-		{Many - 1, wide, Many - 1},
-		{Many, wide, Many + 50_000},
-		{Many, job.Rate{Count: 1_000_000, Per: time.Second, Burst: 1000}, 1000},
-		{Many, job.Rate{Count: 100, Per: time.Second, Burst: 1000}, Many + 5},
-		{Many, job.Rate{Count: 1, Per: time.Minute, Burst: 1000}, Many},
+		{"one", job.Limit{Rate: wide}, job.Group{}, 0, 1, 1, 1},
+		{"few are left", job.Limit{Rate: wide}, job.Group{}, 0, Many, 1, Many},
+		{"many are left", job.Limit{Rate: wide}, job.Group{}, 0, Many + 1, 1, Many + 1 + 50_000},
+		{"all are picked", job.Limit{Rate: wide}, job.Group{}, 0, 3 * Many, 3 * Many, 3 * Many},
+		{"a burst is less", job.Limit{Rate: job.Rate{Count: 1_000_000, Per: time.Second, Burst: 1000}}, job.Group{}, 0, 2 * Many, 1, 1000},
+		{"a slow rate", job.Limit{Rate: slow}, job.Group{}, 0, 2 * Many, 1, 2*Many + 5},
+		{"a very slow one", job.Limit{Rate: job.Rate{Count: 1, Per: time.Minute, Burst: 1000}}, job.Group{}, 0, 2 * Many, 1, 2 * Many},
+		{"a tenant's, over two queues", job.Limit{Rate: slow}, job.Group{}, Many, Many, 1, 2*Many + 5},
+		{"a queue's", job.Limit{Queue: "mail", Rate: wide}, job.Group{}, 3, 2 * Many, 1, 3},
+		{"a queue's of many", job.Limit{Queue: "mail", Rate: slow}, job.Group{}, 2 * Many, 1, 1, 2*Many + 5},
+		{"a group's", job.Limit{Max: 1000}, job.Group{Key: 7, Rate: wide}, 0, 2 * Many, 1, 2 * Many},
 	} {
-		p := New()
-		p.Limit([]job.Limit{{Tenant: "t", Rate: c.rate}})
-		for range c.waits {
-			p.Add(ready("t"))
-		}
-		p.pick(1, start)
-		needs := p.Needs()
-		if len(needs) != 1 || needs[0].N != c.want {
-			t.Fatalf("%d wait at %v: needs %+v, want %d", c.waits, c.rate, needs, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			p := New()
+			c.limit.Tenant = "t"
+			p.Limit([]job.Limit{c.limit})
+			for _, s := range p.Shares() {
+				p.Allow(s, s.Whole)
+			}
+			for range c.mail {
+				p.Add(ready("t", grouped(c.group), mail))
+			}
+			for range c.other {
+				p.Add(ready("t", grouped(c.group)))
+			}
+			p.Pick(nil, 1, all, start, goOn)
+			if needs := p.Needs(c.room); len(needs) != 1 || needs[0].N != c.want {
+				t.Errorf("needs %+v, want %d", needs, c.want)
+			}
+		})
 	}
 }
 
-// What was drawn for much goes all the same: it never adds to what the bucket holds by then.
-func TestSpareTokensGoToo(t *testing.T) {
-	p := New()
-	p.Limit([]job.Limit{{Tenant: "t", Rate: job.Rate{Count: 1000, Per: time.Second, Burst: 1000}}})
-	for range 2 * Many {
-		p.Add(ready("t"))
-	}
-	p.pick(1, start)
-	need := p.Needs()[0]
-	if need.N != 2*Many+50 {
-		t.Fatalf("needs %d", need.N)
-	}
-	p.Pour(need, need.N, 0, start)
-	if got := p.pick(Many, start.Add(50*time.Millisecond)); len(got) != Many {
-		t.Fatalf("%d of %d, which are paid", len(got), Many)
-	}
-	if got := p.pick(2*Many, start.Add(time.Duration(Many+40)*time.Millisecond)); len(got) != 10 {
-		t.Errorf("%d, where all but 10 tokens are used or gone", len(got))
+// Servers that draw from one bucket start, in any stretch of time, no more than it holds and what fills it meanwhile, however much they
+// draw ahead.
+func TestTokensOfSeveralServers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := job.Rate{Count: rapid.IntRange(1, 50_000).Draw(t, "count"), Per: time.Second}
+		rate.Burst = rapid.IntRange(1, 2*rate.Count).Draw(t, "burst")
+		b := &bucket{rate: rate}
+		servers := make([]*Picker, rapid.IntRange(1, 3).Draw(t, "servers"))
+		for i := range servers {
+			servers[i] = New()
+			servers[i].Limit([]job.Limit{{Tenant: "t", Rate: rate}})
+		}
+		type start struct {
+			at time.Time
+			n  int
+		}
+		var starts []start
+		now := time.Unix(1_000_000, 0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			p := servers[rapid.IntRange(0, len(servers)-1).Draw(t, "server")]
+			for range rapid.SampledFrom([]int{0, 1, 10, 3 * Many}).Draw(t, "come") {
+				p.Add(ready("t"))
+			}
+			room := rapid.SampledFrom([]int{1, 20, Many, 1000}).Draw(t, "room")
+			got := p.Pick(nil, room, all, now, goOn)
+			for range 2 {
+				for _, n := range p.Needs(room - len(got)) {
+					tokens, wait := b.draw(n.N, now)
+					p.Pour(n, tokens, wait, now)
+				}
+				got = p.Pick(got, room, all, now, goOn)
+			}
+			starts = append(starts, start{now, len(got)})
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 17, 1000, 7000, 49_000, 300_000}).Draw(t, "µs")) * time.Microsecond)
+		}
+		for i := range starts {
+			n := 0
+			for _, s := range starts[i:] {
+				n += s.n
+				if most := rate.Burst + int(s.at.Sub(starts[i].at)/rate.Interval()) + 1; n > most {
+					t.Fatalf("%d started within %v, and at most %d may", n, s.at.Sub(starts[i].at), most)
+				}
+			}
+		}
+	})
+}
+
+// A job that allows less than another of its group starts nothing with what the other has drawn.
+func TestTokensOfAnotherJobOfTheGroup(t *testing.T) {
+	wide := job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}
+	for name, other := range map[string]job.Rate{
+		"slower":       {Count: 1, Per: time.Hour, Burst: 100_000},
+		"less at once": {Count: 1_000_000, Per: time.Second, Burst: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := New()
+			for range 5 {
+				p.Add(ready("t", grouped(job.Group{Key: 7, Rate: wide})))
+			}
+			for range 5 {
+				p.Add(ready("t", grouped(job.Group{Key: 7, Rate: other}), func(r *job.Ready) { r.DueAt = start.Add(time.Second) }))
+			}
+			p.pick(1, start)
+			p.Pour(p.Needs(1)[0], 10, 0, start)
+			if got := p.pick(10, start); len(got) != 5 {
+				t.Fatalf("%d started with 10 tokens of the job that allows more, of which 5 wait", len(got))
+			}
+			if needs := p.Needs(1); len(needs) != 1 || needs[0].Rate != other {
+				t.Errorf("needs %+v, want some at %v", needs, other)
+			}
+		})
 	}
 }

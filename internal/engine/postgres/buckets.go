@@ -17,8 +17,7 @@ import (
 // One that is full has no row, or one whose instant has passed; both are the same.
 const (
 	// drawSQL locks the rows in order, so that all who draw share them; the clock is of the
-	// statement's begin, and one that had to wait reckons with less time, never with more. Its commit does not wait for the
-	// log: what a token pays for starts with a lease, whose commit is behind it in the log, and waits.
+	// statement's begin, and one that had to wait reckons with less time, never with more.
 	drawSQL = `
 		WITH old AS MATERIALIZED (
 			SELECT d.bucket, d.want, d.step, d.burst, t.now, greatest(b.full_us, t.now) AS full_us
@@ -30,8 +29,7 @@ const (
 		), kept AS (
 			UPDATE buckets b SET full_us = d.full_us + d.got * d.step FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND d.got > 0
 		)
-		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn
-		WHERE set_config('synchronous_commit', 'off', true) = 'off'`
+		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn`
 	// peekSQL is for those who only look.
 	peekSQL = `
 		SELECT d.bucket, 0::int8, greatest(0, greatest(b.full_us, t.now) + (1 - d.burst) * d.step - t.now)

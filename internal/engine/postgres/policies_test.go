@@ -185,30 +185,6 @@ func TestSharesNeverExceedTheLimit(t *testing.T) {
 	}
 }
 
-// Whoever draws does not wait for the log, and only who draws.
-func TestDrawsDoNotWaitForTheLog(t *testing.T) {
-	t.Parallel()
-	s := fresh(t)
-	rate := job.Rate{Count: 1, Per: time.Hour, Burst: 5}
-	draws := []engine.Draw{{Bucket: "a", Rate: rate, N: 1}, {Bucket: "b", Rate: rate, N: 1}}
-	must[[]engine.Drawn](t)(s.Draw(t.Context(), draws)) // makes their rows
-	c := direct(t, s)
-	registerArrays(c)
-	exec(t, c, "SET synchronous_commit = on")
-	exec(t, c, "BEGIN")
-	exec(t, c, drawSQL, drawArgs(draws)...)
-	if got := one[string](t, c, "SHOW synchronous_commit"); got != "off" {
-		t.Errorf("synchronous_commit is %s where tokens are drawn", got)
-	}
-	exec(t, c, "COMMIT")
-	if got := one[string](t, c, "SHOW synchronous_commit"); got != "on" {
-		t.Errorf("synchronous_commit is %s afterwards", got)
-	}
-	if got := must[[]engine.Drawn](t)(s.Draw(t.Context(), []engine.Draw{{Bucket: "a", Rate: rate, N: 5}})); got[0].N != 3 {
-		t.Errorf("%d tokens are left of 5 after two draws of one", got[0].N)
-	}
-}
-
 func TestTidyDropsFullBucketsAndOldOperations(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
