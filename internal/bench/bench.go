@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		if len(group) == 1 {
 			err = runPhase(ctx, group[0], o, &rep)
 		} else {
-			err = takeTurns(ctx, group, o, &rep)
+			err = takeTurns(group, o, &rep, func(p phase, o Options) error { return runPhase(ctx, p, o, &rep) })
 		}
 		if err != nil {
 			return rep, err
@@ -88,7 +88,7 @@ const turns = 3
 
 // takeTurns runs phases that are compared with each other, in turns, each time from another end. What counts is the turn with the
 // median share, whole.
-func takeTurns(ctx context.Context, ps []phase, o Options, rep *Report) error {
+func takeTurns(ps []phase, o Options, rep *Report, run func(phase, Options) error) error {
 	rep.Turns = turns
 	watcher := o.Watch
 	var all []Report
@@ -97,7 +97,7 @@ func takeTurns(ctx context.Context, ps []phase, o Options, rep *Report) error {
 			o.Watch = inTurn{watcher, turn + 1}
 		}
 		for _, p := range ps {
-			if err := runPhase(ctx, p, o, rep); err != nil {
+			if err := run(p, o); err != nil {
 				return err
 			}
 		}

@@ -212,3 +212,24 @@ func TestMedianOfTurns(t *testing.T) {
 		turns = append(turns[1:], turns[0])
 	}
 }
+
+// Phases that are compared begin in turns, and what is told is the turn that counts, not the last.
+func TestTakeTurns(t *testing.T) {
+	limits := []float64{80, 90, 50} // of 100
+	var order []string
+	var rep Report
+	err := takeTurns([]phase{{names: []string{"both"}}, {names: []string{"limits"}}}, Options{}, &rep, func(p phase, _ Options) error {
+		if order = append(order, p.names[0]); p.names[0] == "both" {
+			rep.BothPerS, rep.BothCost = 100, &Cost{Process: float64(len(order))}
+		} else {
+			rep.LimitsPerS, rep.LimitsCost = limits[(len(order)-1)/2], &Cost{Process: float64(len(order))}
+		}
+		return nil
+	})
+	if want := []string{"both", "limits", "limits", "both", "both", "limits"}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("ran %v, %v; want %v", order, err, want)
+	}
+	if rep.Turns != 3 || rep.BothPerS != 100 || rep.LimitsPerS != 80 || rep.BothCost.Process != 1 || rep.LimitsCost.Process != 2 {
+		t.Errorf("told of %+v, want the first turn", rep)
+	}
+}

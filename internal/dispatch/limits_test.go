@@ -187,6 +187,39 @@ func TestAGroupWhoseRateCouldNotBeAskedForGoesOn(t *testing.T) {
 	})
 }
 
+// A claim that leaves much waiting has its rate paid for a while, and one that takes all that waits does not: what is drawn is lost to others.
+func TestTokensAreDrawnAheadOfABacklog(t *testing.T) {
+	rate := job.Rate{Count: 1000, Per: time.Second, Burst: 1000}
+	for name, c := range map[string]struct{ waits, claims, drawn int }{
+		"a backlog":         {300, 10, 350},
+		"all that waits":    {300, 400, 300},
+		"all but a hundred": {300, 200, 300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(time.Now)
+				f.limits = []job.Limit{{Tenant: "default", Rate: rate}}
+				for i := range c.waits {
+					f.add(ready(i, time.Now()))
+				}
+				began := time.Now()
+				as, err := running(t, f, Config{PerLane: 1000}).Claim(t.Context(), w1, c.claims)
+				if err != nil || len(as) != min(c.claims, c.waits) {
+					t.Fatalf("%d started, %v", len(as), err)
+				}
+				for bucket, full := range f.buckets {
+					if drawn := int(full.Sub(began) / rate.Interval()); drawn != c.drawn {
+						t.Errorf("%d tokens were drawn from %s, want %d", drawn, bucket, c.drawn)
+					}
+				}
+				if len(f.buckets) != 1 {
+					t.Errorf("%d buckets, want 1", len(f.buckets))
+				}
+			})
+		})
+	}
+}
+
 func TestTenantsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)

@@ -33,9 +33,9 @@ func (r Rate) Check(field string, v *Invalids) {
 	if !count {
 		v.Add(field+".count", r.Count, "a whole number from 1 to 1000000")
 	}
-	per := r.Per >= time.Millisecond && r.Per <= maxPer
+	per := r.Per >= time.Millisecond && r.Per <= maxPer && r.Per%time.Microsecond == 0
 	if !per {
-		v.Add(field+".per", r.Per, "a duration from 1ms to 24h, such as 1s")
+		v.Add(field+".per", r.Per, "a duration of whole microseconds from 1ms to 24h, such as 1s")
 	}
 	if count && per && r.Per/time.Duration(r.Count) < time.Microsecond {
 		v.Add(field+".count", r.Count, fmt.Sprintf("at most one in a microsecond, which is %d in %s", r.Per/time.Microsecond, r.Per))

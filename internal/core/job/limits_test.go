@@ -24,6 +24,7 @@ func TestLimitsAreChecked(t *testing.T) {
 		{"no count", "rate_limit.count", func(d *Definition) { d.Rate = Rate{Per: time.Second, Burst: 1} }},
 		{"no time", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1, Burst: 1} }},
 		{"a time too long", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1, Per: 25 * time.Hour, Burst: 1} }},
+		{"a fraction of a microsecond", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1, Per: time.Second + 1, Burst: 1} }},
 		{"no time and no burst", "rate_limit.per", func(d *Definition) { d.Rate = Rate{Count: 1} }},
 		{"no count and no burst", "rate_limit.count", func(d *Definition) { d.Rate = Rate{Per: time.Second} }},
 		{"no burst", "rate_limit.burst", func(d *Definition) { d.Rate = Rate{Count: 1, Per: time.Second} }},

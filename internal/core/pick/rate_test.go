@@ -102,29 +102,53 @@ func TestTokensOfSeveralServers(t *testing.T) {
 	})
 }
 
-// A job that allows less than another of its group starts nothing with what the other has drawn.
+// A job that allows less than another of its group starts nothing with what the other has drawn, and takes none of it away before its
+// turn, of whatever class it is.
 func TestTokensOfAnotherJobOfTheGroup(t *testing.T) {
 	wide := job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}
 	for name, other := range map[string]job.Rate{
 		"slower":       {Count: 1, Per: time.Hour, Burst: 100_000},
 		"less at once": {Count: 1_000_000, Per: time.Second, Burst: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := New()
-			for range 5 {
-				p.Add(ready("t", grouped(job.Group{Key: 7, Rate: wide})))
-			}
-			for range 5 {
-				p.Add(ready("t", grouped(job.Group{Key: 7, Rate: other}), func(r *job.Ready) { r.DueAt = start.Add(time.Second) }))
-			}
-			p.pick(1, start)
-			p.Pour(p.Needs(1)[0], 10, 0, start)
-			if got := p.pick(10, start); len(got) != 5 {
-				t.Fatalf("%d started with 10 tokens of the job that allows more, of which 5 wait", len(got))
-			}
-			if needs := p.Needs(1); len(needs) != 1 || needs[0].Rate != other {
-				t.Errorf("needs %+v, want some at %v", needs, other)
-			}
-		})
+		for class, of := range map[string]func(*job.Ready){"of one class": func(*job.Ready) {}, "of two": mail} {
+			t.Run(name+", "+class, func(t *testing.T) {
+				for range 20 { // classes are gone through in any order
+					p := New()
+					for range 5 {
+						p.Add(ready("t", grouped(job.Group{Key: 7, Rate: wide})))
+					}
+					for range 5 {
+						p.Add(ready("t", grouped(job.Group{Key: 7, Rate: other}), of, func(r *job.Ready) { r.DueAt = start.Add(time.Second) }))
+					}
+					p.pick(1, start)
+					needs := p.Needs(1)
+					if len(needs) != 1 || needs[0].Rate != wide {
+						t.Fatalf("needs %+v, want some at %v", needs, wide)
+					}
+					p.Pour(needs[0], 10, 0, start)
+					if got := p.pick(10, start); len(got) != 5 {
+						t.Fatalf("%d started with 10 tokens of the job that allows more, of which 5 wait", len(got))
+					}
+					if needs := p.Needs(1); len(needs) != 1 || needs[0].Rate != other {
+						t.Fatalf("then needs %+v, want some at %v", needs, other)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Tokens go at the rate at which they were drawn, whoever is to start with them.
+func TestTokensGoAtTheRateTheyWereDrawnAt(t *testing.T) {
+	p := New()
+	p.Add(ready("t", grouped(job.Group{Key: 7, Rate: job.Rate{Count: 10, Per: time.Second, Burst: 5}})))
+	p.pick(1, start)
+	p.Pour(p.Needs(1)[0], 5, 0, start)
+	fast := job.Group{Key: 7, Rate: job.Rate{Count: 1000, Per: time.Second, Burst: 5}}
+	for range 5 {
+		p.Add(ready("t", grouped(fast), func(r *job.Ready) { r.DueAt = start.Add(-time.Second) }))
+	}
+	if got := p.pick(9, start.Add(250*time.Millisecond)); len(got) != 3 {
+		t.Errorf("%d started, where of 5 tokens two have gone", len(got))
 	}
 }
