@@ -194,40 +194,41 @@ func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 }
 
 // best finds the bin of a tenant whose head is to start first, of those that are served and not held back. What holds by
-// numbers is asked before what holds by a rate, and a tenant's rate before its queues', and these before the group's of the one that
-// would start: a rate is paid only for that.
+// numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
+// for what would start then.
 func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time.Time) *bin {
 	if p.full(t.gate) {
 		return nil
 	}
+	var best *bin
 	paid := false // the tenant's rate was asked for
-	for {
-		var best *bin
-		for c, s := range t.shelves {
-			if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(s.gate) {
-				continue
-			}
-			for len(s.open) > 0 && (s.open[0].bin.aside() || !p.admits(s.open[0].bin)) {
-				s.open.remove(0) // it stands aside until its gate gives way
-			}
-			if len(s.open) == 0 {
-				continue
-			}
-			if !paid {
-				if p.unpaid(t.gate, now) {
-					return nil
-				}
-				paid = true
-			}
-			if !p.unpaid(s.gate, now) && (best == nil || s.open[0].head.less(best.items[0])) {
-				best = s.open[0].bin
-			}
+	for c, s := range t.shelves {
+		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(s.gate) {
+			continue
 		}
-		if best == nil || p.paidFor(best, now) {
-			return best
+		for len(s.open) > 0 && !p.admits(s.open[0].bin) {
+			s.open.remove(0) // it stands aside until its gate gives way
 		}
-		best.shelf.open.remove(best.place)
+		if len(s.open) == 0 {
+			continue
+		}
+		if !paid {
+			if p.unpaid(t.gate, now) {
+				return nil
+			}
+			paid = true
+		}
+		if p.unpaid(s.gate, now) {
+			continue
+		}
+		for len(s.open) > 0 && !(p.admits(s.open[0].bin) && p.paidFor(s.open[0].bin, now)) {
+			s.open.remove(0)
+		}
+		if len(s.open) > 0 && (best == nil || s.open[0].head.less(best.items[0])) {
+			best = s.open[0].bin
+		}
 	}
+	return best
 }
 
 // take takes the head of a bin out and counts it.

@@ -24,11 +24,8 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 		return false
 	}
 	if g.tokens > 0 {
-		if gone := now.Sub(g.paid) / g.rate.Interval(); gone > 0 {
-			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*g.rate.Interval())
-		}
-		if r.Interval() > g.rate.Interval() || r.Burst < g.rate.Burst {
-			g.tokens = 0 // they were drawn at the rate of another job of the group, which allows more
+		if gone := now.Sub(g.paid) / r.Interval(); gone > 0 {
+			g.tokens, g.paid = max(0, g.tokens-int(min(gone, 1<<30))), g.paid.Add(gone*r.Interval())
 		}
 	}
 	if g.tokens > 0 {
