@@ -47,9 +47,9 @@ func readLimit(most *int, rate *client.RateLimit, v *job.Invalids) (int, job.Rat
 	}
 	r := job.Rate{Count: rate.Count}
 	if rate.Per == "" {
-		v.Add("rate_limit.per", "", "a duration from 1ms to 24h, such as 1s")
+		v.Add("rate_limit.per", "", job.WantPer)
 	} else {
-		r.Per = duration("rate_limit.per", &rate.Per, "a duration from 1ms to 24h, such as 1s", v)
+		r.Per = duration("rate_limit.per", &rate.Per, job.WantPer, v)
 	}
 	if r.Count < 1 {
 		v.Add("rate_limit.count", r.Count, "a whole number from 1 to 1000000")

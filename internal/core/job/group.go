@@ -31,11 +31,12 @@ type Rate struct {
 // IsZero reports whether there is no limit.
 func (r Rate) IsZero() bool { return r.Count == 0 }
 
-// Interval is the time between two starts at the steady rate, in whole microseconds: stores count in these, and never in less than
-// a limit says.
+// Interval is the time between two starts at the steady rate, rounded up to whole microseconds, in which stores count: no more
+// starts than the rate says.
 func (r Rate) Interval() time.Duration {
-	step := time.Duration(max(r.Count, 1)) * time.Microsecond
-	return max((r.Per+step-1)/step, 1) * time.Microsecond
+	count := time.Duration(max(r.Count, 1))
+	exact := (r.Per + count - 1) / count
+	return max((exact+time.Microsecond-1)/time.Microsecond, 1) * time.Microsecond
 }
 
 func (r Rate) String() string {

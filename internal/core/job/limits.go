@@ -24,6 +24,9 @@ func CheckAtOnce(n int, field string, v *Invalids) {
 	}
 }
 
+// WantPer is what the time of a rate is to be.
+const WantPer = "a duration of whole microseconds from 1ms to 24h, such as 1s"
+
 // Check notes what is wrong with a rate; the zero Rate is none.
 func (r Rate) Check(field string, v *Invalids) {
 	if r == (Rate{}) {
@@ -35,7 +38,7 @@ func (r Rate) Check(field string, v *Invalids) {
 	}
 	per := r.Per >= time.Millisecond && r.Per <= maxPer && r.Per%time.Microsecond == 0
 	if !per {
-		v.Add(field+".per", r.Per, "a duration of whole microseconds from 1ms to 24h, such as 1s")
+		v.Add(field+".per", r.Per, WantPer)
 	}
 	if count && per && r.Per/time.Duration(r.Count) < time.Microsecond {
 		v.Add(field+".count", r.Count, fmt.Sprintf("at most one in a microsecond, which is %d in %s", r.Per/time.Microsecond, r.Per))

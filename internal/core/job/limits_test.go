@@ -80,6 +80,7 @@ func TestInterval(t *testing.T) {
 		{1_000_000, 1999 * time.Millisecond, 2 * time.Microsecond, 50_025},
 		{1_000_000, 24 * time.Hour, 86_400 * time.Microsecond, 1},
 		{1, 24 * time.Hour, 24 * time.Hour, 1},
+		{1 << 61, time.Second, time.Microsecond, 1}, // which is refused, and must not panic before
 	} {
 		r := Rate{Count: c.count, Per: c.per}
 		if r.Interval() != c.want || r.DefaultBurst() != c.burst {
