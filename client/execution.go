@@ -58,21 +58,22 @@ type Executions struct {
 	Pagination Pagination  `json:"pagination"`
 }
 
-// PastAttempt is an attempt that failed or was lost.
-type PastAttempt struct {
-	AttemptNumber int       `json:"attempt_number"`
-	FencingToken  int64     `json:"fencing_token"`
-	WorkerID      *string   `json:"worker_id"`
-	StartedAt     time.Time `json:"started_at"`
-	EndedAt       time.Time `json:"ended_at"`
-	DurationMS    int64     `json:"duration_ms"`
-	Error         Error     `json:"error"`
+// ExecutionAttempt is one attempt of an execution, running or ended.
+type ExecutionAttempt struct {
+	AttemptNumber int        `json:"attempt_number"`
+	FencingToken  int64      `json:"fencing_token"`
+	WorkerID      *string    `json:"worker_id"`
+	Status        string     `json:"status" enum:"RUNNING,PARKED,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,LOST" doc:"PARKED: its target completes it later. LOST: its lease ended without a result."`
+	StartedAt     time.Time  `json:"started_at"`
+	FinishedAt    *time.Time `json:"finished_at" doc:"Null while it has not ended."`
+	DurationMS    int64      `json:"duration_ms" doc:"Until now while it has not ended."`
+	Error         *Error     `json:"error"`
 }
 
-// PastAttempts is the failed and lost attempts of an execution, the first one first.
-type PastAttempts struct {
-	Attempts   []PastAttempt `json:"attempts"`
-	Pagination Pagination    `json:"pagination"`
+// ExecutionAttempts is one page of the attempts of an execution, the first one first.
+type ExecutionAttempts struct {
+	Attempts   []ExecutionAttempt `json:"attempts"`
+	Pagination Pagination         `json:"pagination"`
 }
 
 // CancelRequest is the body of a request to cancel an execution.
@@ -82,14 +83,14 @@ type CancelRequest struct {
 
 // DeadLetter is an execution that failed for good.
 type DeadLetter struct {
-	ExecutionID    string        `json:"execution_id"`
-	JobID          string        `json:"job_id"`
-	JobName        string        `json:"job_name"`
-	Status         string        `json:"status" enum:"FAILED,TIMED_OUT"`
-	Reason         string        `json:"reason" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
-	DeadLetteredAt time.Time     `json:"dead_lettered_at"`
-	TotalAttempts  int           `json:"total_attempts"`
-	Errors         []PastAttempt `json:"errors" doc:"The whole history, the first attempt first."`
+	ExecutionID    string             `json:"execution_id"`
+	JobID          string             `json:"job_id"`
+	JobName        string             `json:"job_name"`
+	Status         string             `json:"status" enum:"FAILED,TIMED_OUT"`
+	Reason         string             `json:"reason" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
+	DeadLetteredAt time.Time          `json:"dead_lettered_at"`
+	TotalAttempts  int                `json:"total_attempts"`
+	Errors         []ExecutionAttempt `json:"errors" doc:"Every attempt that failed or was lost, the first one first."`
 }
 
 // DeadLetters is one page of dead letters.
@@ -168,37 +169,25 @@ type Events struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// ReportedAttempt is one attempt of an execution, in its report.
-type ReportedAttempt struct {
-	AttemptNumber int        `json:"attempt_number"`
-	FencingToken  int64      `json:"fencing_token"`
-	WorkerID      *string    `json:"worker_id"`
-	Outcome       string     `json:"outcome" enum:"RUNNING,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,LOST"`
-	StartedAt     time.Time  `json:"started_at"`
-	EndedAt       *time.Time `json:"ended_at"`
-	DurationMS    int64      `json:"duration_ms"`
-	Error         *Error     `json:"error"`
-}
-
 // Report sums up an execution: how it ended, and where its time went.
 type Report struct {
-	ExecutionID       string            `json:"execution_id"`
-	JobID             string            `json:"job_id"`
-	JobName           string            `json:"job_name"`
-	Status            string            `json:"status"`
-	Trigger           string            `json:"trigger"`
-	ScheduledTime     time.Time         `json:"scheduled_time"`
-	StartedAt         *time.Time        `json:"started_at"`
-	FinishedAt        *time.Time        `json:"finished_at"`
-	TriggerDelayMS    int64             `json:"trigger_delay_ms" doc:"From its scheduled time until it was fired."`
-	QueueWaitMS       int64             `json:"queue_wait_ms" doc:"From when it was due until its first start, or until now."`
-	RunningMS         int64             `json:"running_ms" doc:"In attempts."`
-	BetweenAttemptsMS int64             `json:"between_attempts_ms"`
-	TotalMS           int64             `json:"total_ms" doc:"From its first start to its end, or until now."`
-	LostAttempts      int               `json:"lost_attempts"`
-	MaxAttempts       int               `json:"max_attempts"`
-	Attempts          []ReportedAttempt `json:"attempts" doc:"All, the first one first, with the one that runs or was the last."`
-	Errors            []Error           `json:"errors" doc:"Of its attempts, and its own, the first one first."`
-	CallbackResponse  *CallbackResponse `json:"callback_response"`
-	Result            json.RawMessage   `json:"result"`
+	ExecutionID       string             `json:"execution_id"`
+	JobID             string             `json:"job_id"`
+	JobName           string             `json:"job_name"`
+	Status            string             `json:"status"`
+	Trigger           string             `json:"trigger"`
+	ScheduledTime     time.Time          `json:"scheduled_time"`
+	StartedAt         *time.Time         `json:"started_at"`
+	FinishedAt        *time.Time         `json:"finished_at"`
+	TriggerDelayMS    int64              `json:"trigger_delay_ms" doc:"From its scheduled time until it was fired."`
+	QueueWaitMS       int64              `json:"queue_wait_ms" doc:"From when it was due until its first start, or until now."`
+	RunningMS         int64              `json:"running_ms" doc:"In attempts."`
+	BetweenAttemptsMS int64              `json:"between_attempts_ms"`
+	TotalMS           int64              `json:"total_ms" doc:"From its first start to its end, or until now."`
+	LostAttempts      int                `json:"lost_attempts"`
+	MaxAttempts       int                `json:"max_attempts"`
+	Attempts          []ExecutionAttempt `json:"attempts" doc:"All, the first one first, with the one that runs or was the last."`
+	Errors            []Error            `json:"errors" doc:"Of its attempts, and its own, the first one first."`
+	CallbackResponse  *CallbackResponse  `json:"callback_response"`
+	Result            json.RawMessage    `json:"result"`
 }

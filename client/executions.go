@@ -82,14 +82,14 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	return get[Explanation](ctx, c, "/executions/"+seg(id)+"/explain")
 }
 
-// ListAttempts reads a page of the failed and lost attempts of an execution, the first one first.
-func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (PastAttempts, error) {
-	return get[PastAttempts](ctx, c, p.params().on("/executions/"+seg(id)+"/attempts"))
+// ListAttempts reads a page of the attempts of an execution, running and ended, the first one first.
+func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (ExecutionAttempts, error) {
+	return get[ExecutionAttempts](ctx, c, p.params().on("/executions/"+seg(id)+"/attempts"))
 }
 
-// Attempts goes through the failed and lost attempts of an execution, the first one first.
-func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[PastAttempt, error] {
-	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]PastAttempt, Pagination, error) {
+// Attempts goes through the attempts of an execution, running and ended, the first one first.
+func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[ExecutionAttempt, error] {
+	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]ExecutionAttempt, Pagination, error) {
 		page, err := c.ListAttempts(ctx, id, p)
 		return page.Attempts, page.Pagination, err
 	})

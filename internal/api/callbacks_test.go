@@ -408,7 +408,7 @@ func TestADeadHostPutsOffItsExecutions(t *testing.T) {
 	down = false
 	mu.Unlock()
 	c.until(second.ExecutionID, is("SUCCEEDED"))
-	if past := want[client.PastAttempts](c.face, 200, "GET", "/api/v1/executions/"+second.ExecutionID+"/attempts", ""); len(past.Attempts) > 1 {
+	if past := want[client.ExecutionAttempts](c.face, 200, "GET", "/api/v1/executions/"+second.ExecutionID+"/attempts", ""); len(past.Attempts) > 1 {
 		t.Errorf("attempts: %+v", past)
 	}
 }

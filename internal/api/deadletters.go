@@ -49,7 +49,7 @@ func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenan
 	for i, d := range found.DeadLetters {
 		out.DeadLetters[i] = client.DeadLetter{
 			ExecutionID: d.ID.String(), JobID: d.Job.String(), JobName: d.JobName, Status: d.Status.String(), Reason: string(d.Reason),
-			DeadLetteredAt: d.At, TotalAttempts: d.Attempt, Errors: wireAttempts(d.Errors),
+			DeadLetteredAt: d.At, TotalAttempts: d.Attempt, Errors: wireAttempts(d.Attempts(d.Errors, nil), d.At),
 		}
 	}
 	return reply(w, 200, out)

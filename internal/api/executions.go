@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -61,15 +62,13 @@ func (s *Server) getExecution(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, out)
 }
 
-func wireAttempts(past []job.PastAttempt) []client.PastAttempt {
-	out := make([]client.PastAttempt, len(past))
-	for i, a := range past {
-		out[i] = client.PastAttempt{
-			AttemptNumber: a.Number, FencingToken: int64(a.Token), StartedAt: a.StartedAt, EndedAt: a.EndedAt,
-			DurationMS: max(0, a.EndedAt.Sub(a.StartedAt).Milliseconds()), Error: *wireError(&a.Error),
-		}
-		if !a.Worker.IsZero() {
-			out[i].WorkerID = new(a.Worker.String())
+// wireAttempts are attempts as of an instant.
+func wireAttempts(as []job.Tried, now time.Time) []client.ExecutionAttempt {
+	out := make([]client.ExecutionAttempt, len(as))
+	for i, a := range as {
+		out[i] = client.ExecutionAttempt{
+			AttemptNumber: a.Number, FencingToken: int64(a.Token), WorkerID: workerID(a.Worker), Status: string(a.Status),
+			StartedAt: a.StartedAt, FinishedAt: instant(a.EndedAt), DurationMS: a.Duration(now).Milliseconds(), Error: wireError(a.Error),
 		}
 	}
 	return out
@@ -80,11 +79,15 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.P
 	if err != nil {
 		return err
 	}
-	past, page, err := paged(r, func() ([]job.PastAttempt, error) { return s.service.Attempts(r.Context(), p, id) })
+	var now time.Time
+	all, page, err := paged(r, func() (as []job.Tried, err error) {
+		as, now, err = s.service.Attempts(r.Context(), p, id)
+		return as, err
+	})
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, client.PastAttempts{Attempts: wireAttempts(past), Pagination: page})
+	return reply(w, 200, client.ExecutionAttempts{Attempts: wireAttempts(all, now), Pagination: page})
 }
 
 func (s *Server) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -134,38 +137,18 @@ func wireReport(r job.Report) client.Report {
 		ExecutionID: e.ID.String(), JobID: e.Job.String(), JobName: e.JobName, Status: e.Status.String(), Trigger: e.Trigger.String(),
 		ScheduledTime: e.ScheduledAt, StartedAt: instant(e.StartedAt), FinishedAt: instant(e.FinishedAt),
 		TriggerDelayMS: r.Delay.Milliseconds(), QueueWaitMS: r.Wait.Milliseconds(), RunningMS: r.Run.Milliseconds(), BetweenAttemptsMS: r.Between.Milliseconds(),
-		TotalMS: r.Total.Milliseconds(), LostAttempts: e.Lost, MaxAttempts: e.MaxAttempts, Attempts: []client.ReportedAttempt{}, Errors: []client.Error{},
+		TotalMS: r.Total.Milliseconds(), LostAttempts: e.Lost, MaxAttempts: e.MaxAttempts, Attempts: wireAttempts(r.Attempts, r.End), Errors: []client.Error{},
 		Result: e.Result,
 	}
 	if x := e.Response; x != nil {
 		out.CallbackResponse = &client.CallbackResponse{HTTPStatus: x.HTTPStatus, BodyPreview: x.BodyPreview}
 	}
 	for _, a := range r.Attempts {
-		outcome := "FAILED"
-		switch a.Error.Type {
-		case job.LeaseLost:
-			outcome = "LOST"
-		case job.TimeoutError:
-			outcome = "TIMED_OUT"
+		if a.Error != nil {
+			out.Errors = append(out.Errors, *wireError(a.Error))
 		}
-		out.Errors = append(out.Errors, *wireError(&a.Error))
-		out.Attempts = append(out.Attempts, client.ReportedAttempt{
-			AttemptNumber: a.Number, FencingToken: int64(a.Token), WorkerID: workerID(a.Worker), Outcome: outcome, StartedAt: a.StartedAt, EndedAt: instant(a.EndedAt),
-			DurationMS: max(0, a.EndedAt.Sub(a.StartedAt).Milliseconds()), Error: wireError(&a.Error),
-		})
 	}
-	newest := e.Newest(r.Attempts)
-	if newest {
-		a := client.ReportedAttempt{
-			AttemptNumber: e.Attempt, FencingToken: int64(e.Token), WorkerID: workerID(e.Worker), Outcome: "RUNNING", StartedAt: e.LeasedAt,
-			DurationMS: max(0, r.End.Sub(e.LeasedAt).Milliseconds()), Error: wireError(e.Error),
-		}
-		if e.Status.Final() {
-			a.Outcome, a.EndedAt = e.Status.String(), instant(e.FinishedAt)
-		}
-		out.Attempts = append(out.Attempts, a)
-	}
-	if e.Error != nil && (newest || len(r.Attempts) == 0) {
+	if e.Error != nil && len(r.Attempts) == 0 {
 		out.Errors = append(out.Errors, *wireError(e.Error)) // else its last attempt has told it
 	}
 	return out

@@ -69,6 +69,65 @@ func TestCancelOverHTTP(t *testing.T) {
 	want[client.Problem](f, 400, "POST", path+"/cancel", `{"because": "x"}`)
 }
 
+// Every attempt is listed, also the one that runs and the one that succeeds; the report and the dead letters agree.
+func TestAttemptsAreAllListed(t *testing.T) {
+	f := newFace(t)
+	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	path := "/api/v1/executions/" + j.ExecutionID
+	x, _ := core.ParseExecutionID(j.ExecutionID)
+	statuses := func() (out string) {
+		t.Helper()
+		got := want[client.ExecutionAttempts](f, 200, "GET", path+"/attempts", "")
+		if rep := want[client.Report](f, 200, "GET", path+"/report", ""); len(rep.Attempts) != len(got.Attempts) || int(got.Pagination.Total) != len(got.Attempts) {
+			t.Errorf("the report has %d attempts, the list %d of %d", len(rep.Attempts), len(got.Attempts), got.Pagination.Total)
+		} else if n := len(rep.Attempts); n > 0 && rep.Attempts[n-1].Status != got.Attempts[n-1].Status {
+			t.Errorf("the report says %+v", rep.Attempts[n-1])
+		}
+		for i, a := range got.Attempts {
+			if a.AttemptNumber != i+1 || a.FencingToken == 0 || a.WorkerID == nil || a.StartedAt.IsZero() || (a.FinishedAt == nil) != (a.Status == "RUNNING") {
+				t.Errorf("attempt %+v", a)
+			}
+			out += " " + a.Status
+		}
+		return out
+	}
+	if got := statuses(); got != "" {
+		t.Errorf("before it started:%s", got)
+	}
+	a := f.leases(x)
+	if got := statuses(); got != " RUNNING" {
+		t.Errorf("while it runs:%s", got)
+	}
+	end := func(a core.Attempt, s core.OutcomeStatus, then core.Transition) {
+		t.Helper()
+		o := core.Outcome{Lease: a.Lease, Status: s}
+		if s == core.OutcomeFailed {
+			o.Error = &core.Error{Type: core.HTTPError, Message: "answered 503", HTTPStatus: 503}
+		}
+		if _, err := f.store.Finish(f.Context(), []core.Finish{{Outcome: o, Then: then}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(a, core.OutcomeFailed, core.Transition{Move: core.Again, Status: core.Retrying, Tries: 1, DueAt: time.Now().UTC().Truncate(time.Microsecond)})
+	if got := statuses(); got != " FAILED" {
+		t.Errorf("while it waits for its retry:%s", got)
+	}
+	end(f.leases(x), core.OutcomeSucceeded, core.Transition{Move: core.Done, Status: core.Succeeded})
+	if got := statuses(); got != " FAILED SUCCEEDED" {
+		t.Errorf("in the end:%s", got)
+	}
+	if page := want[client.ExecutionAttempts](f, 200, "GET", path+"/attempts?limit=1", ""); len(page.Attempts) != 1 || page.Pagination.NextCursor == nil {
+		t.Errorf("a page of one: %+v", page)
+	}
+	dead := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
+	f.fails(dead.ExecutionID)
+	path = "/api/v1/executions/" + dead.ExecutionID
+	d := want[client.DeadLetters](f, 200, "GET", "/api/v1/dead-letters", "").DeadLetters[0]
+	if got := statuses(); got != " FAILED" || d.TotalAttempts != 1 || len(d.Errors) != 1 || d.Errors[0].Status != "FAILED" || d.Errors[0].FinishedAt == nil {
+		t.Errorf("a dead letter:%s, %+v", got, d)
+	}
+}
+
 func TestRetryOverHTTP(t *testing.T) {
 	f := newFace(t)
 	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)
@@ -85,7 +144,7 @@ func TestRetryOverHTTP(t *testing.T) {
 	if d.ExecutionID != j.ExecutionID || d.JobName != "hello" || d.Reason != "NOT_RETRYABLE" || d.TotalAttempts != 1 || len(d.Errors) != 1 || d.Errors[0].Error.HTTPStatus != 500 || d.DeadLetteredAt.IsZero() {
 		t.Errorf("got %+v", d)
 	}
-	past := want[client.PastAttempts](f, 200, "GET", path+"/attempts", "")
+	past := want[client.ExecutionAttempts](f, 200, "GET", path+"/attempts", "")
 	if len(past.Attempts) != 1 || past.Attempts[0].AttemptNumber != 1 || past.Attempts[0].Error.Message != "answered 500" || past.Attempts[0].WorkerID == nil {
 		t.Errorf("got %+v", past)
 	}

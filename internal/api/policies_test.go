@@ -181,7 +181,7 @@ func TestEventsAndReport(t *testing.T) {
 	if e := want[client.Execution](f, 200, "GET", path, ""); e.Status != "RUNNING" || e.Error == nil {
 		t.Errorf("running after a failure: %+v", e)
 	}
-	if r := want[client.Report](f, 200, "GET", path+"/report", ""); len(r.Attempts) != 2 || r.Attempts[0].Outcome != "FAILED" || r.Attempts[1].Outcome != "RUNNING" || r.Attempts[1].EndedAt != nil || len(r.Errors) != 1 {
+	if r := want[client.Report](f, 200, "GET", path+"/report", ""); len(r.Attempts) != 2 || r.Attempts[0].Status != "FAILED" || r.Attempts[1].Status != "RUNNING" || r.Attempts[1].FinishedAt != nil || len(r.Errors) != 1 {
 		t.Errorf("report while it runs: %+v", r)
 	}
 	if _, err := f.store.Finish(f.Context(), []core.Finish{{
@@ -202,7 +202,7 @@ func TestEventsAndReport(t *testing.T) {
 		t.Errorf("event: %+v", e)
 	}
 	r := want[client.Report](f, 200, "GET", path+"/report", "")
-	if r.Status != "SUCCEEDED" || len(r.Attempts) != 2 || r.Attempts[1].Outcome != "SUCCEEDED" || r.Attempts[1].AttemptNumber != 2 || len(r.Errors) != 1 || string(r.Result) != `{"ok":true}` || r.CallbackResponse.HTTPStatus != 200 ||
+	if r.Status != "SUCCEEDED" || len(r.Attempts) != 2 || r.Attempts[1].Status != "SUCCEEDED" || r.Attempts[1].AttemptNumber != 2 || len(r.Errors) != 1 || string(r.Result) != `{"ok":true}` || r.CallbackResponse.HTTPStatus != 200 ||
 		r.RunningMS+r.BetweenAttemptsMS > r.TotalMS+1 || r.QueueWaitMS < 0 || r.FinishedAt == nil {
 		t.Errorf("report: %+v", r)
 	}

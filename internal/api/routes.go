@@ -126,8 +126,8 @@ func (s *Server) table() []route {
 			status: 200, answer: of[client.Execution](), handle: s.getExecution,
 		},
 		{
-			method: "GET", path: "/api/v1/executions/{id}/attempts", needs: tenant.Read, group: "Executions", summary: "List the failed and lost attempts of an execution",
-			params: pageParams, status: 200, answer: of[client.PastAttempts](), handle: s.listAttempts,
+			method: "GET", path: "/api/v1/executions/{id}/attempts", needs: tenant.Read, group: "Executions", summary: "List every attempt of an execution",
+			params: pageParams, status: 200, answer: of[client.ExecutionAttempts](), handle: s.listAttempts,
 		},
 		{
 			method: "GET", path: "/api/v1/executions/{id}/events", needs: tenant.Read, group: "Executions", summary: "Tell all that happened to an execution, the first thing first",

@@ -62,7 +62,7 @@ func lastError(d client.DeadLetter) string {
 	if len(d.Errors) == 0 {
 		return ""
 	}
-	return errorWords(&d.Errors[len(d.Errors)-1].Error)
+	return errorWords(d.Errors[len(d.Errors)-1].Error)
 }
 
 func (s *session) deadLetters() view[client.DeadLetter] {
@@ -120,7 +120,7 @@ func (s *session) dlqShow() *cobra.Command {
 				{"Attempts", fmt.Sprint(d.TotalAttempts)},
 			}
 			for _, a := range d.Errors {
-				f = append(f, field{fmt.Sprintf("Attempt %d", a.AttemptNumber), exact(a.StartedAt) + ", after " + spanMS(a.DurationMS) + ": " + errorWords(&a.Error)})
+				f = append(f, field{fmt.Sprintf("Attempt %d", a.AttemptNumber), exact(a.StartedAt) + ", after " + spanMS(a.DurationMS) + ": " + errorWords(a.Error)})
 			}
 			return one(s, s.deadLetters(), d, f)
 		}

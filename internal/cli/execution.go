@@ -20,7 +20,7 @@ func (s *session) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
 		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Look at executions, cancel them, run them again",
 		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one.",
-	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
+	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionAttempts(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
 }
 
 // findExecution finds the execution that a person means: by its id, or the latest of a job.
@@ -186,6 +186,21 @@ func (s *session) executionExplain() *cobra.Command {
 			return err
 		}
 		return s.value(x)
+	})
+}
+
+func (s *session) executionAttempts() *cobra.Command {
+	return s.looking(&cobra.Command{Use: "attempts EXECUTION", Short: "List every attempt of an execution, the first one first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+		return listedAll(s, view[client.ExecutionAttempt]{columns[client.ExecutionAttempt](
+			col("ATTEMPT", func(a client.ExecutionAttempt) string { return fmt.Sprint(a.AttemptNumber) }),
+			col("STATUS", func(a client.ExecutionAttempt) string { return a.Status }),
+			col("STARTED (UTC)", func(a client.ExecutionAttempt) string { return exact(a.StartedAt) }),
+			wide("FINISHED (UTC)", func(a client.ExecutionAttempt) string { return exact(instant(a.FinishedAt)) }),
+			col("TOOK", func(a client.ExecutionAttempt) string { return spanMS(a.DurationMS) }),
+			wide("TOKEN", func(a client.ExecutionAttempt) string { return fmt.Sprint(a.FencingToken) }),
+			wide("WORKER", func(a client.ExecutionAttempt) string { return or(a.WorkerID, "") }),
+			col("ERROR", func(a client.ExecutionAttempt) string { return errorWords(a.Error) }),
+		), func(a client.ExecutionAttempt) string { return fmt.Sprint(a.AttemptNumber) }}, "It has not been started yet.", c.Attempts(ctx, e.ExecutionID))
 	})
 }
 

@@ -82,11 +82,7 @@ func (s *Service) visible(ctx context.Context, p tenant.Principal, id job.Execut
 
 // Events tells all that happened to an execution, the first thing first.
 func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
-	e, past, err := s.story(ctx, p, id)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := s.store.Events(ctx, p.Tenant, id)
+	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
@@ -95,24 +91,26 @@ func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.Executi
 
 // ReportOf sums up an execution.
 func (s *Service) ReportOf(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Report, error) {
-	e, past, err := s.story(ctx, p, id)
+	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return job.Report{}, err
 	}
-	return job.Reported(e, past, s.clock.Now()), nil
+	return job.Reported(e, past, kept, s.clock.Now()), nil
 }
 
-// story reads an execution and its past attempts.
-func (s *Service) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, []job.PastAttempt, error) {
+// story reads an execution, its past attempts and what was kept of it, in this order: what ends meanwhile is told of twice, never missed.
+func (s *Service) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (e job.Execution, past []job.PastAttempt, kept []job.Event, err error) {
 	if err := allow(p, tenant.Read); err != nil {
-		return job.Execution{}, nil, err
+		return e, nil, nil, err
 	}
-	e, err := s.execution(ctx, p, id)
-	if err != nil {
-		return e, nil, err
+	if e, err = s.execution(ctx, p, id); err != nil {
+		return e, nil, nil, err
 	}
-	past, err := s.store.Attempts(ctx, p.Tenant, id)
-	return e, past, err
+	if past, err = s.store.Attempts(ctx, p.Tenant, id); err != nil {
+		return e, nil, nil, err
+	}
+	kept, err = s.store.Events(ctx, p.Tenant, id)
+	return e, past, kept, err
 }
 
 // FindExecutions lists the executions of a job, those with the latest scheduled time first.
@@ -131,15 +129,13 @@ func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref en
 	return s.store.FindExecutions(ctx, f, page)
 }
 
-// Attempts lists the failed and lost attempts of an execution, the first one first.
-func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.PastAttempt, error) {
-	if err := allow(p, tenant.Read); err != nil {
-		return nil, err
+// Attempts lists every attempt of an execution, the first one first, and says as of when.
+func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Tried, time.Time, error) {
+	e, past, kept, err := s.story(ctx, p, id)
+	if err != nil {
+		return nil, time.Time{}, err
 	}
-	if err := s.visible(ctx, p, id); err != nil {
-		return nil, err
-	}
-	return s.store.Attempts(ctx, p.Tenant, id)
+	return e.Attempts(past, kept), s.clock.Now(), nil
 }
 
 // Cancel ends an execution that waits and asks one that runs to stop. *NotDone if it has finished otherwise.

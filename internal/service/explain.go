@@ -22,14 +22,11 @@ type Explained struct {
 // Explain says why an execution waits, what it does, or how it ended. All that it says is from the store, so that it is the
 // same whichever server is asked.
 func (s *Service) Explain(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Explained, error) {
-	e, past, err := s.story(ctx, p, id)
+	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return Explained{}, err
 	}
-	x := explain.Situation{Execution: e, Attempts: past, Now: s.clock.Now().UTC()}
-	if x.Events, err = s.store.Events(ctx, p.Tenant, id); err != nil {
-		return Explained{}, err
-	}
+	x := explain.Situation{Execution: e, Attempts: past, Events: kept, Now: s.clock.Now().UTC()}
 	if x.Job, err = s.store.Job(ctx, p.Tenant, engine.Ref{ID: e.Job}); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return Explained{}, err
 	}

@@ -178,7 +178,7 @@ func TestHistoryEndsEverywhere(t *testing.T) {
 	p, id, ctx := tenant.Principal{Tenant: "t", Role: tenant.Admin}, numbered(1), t.Context()
 	for what, f := range map[string]func() error{
 		"execution": func() error { _, err := s.Execution(ctx, p, id); return err },
-		"attempts":  func() error { _, err := s.Attempts(ctx, p, id); return err },
+		"attempts":  func() error { _, _, err := s.Attempts(ctx, p, id); return err },
 		"log":       func() error { _, err := s.Log(ctx, p, id, LogQuery{Limit: 1}); return err },
 		"retry":     func() error { _, _, err := s.Retry(ctx, p, id, nil, Once[job.Execution]{}); return err },
 		"redrive":   func() error { _, _, err := s.Redrive(ctx, p, id, Once[job.Execution]{}); return err },

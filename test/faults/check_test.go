@@ -15,7 +15,7 @@ func sound() history {
 	return history{
 		creations: []*creation{{key: "k", unknown: 1, job: "j"}},
 		jobs:      []string{"j"},
-		ended:     []ended{{"e", "j", "SUCCEEDED", []client.PastAttempt{{AttemptNumber: 1, FencingToken: 4}}}},
+		ended:     []ended{{"e", "j", "SUCCEEDED", []client.ExecutionAttempt{{AttemptNumber: 1, FencingToken: 4, Status: "LOST"}, {AttemptNumber: 2, FencingToken: 7, Status: "SUCCEEDED"}}}},
 		arrivals:  []harness.Arrival{{Execution: "e", Attempt: 1, Token: 4, Key: "x"}, {Execution: "e", Attempt: 2, Token: 7, Key: "x"}},
 	}
 }

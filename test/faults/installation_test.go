@@ -120,7 +120,7 @@ func (h *history) look(t *testing.T, base string) {
 	for _, j := range harness.Read[client.Jobs](harness.At(t, base), "/api/v1/jobs?name=call&limit=1000").Jobs {
 		h.jobs = append(h.jobs, j.JobID)
 		for _, e := range harness.Read[client.Executions](harness.At(t, base), "/api/v1/jobs/"+j.JobID+"/executions?limit=1000").Executions {
-			past := harness.Read[client.PastAttempts](harness.At(t, base), "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
+			past := harness.Read[client.ExecutionAttempts](harness.At(t, base), "/api/v1/executions/"+e.ExecutionID+"/attempts").Attempts
 			h.ended = append(h.ended, ended{e.ExecutionID, j.JobID, e.Status, past})
 		}
 	}

@@ -140,7 +140,7 @@ func (c *cluster) verify(end time.Time) {
 		}
 		x := ended{id: e.ExecutionID, job: e.JobID, status: e.Status}
 		if len(calls[x.id]) > 1 {
-			x.past = harness.Read[client.PastAttempts](api, "/api/v1/executions/"+x.id+"/attempts").Attempts
+			x.past = harness.Read[client.ExecutionAttempts](api, "/api/v1/executions/"+x.id+"/attempts").Attempts
 			again++
 		}
 		for _, w := range checkCalls(x, calls[x.id], history{stale: true}) {

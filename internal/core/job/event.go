@@ -54,9 +54,7 @@ func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 			k.Note = fmt.Sprintf("attempt %d was handed back", k.Attempt)
 		}
 	}
-	told := map[Token]bool{}
 	for _, a := range past {
-		told[a.Token] = true
 		kind := EventFailed
 		if a.Error.Type == LeaseLost {
 			kind = EventLost
@@ -65,7 +63,7 @@ func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 			Event{At: a.StartedAt, Kind: EventStarted, Attempt: a.Number, Token: a.Token, Worker: a.Worker},
 			Event{At: a.EndedAt, Kind: kind, Attempt: a.Number, Token: a.Token, Worker: a.Worker, Note: a.Error.String()})
 	}
-	if !e.LeasedAt.IsZero() && !told[e.Token] && e.holds() {
+	if e.newest(past) {
 		all = append(all, Event{At: e.LeasedAt, Kind: EventStarted, Attempt: e.Attempt, Token: e.Token, Worker: e.Worker})
 	}
 	if e.Status.Final() {
@@ -79,16 +77,6 @@ func Timeline(e Execution, past []PastAttempt, kept []Event) []Event {
 		return cmp.Or(a.At.Truncate(time.Millisecond).Compare(b.At.Truncate(time.Millisecond)), cmp.Compare(order(a.Kind), order(b.Kind)), a.At.Compare(b.At))
 	})
 	return all
-}
-
-// holds reports whether the newest lease still holds, or was held to the end.
-func (e Execution) holds() bool {
-	return e.Status == Running || e.Status == Cancelling || e.Status.Final() && !e.StartedAt.IsZero()
-}
-
-// Newest reports whether the execution's newest attempt is one that past does not tell of: it runs, or was the last.
-func (e Execution) Newest(past []PastAttempt) bool {
-	return !e.LeasedAt.IsZero() && e.holds() && !slices.ContainsFunc(past, func(a PastAttempt) bool { return a.Token == e.Token })
 }
 
 // order is for events of one instant: an execution is created before all else, and finished after it.
@@ -120,12 +108,12 @@ type Report struct {
 	Between   time.Duration // between attempts
 	Total     time.Duration // from its first start to its end, or until now
 	End       time.Time     // when it ended, or now
-	Attempts  []PastAttempt // those that failed or were lost
+	Attempts  []Tried       // all, the first one first
 }
 
 // Reported sums up an execution as of an instant.
-func Reported(e Execution, past []PastAttempt, now time.Time) Report {
-	r := Report{Execution: e, Delay: e.TriggerDelay(), Attempts: past}
+func Reported(e Execution, past []PastAttempt, kept []Event, now time.Time) Report {
+	r := Report{Execution: e, Delay: e.TriggerDelay(), Attempts: e.Attempts(past, kept)}
 	end := now
 	if !e.FinishedAt.IsZero() {
 		end = e.FinishedAt
@@ -140,13 +128,8 @@ func Reported(e Execution, past []PastAttempt, now time.Time) Report {
 		return r
 	}
 	r.Wait, r.Total = max(0, e.StartedAt.Sub(due)), max(0, end.Sub(e.StartedAt))
-	told := false
-	for _, a := range past {
-		r.Run += max(0, a.EndedAt.Sub(a.StartedAt))
-		told = told || a.Token == e.Token
-	}
-	if !told && !e.LeasedAt.IsZero() && e.holds() {
-		r.Run += max(0, end.Sub(e.LeasedAt))
+	for _, a := range r.Attempts {
+		r.Run += a.Duration(end)
 	}
 	r.Run = min(r.Run, r.Total)
 	r.Between = r.Total - r.Run

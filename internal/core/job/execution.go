@@ -292,17 +292,6 @@ type Attempt struct {
 	Payload     []byte
 }
 
-// PastAttempt is the record of an attempt that failed or was lost.
-type PastAttempt struct {
-	Execution ExecutionID
-	Token     Token
-	Number    int
-	Worker    WorkerID
-	StartedAt time.Time
-	EndedAt   time.Time
-	Error     Error
-}
-
 // Deadline is when the attempt must have ended: its own timeout, or that of the whole execution.
 func (a Attempt) Deadline() time.Time {
 	d := a.LeasedAt.Add(a.Target.Timeout)

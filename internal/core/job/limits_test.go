@@ -52,18 +52,6 @@ func TestLimitsAreChecked(t *testing.T) {
 	}
 }
 
-func TestNewest(t *testing.T) {
-	e := Execution{Status: Running, LeasedAt: at, StartedAt: at, Token: 5}
-	past := []PastAttempt{{Token: 4}}
-	if !e.Newest(past) || e.Newest(append(past, PastAttempt{Token: 5})) {
-		t.Error("running")
-	}
-	e.Status = Retrying
-	if e.Newest(past) {
-		t.Error("it waits")
-	}
-}
-
 // Stores count in whole microseconds; rounding must not let through more than a rate says.
 func TestInterval(t *testing.T) {
 	for _, c := range []struct {

@@ -46,22 +46,21 @@ export type Execution = {
   callback_response: { http_status: number; body_preview: string } | null; result: Json; error: ExecutionError | null; progress: Progress | null; retry_of: string | null;
 };
 export type Executions = { executions: Execution[]; pagination: Pagination };
-export type PastAttempt = { attempt_number: number; fencing_token: number; worker_id: string | null; started_at: string; ended_at: string; duration_ms: number; error: ExecutionError };
+export type AttemptStatus = "RUNNING" | "PARKED" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELLED" | "LOST";
+export type ExecutionAttempt = {
+  attempt_number: number; fencing_token: number; worker_id: string | null; status: AttemptStatus; started_at: string; finished_at: string | null; duration_ms: number; error: ExecutionError | null;
+};
 export type DeadLetter = {
   execution_id: string; job_id: string; job_name: string; status: "FAILED" | "TIMED_OUT"; reason: "ATTEMPTS_EXHAUSTED" | "NOT_RETRYABLE" | "POISON";
-  dead_lettered_at: string; total_attempts: number; errors: PastAttempt[];
+  dead_lettered_at: string; total_attempts: number; errors: ExecutionAttempt[];
 };
 export type DeadLetters = { dead_letters: DeadLetter[]; pagination: Pagination };
 export type Event = { at: string; type: string; attempt: number | null; fencing_token: number | null; worker_id: string | null; detail?: string };
 export type Events = { events: Event[]; pagination: Pagination };
-export type ReportedAttempt = {
-  attempt_number: number; fencing_token: number; worker_id: string | null; outcome: "RUNNING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELLED" | "LOST";
-  started_at: string; ended_at: string | null; duration_ms: number; error: ExecutionError | null;
-};
 export type Report = {
   execution_id: string; job_id: string; job_name: string; status: ExecutionStatus; trigger: string; scheduled_time: string; started_at: string | null; finished_at: string | null;
   trigger_delay_ms: number; queue_wait_ms: number; running_ms: number; between_attempts_ms: number; total_ms: number; lost_attempts: number; max_attempts: number;
-  attempts: ReportedAttempt[]; errors: ExecutionError[]; callback_response: { http_status: number; body_preview: string } | null; result: Json;
+  attempts: ExecutionAttempt[]; errors: ExecutionError[]; callback_response: { http_status: number; body_preview: string } | null; result: Json;
 };
 export type Explanation = {
   execution_id: string; job_id: string; status: ExecutionStatus; code: string; summary: string; since: string | null; estimated_start: string | null;

@@ -45,6 +45,7 @@ const states: Record<string, [Tone, Shape, string]> = {
   SKIPPED: ["calm", "dash", "Skipped"],
   EXPIRED: ["calm", "clock", "Expired"],
   LOST: ["bad", "triangle", "Lost"],
+  PARKED: ["busy", "clock", "Waiting for its target"],
   ACTIVE: ["good", "disc", "Active"],
   PAUSED: ["warn", "pause", "Paused"],
   COMPLETED: ["calm", "square", "Completed"],

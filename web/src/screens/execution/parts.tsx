@@ -29,7 +29,7 @@ export function Attempts({ e, report, events, host }: { e: Execution; report: Re
         <thead>
           <tr>
             <th scope="col">Attempt</th>
-            <th scope="col">Outcome</th>
+            <th scope="col">Status</th>
             <th scope="col">Started</th>
             <th scope="col" className="num">
               Took
@@ -48,7 +48,7 @@ export function Attempts({ e, report, events, host }: { e: Execution; report: Re
                   {a.attempt_number} <span className="dim">of {e.max_attempts + e.lost_attempts}</span>
                 </td>
                 <td>
-                  <State of={a.outcome} />
+                  <State of={a.status} />
                 </td>
                 <td data-label="started">
                   <Time at={a.started_at} />

@@ -1,12 +1,12 @@
 // The story of an execution as spans and marks on one line of time: what it waited for, who had it, how each attempt
 // ended, and which results came too late to count.
 
-import type { Event, Execution, Report, ReportedAttempt } from "../../api";
+import type { Event, Execution, ExecutionAttempt, Report } from "../../api";
 import { duration } from "../../ui";
 
 export type Span = { kind: "delay" | "queue" | "between" | "planned" | "run"; from: number; to: number; name: string; outcome?: string };
 export type Mark = { at: number; kind: "due" | "queued" | "started" | "refused" | "beat" | "released" | "snoozed" | "parked" | "cancel_requested" | "forced" | "next"; name: string; detail?: string };
-export type Row = { label: string; attempt?: ReportedAttempt; spans: Span[]; marks: Mark[] };
+export type Row = { label: string; attempt?: ExecutionAttempt; spans: Span[]; marks: Mark[] };
 export type Story = { rows: Row[]; from: number; to: number; summary: string; refused: number };
 
 const t = (s: string | null | undefined) => (s ? Date.parse(s) : NaN);
@@ -46,13 +46,13 @@ export function storyOf(e: Execution, r: Report, events: Event[], now: number, b
   r.attempts.forEach((a, i) => {
     const row: Row = { label: "Attempt " + a.attempt_number, attempt: a, spans: [], marks: [] };
     const from = t(a.started_at);
-    const to = Math.max(from, t(a.ended_at) || end);
+    const to = Math.max(from, t(a.finished_at) || end);
     const prev = r.attempts[i - 1];
     if (prev) {
-      const gap = t(prev.ended_at);
+      const gap = t(prev.finished_at);
       if (from > gap) row.spans.push({ kind: "between", from: gap, to: from, name: `${duration(from - gap)} until the next attempt` });
     }
-    row.spans.push({ kind: "run", from, to, name: `${a.outcome === "RUNNING" ? "running for" : outcomeWord(a.outcome) + " after"} ${duration(to - from)}`, outcome: a.outcome });
+    row.spans.push({ kind: "run", from, to, name: `${a.status === "RUNNING" ? "running for" : a.status === "PARKED" ? "waiting for its target for" : outcomeWord(a.status) + " after"} ${duration(to - from)}`, outcome: a.status });
     row.marks.push({ at: from, kind: "started", name: "leased and started" });
     for (const x of events) {
       const name = markWords[x.type];
@@ -60,7 +60,7 @@ export function storyOf(e: Execution, r: Report, events: Event[], now: number, b
       used.add(x);
       row.marks.push({ at: t(x.at), kind: (x.type === "result_refused" ? "refused" : x.type) as Mark["kind"], name, ...(x.detail ? { detail: x.detail } : {}) });
     }
-    if (a.outcome === "RUNNING" && beat !== undefined && beat >= from) row.marks.push({ at: Math.min(beat, now), kind: "beat", name: "last heartbeat" });
+    if (a.status === "RUNNING" && beat !== undefined && beat >= from) row.marks.push({ at: Math.min(beat, now), kind: "beat", name: "last heartbeat" });
     rows.push(row);
   });
   // What names no attempt that is told, such as one that was handed back, stands with the last one before it.
@@ -73,7 +73,7 @@ export function storyOf(e: Execution, r: Report, events: Event[], now: number, b
   }
   let to = Math.max(end, ...rows.flatMap((r) => [...r.spans.map((s) => s.to), ...r.marks.map((m) => m.at)]));
   const due = t(e.due_at);
-  const lastEnd = t(r.attempts[r.attempts.length - 1]?.ended_at);
+  const lastEnd = t(r.attempts[r.attempts.length - 1]?.finished_at);
   if (e.status === "RETRYING" && due > 0) {
     const base = Number.isNaN(lastEnd) ? now : lastEnd;
     const until = Math.max(due, now);

@@ -113,7 +113,7 @@ function Bar({ s, x, w, tip }: { s: Span; x: number; w: number; tip: string }) {
         <line x1={x} x2={x + w} y1={15} y2={15} className={s.kind === "planned" ? "execution-wait planned" : s.kind === "delay" ? "execution-wait delay" : "execution-wait"} />
       </g>
     );
-  const tone = s.outcome === "RUNNING" ? "busy" : toneOf(s.outcome ?? "");
+  const tone = s.outcome === "RUNNING" || s.outcome === "PARKED" ? "busy" : toneOf(s.outcome ?? "");
   return (
     <g data-tip={tip}>
       <rect x={x} y={6} width={w} height={18} rx={3} className={"execution-bar " + tone} />
@@ -130,7 +130,7 @@ function Word({ s, x, w, room, marks }: { s: Span; x: number; w: number; room: n
         {s.name}
       </text>
     ) : null;
-  const tone = s.outcome === "RUNNING" ? "busy" : toneOf(s.outcome ?? "");
+  const tone = s.outcome === "RUNNING" || s.outcome === "PARKED" ? "busy" : toneOf(s.outcome ?? "");
   const word = `${wordOf(s.outcome ?? "")} ${duration(s.to - s.from)}`;
   const long = word.length * 6.6 + 8;
   const inside = marks.filter((m) => m > x + 3 && m < x + w);
