@@ -134,7 +134,7 @@ type Begun struct {
 // Operation is work over many things, done in the background.
 type Operation struct {
 	OperationID string     `json:"operation_id"`
-	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag,cancel_executions,retry_executions"`
+	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag,cancel_executions,retry_executions,cancel_waiting"`
 	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
 	Total       int64      `json:"total" doc:"As counted when it began; of a replan, as found so far."`
 	Done        int64      `json:"done"`

@@ -152,6 +152,7 @@ type Stats struct {
 type Job struct {
 	JobID       string         `json:"job_id"`
 	ExecutionID string         `json:"execution_id,omitempty" doc:"In the answer to creating an IMMEDIATE job: the execution it made."`
+	OperationID string         `json:"operation_id,omitempty" doc:"In the answer to deleting a job for which very many executions wait: the operation that cancels the rest of them."`
 	Key         *string        `json:"key"`
 	Name        string         `json:"name"`
 	Description string         `json:"description"`

@@ -194,7 +194,11 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireJob(j.Job, j.Stats))
+	out := wireJob(j.Job, j.Stats)
+	if j.Rest != (job.OperationID{}) {
+		out.OperationID = j.Rest.String()
+	}
+	return reply(w, 200, out)
 }
 
 func wireTriggered(e job.Execution) client.Triggered {

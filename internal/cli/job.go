@@ -431,6 +431,9 @@ func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func
 				return err
 			}
 			s.say("%s the job %s.", did, line(j.Name))
+			if j.OperationID != "" {
+				s.say("The operation %s cancels the executions that still wait.", j.OperationID)
+			}
 			if err := s.showWritten(j); err != nil {
 				return err
 			}

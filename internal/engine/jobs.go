@@ -23,9 +23,14 @@ type Jobs interface {
 	// ran. They are kept as executions end, so that reading them costs the same after any number of these; of those that
 	// have not ended the StatsLook scheduled first and last are looked at for when one started last.
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
-	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
-	// Deleting a deleted job answers it again.
-	DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error)
+	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run. It cancels CancelsAtOnce
+	// at most, or the deletion's own number. Where more wait, it adds the deletion's operation in the same commit, and CancelWaiting goes on; none of them starts.
+	// Deleting a deleted job answers it again, cancels as many more, and adds
+	// the operation only where none with its kind and spec runs.
+	DeleteJob(ctx context.Context, t tenant.ID, d Deletion) (Deleted, error)
+	// CancelWaiting cancels up to limit executions of a deleted job that wait, the earliest first, and returns how many it
+	// cancelled: fewer than limit means that none is left. It cancels nothing of a job that is not deleted.
+	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error)
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
@@ -48,6 +53,26 @@ type Jobs interface {
 	// same call again answers the same again and adds nothing. Where it adds nothing at all it keeps no idempotency key.
 	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
 }
+
+// CancelsAtOnce is how many waiting executions one transaction cancels at most, well within a statement's time.
+const CancelsAtOnce = 5000
+
+// Deletion is the deletion of a job.
+type Deletion struct {
+	Job  job.ID
+	AsOf time.Time
+	Most int            // how many waiting executions it cancels at most; 0: CancelsAtOnce
+	Rest *job.Operation // added, with its total, where more wait; nil: none is
+}
+
+// Deleted is a job that was deleted.
+type Deleted struct {
+	job.Job
+	Rest job.OperationID // the operation that cancels what still waits; zero: none does
+}
+
+// WaitingCounted is how many waiting executions of a deleted job are counted.
+const WaitingCounted = 1_000_000
 
 // StatsLook is how many unfinished executions of a job Stats looks at from either end.
 const StatsLook = 500

@@ -76,12 +76,17 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 }
 
 // DeleteJob marks a job deleted.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	j, err := s.Store.DeleteJob(engine.TellingEnds(ctx, s.counter.ended), t, id, asOf)
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+	j, err := s.Store.DeleteJob(engine.TellingEnds(ctx, s.counter.ended), t, d)
 	if err == nil && s.hub.Heard() {
-		s.job(j, "deleted")
+		s.job(j.Job, "deleted")
 	}
 	return j, err
+}
+
+// CancelWaiting cancels what waits of a deleted job.
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
+	return s.Store.CancelWaiting(engine.TellingEnds(ctx, s.counter.ended), t, of, limit)
 }
 
 // Trigger adds one execution.

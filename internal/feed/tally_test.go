@@ -24,9 +24,14 @@ func (l *ledger) Cancel(ctx context.Context, _ tenant.ID, _ job.ExecutionID, _ s
 	return job.Cancelled, nil
 }
 
-func (l *ledger) DeleteJob(ctx context.Context, _ tenant.ID, _ job.ID, _ time.Time) (job.Job, error) {
+func (l *ledger) DeleteJob(ctx context.Context, _ tenant.ID, _ engine.Deletion) (engine.Deleted, error) {
 	engine.TellEnds(ctx, l.ended)
-	return job.Job{}, nil
+	return engine.Deleted{}, nil
+}
+
+func (l *ledger) CancelWaiting(ctx context.Context, _ tenant.ID, _ job.ID, _ int) (int, error) {
+	engine.TellEnds(ctx, l.ended)
+	return len(l.ended), nil
 }
 
 func (l *ledger) Release(ctx context.Context, _ job.WorkerID, _ []job.Lease) ([]job.Ready, error) {
@@ -225,7 +230,8 @@ func TestTalliesOfCancels(t *testing.T) {
 func TestTalliesOfWhatIsOfADeletedJob(t *testing.T) {
 	w := watch(t)
 	ways := []func() error{
-		func() error { _, err := w.s.DeleteJob(t.Context(), "acme", job.ID{}, w.clk.at); return err },
+		func() error { _, err := w.s.DeleteJob(t.Context(), "acme", engine.Deletion{}); return err },
+		func() error { _, err := w.s.CancelWaiting(t.Context(), "acme", job.ID{}, 1); return err },
 		func() error { _, err := w.s.Release(t.Context(), job.WorkerID{}, nil); return err },
 		func() error { _, err := w.s.Disown(t.Context(), job.WorkerID{}, nil, time.Time{}); return err },
 		func() error { _, err := w.s.Leave(t.Context(), job.WorkerID{}); return err },
@@ -236,7 +242,7 @@ func TestTalliesOfWhatIsOfADeletedJob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if minutes, _, _ := w.all(); minutes["acme"].Cancelled != 4 || minutes[""].Cancelled != 4 {
+	if minutes, _, _ := w.all(); minutes["acme"].Cancelled != 5 || minutes[""].Cancelled != 5 {
 		t.Errorf("%+v", minutes)
 	}
 }

@@ -216,11 +216,16 @@ func (s *Service) begin(ctx context.Context, p tenant.Principal, o job.Operation
 	if replay, err := outcome(out); replay != nil || err != nil {
 		return o, replay, err
 	}
+	s.rouse()
+	return o, nil, nil
+}
+
+// rouse tells the runner of an operation that was added here.
+func (s *Service) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	return o, nil, nil
 }
 
 // Operation finds one operation.
@@ -239,10 +244,16 @@ func (s *Service) Operations(ctx context.Context, p tenant.Principal, page engin
 	return s.store.FindOperations(ctx, p.Tenant, page)
 }
 
-// CancelOperation ends an operation that runs; what it has done stays. *NotDone if it has finished otherwise.
+// CancelOperation ends an operation that runs; what it has done stays. *NotDone if it has finished otherwise, or is the rest of
+// a deletion.
 func (s *Service) CancelOperation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Operation{}, err
+	}
+	if o, err := s.store.Operation(ctx, p.Tenant, id); err != nil {
+		return o, err
+	} else if !o.Kind.Cancellable() {
+		return o, &NotDone{"cancel", "The operation cancels what waited for a deleted job; it cannot be cancelled."}
 	}
 	o, err := s.store.CancelOperation(s.audited(ctx, p, "operation.cancel", id.String(), detail{}), p.Tenant, id)
 	if !isConflict(err) {

@@ -56,6 +56,7 @@ type run struct {
 
 	bulk bulk           // of the same for many jobs: what, and to which
 	over overExecutions // and for many executions
+	rest remainder      // of a deletion: whose
 
 	bucket  bucket
 	savedAt time.Time
@@ -133,6 +134,8 @@ func (x *run) decode() (err error) {
 		x.follow, err = decodeFollowing(x.op.Spec)
 	case job.OpCancelExecutions, job.OpRetryExecutions:
 		x.over, err = decodeOver(x.op.Spec)
+	case job.OpCancelWaiting:
+		x.rest, err = decodeRemainder(x.op.Spec)
 	default:
 		if !x.op.Kind.OverJobs() {
 			return fmt.Errorf("the kind %q is not known", x.op.Kind)
@@ -144,6 +147,9 @@ func (x *run) decode() (err error) {
 
 // step does one piece, if the rate allows it, and says when to come again, or that there is no more to do here.
 func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
+	if x.op.Kind == job.OpCancelWaiting {
+		return r.stepRest(ctx, x)
+	}
 	if len(x.next) == 0 && !x.last {
 		if err := r.list(ctx, x); err != nil {
 			return 0, false, err

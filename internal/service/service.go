@@ -166,6 +166,7 @@ func (o Once[T]) with(v T, now time.Time) engine.Idempotency {
 type Report struct {
 	job.Job
 	Stats job.Stats
+	Rest  job.OperationID // of a deletion: the operation that cancels what still waits; zero: nothing does
 }
 
 // Job finds one job by id or key.
@@ -186,7 +187,7 @@ func (s *Service) report(ctx context.Context, p tenant.Principal, j job.Job) (Re
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{s.planned(ctx, j, s.plans(p.Tenant)), stats[0]}, nil
+	return Report{Job: s.planned(ctx, j, s.plans(p.Tenant)), Stats: stats[0]}, nil
 }
 
 // HasJob says with engine.ErrNotFound that there is no such job; a deleted one is there.
@@ -263,27 +264,9 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 	out := Reports{Jobs: make([]Report, len(found.Jobs)), Next: found.Next, Partial: found.Partial, Total: found.Total}
 	ps := s.plans(p.Tenant)
 	for i, j := range found.Jobs {
-		out.Jobs[i] = Report{s.planned(ctx, j, ps), stats[i]}
+		out.Jobs[i] = Report{Job: s.planned(ctx, j, ps), Stats: stats[i]}
 	}
 	return out, nil
-}
-
-// DeleteJob deletes a job, cancels its executions that wait, and leaves those that run.
-func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
-	if err := allow(p, tenant.Write); err != nil {
-		return Report{}, err
-	}
-	j, err := s.store.Job(ctx, p.Tenant, ref)
-	if err != nil {
-		return Report{}, err
-	}
-	if j.State != job.Deleted {
-		ctx = s.audited(ctx, p, "job.delete", j.ID.String(), detail{Before: brief(&j)})
-	}
-	if j, err = s.store.DeleteJob(ctx, p.Tenant, j.ID, s.now()); err != nil {
-		return Report{}, err
-	}
-	return s.report(ctx, p, j)
 }
 
 // now is the store's time, to the microsecond that stores keep.

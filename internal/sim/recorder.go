@@ -201,12 +201,19 @@ func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 	})
 }
 
-func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	return commit(ctx, r, func(ctx context.Context) (job.Job, error) { return r.Store.DeleteJob(ctx, t, id, asOf) }, func(ctx context.Context, _ job.Job) {
+func (r *recorder) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+	return commit(ctx, r, func(ctx context.Context) (engine.Deleted, error) { return r.Store.DeleteJob(ctx, t, d) }, func(ctx context.Context, _ engine.Deleted) {
+		id := d.Job
 		delete(r.planned, id)
 		r.deleted[id] = true
 		maps.DeleteFunc(r.redrives, func(_ job.ExecutionID, s *seen) bool { return s.job == id })
 		r.lookAt(ctx, "deleted", func(s *seen) bool { return s.job == id })
+	})
+}
+
+func (r *recorder) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
+	return commit(ctx, r, func(ctx context.Context) (int, error) { return r.Store.CancelWaiting(ctx, t, of, limit) }, func(ctx context.Context, _ int) {
+		r.lookAt(ctx, "deleted", func(s *seen) bool { return s.job == of })
 	})
 }
 

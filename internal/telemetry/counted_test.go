@@ -69,9 +69,14 @@ func (e ender) Cancel(ctx context.Context, _ tenantID, _ job.ExecutionID, _ stri
 	return job.Cancelled, nil
 }
 
-func (e ender) DeleteJob(ctx context.Context, _ tenantID, _ job.ID, _ time.Time) (job.Job, error) {
+func (e ender) DeleteJob(ctx context.Context, _ tenantID, _ engine.Deletion) (engine.Deleted, error) {
 	e.tell(ctx)
-	return job.Job{}, nil
+	return engine.Deleted{}, nil
+}
+
+func (e ender) CancelWaiting(ctx context.Context, _ tenantID, _ job.ID, _ int) (int, error) {
+	e.tell(ctx)
+	return 1, nil
 }
 
 func (e ender) Fire(ctx context.Context, _ []engine.Firing, _ engine.Fence) ([]job.Ready, error) {
@@ -102,7 +107,11 @@ func TestEveryCancelIsCounted(t *testing.T) {
 			return err
 		},
 		"DeleteJob": func(ctx context.Context, s *telemetry.Store) error {
-			_, err := s.DeleteJob(ctx, "", job.ID{}, time.Time{})
+			_, err := s.DeleteJob(ctx, "", engine.Deletion{})
+			return err
+		},
+		"CancelWaiting": func(ctx context.Context, s *telemetry.Store) error {
+			_, err := s.CancelWaiting(ctx, "", job.ID{}, 1)
 			return err
 		},
 		"Fire": func(ctx context.Context, s *telemetry.Store) error {

@@ -274,9 +274,15 @@ func (s *Store) Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, rea
 }
 
 // DeleteJob marks a job deleted, and ends what waits of it.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (_ job.Job, err error) {
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (_ engine.Deleted, err error) {
 	defer s.begin(&ctx, opUpdate).end(&err)
-	return s.Store.DeleteJob(s.counting(ctx), t, id, asOf)
+	return s.Store.DeleteJob(s.counting(ctx), t, d)
+}
+
+// CancelWaiting ends what waits of a deleted job.
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (_ int, err error) {
+	defer s.begin(&ctx, opUpdate).end(&err)
+	return s.Store.CancelWaiting(s.counting(ctx), t, of, limit)
 }
 
 // counting has a call count what it cancels: what was asked to stop, is of a deleted job, or is replaced. Who asked to be told of

@@ -38,6 +38,8 @@ const (
 
 	OpCancelExecutions OperationKind = "cancel_executions"
 	OpRetryExecutions  OperationKind = "retry_executions"
+
+	OpCancelWaiting OperationKind = "cancel_waiting" // the rest of what waited for a job when it was deleted
 )
 
 // JobActions are the kinds that do the same to each job of a selection.
@@ -55,6 +57,10 @@ func (k OperationKind) OverJobs() bool { return slices.Contains(JobActions(), k)
 func (k OperationKind) OverExecutions() bool {
 	return k == OpCancelExecutions || k == OpRetryExecutions
 }
+
+// Cancellable reports whether an operation of the kind may be cancelled. The rest of a deletion may not: what it leaves
+// waiting would never start nor end.
+func (k OperationKind) Cancellable() bool { return k != OpCancelWaiting }
 
 // OperationState is where an operation stands.
 type OperationState string

@@ -373,7 +373,7 @@ func auditChanges(t *testing.T, h Harness) {
 	}
 	check(f.UpdateTenant(with("update tenant"), tenant.Tenant{ID: "a", Name: "b", Tier: tenant.Pro}))
 	check(f.Drain(with("drain"), tenant.Default, f.worker()))
-	must(f.DeleteJob(with("delete"), tenant.Default, one.ID, now))
+	must(f.DeleteJob(with("delete"), tenant.Default, engine.Deletion{Job: one.ID, AsOf: now}))
 
 	two := with("both") // one entry, though two methods are called with it
 	check(f.SetLimit(two, job.Limit{Tenant: tenant.Default, Max: 6}))

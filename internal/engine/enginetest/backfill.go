@@ -63,7 +63,7 @@ func backfill(t *testing.T, h Harness) {
 	if _, err := f.Backfill(f.ctx, "other", j.ID, es); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
-	must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 	if _, err := f.Backfill(f.ctx, tenant.Default, j.ID, es); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
@@ -88,7 +88,7 @@ func calendarUsers(t *testing.T, h Harness) {
 			want = append(want, j.ID)
 		}
 	}
-	must(f.DeleteJob(f.ctx, tenant.Default, want[1], f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: want[1], AsOf: f.now()}))
 	want = slices.Delete(want, 1, 2)
 	for _, look := range []int{1, 3, 10, 100} {
 		var got []job.ID

@@ -89,7 +89,7 @@ func badges(t *testing.T, h Harness) {
 	}
 
 	// Of a deleted job it is in no list and takes up no room, and it goes when another comes.
-	must(f.DeleteJob(f.ctx, tenant.Default, c.Job, f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: c.Job, AsOf: f.now()}))
 	if got := list(engine.Page{Limit: 1}); len(got.Rows) != 1 || got.Rows[0].ID != b.ID || got.Next != "" || got.Total.Count != 1 {
 		t.Errorf("after its job was deleted: %+v", got)
 	}

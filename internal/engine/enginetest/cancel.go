@@ -434,7 +434,7 @@ func deadLetters(t *testing.T, h Harness) {
 		}
 		gone, ended := f.add("gone")
 		f.report(die(f.took(ended.ID), 1))
-		must(f.DeleteJob(f.ctx, tenant.Default, gone.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: f.now()}))
 		if _, n := rerun(ended, true); n != 0 {
 			t.Error("a deleted job was run again")
 		}

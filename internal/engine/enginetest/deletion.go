@@ -19,7 +19,7 @@ func deletion(t *testing.T, h Harness) {
 		runs.Trigger = job.ByHand
 		must(f.Trigger(f.ctx, tenant.Default, runs, engine.Idempotency{}))
 		_, as := f.take(runs.ID)
-		got := must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		got := must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if got.State != job.Deleted || got.Revision != 2 || !got.NextRunAt.IsZero() {
 			t.Errorf("got %v, revision %d", got.State, got.Revision)
 		}
@@ -35,7 +35,7 @@ func deletion(t *testing.T, h Harness) {
 		if v := f.report(succeed(as[0])); !v[0].Accepted {
 			t.Errorf("its result: %+v", v)
 		}
-		again := must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		again := must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if again.Revision != 2 || again.State != job.Deleted {
 			t.Errorf("again: revision %d", again.Revision)
 		}
@@ -49,9 +49,10 @@ func deletion(t *testing.T, h Harness) {
 			t.Error("it is not listed where deleted ones are asked for")
 		}
 	})
+	t.Run("cancels what waits in pieces", func(t *testing.T) { inPieces(t, f) })
 	t.Run("frees the key", func(t *testing.T) {
 		j, _ := f.add("keyed", func(j *job.Job, _ *job.Execution) { j.Key = "again" })
-		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if _, err := f.Job(f.ctx, tenant.Default, engine.Ref{Key: "again"}); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("by key: got %v, want ErrNotFound", err)
 		}
@@ -73,7 +74,7 @@ func deletion(t *testing.T, h Harness) {
 		} {
 			j, e := f.add("deleted, then " + name)
 			w, as := f.take(e.ID)
-			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+			must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 			end(w, as[0])
 			got := f.execution(e.ID)
 			if got.Status != job.Cancelled || got.FinishedAt.IsZero() || got.Error == nil || *got.Error != gone {
@@ -98,7 +99,7 @@ func deletion(t *testing.T, h Harness) {
 		}{{boom, job.Failed}, {late, job.TimedOut}} {
 			j, e := f.add("deleted, then failed")
 			_, as := f.take(e.ID)
-			must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+			must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 			x := again(as[0], f.now(), 1) // decided before the deletion was seen
 			x.Outcome.Error = c.err
 			_, other := f.add("tried again beside it")
@@ -116,7 +117,7 @@ func deletion(t *testing.T, h Harness) {
 	t.Run("what is snoozed does not go on", func(t *testing.T) {
 		j, e := f.add("deleted, then snoozed")
 		_, as := f.take(e.ID)
-		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		x := job.Finish{
 			Outcome: job.Outcome{Lease: as[0].Lease, Status: job.OutcomeSnoozed, RetryAfter: time.Hour},
 			Then:    job.Transition{Move: job.Snoozed, Status: job.Pending, DueAt: f.now().Add(time.Hour)},
@@ -133,9 +134,75 @@ func deletion(t *testing.T, h Harness) {
 		j.Schedule = job.Schedule{Type: job.OneTime, At: f.now()}
 		j.NextRunAt = j.Schedule.At
 		f.store(engine.Creation{Tenant: tenant.Default, Jobs: []job.Job{j}})
-		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if due := must(f.Due(f.ctx, nil, f.now().Add(time.Hour), 10)); len(due) != 0 {
 			t.Errorf("it is due: %+v", due)
 		}
 	})
+}
+
+// A deletion of more than one transaction cancels adds an operation for the rest; nothing of the rest starts.
+func inPieces(t *testing.T, f fixture) {
+	j, own := f.add("with a backlog")
+	all := []job.ExecutionID{own.ID}
+	for n := range 6 {
+		e := f.due(j)
+		e.Trigger, e.ScheduledAt = job.ByHand, e.ScheduledAt.Add(time.Duration(n)*time.Second)
+		must(f.Trigger(f.ctx, tenant.Default, e, engine.Idempotency{}))
+		all = append(all, e.ID)
+	}
+	if n := must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 10)); n != 0 {
+		t.Errorf("of a job that is not deleted %d were cancelled", n)
+	}
+	rest := f.operation(0)
+	rest.Kind, rest.Spec, rest.Total = job.OpCancelWaiting, []byte(`{"job":"`+j.ID.String()+`"}`), 0
+	waits := func() (n int) {
+		for _, id := range all {
+			if f.execution(id).Status == job.Pending {
+				n++
+			}
+		}
+		return n
+	}
+	d := engine.Deletion{Job: j.ID, AsOf: f.now(), Most: 3, Rest: &rest}
+	got := must(f.DeleteJob(f.ctx, tenant.Default, d))
+	if got.State != job.Deleted || got.Rest != rest.ID {
+		t.Errorf("the job is %v, the rest is %v, want %v", got.State, got.Rest, rest.ID)
+	}
+	if n := waits(); n != 4 {
+		t.Errorf("%d wait, want 4", n)
+	}
+	if o := must(f.Operation(f.ctx, tenant.Default, rest.ID)); o.Kind != job.OpCancelWaiting || o.Total != 4 || o.State != job.OpRunning {
+		t.Errorf("the operation: %+v", o)
+	}
+	if as := must(f.Lease(f.ctx, []engine.Grant{{Worker: f.worker(), Executions: all}}, f.fence())); len(as) != 0 {
+		t.Errorf("%d of a deleted job were leased", len(as))
+	}
+	another := rest
+	another.ID = newID()
+	d.Most, d.Rest = 1, &another
+	if again := must(f.DeleteJob(f.ctx, tenant.Default, d)); again.Rest != rest.ID {
+		t.Errorf("deleted again, the rest is %v, want the one that runs", again.Rest)
+	}
+	if n := must(f.CancelWaiting(f.ctx, "other", j.ID, 10)); n != 0 {
+		t.Errorf("another tenant cancelled %d", n)
+	}
+	for _, want := range []int{2, 1, 0} {
+		if n := must(f.CancelWaiting(f.ctx, tenant.Default, j.ID, 2)); n != want {
+			t.Errorf("a piece cancelled %d, want %d", n, want)
+		}
+	}
+	if n := waits(); n != 0 {
+		t.Errorf("%d wait in the end", n)
+	}
+	if e := f.execution(all[6]); e.Status != job.Cancelled || e.Error == nil || e.Error.Message != "its job was deleted" {
+		t.Errorf("the last: %v, %+v", e.Status, e.Error)
+	}
+	if s := must(f.Stats(f.ctx, tenant.Default, []job.ID{j.ID}))[0]; s.Total != 7 {
+		t.Errorf("the statistics count %d, want 7", s.Total)
+	}
+	d.Rest = &another
+	if again := must(f.DeleteJob(f.ctx, tenant.Default, d)); again.Rest != (job.OperationID{}) {
+		t.Errorf("where nothing waits, the rest is %v", again.Rest)
+	}
 }

@@ -122,8 +122,13 @@ func (f *Faulty) Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.St
 	return disturb(ctx, f, "Stats", func() ([]job.Stats, error) { return f.Store.Stats(ctx, t, ids) })
 }
 
-func (f *Faulty) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	return disturb(ctx, f, "DeleteJob", func() (job.Job, error) { return f.Store.DeleteJob(ctx, t, id, asOf) })
+func (f *Faulty) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+	return disturb(ctx, f, "DeleteJob", func() (engine.Deleted, error) { return f.Store.DeleteJob(ctx, t, d) })
+}
+
+// CancelWaiting cancels what waits of a deleted job.
+func (f *Faulty) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
+	return disturb(ctx, f, "CancelWaiting", func() (int, error) { return f.Store.CancelWaiting(ctx, t, of, limit) })
 }
 
 func (f *Faulty) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (engine.Created, error) {

@@ -144,7 +144,7 @@ func create(t *testing.T, h Harness) {
 		if _, err := f.Execution(f.ctx, "other", e.ID); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("execution: got %v, want ErrNotFound", err)
 		}
-		if _, err := f.DeleteJob(f.ctx, "other", j.ID, f.now()); !errors.Is(err, engine.ErrNotFound) {
+		if _, err := f.DeleteJob(f.ctx, "other", engine.Deletion{Job: j.ID, AsOf: f.now()}); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("delete: got %v, want ErrNotFound", err)
 		}
 		if _, err := f.Job(f.ctx, tenant.Default, engine.Ref{ID: newID()}); !errors.Is(err, engine.ErrNotFound) {
@@ -429,7 +429,7 @@ func trigger(t *testing.T, h Harness) {
 	if _, err := f.Trigger(f.ctx, "other", foreign, engine.Idempotency{}); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another's job: got %v, want ErrNotFound", err)
 	}
-	must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 	late := f.due(j)
 	late.Trigger = job.ByHand
 	if _, err := f.Trigger(f.ctx, tenant.Default, late, engine.Idempotency{}); !errors.Is(err, engine.ErrNotFound) {

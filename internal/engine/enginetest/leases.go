@@ -61,7 +61,7 @@ func fire(t *testing.T, h Harness) {
 			f.planned(fmt.Sprint("ahead ", i), from.Add(at))
 		}
 		gone, _ := f.planned("deleted", from.Add(time.Millisecond))
-		must(f.DeleteJob(f.ctx, tenant.Default, gone.ID, now))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: now}))
 		// An instant is stored to the microsecond, and that of from is not ahead of it.
 		if got := must(f.Ahead(f.ctx, nil, from, 4, 1000)); !slices.Equal(got, []int{1, 1, 2, 0}) {
 			t.Errorf("got %v", got)

@@ -172,14 +172,14 @@ func activeJobs(t *testing.T, h Harness) {
 	if n := count(); n != 7 {
 		t.Errorf("%d jobs, want 7", n)
 	}
-	must(f.DeleteJob(f.ctx, "acme", over.ID, f.now()))
+	must(f.DeleteJob(f.ctx, "acme", engine.Deletion{Job: over.ID, AsOf: f.now()}))
 	weekly.State = job.Paused
 	must(f.UpdateJob(f.ctx, "acme", engine.Update{Job: weekly, AsOf: f.now()}))
 	if n := count(); n != 6 {
 		t.Errorf("%d jobs with one paused, want 6", n)
 	}
-	must(f.DeleteJob(f.ctx, "acme", weekly.ID, f.now()))
-	must(f.DeleteJob(f.ctx, "acme", later.ID, f.now()))
+	must(f.DeleteJob(f.ctx, "acme", engine.Deletion{Job: weekly.ID, AsOf: f.now()}))
+	must(f.DeleteJob(f.ctx, "acme", engine.Deletion{Job: later.ID, AsOf: f.now()}))
 	if n := count(); n != 4 {
 		t.Errorf("%d jobs with two deleted, want 4", n)
 	}

@@ -202,7 +202,7 @@ func update(t *testing.T, h Harness) {
 		if _, err := f.UpdateJob(f.ctx, "other", engine.Update{Job: j, AsOf: now}); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("another tenant's: %v", err)
 		}
-		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if _, err := change(j, func(u *engine.Update) { u.Revision = 0 }); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("deleted: %v", err)
 		}

@@ -145,7 +145,7 @@ func managedSecrets(t *testing.T, h Harness) {
 	if got := must(f.Secret(f.ctx, tenant.Default, auth.Name)); string(got.Sealed) != "a2" {
 		t.Errorf("an update that was refused left %s", got.Sealed)
 	}
-	must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 	must(f.Tidy(f.ctx))
 	if _, err := f.Secret(f.ctx, tenant.Default, auth.Name); err != nil {
 		t.Errorf("what runs of a deleted job still needs it: %v", err)

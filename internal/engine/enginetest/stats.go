@@ -114,7 +114,7 @@ func stats(t *testing.T, h Harness) {
 	})
 	t.Run("what never started counts, without a duration", func(t *testing.T) {
 		j, _ := f.add("cancelled")
-		must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if got := read(j.ID)[0]; got.Total != 1 || got.Succeeded != 0 || got.LastStatus != job.Cancelled || got.AvgDuration != 0 || got.P95Duration != 0 || !got.LastRunAt.IsZero() {
 			t.Errorf("got %+v", got)
 		}

@@ -367,7 +367,7 @@ func endsAreTold(t *testing.T, h Harness) {
 		t.Fatalf("got %+v", c)
 	}
 	for range 2 {
-		must(f.DeleteJob(ctx, tenant.Default, gone.ID, f.now()))
+		must(f.DeleteJob(ctx, tenant.Default, engine.Deletion{Job: gone.ID, AsOf: f.now()}))
 	}
 	wants(own, job.Cancelled)
 	wants(more, job.Cancelled)
@@ -379,7 +379,7 @@ func endsAreTold(t *testing.T, h Harness) {
 	} {
 		j, e := f.add("handed back")
 		w, as := f.take(e.ID)
-		must(f.DeleteJob(ctx, tenant.Default, j.ID, f.now()))
+		must(f.DeleteJob(ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
 		if len(told) != 0 {
 			t.Errorf("what runs is told as ended: %+v", told)
 		}
@@ -478,8 +478,8 @@ func revisions(t *testing.T, h Harness) {
 		u.Job.Name = "changed"
 		must(f.UpdateJob(f.ctx, tenant.Default, u))
 	}
-	must(f.DeleteJob(f.ctx, tenant.Default, j.ID, f.now().Add(-engine.RevisionsOutlive-time.Hour)))
-	must(f.DeleteJob(f.ctx, tenant.Default, other.ID, f.now()))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now().Add(-engine.RevisionsOutlive - time.Hour)}))
+	must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: other.ID, AsOf: f.now()}))
 	must(f.Tidy(f.ctx))
 	for id, want := range map[job.ID]int{j.ID: 0, other.ID: 1, lives.ID: 1} {
 		if left := must(f.Revisions(f.ctx, tenant.Default, id, 0, 1000)); len(left) != want {

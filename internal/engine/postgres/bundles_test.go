@@ -309,7 +309,7 @@ func TestABundleIsUnpacked(t *testing.T) {
 			return 15, 1
 		},
 		"delete a job": func(t *testing.T, c engine.Creation, as []job.Attempt) (int, int) {
-			j := must[job.Job](t)(s.DeleteJob(t.Context(), tenant.Default, c.Jobs[2].ID, time.Now()))
+			j := must[engine.Deleted](t)(s.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: c.Jobs[2].ID, AsOf: time.Now()}))
 			if j.State != job.Deleted {
 				t.Errorf("%v", j.State)
 			}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -100,47 +99,4 @@ func findJob(ctx context.Context, c querier, t tenant.ID, ref engine.Ref) (job.J
 	}
 	out, err := pgx.CollectExactlyOneRow(rows, scanJob)
 	return out, found(err)
-}
-
-const (
-	deleteJobSQL = `
-		UPDATE jobs SET state = 4, revision = revision + 1, updated_at = $3
-		WHERE tenant = $1 AND id = $2 AND state <> 4`
-	// unplanSQL waits for a fire of the job, or keeps the next one from finding it.
-	unplanSQL = "UPDATE schedules SET next_run_at = NULL, active = false, revision = revision + 1 WHERE part = $1 AND job = $2 AND tenant = $3"
-	cancelSQL = `
-		WITH gone AS (
-			DELETE FROM live v USING (SELECT u.id FROM unnest(ARRAY(
-				SELECT id FROM live WHERE id = $2 AND NOT tally AND tenant = $1 AND lease <= 0
-				UNION ALL
-				SELECT id FROM live WHERE job = $2 AND tally AND tenant = $1 AND lease <= 0
-			)) u(id) ORDER BY u.id) d
-			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0
-			RETURNING 13::int2 AS status, ` + goneRow + `, v.attempt, v.tries, v.lost, -v.lease AS token, NULL::bytea AS result, $3::bytea AS ending
-		), ` + endSQL + `
-		` + ofGone
-)
-
-// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	var ended []engine.Ended
-	err := s.change(ctx, "delete a job", func(ctx context.Context, c writer) error {
-		if err := unpack(ctx, s, c, id); err != nil {
-			return err
-		}
-		b := &pgx.Batch{}
-		b.Queue(deleteJobSQL, string(t), [16]byte(id), asOf)
-		b.Queue(unplanSQL, int16(job.PartitionOf(id)), [16]byte(id), string(t))
-		b.Queue(cancelSQL, string(t), [16]byte(id), jobDeleted).Query(func(rows pgx.Rows) (err error) {
-			ended, err = collectEnded(rows, nil)
-			return err
-		})
-		b.Queue(outliveJobSQL, string(t), [16]byte(id), engine.PastLife.Seconds())
-		return c.SendBatch(ctx, b).Close()
-	})
-	if err != nil {
-		return job.Job{}, err
-	}
-	engine.TellEnds(ctx, ended)
-	return s.Job(ctx, t, engine.Ref{ID: id})
 }

@@ -64,12 +64,16 @@ func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idem
 				engine.Unchanged(ctx)
 				return nil
 			}
-			_, err = tx.Exec(ctx, addOperationSQL, [16]byte(o.ID), string(o.Tenant), string(o.Kind), string(o.State), notNil(o.Spec), o.Rate, o.Total, o.Done, o.Passed,
-				plain(o.Error), plain(o.By), o.CreatedAt, o.UpdatedAt, orNever(o.FinishedAt), o.Version)
-			return err
+			return insertOperation(ctx, tx, &o)
 		})
 	})
 	return out, err
+}
+
+func insertOperation(ctx context.Context, tx pgx.Tx, o *job.Operation) error {
+	_, err := tx.Exec(ctx, addOperationSQL, [16]byte(o.ID), string(o.Tenant), string(o.Kind), string(o.State), notNil(o.Spec), o.Rate, o.Total, o.Done, o.Passed,
+		plain(o.Error), plain(o.By), o.CreatedAt, o.UpdatedAt, orNever(o.FinishedAt), o.Version)
+	return err
 }
 
 // Operation finds one operation.

@@ -130,7 +130,7 @@ func TestPlans(t *testing.T) {
 	statements := map[string]string{
 		"lease": leaseSQL, "lease to one": leaseOneSQL, "lease to one fenced": leaseOneFencedSQL, "succeed": succeedSQL, "finish": finishSQL, "judge": judgeSQL, "ready": readySQL, "lanes": lanesSQL, "fire": moveSQL, "lock fired": lockSQL, "drop replaced": dropReplacedSQL, "ask replaced": askReplacedSQL, "end replaced": endReplacedSQL, "unplan": unplanSQL, "lock plan": lockPlanSQL, "replan": replanSQL, "due": dueSQL, "ahead": aheadSQL,
 		"held": heldSQL, "release": releaseSQL, "renew": renewSQL, "hand back": handBackSQL, "dead": deadSQL, "reap": reapSQL,
-		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "tidy leases": tidyLeasesSQL,
+		"trigger": triggerSQL, "trigger keyed": triggerKeyedSQL, "delete job": deleteJobSQL, "cancel": cancelSQL, "left of a deletion": leftSQL, "tidy leases": tidyLeasesSQL,
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
 		"lease fenced": leaseFencedSQL, "fire judged": fireJudgedSQL, "refused": refusedSQL, "advance": advanceSQL, "drain": drainSQL, "incumbents": incumbentsSQL,
 		"running": runningSQL, "overrun": overrunSQL, "park": parkSQL, "overdue parked": overdueParkedSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,

@@ -247,7 +247,7 @@ func TestNothingComesBackToAJobThatIsBeingDeleted(t *testing.T) {
 			got := make(chan error)
 			go func() { got <- c.end(t, s, a) }()
 			untilOneWaits(t, direct(t, s))
-			exec(t, mine, cancelSQL, string(tenant.Default), [16]byte(a.Job), jobDeleted)
+			exec(t, mine, cancelSQL, string(tenant.Default), [16]byte(a.Job), jobDeleted, engine.CancelsAtOnce)
 			exec(t, mine, "COMMIT")
 			if err := <-got; err != nil {
 				t.Error(err)
@@ -271,7 +271,7 @@ func TestADeletionSeesWhatComesBack(t *testing.T) {
 	exec(t, mine, releaseSQL, ids, tokens, jobDeleted, nil)
 	got := make(chan error)
 	go func() {
-		_, err := s.DeleteJob(t.Context(), tenant.Default, a.Job, a.LeasedAt)
+		_, err := s.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: a.Job, AsOf: a.LeasedAt})
 		got <- err
 	}()
 	untilOneWaits(t, direct(t, s))

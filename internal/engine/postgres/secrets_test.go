@@ -3,7 +3,6 @@ package postgres
 import (
 	"testing"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -40,7 +39,7 @@ func TestCredentialsOfADeletedJobOutliveWhatRuns(t *testing.T) {
 	j := x.Jobs[0]
 	x.Secrets = []engine.Secret{{Tenant: j.Tenant, Name: "~" + j.ID.String() + "/x-token", Job: j.ID, CreatedAt: j.CreatedAt, UpdatedAt: j.CreatedAt, Key: "k", Sealed: []byte("x")}}
 	store(t, s, x)
-	must[job.Job](t)(s.DeleteJob(t.Context(), j.Tenant, j.ID, j.CreatedAt))
+	must[engine.Deleted](t)(s.DeleteJob(t.Context(), j.Tenant, engine.Deletion{Job: j.ID, AsOf: j.CreatedAt}))
 	for _, at := range []struct {
 		later string
 		there bool

@@ -156,7 +156,7 @@ func TestDays(t *testing.T) {
 		t.Errorf("without today's table: %+v", vs)
 	}
 	dropDays(t, c)
-	if got := must[job.Job](t)(s.DeleteJob(t.Context(), tenant.Default, as[1].Job, as[1].LeasedAt)); got.State != job.Deleted {
+	if got := must[engine.Deleted](t)(s.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: as[1].Job, AsOf: as[1].LeasedAt})); got.State != job.Deleted {
 		t.Errorf("without today's table the job is %v", got.State)
 	}
 	if got := must[job.Execution](t)(s.Execution(t.Context(), tenant.Default, as[1].Execution)); got.Status != job.Cancelled || got.Token != as[1].Token {

@@ -144,7 +144,7 @@ func TestTheWallHoldsWithoutPredicates(t *testing.T) {
 	if _, err := s.Job(ctx, "b", engine.Ref{ID: theirs.ID}); err == nil {
 		t.Error("found another's job")
 	}
-	if _, err := s.DeleteJob(engine.Confine(t.Context(), "b"), "b", theirs.ID, time.Now()); err != nil {
+	if _, err := s.DeleteJob(engine.Confine(t.Context(), "b"), "b", engine.Deletion{Job: theirs.ID, AsOf: time.Now()}); err != nil {
 		t.Errorf("its own: %v", err)
 	}
 	if err := s.Migrate(t.Context()); err != nil || s.Wall() != "" {

@@ -144,7 +144,7 @@ func TestRetryOfCancelled(t *testing.T) {
 	xs := ids(c)
 	as := b.take(xs...)
 	b.ask(xs...)
-	if _, err := b.DeleteJob(t.Context(), tenant.Default, c.Jobs[1].ID, b.clock.Now()); err != nil {
+	if _, err := b.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: c.Jobs[1].ID, AsOf: b.clock.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for n, id := range xs {

@@ -19,7 +19,7 @@ func TestDeadLettersOfOneInstant(t *testing.T) {
 		fs = append(fs, retry(b, a))
 	}
 	for _, j := range c.Jobs {
-		if _, err := b.DeleteJob(t.Context(), tenant.Default, j.ID, b.clock.Now()); err != nil {
+		if _, err := b.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: j.ID, AsOf: b.clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ const (
 	heldBy   = " WHERE id = ?1 AND lease = ?2 AND lease > 0 AND (?3 IS NULL OR worker = ?3)" // by that worker; by any, if it is NULL
 	unparked = " AND parked_until IS NULL"                                                   // what is parked is its target's to end
 	freed    = " WHERE id = ? AND lease = -?"                                                // no longer held, under no token since
-	waiting  = " WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0"
+	waiting  = " WHERE id IN (SELECT id FROM live WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0 ORDER BY scheduled_at, nonce LIMIT ?)"
 	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
@@ -158,17 +158,23 @@ func (h *history) endFreed(l job.Lease, status job.Status, ending []byte) error 
 	return err
 }
 
-// cancelWaiting ends what nobody holds of a deleted job.
-func (h *history) cancelWaiting(t tenant.ID, of job.ID) error {
-	if _, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted); err != nil { // its own fire
-		return err
-	}
-	_, err := h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).exec()
+// cancelWaiting ends up to most executions that nobody holds of a deleted job.
+func (h *history) cancelWaiting(t tenant.ID, of job.ID, most int) (int, error) {
+	own, err := h.endAlone(t, job.ExecutionID(of), job.Cancelled, jobDeleted) // its own fire
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = h.drop(h.dropping(waiting).id(of).text(string(t)), job.Cancelled)
-	return err
+	n := 0
+	if own {
+		n = 1
+	}
+	left := int64(max(most-n, 0))
+	_, err = h.prepare(endSQL + waiting).int(int64(job.Cancelled)).int(h.now).int(0).null().bytes(jobDeleted).id(of).text(string(t)).int(left).exec()
+	if err != nil {
+		return 0, err
+	}
+	others, err := h.drop(h.dropping(waiting).id(of).text(string(t)).int(left), job.Cancelled)
+	return n + others, err
 }
 
 // endAlone ends an execution that nobody holds, and reports whether that is so.

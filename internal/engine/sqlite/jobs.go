@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -85,45 +84,4 @@ func findJob(c *conn, t tenant.ID, ref engine.Ref) (job.Job, error) {
 		return job.Job{}, engine.ErrNotFound
 	}
 	return j, nil
-}
-
-const (
-	deleteJobSQL = "UPDATE jobs SET state = 4, revision = revision + 1, updated_at = ? WHERE tenant = ? AND id = ? AND state <> 4"
-	unplanSQL    = "UPDATE schedules SET next_run_at = NULL, active = 0, revision = revision + 1 WHERE tenant = ? AND job = ?"
-)
-
-// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run.
-func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, id job.ID, asOf time.Time) (job.Job, error) {
-	var out job.Job
-	var ended []engine.Ended
-	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
-		if _, err := c.prepare(deleteJobSQL).at(asOf).text(string(t)).id(id).exec(); err != nil {
-			return err
-		}
-		if _, err := c.prepare(unplanSQL).text(string(t)).id(id).exec(); err != nil {
-			return err
-		}
-		if _, err := c.prepare(stayDeadSQL).text(string(t)).id(id).exec(); err != nil {
-			return err
-		}
-		if _, err := c.prepare(outliveJobSQL).int(now + engine.PastLife.Microseconds()).text(string(t)).id(id).exec(); err != nil {
-			return err
-		}
-		h := telling(c, now)
-		if err := h.cancelWaiting(t, id); err != nil {
-			return err
-		}
-		if err := h.tally(); err != nil {
-			return err
-		}
-		ended = h.told
-		var err error
-		out, err = findJob(c, t, engine.Ref{ID: id})
-		return err
-	})
-	if err != nil {
-		return job.Job{}, err
-	}
-	engine.TellEnds(ctx, ended)
-	return out, nil
 }

@@ -56,10 +56,7 @@ func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idem
 			engine.Unchanged(ctx)
 			return err
 		}
-		_, err = c.prepare(addOperationSQL).id(o.ID).text(string(o.Tenant)).text(string(o.Kind)).text(string(o.State)).bytes(spec(&o)).
-			float(o.Rate).int(o.Total).int(o.Done).int(o.Passed).text(o.Error).text(o.By).
-			at(o.CreatedAt).at(o.UpdatedAt).at(o.FinishedAt).int(int64(o.Version)).exec()
-		if err != nil {
+		if err := insertOperation(c, &o); err != nil {
 			return err
 		}
 		return remember(c, o.Tenant, &i)
@@ -68,6 +65,13 @@ func (s *Store) AddOperation(ctx context.Context, o job.Operation, i engine.Idem
 		return engine.Created{}, err
 	}
 	return out, nil
+}
+
+func insertOperation(c *conn, o *job.Operation) error {
+	_, err := c.prepare(addOperationSQL).id(o.ID).text(string(o.Tenant)).text(string(o.Kind)).text(string(o.State)).bytes(spec(o)).
+		float(o.Rate).int(o.Total).int(o.Done).int(o.Passed).text(o.Error).text(o.By).
+		at(o.CreatedAt).at(o.UpdatedAt).at(o.FinishedAt).int(int64(o.Version)).exec()
+	return err
 }
 
 // Operation finds one operation.

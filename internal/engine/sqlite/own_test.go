@@ -48,7 +48,7 @@ func TestOwnFire(t *testing.T) {
 	}
 	list(job.Pending, job.Succeeded)
 	state(job.Active)
-	if _, err := b.DeleteJob(t.Context(), tenant.Default, j.ID, b.clock.Now()); err != nil {
+	if _, err := b.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: j.ID, AsOf: b.clock.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	list(job.Cancelled, job.Succeeded)
@@ -56,7 +56,7 @@ func TestOwnFire(t *testing.T) {
 	c = some(b.Store, 1)
 	store(t, b.Store, c)
 	j = c.Jobs[0]
-	if _, err := b.DeleteJob(t.Context(), tenant.Default, j.ID, b.clock.Now()); err != nil {
+	if _, err := b.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: j.ID, AsOf: b.clock.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	list(job.Cancelled)

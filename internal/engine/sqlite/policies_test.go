@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // What waits and what runs when a file of the first schema is opened goes on.
@@ -95,7 +96,7 @@ func TestDeletedJobsStayDown(t *testing.T) {
 	report(dies(0))
 	redrivable(1)
 	for _, j := range c.Jobs {
-		if _, err := b.DeleteJob(t.Context(), tenant.Default, j.ID, b.clock.Now()); err != nil {
+		if _, err := b.DeleteJob(t.Context(), tenant.Default, engine.Deletion{Job: j.ID, AsOf: b.clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,7 +66,7 @@ func TestCredentialsOfADeletedJobOutliveWhatRuns(t *testing.T) {
 	if _, err := b.CreateJobs(t.Context(), []engine.Creation{{Tenant: j.Tenant, Jobs: []job.Job{j}, Secrets: []engine.Secret{s}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.DeleteJob(t.Context(), j.Tenant, j.ID, now); err != nil {
+	if _, err := b.DeleteJob(t.Context(), j.Tenant, engine.Deletion{Job: j.ID, AsOf: now}); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []struct {

@@ -9,6 +9,7 @@ import { acts } from "./parts";
 
 const kinds: Record<string, string> = {
   backfill: "Backfill", redrive: "Redrive dead letters", discard: "Discard dead letters", cancel_executions: "Cancel executions", retry_executions: "Retry executions",
+  cancel_waiting: "Cancel what waited for a deleted job",
 };
 const kindOf = (k: string) => kinds[k] ?? (k.charAt(0).toUpperCase() + k.slice(1)).replaceAll("_", " ");
 
@@ -53,7 +54,7 @@ export function Operations() {
     ...(may
       ? [
           acts<Operation>((o) =>
-            o.state === "RUNNING" ? (
+            o.state === "RUNNING" && o.kind !== "cancel_waiting" ? (
               <Button small className="danger" onClick={() => setStop(o)}>
                 Stop
               </Button>
@@ -119,7 +120,7 @@ export function OperationPage({ id }: { id: string }) {
         crumb={crumb}
         actions={
           <>
-            {may && o.state === "RUNNING" && (
+            {may && o.state === "RUNNING" && o.kind !== "cancel_waiting" && (
               <Button className="danger" onClick={() => setStop(true)}>
                 Stop
               </Button>

@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+const (
+	deleteJobSQL = "UPDATE jobs SET state = 4, revision = revision + 1, updated_at = ? WHERE tenant = ? AND id = ? AND state <> 4"
+	unplanSQL    = "UPDATE schedules SET next_run_at = NULL, active = 0, revision = revision + 1 WHERE tenant = ? AND job = ?"
+	isDeletedSQL = "SELECT 1 FROM jobs WHERE tenant = ? AND id = ? AND state = 4"
+	restSQL      = "SELECT id FROM operations WHERE tenant = ? AND kind = ? AND spec = ? AND finished_at IS NULL ORDER BY created_at LIMIT 1"
+	leftSQL      = "SELECT count(*) FROM (SELECT 1 FROM live WHERE job = ? AND id <> job AND tenant = ? AND lease <= 0 LIMIT ?)"
+)
+
+// DeleteJob marks a job deleted, cancels its executions that wait, as many as one transaction may, and leaves those that run.
+func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (engine.Deleted, error) {
+	var out engine.Deleted
+	var ended []engine.Ended
+	err := s.write(ctx, "delete a job", func(c *conn, now int64) error {
+		out = engine.Deleted{}
+		if _, err := c.prepare(deleteJobSQL).at(d.AsOf).text(string(t)).id(d.Job).exec(); err != nil {
+			return err
+		}
+		if _, err := c.prepare(unplanSQL).text(string(t)).id(d.Job).exec(); err != nil {
+			return err
+		}
+		if _, err := c.prepare(stayDeadSQL).text(string(t)).id(d.Job).exec(); err != nil {
+			return err
+		}
+		if _, err := c.prepare(outliveJobSQL).int(now + engine.PastLife.Microseconds()).text(string(t)).id(d.Job).exec(); err != nil {
+			return err
+		}
+		most := cmp.Or(d.Most, engine.CancelsAtOnce)
+		n, told, err := cancelWaiting(c, now, t, d.Job, most)
+		if err != nil {
+			return err
+		}
+		ended = told
+		if d.Rest != nil && n == most {
+			if out.Rest, err = addRest(c, t, d); err != nil {
+				return err
+			}
+		}
+		out.Job, err = findJob(c, t, engine.Ref{ID: d.Job})
+		return err
+	})
+	if err != nil {
+		return engine.Deleted{}, err
+	}
+	engine.TellEnds(ctx, ended)
+	return out, nil
+}
+
+// addRest adds the operation of a deletion where more waits, unless it runs already.
+func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err error) {
+	o := *d.Rest
+	if _, err := c.prepare(leftSQL).id(d.Job).text(string(t)).int(engine.WaitingCounted).first(func(r *row) error {
+		o.Total = r.int64()
+		return nil
+	}); err != nil || o.Total == 0 {
+		return rest, err
+	}
+	runs, err := c.prepare(restSQL).text(string(t)).text(string(o.Kind)).bytes(spec(&o)).first(func(r *row) error {
+		rest = r.id()
+		return nil
+	})
+	if err != nil || runs {
+		return rest, err
+	}
+	return o.ID, insertOperation(c, &o)
+}
+
+// CancelWaiting cancels executions of a deleted job that wait.
+func (s *Store) CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error) {
+	var ended []engine.Ended
+	n := 0
+	err := s.write(ctx, "cancel what waits of a deleted job", func(c *conn, now int64) error {
+		n, ended = 0, nil
+		deleted, err := c.prepare(isDeletedSQL).text(string(t)).id(of).first(nothing)
+		if err != nil || !deleted {
+			return err
+		}
+		n, ended, err = cancelWaiting(c, now, t, of, max(limit, 0))
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	engine.TellEnds(ctx, ended)
+	return n, nil
+}
+
+// cancelWaiting ends up to most executions of a job that nobody holds.
+func cancelWaiting(c *conn, now int64, t tenant.ID, of job.ID, most int) (n int, ended []engine.Ended, err error) {
+	h := telling(c, now)
+	if n, err = h.cancelWaiting(t, of, most); err != nil {
+		return 0, nil, err
+	}
+	return n, h.told, h.tally()
+}

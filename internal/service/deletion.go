@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// remainder is the rest of a deletion as its operation keeps it.
+type remainder struct {
+	Job string `json:"job"`
+
+	of job.ID
+}
+
+func decodeRemainder(b []byte) (x remainder, err error) {
+	if err := json.Unmarshal(b, &x); err != nil {
+		return x, err
+	}
+	x.of, err = job.ParseID(x.Job)
+	return x, err
+}
+
+// DeleteJob deletes a job, cancels its executions that wait, and leaves those that run. Nothing of it starts any more. Where very many
+// wait, an operation cancels the rest.
+func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+	if err := allow(p, tenant.Write); err != nil {
+		return Report{}, err
+	}
+	j, err := s.store.Job(ctx, p.Tenant, ref)
+	if err != nil {
+		return Report{}, err
+	}
+	now := s.now()
+	rest, err := restOf(p, j.ID, now)
+	if err != nil {
+		return Report{}, err
+	}
+	if j.State != job.Deleted {
+		ctx = s.audited(ctx, p, "job.delete", j.ID.String(), detail{Before: brief(&j)})
+	}
+	gone, err := s.store.DeleteJob(ctx, p.Tenant, engine.Deletion{Job: j.ID, AsOf: now, Rest: &rest})
+	if err != nil {
+		return Report{}, err
+	}
+	if gone.Rest != (job.OperationID{}) {
+		s.rouse()
+	}
+	out, err := s.report(ctx, p, gone.Job)
+	out.Rest = gone.Rest
+	return out, err
+}
+
+// restOf is the operation that cancels what waits of a deleted job.
+func restOf(p tenant.Principal, of job.ID, now time.Time) (job.Operation, error) {
+	what, err := json.Marshal(remainder{Job: of.String()})
+	return job.Operation{
+		ID: job.OperationID(newID()), Tenant: p.Tenant, Kind: job.OpCancelWaiting, State: job.OpRunning, Spec: what, By: p.Name, CreatedAt: now, UpdatedAt: now, Version: 1,
+	}, err
+}
+
+// stepRest cancels a piece of what waits of a deleted job. A piece that is done again finds what is left.
+func (r *Runner) stepRest(ctx context.Context, x *run) (wait time.Duration, over bool, err error) {
+	if ours, err := r.ours(ctx, x); err != nil || !ours {
+		return 0, err == nil, err
+	}
+	n, err := r.s.store.CancelWaiting(ctx, x.op.Tenant, x.rest.of, engine.CancelsAtOnce)
+	if err != nil {
+		return 0, false, fmt.Errorf("cancel what waits of job %s: %w", x.rest.of, err)
+	}
+	x.op.Done += int64(n)
+	x.op.Total = max(x.op.Total, x.op.Done) // beyond what was counted
+	state := job.OpRunning
+	if n < engine.CancelsAtOnce {
+		state, x.op.Total = job.OpSucceeded, x.op.Done
+	}
+	over, err = r.save(ctx, x, state)
+	return 0, over, err
+}
