@@ -3,8 +3,9 @@
 //
 // An expression only looks: it reaches members of payload, compares, counts
 // and joins text, and calls a few plain functions. It has no loops, makes no
-// lists and knows no clock, so that it ends soon, whatever the payload is, and
-// has the same value each time. A member that is not there is null, however
+// lists and knows no clock, and what it reads, makes and compares is bounded,
+// so that it ends soon, whatever the payload is, and has the same value each
+// time. A few are evaluated at once in a process. A member that is not there is null, however
 // deep. The value is told in a canonical text: as JSON, numbers in one form,
 // so that two values are the same exactly if their texts are.
 package expression
@@ -30,7 +31,7 @@ import (
 const (
 	MaxLength = 512 // characters
 	maxNodes  = 100
-	memory    = 10_000 // of the machine that runs it, in its own units
+	memory    = 10_000 // of the machine that runs it, in its own units; see also budget.go
 	maxCached = 1000
 )
 
@@ -50,12 +51,8 @@ func (e *Error) Error() string {
 // Expression is an expression that can be evaluated, by many goroutines at once.
 type Expression struct {
 	program *vm.Program
-	path    []string // to the member that it is, if it is no more than that
-}
-
-// environment is all that an expression can see.
-type environment struct {
-	Payload any `expr:"payload"`
+	path    []string   // to the member that it is, if it is no more than that
+	paths   [][]string // to all the members that it looks at
 }
 
 // Compile reads an expression. Its error is an *Error.
@@ -71,6 +68,8 @@ func Compile(text string) (*Expression, error) {
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return nil, &Error{Reason: "it holds control characters, line breaks or broken UTF-8"}
 	}
+	turns <- struct{}{}
+	defer func() { <-turns }()
 	g := &guard{}
 	program, err := compile(text, g)
 	if g.err != nil { // what may not stand in it is the better reason
@@ -79,7 +78,7 @@ func Compile(text string) (*Expression, error) {
 	if err != nil {
 		return nil, reason(err)
 	}
-	e := &Expression{program, pathOf(program.Node())}
+	e := &Expression{program, pathOf(program.Node()), pathsOf(program.Node())}
 	cached.put(text, e)
 	return e, nil
 }
@@ -98,14 +97,23 @@ func compile(text string, g *guard) (p *vm.Program, err error) {
 	return expr.Compile(text, options...)
 }
 
-// reason puts an error of the library into a sentence.
+// reason puts an error of the library into a sentence, which may repeat some of the payload.
 func reason(err error) *Error {
 	var at *file.Error
+	var ours *Error
+	e := &Error{}
 	if errors.As(err, &at) {
-		return &Error{Position: at.Column + 1, Reason: at.Message}
+		e.Position, e.Reason = at.Column+1, at.Message
+	} else {
+		e.Reason, _, _ = strings.Cut(err.Error(), "\n")
 	}
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return &Error{Reason: first}
+	if errors.As(err, &ours) {
+		e.Reason = ours.Reason
+	}
+	if len(e.Reason) > maxReason {
+		e.Reason = strings.ToValidUTF8(e.Reason[:maxReason], "") + "…"
+	}
+	return e
 }
 
 // Eval is the expression's value for a payload of JSON, in canonical text; no payload at all is null. Its error is
@@ -113,23 +121,48 @@ func reason(err error) *Error {
 func (e *Expression) Eval(payload []byte) (string, error) {
 	if len(e.path) > 0 && len(payload) > 0 && valid(payload) {
 		if text, ok := member(payload, e.path); ok {
-			v, err := scalar(text)
-			if err != nil {
-				return "", err
-			}
-			return canonical(plain(v))
+			return short(text)
 		}
 	}
-	v, err := decode(payload)
+	turns <- struct{}{}
+	defer func() { <-turns }()
+	v, err := e.read(payload)
 	if err != nil {
 		return "", err
 	}
 	machine := vm.VM{MemoryBudget: memory}
-	got, err := machine.Run(e.program, environment{plain(v)})
+	got, err := machine.Run(e.program, newEnvironment(plain(v)))
 	if err != nil {
 		return "", reason(err)
 	}
 	return canonical(got)
+}
+
+// short is the value that is written so in a valid payload.
+func short(text []byte) (string, error) {
+	if len(text) > 0 && text[0] != '{' && text[0] != '[' {
+		if len(text) > 6*MaxValue+2 { // longer than any way to write a value that is not too long
+			return "", tooLong(len(text))
+		}
+	} else if len(text) > 0 {
+		text = append(text[:1:1], text[0]+2) // which it is tells enough: { } and [ ] are two apart
+	}
+	v, err := scalar(text)
+	if err != nil {
+		return "", err
+	}
+	return canonical(plain(v))
+}
+
+// read decodes of a payload what the expression looks at.
+func (e *Expression) read(payload []byte) (any, error) {
+	if len(payload) <= MaxRead {
+		return decode(payload)
+	}
+	if !valid(payload) {
+		return nil, &Error{Reason: "the payload is no JSON"}
+	}
+	return pruned(payload, e.paths)
 }
 
 // scalar reads valid JSON, a number at once.
@@ -176,6 +209,10 @@ func plain(v any) any {
 	return v
 }
 
+func tooLong(n int) error {
+	return &Error{Reason: fmt.Sprintf("its value has %d bytes; at most %d", n, MaxValue)}
+}
+
 func canonical(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -183,9 +220,15 @@ func canonical(v any) (string, error) {
 	case bool:
 		return strconv.FormatBool(v), nil
 	case string:
+		if len(v) > MaxValue {
+			return "", tooLong(len(v))
+		}
 		b, err := json.Marshal(v)
 		return string(b), err
 	case json.Number:
+		if len(v) > MaxValue {
+			return "", tooLong(len(v))
+		}
 		return v.String(), nil
 	case int:
 		return strconv.Itoa(v), nil

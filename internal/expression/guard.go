@@ -9,7 +9,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// functions are those an expression may call: each looks at its arguments once and makes nothing much larger.
+// functions are those an expression may call: each looks at its arguments once; those that make text do so under the budget.
 var functions = map[string]bool{
 	"len": true, "abs": true, "ceil": true, "floor": true, "round": true, "int": true, "float": true, "string": true,
 	"trim": true, "trimPrefix": true, "trimSuffix": true, "upper": true, "lower": true, "hasPrefix": true, "hasSuffix": true,
@@ -24,18 +24,27 @@ var operators = map[string]bool{
 	"contains": true, "startsWith": true, "endsWith": true,
 }
 
-// guard refuses what an expression may not hold, and makes each step into payload one that finds null where there is
-// nothing.
+// guard refuses what an expression may not hold, makes each step into payload one that finds null where there is nothing,
+// and puts operators and functions whose cost depends on the payload under the budget.
 type guard struct{ err *Error }
 
 // Visit looks at one node, after those below it.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
-	case *ast.NilNode, *ast.IdentifierNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConstantNode,
+	case *ast.IdentifierNode:
+		if n.Value == "$env" {
+			g.refuse(n, `there is no "$env" here; want payload`)
+		}
+	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConstantNode,
 		*ast.UnaryNode, *ast.ChainNode, *ast.ConditionalNode:
 	case *ast.BinaryNode:
 		if !operators[n.Operator] {
 			g.refuse(n, fmt.Sprintf("the operator %q may not be used here", n.Operator))
+			return
+		}
+		switch n.Operator {
+		case "+", "==", "!=", "in":
+			ast.Patch(node, call(n.Operator, n.Left, n.Right))
 		}
 	case *ast.MemberNode:
 		if n.Method {
@@ -49,7 +58,9 @@ func (g *guard) Visit(node *ast.Node) {
 	case *ast.BuiltinNode:
 		if !functions[n.Name] || len(n.Arguments) > 4 {
 			g.refuse(n, unknownFunction(n.Name))
+			return
 		}
+		g.meter(node, n.Name, n.Arguments)
 	case *ast.CallNode:
 		name := "…"
 		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
@@ -57,10 +68,25 @@ func (g *guard) Visit(node *ast.Node) {
 		}
 		if !functions[name] {
 			g.refuse(n, unknownFunction(name))
+			return
 		}
+		g.meter(node, name, n.Arguments)
 	default:
 		g.refuse(n, "only members of payload, literals, operators and functions may be used: no lists, objects, slices, variables or loops")
 	}
+}
+
+// meter has the budget stand in for a function that makes text.
+func (g *guard) meter(node *ast.Node, name string, args []ast.Node) {
+	arity, ok := arities[name]
+	if !ok {
+		return
+	}
+	if len(args) < arity[0] || len(args) > arity[1] {
+		g.refuse(*node, fmt.Sprintf("%s takes %d to %d arguments, not %d", name, arity[0], arity[1], len(args)))
+		return
+	}
+	ast.Patch(node, call(name+"()", args...))
 }
 
 func unknownFunction(name string) string {

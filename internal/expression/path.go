@@ -2,6 +2,7 @@ package expression
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 
 	"github.com/expr-lang/expr/ast"
@@ -10,7 +11,12 @@ import (
 // pathOf is the names by which an expression that only reaches for a member, such as payload.customer.id, gets there; nil
 // if it does anything else.
 func pathOf(n ast.Node) []string {
-	var names []string
+	names, _ := memberPath(n)
+	return names
+}
+
+// memberPath is the names by which a node reaches for a member of payload: none for payload itself.
+func memberPath(n ast.Node) (names []string, ok bool) {
 	for {
 		switch x := n.(type) {
 		case *ast.ChainNode:
@@ -18,17 +24,14 @@ func pathOf(n ast.Node) []string {
 		case *ast.MemberNode:
 			name, ok := x.Property.(*ast.StringNode)
 			if !ok || x.Method {
-				return nil
+				return nil, false
 			}
 			names, n = append(names, name.Value), x.Node
 		case *ast.IdentifierNode:
-			if x.Value != "payload" {
-				return nil
-			}
 			slices.Reverse(names)
-			return names
+			return names, x.Value == "payload"
 		default:
-			return nil
+			return nil, false
 		}
 	}
 }
@@ -44,35 +47,43 @@ func member(payload []byte, path []string) (text []byte, ok bool) {
 		case text[0] != '{':
 			return nil, false
 		}
-		if text, ok = memberOf(text, name); !ok {
-			return nil, false
-		}
+		text = memberOf(text, name)
 	}
 	return text, true
 }
 
 // memberOf finds a member of an object, which is valid JSON: the last of that name counts.
-func memberOf(object []byte, name string) (text []byte, ok bool) {
+func memberOf(object []byte, name string) (text []byte) {
 	i := blank(object, 1)
 	for object[i] != '}' {
 		end := value(object, i)
-		key := object[i+1 : end-1]
-		for _, c := range key {
-			if c == '\\' || c >= 0x80 {
-				return nil, false // it may be written in many ways
-			}
-		}
+		key := object[i:end]
 		i = blank(object, end)
 		i = blank(object, i+1) // behind the colon
 		end = value(object, i)
-		if string(key) == name {
+		if named(key, name) {
 			text = object[i:end]
 		}
 		if i = blank(object, end); object[i] == ',' {
 			i = blank(object, i+1)
 		}
 	}
-	return text, true
+	return text
+}
+
+// named reports whether a key of JSON, with its quotes, is a name.
+func named(key []byte, name string) bool {
+	inner := key[1 : len(key)-1]
+	if len(inner) > 6*len(name) { // \u0041 is the longest way to write a byte
+		return false
+	}
+	for _, c := range inner {
+		if c == '\\' || c >= 0x80 { // it may be written in many ways
+			var s string
+			return json.Unmarshal(key, &s) == nil && s == name
+		}
+	}
+	return string(inner) == name
 }
 
 // value is where the value that begins at i ends.

@@ -19,7 +19,7 @@ func slow(t testing.TB, text string) (quick, whole *Expression) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return quick, &Expression{program: quick.program}
+	return quick, &Expression{program: quick.program, paths: quick.paths}
 }
 
 func TestPath(t *testing.T) {

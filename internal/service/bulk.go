@@ -115,10 +115,8 @@ func (s *Service) checkAction(ctx context.Context, p tenant.Principal, a JobActi
 	if len(v) > 0 {
 		return v
 	}
-	if q, err := s.Quota(ctx, p); err != nil {
+	if err := s.overrideFits(ctx, p, a.Payload); err != nil {
 		return err
-	} else if n := len(a.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes {
-		return tooLong("payload_override", n, q)
 	}
 	return s.plans(p.Tenant).overriding(ctx, a.Payload)
 }
@@ -265,7 +263,7 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 }
 
 // unasked lets an operation begin what it was allowed when it began itself.
-func unasked(context.Context, tenant.Principal, []byte) error { return nil }
+func unasked(context.Context, tenant.Principal) error { return nil }
 
 // retagged is a definition with tags added or removed.
 func retagged(d job.Definition, kind job.OperationKind, tags []string) job.Definition {

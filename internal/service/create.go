@@ -28,15 +28,18 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 	if err := allow(p, tenant.Write); err != nil {
 		return made, nil, err
 	}
+	q, err := s.Quota(ctx, p)
+	if err == nil {
+		err = fits(q, &d, nil)
+	}
+	if err != nil {
+		return made, nil, err
+	}
 	ps := s.plans(p.Tenant)
 	if v, err := s.check(ctx, ps, &d); err != nil || v != nil {
 		return made, nil, errors.Join(err, v.Err())
 	}
-	q, err := s.Quota(ctx, p)
-	if err == nil {
-		err = s.metered(ctx, q, ps, &d, nil)
-	}
-	if err != nil {
+	if err := s.metered(ctx, q, ps, &d, nil); err != nil {
 		return made, nil, err
 	}
 	all, replay, err := s.create(ctx, p, ps, q, []job.Definition{d}, once)
@@ -52,30 +55,45 @@ func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job
 	if err := allow(p, tenant.Write); err != nil {
 		return nil, nil, err
 	}
-	ps := s.plans(p.Tenant)
-	if err := s.checkAll(ctx, ps, defs); err != nil {
-		return nil, nil, err
-	}
 	q, err := s.Quota(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range defs {
-		err := s.metered(ctx, q, ps, &defs[i], nil)
-		var over *OverQuota
-		if errors.As(err, &over) {
-			over.Field = fmt.Sprintf("[%d].%s", i, over.Field)
+		if err := within(fits(q, &defs[i], nil), i); err != nil {
+			return nil, nil, err
 		}
-		if err != nil {
+	}
+	ps := s.plans(p.Tenant)
+	if err := s.checkAll(ctx, ps, defs); err != nil {
+		return nil, nil, err
+	}
+	for i := range defs {
+		if err := within(s.metered(ctx, q, ps, &defs[i], nil), i); err != nil {
 			return nil, nil, err
 		}
 	}
 	return s.create(ctx, p, ps, q, defs, once)
 }
 
-// Check says everything that is wrong with a definition, also with its expressions; its calendar is not looked at.
+// within says of an error over the i-th job of a list which job it is about.
+func within(err error, i int) error {
+	var over *OverQuota
+	if errors.As(err, &over) {
+		over.Field = fmt.Sprintf("[%d].%s", i, over.Field)
+	}
+	return err
+}
+
+// Check says everything that is wrong with a definition by itself, also with its expressions. Its payload is not looked into,
+// nor are a calendar and secrets looked for.
 func (s *Service) Check(d job.Definition) job.Invalids {
-	_, v := check(&d)
+	v := d.Check()
+	if d.ConcurrencyKey != "" {
+		if _, err := expression.Compile(d.ConcurrencyKey); err != nil {
+			badKey(&v, d.ConcurrencyKey, err)
+		}
+	}
 	return append(append(v, s.off(&d.Target)...), s.expression(d.Schedule, s.now())...)
 }
 
@@ -131,7 +149,8 @@ func (s *Service) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule)
 	return s.cfg.Schedules.Check(*x, ps.at, cal), err
 }
 
-// check says what is wrong with a definition but for its schedule. key is the value of its concurrency key for its payload.
+// check says what is wrong with a definition, whose payload fits, but for its schedule. key is the value of its concurrency
+// key for its payload.
 func check(d *job.Definition) (key string, v job.Invalids) {
 	v = d.Check()
 	if d.ConcurrencyKey == "" {
@@ -139,9 +158,13 @@ func check(d *job.Definition) (key string, v job.Invalids) {
 	}
 	key, err := evaluate(d.ConcurrencyKey, d.Payload)
 	if err != nil {
-		v.Add("concurrency_key", d.ConcurrencyKey, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
+		badKey(&v, d.ConcurrencyKey, err)
 	}
 	return key, v
+}
+
+func badKey(v *job.Invalids, key string, err error) {
+	v.Add("concurrency_key", key, "an expression over payload with a plain value, such as payload.customer_id; "+err.Error())
 }
 
 // evaluate is the value of a concurrency key for a payload.
@@ -379,11 +402,14 @@ type Triggered struct {
 
 // Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
 func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
+	if err := s.overrideFits(ctx, p, override); err != nil {
+		return t, nil, err
+	}
 	return s.trigger(ctx, p, ref, job.ExecutionID(newID()), override, once, s.beginOne)
 }
 
 // trigger makes the execution of an id; one that exists stays as it is. may says whether the tenant may begin it.
-func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal, []byte) error) (t Triggered, replay []byte, err error) {
+func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal) error) (t Triggered, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return t, nil, err
 	}
@@ -400,7 +426,7 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 	if err := s.plans(p.Tenant).overriding(ctx, override); err != nil {
 		return t, nil, err
 	}
-	if err := may(ctx, p, override); err != nil {
+	if err := may(ctx, p); err != nil {
 		return t, nil, err
 	}
 	leave, err := s.enter()

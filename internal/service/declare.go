@@ -56,9 +56,6 @@ func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, p
 	if err == nil {
 		def.Schedule = stored(def.Schedule)
 		d.Want.Definition = def
-		err = s.declarable(ctx, ps, d)
-	}
-	if err == nil {
 		err = s.affordable(ctx, p, ps, d)
 	}
 	if errors.As(err, &d.Invalid) {
@@ -86,7 +83,7 @@ func (s *Service) declarable(ctx context.Context, ps *plans, d Declared) error {
 	return nil
 }
 
-// affordable says what of a job as it is declared the tenant's quota does not allow.
+// affordable says what stands against a job as it is declared, also what of it the tenant's quota does not allow.
 func (s *Service) affordable(ctx context.Context, p tenant.Principal, ps *plans, d Declared) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
@@ -96,8 +93,13 @@ func (s *Service) affordable(ctx context.Context, p tenant.Principal, ps *plans,
 	if d.Exists {
 		was = &d.Was.Definition
 	}
+	if err = fits(q, &d.Want.Definition, was); err == nil {
+		if err = s.declarable(ctx, ps, d); err == nil {
+			err = s.metered(ctx, q, ps, &d.Want.Definition, was)
+		}
+	}
 	var over *OverQuota
-	if err = s.metered(ctx, q, ps, &d.Want.Definition, was); errors.As(err, &over) && over.Field != "" {
+	if errors.As(err, &over) && over.Field != "" {
 		return job.Invalids{{Field: over.Field, Value: fmt.Sprint(over.Current), Want: "what the quota allows. " + over.What}}
 	}
 	return err

@@ -202,13 +202,16 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 		return e, nil, err
 	}
 	e = j.Rerun(old, job.ExecutionID(newID()), t, payload, s.now())
+	if err := s.overrideFits(ctx, p, payload); err != nil {
+		return e, nil, err
+	}
 	if err := regroup(j, &e); err != nil {
 		return e, nil, err
 	}
 	if err := s.plans(p.Tenant).overriding(ctx, payload); err != nil {
 		return e, nil, err
 	}
-	if err := s.beginOne(ctx, p, payload); err != nil {
+	if err := s.beginOne(ctx, p); err != nil {
 		return e, nil, err
 	}
 	leave, err := s.enter()

@@ -109,10 +109,8 @@ func (s *Service) settle(ctx context.Context, p tenant.Principal, sel *Execution
 	if len(v) > 0 {
 		return v
 	}
-	if q, err := s.Quota(ctx, p); err != nil {
+	if err := s.overrideFits(ctx, p, a.Payload); err != nil {
 		return err
-	} else if n := len(a.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes {
-		return tooLong("payload_override", n, q)
 	}
 	if err := s.plans(p.Tenant).overriding(ctx, a.Payload); err != nil {
 		return err

@@ -106,12 +106,30 @@ func (s *Service) deadLetters(ctx context.Context, p tenant.Principal) error {
 	return s.allowed(ctx, p, "dead_letters", "Dead letters are", func(q tenant.Quota) bool { return q.DeadLetters })
 }
 
-// metered says with *OverQuota what of a definition is more than the quota allows. Of one that replaces another only what
-// changes is judged: what a tenant has, it keeps.
-func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
+// fits says with *OverQuota that the payload of a definition, which may replace another, is longer than the quota allows. It
+// is asked before anything looks into the payload.
+func fits(q tenant.Quota, d, was *job.Definition) error {
 	if n := len(d.Payload); q.PayloadBytes >= 0 && n > q.PayloadBytes && (was == nil || n > len(was.Payload)) {
 		return tooLong("execution.payload", n, q)
 	}
+	return nil
+}
+
+// overrideFits is fits for a payload that replaces the job's for one execution.
+func (s *Service) overrideFits(ctx context.Context, p tenant.Principal, payload []byte) error {
+	if len(payload) == 0 {
+		return nil
+	}
+	q, err := s.Quota(ctx, p)
+	if err == nil && q.PayloadBytes >= 0 && len(payload) > q.PayloadBytes {
+		err = tooLong("payload_override", len(payload), q)
+	}
+	return err
+}
+
+// metered says with *OverQuota what of a definition, whose payload fits, is more than the quota allows. Of one that replaces
+// another only what changes is judged: what a tenant has, it keeps.
+func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
 	if n := d.Retry.MaxRetries; q.MaxRetries >= 0 && n > q.MaxRetries && (was == nil || n > was.Retry.MaxRetries) {
 		return &OverQuota{
 			What:  fmt.Sprintf("Jobs of this tenant are retried %d times at most; this one would be %d times.", q.MaxRetries, n),
@@ -178,14 +196,11 @@ func (s *Service) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 	}
 }
 
-// beginOne is takeExecutions for a request that begins one with a payload of its own, or none.
-func (s *Service) beginOne(ctx context.Context, p tenant.Principal, payload []byte) error {
+// beginOne is takeExecutions for a request that begins one.
+func (s *Service) beginOne(ctx context.Context, p tenant.Principal) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
 		return err
-	}
-	if q.PayloadBytes >= 0 && len(payload) > q.PayloadBytes {
-		return tooLong("payload_override", len(payload), q)
 	}
 	return s.takeExecutions(q, p.Tenant, 1)
 }

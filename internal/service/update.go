@@ -27,11 +27,14 @@ func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.
 		if err != nil {
 			return engine.Update{}, err
 		}
-		u, err := s.revise(ctx, ps, j, d)
-		if err != nil {
-			return u, err
-		}
 		q, err := s.Quota(ctx, p)
+		if err == nil {
+			err = fits(q, &d, &j.Definition)
+		}
+		if err != nil {
+			return engine.Update{}, err
+		}
+		u, err := s.revise(ctx, ps, j, d)
 		if err != nil {
 			return u, err
 		}
