@@ -27,16 +27,19 @@ const (
 
 // JobPlan is what would become of a declared job.
 type JobPlan struct {
-	Key      string         `json:"key"`
-	Name     string         `json:"name"`
-	Action   string         `json:"action" enum:"create,change,unchanged,invalid"`
-	JobID    *string        `json:"job_id" doc:"null: there is none with the key."`
-	Revision int            `json:"revision" doc:"As it is, for If-Match; 0: there is none."`
-	Status   *string        `json:"status" doc:"As it is."`
-	Timezone string         `json:"timezone" doc:"In which its schedule is read."`
-	Changes  []FieldChange  `json:"changes"`
-	Appear   FireTimes      `json:"appear" doc:"Instants of the next 24 hours at which it does not fire now, and would."`
-	Vanish   FireTimes      `json:"vanish" doc:"Instants of the next 24 hours at which it fires now, and would not."`
+	Key      string        `json:"key"`
+	Name     string        `json:"name"`
+	Action   string        `json:"action" enum:"create,change,unchanged,invalid"`
+	JobID    *string       `json:"job_id" doc:"null: there is none with the key."`
+	Revision int           `json:"revision" doc:"As it is, for If-Match; 0: there is none."`
+	Status   *string       `json:"status" doc:"As it is."`
+	Timezone string        `json:"timezone" doc:"In which its schedule is read."`
+	Changes  []FieldChange `json:"changes"`
+	Appear   FireTimes     `json:"appear" doc:"Instants of the next 24 hours at which it does not fire now, and would."`
+	Vanish   FireTimes     `json:"vanish" doc:"Instants of the next 24 hours at which it fires now, and would not."`
+
+	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"Hidden headers and variables that the change would remove, because the job would go to another origin, or run another program. Declare their values, or name secrets, to have them."`
+
 	Problems []FieldProblem `json:"problems,omitempty" doc:"Of an invalid one: what is wrong with it."`
 }
 

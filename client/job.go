@@ -186,6 +186,8 @@ type Job struct {
 	UpdatedAt time.Time `json:"updated_at"`
 	Revision  int       `json:"revision"`
 
+	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"In the answer to a change: hidden headers and variables that were removed because the job now goes to another origin, or runs another program. Send their values again to keep them."`
+
 	Deduplicated bool `json:"-"` // nothing was created: it is the job whose execution holds the unique key
 }
 

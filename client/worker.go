@@ -22,6 +22,7 @@ type Attempt struct {
 
 	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution are of one trace."`
 
+	PayloadSecret   bool              `json:"payload_secret,omitempty" doc:"The payload holds the value of a secret: it must not go anywhere but to its target."`
 	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
 	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: address ranges that this callback may reach though they are private."`
 }

@@ -74,33 +74,19 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, out)
 }
 
-// declared is the definition that a job is to have. What was answered hidden, and is sent back, is as it was.
+// declared is the definition that a job is to have.
 func (s *Server) declared(r client.JobRequest, was *job.Job, usual int) (job.Definition, error) {
 	if r.Priority == nil {
 		r.Priority = &usual
 	}
-	if was != nil {
-		r.Execution.Headers, r.Execution.Env = maps.Clone(r.Execution.Headers), maps.Clone(r.Execution.Env)
-		unhide(r.Execution.Headers, was.Target.Headers, secret.Credential)
-		unhide(r.Execution.Env, was.Target.Env, variable)
-		if sameJSON(r.Execution.Payload, was.Payload) {
-			r.Execution.Payload = was.Payload // as it was written
-		}
+	if was != nil && sameJSON(r.Execution.Payload, was.Payload) {
+		r.Execution.Payload = was.Payload // as it was written
 	}
 	d, err := definition(r, s.cfg.Retry)
 	if err != nil {
 		return d, both(err, s.service.Check(d))
 	}
 	return d, nil
-}
-
-// unhide puts back what was answered hidden.
-func unhide(values, was map[string]string, carries func(name string) bool) {
-	for name, value := range values {
-		if old, ok := was[name]; ok && value == secret.Hidden && carries(name) {
-			values[name] = old
-		}
-	}
 }
 
 // maxCanonical is how long a document may be that is compared whatever the order of its names. To decode one takes many
@@ -153,7 +139,7 @@ func wirePlan(r client.JobRequest, d service.Declared) client.JobPlan {
 	out.Timezone = deref(wireSchedule(d.Want, job.Stats{}).Timezone, "UTC")
 	out.Action = client.ActionCreate
 	if d.Exists {
-		out.Changes = changes(d.Was, d.Want, r.Execution)
+		out.Changes, out.DroppedCredentials = changes(d.Was, d.Want, r.Execution), d.Dropped
 		out.Action = client.ActionChange
 		if len(out.Changes) == 0 {
 			out.Action = client.ActionUnchanged
@@ -197,7 +183,7 @@ func guess(name string, given client.Target) bool {
 		v, there := given.Headers[header]
 		return there && v != secret.Hidden && !secret.Refers(v)
 	}
-	if env, ok := strings.CutPrefix(name, "execution.env."); ok && variable(env) {
+	if env, ok := strings.CutPrefix(name, "execution.env."); ok && secret.Variable(env) {
 		v, there := given.Env[env]
 		return there && v != secret.Hidden && !secret.Refers(v)
 	}
@@ -232,7 +218,7 @@ func shownValue(name string, v json.RawMessage) json.RawMessage {
 	switch {
 	case v == nil:
 		return json.RawMessage("null")
-	case (isHeader && secret.Credential(header) || isEnv && variable(env)) && !secret.Refers(textOf(v)):
+	case (isHeader && secret.Credential(header) || isEnv && secret.Variable(env)) && !secret.Refers(textOf(v)):
 		return encoded(secret.Hidden)
 	}
 	return v

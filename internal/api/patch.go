@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/service"
 )
 
 // asRequest is the request that would make a job as it is.
@@ -54,6 +54,7 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 		return out, job.Invalids{{Field: "paused", Value: strconv.FormatBool(*out.Paused), Want: "nothing here: POST /jobs/{id}/pause and /resume do that"}}
 	}
 	request := asRequest(j)
+	request.Execution.Headers, request.Execution.Env = redacted(j.Target.Headers), redactedEnv(j.Target.Env) // what stays hidden the service puts back
 	given, base := objectOf(patch), objectOf(encoded(request))
 	schedule, execution := objectOf(given["schedule"]), objectOf(given["execution"])
 	if t := textOf(schedule["type"]); t != "" && !strings.EqualFold(t, request.Schedule.Type) {
@@ -72,16 +73,6 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	}
 	if out.Execution.Payload = payload; !has {
 		out.Execution.Payload = j.Payload // as it was written
-	}
-	for name, value := range out.Execution.Headers {
-		if was, ok := j.Target.Headers[name]; ok && value == secret.Hidden && secret.Credential(name) {
-			out.Execution.Headers[name] = was // it was read and sent back
-		}
-	}
-	for name, value := range out.Execution.Env {
-		if was, ok := j.Target.Env[name]; ok && value == secret.Hidden && variable(name) {
-			out.Execution.Env[name] = was
-		}
 	}
 	return out, nil
 }
@@ -189,7 +180,14 @@ func (s *Server) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireJob(j.Job, j.Stats))
+	return reply(w, 200, wireChanged(j))
+}
+
+// wireChanged is a job that was changed, with the credentials that the change removed.
+func wireChanged(r service.Report) client.Job {
+	j := wireJob(r.Job, r.Stats)
+	j.DroppedCredentials = r.Dropped
+	return j
 }
 
 // onJob reads the job that a path names, which must be there before the body is judged, and the body.

@@ -179,5 +179,5 @@ func (s *Server) restoreJob(w http.ResponseWriter, r *http.Request, p tenant.Pri
 		return err
 	}
 	w.Header().Set("ETag", strconv.Quote(strconv.Itoa(j.Revision)))
-	return reply(w, 200, wireJob(j.Job, j.Stats))
+	return reply(w, 200, wireChanged(j))
 }

@@ -137,21 +137,18 @@ func redacted(headers map[string]string) map[string]string {
 		out = map[string]string{}
 	}
 	for name, value := range out {
-		if secret.Credential(name) && !secret.Refers(value) {
+		if secret.HidesHeader(name, value) {
 			out[name] = secret.Hidden
 		}
 	}
 	return out
 }
 
-// variable reports whether a variable of that name carries a credential.
-func variable(name string) bool { return secret.Credential(strings.ReplaceAll(name, "_", "-")) }
-
 // redactedEnv hides the values of variables that carry credentials.
 func redactedEnv(env map[string]string) map[string]string {
 	out := maps.Clone(env)
 	for name, value := range out {
-		if variable(name) && !secret.Refers(value) {
+		if secret.HidesVariable(name, value) {
 			out[name] = secret.Hidden
 		}
 	}

@@ -114,6 +114,7 @@ func (s *session) applyCommand() *cobra.Command {
 		results := declare.Apply(ctx, cl, p, func(r declare.Result) {
 			if r.Done {
 				s.say("%s %s: %sd", r.Kind, line(r.Key+unkeyed(r)), r.Action)
+				s.sayDropped(r.DroppedCredentials)
 			} else {
 				fmt.Fprintf(s.err, "%s %s: could not be %sd: %s\n", r.Kind, line(r.Key+unkeyed(r)), r.Action, plain(r.Error))
 			}
@@ -121,6 +122,13 @@ func (s *session) applyCommand() *cobra.Command {
 		return s.applied(results)
 	})
 	return c
+}
+
+// sayDropped tells which credentials a change removed.
+func (s *session) sayDropped(fields []string) {
+	if len(fields) > 0 {
+		s.say("Credentials dropped: %s. They were hidden for another destination; set them again if the new one is to have them.", line(strings.Join(fields, ", ")))
+	}
 }
 
 // unkeyed names a job that has no key.

@@ -16,7 +16,7 @@ import (
 
 // answered are the fields of a job that are not part of a request; and of its schedule.
 var answered = [2][]string{
-	{"job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until"},
+	{"job_id", "execution_id", "key", "status", "stats", "created_at", "updated_at", "revision", "pause_reason", "paused_until", "dropped_credentials"},
 	{"next_run_at", "last_run_at"},
 }
 

@@ -392,6 +392,7 @@ func (s *session) jobEdit() *cobra.Command {
 				return err
 			}
 			s.say("Changed the job %s; it has revision %d.", line(j.Name), j.Revision)
+			s.sayDropped(j.DroppedCredentials)
 			return s.showWritten(j)
 		})(cmd, args)
 	}

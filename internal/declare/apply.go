@@ -19,6 +19,8 @@ type Result struct {
 	Done   bool   `json:"done"`
 	Error  string `json:"error,omitempty"`
 
+	DroppedCredentials []string `json:"dropped_credentials,omitempty"`
+
 	Err error `json:"-"`
 }
 
@@ -58,7 +60,7 @@ func Apply(ctx context.Context, s Server, p Plan, tell func(Result)) (results []
 	jobs := slices.Clone(p.Jobs)
 	slices.SortStableFunc(jobs, func(a, b JobStep) int { return last(a) - last(b) })
 	for _, j := range jobs {
-		r := Result{Kind: "job", Key: j.Key, Name: j.Name, Action: j.Action}
+		r := Result{Kind: "job", Key: j.Key, Name: j.Name, Action: j.Action, DroppedCredentials: j.DroppedCredentials}
 		if j.JobID != nil {
 			r.JobID = *j.JobID
 		}

@@ -54,6 +54,9 @@ func (j JobStep) render(w io.Writer) {
 	for _, c := range j.Changes {
 		fmt.Fprintf(w, "      %s: %s → %s\n", c.Field, brief(c.From), brief(c.To))
 	}
+	if len(j.DroppedCredentials) > 0 {
+		fmt.Fprintf(w, "      credentials dropped: %s\n", strings.Join(j.DroppedCredentials, ", "))
+	}
 	if j.Note != "" {
 		fmt.Fprintf(w, "      note: %s\n", j.Note)
 	}

@@ -188,6 +188,9 @@ func (c *call) redirect(resp *http.Response, hops int) (*call, error) {
 	next := *c
 	next.url = plain(to)
 	next.foreign = c.foreign || origin(c.url) != origin(to)
+	if drops := resp.StatusCode <= http.StatusSeeOther; !drops && next.foreign && c.attempt.PayloadSecret && len(c.body) > 0 {
+		return nil, fmt.Errorf("with the Location %s at another origin; a payload with secrets is not sent there", shown(to))
+	}
 	if resp.StatusCode <= http.StatusSeeOther && c.method != http.MethodHead {
 		next.method, next.body, next.altered = http.MethodGet, nil, c.altered || len(c.body) > 0
 	}

@@ -228,6 +228,36 @@ func TestHeadersStayWithTheirOrigin(t *testing.T) {
 	}
 }
 
+func TestPayloadsWithSecretsStayWithTheirOrigin(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{307, 308} {
+		strange, gotStrange := recorder(nil)
+		other, _ := server(t, strange)
+		h, _ := recorder(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/start":
+				http.Redirect(w, r, "/again", status)
+			case "/again":
+				http.Redirect(w, r, other.URL, status)
+			case "/get":
+				http.Redirect(w, r, other.URL, http.StatusSeeOther)
+			}
+		})
+		s, _ := server(t, h)
+		a := attempt(client.Target{Target: "http", Method: "POST", CallbackURL: s.URL + "/start", FollowRedirects: true})
+		a.Payload, a.PayloadSecret = json.RawMessage(`{"a":"s3cret"}`), true
+		check(t, loopback(t).Execute(t.Context(), a), typeHTTP, false, "another origin", "secrets")
+		if len(gotStrange) > 0 {
+			t.Errorf("%d: the other origin was called: %+v", status, <-gotStrange)
+		}
+		a.Execution.CallbackURL = s.URL + "/get" // without a body it may go
+		check(t, loopback(t).Execute(t.Context(), a), "", false)
+		if r := <-gotStrange; r.body != "" || r.method != "GET" {
+			t.Errorf("%d: the other origin got %+v", status, r)
+		}
+	}
+}
+
 func TestRedirectsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

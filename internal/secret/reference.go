@@ -105,7 +105,11 @@ func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 		in(field, value)
 	}
 	for _, name := range names(t.Env) {
-		in(fmt.Sprintf("execution.env[%q]", job.Show(name)), t.Env[name])
+		field, value := fmt.Sprintf("execution.env[%q]", job.Show(name)), t.Env[name]
+		if value == Hidden && Variable(name) && (was == nil || was.Target.Env[name] != Hidden) {
+			v.Add(field, Hidden, "the value itself: "+Hidden+" stands for one that is not shown")
+		}
+		in(field, value)
 	}
 	more, wrong := FindIn("execution.payload", d.Payload)
 	return append(refs, more...), append(v, wrong...)

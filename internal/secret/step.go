@@ -129,6 +129,7 @@ func (r *resolving) payload(out *client.Attempt) error {
 		}
 		text, err := expand(raw, func(name string) (string, error) {
 			value, err := r.value(name)
+			out.PayloadSecret = true
 			return escape(value), err
 		})
 		failed = err

@@ -176,9 +176,15 @@ func evaluate(key string, payload []byte) (string, error) {
 	return e.Eval(payload)
 }
 
-// regroup puts an execution with a payload of its own into the group of that payload.
+// regroup puts an execution with a payload of its own into the group of that payload, if it may have one.
 func regroup(j job.Job, e *job.Execution) error {
-	if e.Payload == nil || j.ConcurrencyKey == "" {
+	if e.Payload == nil {
+		return nil
+	}
+	if err := overridable(j, e); err != nil {
+		return err
+	}
+	if j.ConcurrencyKey == "" {
 		return nil
 	}
 	key, err := evaluate(j.ConcurrencyKey, e.Payload)

@@ -9,6 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
 const (
@@ -23,6 +24,7 @@ type Declared struct {
 	Want    job.Job // as it would be
 	Appear  Fires
 	Vanish  Fires
+	Dropped []string     // hidden credentials that the change would remove
 	Invalid job.Invalids // it cannot be so
 }
 
@@ -54,6 +56,9 @@ func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, p
 	}
 	def, err := want(given)
 	if err == nil {
+		if d.Exists {
+			def, d.Dropped, _ = secret.Keep(def, d.Was.Definition)
+		}
 		def.Schedule = stored(def.Schedule)
 		d.Want.Definition = def
 		err = s.affordable(ctx, p, ps, d)

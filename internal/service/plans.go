@@ -20,6 +20,8 @@ type plans struct {
 	calendars map[string]*schedule.Calendar
 	secrets   map[string]bool // names that were looked for, and whether they exist
 	looks     int             // how often what is staged was looked for
+	dropped   []string        // hidden credentials that a change removes, by field
+	why       string          // it removes them
 	keys      []string        // the values of the concurrency keys of the definitions that were checked, in their order
 }
 

@@ -48,7 +48,8 @@ func (s *Service) JobRevisions(ctx context.Context, p tenant.Principal, ref engi
 	return all, nil
 }
 
-// RestoreJob gives a job the definition that it had in a revision before. Credentials are those of now.
+// RestoreJob gives a job the definition that it had in a revision before. Credentials are those of now, and are removed where the
+// revision went to another destination.
 func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Ref, to, revision int) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
@@ -74,10 +75,8 @@ func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine
 		}
 		d := was
 		d.Target.Headers, d.Target.Env = maps.Clone(d.Target.Headers), maps.Clone(d.Target.Env)
-		lost := append(restored(d.Target.Headers, now.Target.Headers, secret.Credential), restored(d.Target.Env, now.Target.Env, func(name string) bool {
-			return secret.Credential(strings.ReplaceAll(name, "_", "-"))
-		})...)
-		if len(lost) > 0 {
+		lost := append(restored(d.Target.Headers, now.Target.Headers, secret.HidesHeader), restored(d.Target.Env, now.Target.Env, secret.HidesVariable)...)
+		if len(lost) > 0 && !departs(d, now.Definition) {
 			slices.Sort(lost)
 			return d, &NotDone{"restore", fmt.Sprintf("The revision has credentials that are no longer kept: %s. Change the job to have them, then restore.", strings.Join(lost, ", "))}
 		}
@@ -85,15 +84,22 @@ func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine
 	})
 }
 
-// restored puts the credentials of now in place of those that were, and lists those that there are none of.
-func restored(was, now map[string]string, credential func(string) bool) (lost []string) {
+// departs reports whether a definition goes to another destination than the one of now, so that it has none of its credentials.
+func departs(d, now job.Definition) bool {
+	kept, _, why := secret.Keep(d, now)
+	return why != "" || job.Moved(&now, &kept) != ""
+}
+
+// restored asks for the credentials of now in place of those that were. It removes and lists those that there are none of.
+func restored(was, now map[string]string, hides func(name, value string) bool) (lost []string) {
 	for name, value := range was {
-		if !credential(name) || secret.Refers(value) {
+		if !hides(name, value) {
 			continue
 		}
-		if is, ok := now[name]; ok {
-			was[name] = is
+		if _, ok := now[name]; ok {
+			was[name] = secret.Hidden
 		} else {
+			delete(was, name)
 			lost = append(lost, name)
 		}
 	}

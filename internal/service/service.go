@@ -165,8 +165,9 @@ func (o Once[T]) with(v T, now time.Time) engine.Idempotency {
 // Report is a job and how its executions did.
 type Report struct {
 	job.Job
-	Stats job.Stats
-	Rest  job.OperationID // of a deletion: the operation that cancels what still waits; zero: nothing does
+	Stats   job.Stats
+	Rest    job.OperationID // of a deletion: the operation that cancels what still waits; zero: nothing does
+	Dropped []string        // hidden credentials that a change removed, by field
 }
 
 // Job finds one job by id or key.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/secret"
 )
 
 // Revised says that a job has another revision than the request expects.
@@ -77,7 +79,11 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 			return Report{}, err
 		}
 		u.Revision, u.AsOf, u.Job.UpdatedAt = j.Revision, ps.at, ps.at
-		told := s.audited(ctx, p, action, j.ID.String(), differing(described(&j), described(&u.Job)))
+		diff := differing(described(&j), described(&u.Job))
+		if len(ps.dropped) > 0 {
+			diff.After["dropped_credentials"] = fmt.Sprintf("%s: %s", strings.Join(ps.dropped, ", "), ps.why)
+		}
+		told := s.audited(ctx, p, action, j.ID.String(), diff)
 		j, err = s.store.UpdateJob(told, p.Tenant, u)
 		if isConflict(err) {
 			continue // look at it again
@@ -96,7 +102,9 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 			return Report{}, fmt.Errorf("change a job: %w", err)
 		}
 		s.cfg.Replan()
-		return s.report(ctx, p, j)
+		out, err := s.report(ctx, p, j)
+		out.Dropped = ps.dropped
+		return out, err
 	}
 	return Report{}, fmt.Errorf("change a job: others changed it %d times: %w", maxRounds, engine.ErrConflict)
 }
@@ -104,9 +112,11 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 // errUnchanged says that a job is as it is to be.
 var errUnchanged = errors.New("unchanged")
 
-// revise is the update that gives a job another definition. Where its schedule is another, it is planned anew.
+// revise is the update that gives a job another definition. Where its schedule is another, it is planned anew; where it goes
+// to another destination, the credentials that were hidden for the one before are removed.
 func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
 	d.Schedule = stored(d.Schedule)
+	d, ps.dropped, ps.why = secret.Keep(d, j.Definition)
 	if d.Key != j.Key {
 		return u, job.Invalids{{Field: "key", Value: job.Show(d.Key), Want: "the key it has, or nothing: a job's key cannot change"}}
 	}

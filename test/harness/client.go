@@ -116,6 +116,16 @@ func (c *Client) Execution(id string) client.Execution {
 	return Want[client.Execution](c, 200, "GET", "/api/v1/executions/"+id, "")
 }
 
+// Ended waits until an execution has finished, whatever its outcome.
+func (c *Client) Ended(id string) (e client.Execution) {
+	c.Helper()
+	Eventually(c.T, 40*time.Second, "execution "+id+" to end", func() bool {
+		e = Read[client.Execution](c, "/api/v1/executions/"+id)
+		return e.FinishedAt != nil
+	})
+	return e
+}
+
 // Ends waits until an execution is in the state.
 func (c *Client) Ends(id, status string) (e client.Execution) {
 	c.Helper()

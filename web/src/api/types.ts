@@ -32,7 +32,7 @@ export type Job = {
   retry_policy: RetryPolicy; priority: number; tags: string[]; owner: string | null; runbook: string | null; stats: Stats;
   overlap: string; catch_up: string; catch_up_limit: number; labels: string[]; queue: string;
   max_concurrent: number | null; concurrency_key: string | null; rate_limit: RateLimit | null; unique_key: string | null; expires_after: string | null; auto_redrive_after: string | null;
-  pause_reason?: string; paused_until?: string; created_at: string; updated_at: string; revision: number;
+  pause_reason?: string; paused_until?: string; dropped_credentials?: string[]; created_at: string; updated_at: string; revision: number;
 };
 export type Jobs = { jobs: Job[]; pagination: Pagination };
 export type Triggered = { execution_id: string; job_id: string; status: ExecutionStatus; scheduled_time: string };

@@ -6,7 +6,7 @@ import { Link, navigate, useGuard, useParam } from "../../router";
 import { useMay } from "../../session";
 import { asCurl, Button, copy, ErrorBox, Head, JsonEditor, Loading, toast, wrongOf } from "../../ui";
 import { Policies, Target, What, When } from "./parts";
-import { blank, changes, copyOf, fromJob, hello, toRequest, type Form } from "./state";
+import { blank, changes, copyOf, droppedOf, fromJob, hello, toRequest, type Form } from "./state";
 import type { ScreenProps } from "..";
 import "./job-form.css";
 
@@ -54,7 +54,7 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
     const sent = job ? patch<Job>(path, change, { headers: { "If-Match": String(base.revision) } }) : post<Job>(path, request, { key: key.current });
     sent.then(
       (j) => {
-        toast(job ? `Saved as revision ${j.revision}` : `Created ${j.name}`);
+        toast(job ? `Saved as revision ${j.revision}${droppedOf(j)}` : `Created ${j.name}`, { bad: !!j.dropped_credentials });
         void refresh("/jobs");
         leave();
         navigate("/jobs/" + j.job_id);

@@ -66,6 +66,9 @@ export function copyOf(j: Job): Form {
   return { ...f, key: "", name: j.name + " (copy)", headers: open(f.headers), env: open(f.env) };
 }
 
+/** droppedOf says which hidden credentials a change removed. */
+export const droppedOf = (j: Job) => (j.dropped_credentials?.length ? `. Credentials dropped, since the job goes elsewhere now: ${j.dropped_credentials.join(", ")}` : "");
+
 const filled = (list: string[]) => (list.some((s) => s.trim()) ? list.map((s) => s.trim()).filter(Boolean) : undefined);
 const words = (s: string) => s.split(/[\s,]+/).filter(Boolean);
 // A number is sent as it was typed: what is none the server refuses, with the field.

@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { post, stringify, usePage, useRefresh, type Job, type Revision } from "../../api";
+import { droppedOf } from "../job-form/state";
 import { Button, Confirm, ErrorBox, Loading, State, Time, toast } from "../../ui";
 
 const shown = (v: unknown) => (v === undefined || v === null ? "–" : typeof v === "string" ? v : stringify(v));
@@ -68,7 +69,7 @@ export function Versions({ j, path, may }: { j: Job; path: string; may: boolean 
           onClose={() => setRestore(undefined)}
           run={() =>
             post<Job>(`${path}/revisions/${restore.revision}/restore`, undefined, { headers: { "If-Match": String(j.revision) } }).then((n) => {
-              toast(`It is revision ${n.revision} now, as ${restore.revision} was`);
+              toast(`It is revision ${n.revision} now, as ${restore.revision} was${droppedOf(n)}`, { bad: !!n.dropped_credentials });
               return refresh(path);
             })
           }
