@@ -481,7 +481,7 @@ func TestProgressOfSimulatedSleep(t *testing.T) {
 	})
 	p.Ends(j.ExecutionID, "SUCCEEDED")
 	r := harness.Want[client.Report](p, 200, "GET", "/api/v1/executions/"+j.ExecutionID+"/report", "")
-	if r.RunningMS < 11900 || len(r.Attempts) != 1 || r.Attempts[0].Outcome != "SUCCEEDED" {
+	if r.RunningMS < 11900 || len(r.Attempts) != 1 || r.Attempts[0].Status != "SUCCEEDED" {
 		t.Errorf("report: %+v", r)
 	}
 }
