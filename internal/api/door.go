@@ -201,12 +201,26 @@ func outcome(o client.Outcome) (job.Outcome, error) {
 		Retryable: o.Retryable, RetryAfter: millis(o.RetryAfterMS),
 	}
 	if e := o.Error; e != nil {
-		out.Error = &job.Error{Type: job.ErrorType(e.Type), Message: told(e.Message), HTTPStatus: e.HTTPStatus}
+		out.Error = &job.Error{Type: job.ErrorType(e.Type), Message: e.Message, HTTPStatus: e.HTTPStatus}
 	}
 	if r := o.Response; r != nil {
-		out.Response = &job.Response{HTTPStatus: r.HTTPStatus, BodyPreview: told(r.BodyPreview)}
+		out.Response = &job.Response{HTTPStatus: r.HTTPStatus, BodyPreview: r.BodyPreview}
 	}
 	return out, nil
+}
+
+// storable makes an outcome one that can be kept. Secrets are taken out of it before: what is cut is not known for a secret any more.
+func storable(o *job.Outcome) {
+	if o.Error != nil {
+		e := *o.Error
+		e.Message = told(e.Message)
+		o.Error = &e
+	}
+	if o.Response != nil {
+		r := *o.Response
+		r.BodyPreview = told(r.BodyPreview)
+		o.Response = &r
+	}
 }
 
 // told is a text of a worker's as it can be kept: not too long, and without what a database does not take.

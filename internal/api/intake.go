@@ -68,9 +68,10 @@ func (in intake) log(ctx context.Context, w job.WorkerID, r client.LogRequest, n
 		return client.LogAnswer{}, err
 	}
 	if guards != nil {
-		for i, l := range lines.Lines {
-			lines.Lines[i].Text = guards.Clean(lines.Lease.Execution, l.Text)
-		}
+		cleanLines(lines, guards)
+	}
+	for i, l := range lines.Lines {
+		lines.Lines[i].Text = job.LogText(l.Text)
 	}
 	head, err := in.d.Log(ctx, w, lines)
 	if err != nil {
@@ -79,7 +80,25 @@ func (in intake) log(ctx context.Context, w job.WorkerID, r client.LogRequest, n
 	return client.LogAnswer{Lines: head.Lines, Cut: head.Cut}, nil
 }
 
-// linesOf reads lines of a log, and makes of them what can be kept.
+// cleanLines takes secrets out of lines of a log. Those of a stream are looked at together, as a secret may have several.
+func cleanLines(lines dispatch.Lines, guards secret.Guards) {
+	for _, stream := range job.LogStreams {
+		var texts []string
+		for _, l := range lines.Lines {
+			if l.Stream == stream {
+				texts = append(texts, l.Text)
+			}
+		}
+		guards.CleanLines(lines.Lease.Execution, texts)
+		for i, l := range lines.Lines {
+			if l.Stream == stream {
+				lines.Lines[i].Text, texts = texts[0], texts[1:]
+			}
+		}
+	}
+}
+
+// linesOf reads lines of a log, as they were sent.
 func linesOf(r client.LogRequest, now time.Time) (dispatch.Lines, error) {
 	var v job.Invalids
 	id, err := job.ParseExecutionID(r.ExecutionID)
@@ -108,7 +127,7 @@ func linesOf(r client.LogRequest, now time.Time) (dispatch.Lines, error) {
 		if y := l.At.Year(); y < 2000 || y > 9999 {
 			l.At = now
 		}
-		out.Lines[i] = job.LogLine{At: l.At.UTC().Truncate(time.Microsecond), Stream: job.LogStreams[k], Text: job.LogText(l.Text)}
+		out.Lines[i] = job.LogLine{At: l.At.UTC().Truncate(time.Microsecond), Stream: job.LogStreams[k], Text: l.Text}
 	}
 	return out, v.Err()
 }

@@ -105,7 +105,8 @@ func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, wireSecret(x))
 }
 
-// cleanOutcomes takes secrets out of outcomes. elsewhere says that another server may have handed the attempts out.
+// cleanOutcomes takes secrets out of outcomes, and makes of them what can be kept. elsewhere says that another server may have
+// handed the attempts out.
 func cleanOutcomes(ctx context.Context, v *secret.Vault, os []job.Outcome, elsewhere bool) error {
 	var ids []job.ExecutionID
 	for _, o := range os {
@@ -114,11 +115,12 @@ func cleanOutcomes(ctx context.Context, v *secret.Vault, os []job.Outcome, elsew
 		}
 	}
 	guards, err := v.Guards(ctx, ids, elsewhere)
-	if err != nil || guards == nil {
+	if err != nil {
 		return err
 	}
 	for i := range os {
 		guards.CleanOutcome(&os[i])
+		storable(&os[i])
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type output struct {
 	limit   int64
 	dropped int64  // guarded by mu
 	last    []byte // guarded by mu: the end of standard error, and some of what was before it
+	cut     bool   // guarded by mu: something was before that
 }
 
 func newLog(ctx context.Context, limit int64) *output {
@@ -78,7 +80,7 @@ func (o *output) line(stream string, part []byte, long bool) {
 	}
 	text := clean(part)
 	if long {
-		text += fmt.Sprintf(" [the line is longer than %d bytes; the rest of it was dropped]", maxLine)
+		text += fmt.Sprintf("… [the line is longer than %d bytes; the rest of it was dropped]", maxLine)
 	}
 	o.sink(o.ctx, stream, text)
 	if full {
@@ -107,10 +109,10 @@ func (o *output) note(part []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(part) > maxTail {
-		part = part[len(part)-maxTail:]
+		part, o.cut = part[len(part)-maxTail:], true
 	}
 	if len(o.last)+len(part) > 8*maxTail { // now and then, not with every line
-		o.last = append(o.last[:0], o.last[len(o.last)-maxTail:]...)
+		o.last, o.cut = append(o.last[:0], o.last[len(o.last)-maxTail:]...), true
 	}
 	o.last = append(o.last, part...)
 }
@@ -119,7 +121,14 @@ func (o *output) note(part []byte) {
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.TrimSpace(clean(o.last[max(0, len(o.last)-maxTail):]))
+	if len(o.last) <= maxTail && !o.cut {
+		return strings.TrimSpace(clean(o.last))
+	}
+	last := o.last[max(0, len(o.last)-maxTail):]
+	if i := bytes.IndexByte(last, '\n'); i >= 0 && i < len(last)/2 { // whole lines, if they are not too long
+		last = last[i+1:]
+	}
+	return "…" + strings.TrimSpace(clean(last)) // a secret may have begun before it; the server knows the rest of one by this
 }
 
 // clean is foreign bytes as text: valid, and without what no log holds.

@@ -152,11 +152,11 @@ func (v *Vault) Ended(ids []job.ExecutionID) {
 
 // Clean is a text of a worker's about an execution, without secrets.
 func (g Guards) Clean(id job.ExecutionID, s string) string {
-	for _, x := range g[id] {
-		s = x.clean(s)
-	}
-	return s
+	return redact(s, g[id]...)
 }
+
+// CleanLines takes secrets out of lines that an execution wrote one after the other.
+func (g Guards) CleanLines(id job.ExecutionID, lines []string) { redactLines(lines, g[id]...) }
 
 // CleanJSON is a JSON document of a worker's about an execution, without secrets; it stays one.
 func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
@@ -183,6 +183,9 @@ func (g Guards) CleanOutcome(o *job.Outcome) {
 	if o.Error != nil {
 		e := *o.Error
 		e.Message = g.Clean(o.Execution, e.Message)
+		if clean := g.Clean(o.Execution, string(e.Type)); clean != string(e.Type) {
+			e.Type = job.HandlerError
+		}
 		o.Error = &e
 	}
 	if o.Response != nil {

@@ -2,8 +2,10 @@ package secret
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 )
 
@@ -13,11 +15,22 @@ const (
 	maxRecentBytes = 16 << 20
 )
 
-// recent is an index of the managed secrets that were opened lately.
+// recent are the managed secrets that were opened lately.
 type recent struct {
-	mu          sync.RWMutex
-	now, before *index // guarded by mu
-	n           int    // guarded by mu
+	mu          sync.Mutex
+	now, before batch // guarded by mu
+}
+
+// batch is values, and the indexes that find them. Each index has about twice as many as the next, so that adding one more is cheap.
+type batch struct {
+	values  map[string]bool
+	indexes []indexed
+	size    int
+}
+
+type indexed struct {
+	*index
+	values []string
 }
 
 func (r *recent) add(value string) {
@@ -26,23 +39,45 @@ func (r *recent) add(value string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now == nil || r.n >= maxRecent || r.now.size >= maxRecentBytes {
-		r.now, r.before, r.n = newIndex(value), r.now, 1
-	} else if r.now.add(value) {
-		r.n++
+	if r.now.values[value] {
+		return
 	}
+	if r.now.values == nil || len(r.now.values) >= maxRecent || r.now.size >= maxRecentBytes {
+		r.now, r.before = batch{values: map[string]bool{}}, r.now
+	}
+	r.now.add(value)
 }
 
-func (r *recent) clean(s string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.before.clean(r.now.clean(s))
+func (b *batch) add(value string) {
+	b.values[value] = true
+	fresh := []string{value}
+	all := slices.Clone(b.indexes) // readers have the old ones
+	for n := len(all); n > 0 && len(all[n-1].values) <= len(fresh); n-- {
+		fresh = append(fresh, all[n-1].values...)
+		b.size -= all[n-1].bytes()
+		all = all[:n-1]
+	}
+	x := newIndex(fresh...)
+	b.size += x.bytes()
+	b.indexes = append(all, indexed{x, fresh})
+}
+
+// indexes are those that texts are looked through for.
+func (r *recent) indexes(into []*index) []*index {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range [2]batch{r.now, r.before} {
+		for _, x := range b.indexes {
+			into = append(into, x.index)
+		}
+	}
+	return into
 }
 
 func (r *recent) empty() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.now == nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now.values == nil
 }
 
 // Handler keeps the values that this process has opened out of what it logs.
@@ -57,18 +92,19 @@ func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	if h.v.silent() {
 		return h.Handler.Handle(ctx, r)
 	}
-	out := slog.NewRecord(r.Time, r.Level, h.v.cleanLog(r.Message), r.PC)
+	known := h.v.logged()
+	out := slog.NewRecord(r.Time, r.Level, redact(r.Message, known...), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		out.AddAttrs(h.v.cleanAttr(a))
+		out.AddAttrs(cleanAttr(a, known))
 		return true
 	})
 	return h.Handler.Handle(ctx, out)
 }
 
 func (h handler) WithAttrs(as []slog.Attr) slog.Handler {
-	out := make([]slog.Attr, len(as))
+	out, known := make([]slog.Attr, len(as)), h.v.logged()
 	for i, a := range as {
-		out[i] = h.v.cleanAttr(a)
+		out[i] = cleanAttr(a, known)
 	}
 	return handler{h.Handler.WithAttrs(out), h.v}
 }
@@ -81,33 +117,51 @@ func (v *Vault) silent() bool {
 	return (all == nil || len(*all) == 0) && v.recent.empty()
 }
 
-func (v *Vault) cleanLog(s string) string {
+// logged is what the log is looked through for.
+func (v *Vault) logged() []*index {
+	var out []*index
 	if all := v.known.Load(); all != nil {
-		for _, x := range *all {
-			s = x.clean(s)
-		}
+		out = append(out, *all...)
 	}
-	return v.recent.clean(s)
+	return v.recent.indexes(out)
 }
 
-func (v *Vault) cleanAttr(a slog.Attr) slog.Attr {
+func cleanAttr(a slog.Attr, known []*index) slog.Attr {
 	a.Value = a.Value.Resolve()
 	switch a.Value.Kind() {
 	case slog.KindString:
-		if s := a.Value.String(); v.cleanLog(s) != s {
-			a.Value = slog.StringValue(v.cleanLog(s))
+		if s := a.Value.String(); len(s) >= shortest {
+			a.Value = slog.StringValue(redact(s, known...))
 		}
 	case slog.KindGroup:
 		group := a.Value.Group()
 		out := make([]slog.Attr, len(group))
 		for i, x := range group {
-			out[i] = v.cleanAttr(x)
+			out[i] = cleanAttr(x, known)
 		}
 		a.Value = slog.GroupValue(out...)
 	case slog.KindAny:
-		if s := fmt.Sprintf("%+v", a.Value.Any()); v.cleanLog(s) != s {
-			a.Value = slog.StringValue(v.cleanLog(s))
+		for _, s := range texts(a.Value.Any()) {
+			if clean := redact(s, known...); clean != s {
+				a.Value = slog.StringValue(clean)
+				break
+			}
 		}
 	}
 	return a
+}
+
+// texts are a value as handlers may write it.
+func texts(v any) []string {
+	switch v := v.(type) {
+	case error:
+		return []string{v.Error()}
+	case []byte:
+		return []string{string(v)}
+	}
+	out := []string{fmt.Sprintf("%+v", v)}
+	if coded, err := json.Marshal(v); err == nil {
+		out = append(out, string(coded))
+	}
+	return out
 }

@@ -1,137 +1,200 @@
 package secret
 
 import (
-	"cmp"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"html"
-	"net/url"
+	"bytes"
+	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 )
 
-// shortest is the least length of a value that is looked for: shorter ones are in too many texts by chance.
-const shortest = 6
+var ellipsis = []byte("…")
 
-// index finds values in texts, as they are and in the common encodings. A nil one finds nothing.
-type index struct {
-	first [256]bool
-	by    map[[shortest]byte][]string // the forms by how they begin, in their order
-	size  int                         // bytes of the forms
+// hit is a part of a text that is not to be told.
+type hit struct{ start, end int }
+
+// search is one look through a folded text.
+type search struct {
+	*index
+	f    *folded
+	hits []hit // in the source
+	done int   // up to where the folded text is hidden
 }
 
-func newIndex(values ...string) *index {
-	x := &index{by: map[[shortest]byte][]string{}}
-	for _, v := range values {
-		x.add(v)
-	}
-	if len(x.by) == 0 {
+// find looks through a text.
+func (x *index) find(f *folded) []hit {
+	if x == nil || len(f.text) < shortest {
 		return nil
 	}
-	return x
-}
-
-// bytes is how much an index takes up, about.
-func (x *index) bytes() int {
-	if x == nil {
-		return 0
+	s := search{index: x, f: f}
+	const mask = 1<<(8*shortest) - 1
+	t := f.text
+	w := half(t) >> 8
+	for i := 0; i+shortest <= len(t); i++ {
+		w = (w<<8 | uint64(t[i+shortest-1])) & mask
+		if k := w * mixer >> x.shift; x.filter[k>>6]&(1<<(k&63)) != 0 {
+			if k := w * mixer2 >> x.shift; x.filter[k>>6]&(1<<(k&63)) != 0 {
+				s.look(i)
+			}
+		}
 	}
-	return x.size
+	return s.hits
 }
 
-// order puts the longest first.
-func order(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+// look looks at a place where something may begin or end.
+func (s *search) look(i int) {
+	s.heading(i)
+	s.trailing(i + shortest)
+	t := s.f.text
+	if i+gram > len(t) || i+gram <= s.done { // within what is hidden nothing is looked for that goes on and on
+		return
+	}
+	g := word(t[i:])
+	k, ok := slices.BinarySearch(s.grams, g)
+	for ; ok && k < len(s.grams) && s.grams[k] == g; k++ {
+		s.consider(i, int(s.at[k]))
+	}
+}
 
-// add adds a value, and reports whether it was not there.
-func (x *index) add(value string) (fresh bool) {
-	if len(value) < shortest {
+// heading looks for what begins at a place.
+func (s *search) heading(i int) {
+	t := s.f.text
+	rest := t[i:min(i+long, len(t))]
+	k := sort.Search(len(s.heads), func(k int) bool { return bytes.Compare(s.ahead(s.heads[k]), rest) >= 0 })
+	most := 0 // that any has in common with it: those beside its place have
+	for _, c := range [2]int{k - 1, k} {
+		if c >= 0 && c < len(s.heads) {
+			most = max(most, common(rest, s.ahead(s.heads[c])))
+		}
+	}
+	if most < shortest {
+		return
+	}
+	for sizes := s.sizes & (1<<(most+1) - 1); sizes != 0; { // the longest first
+		n := 63 - bits.LeadingZeros64(sizes)
+		sizes &^= 1 << n
+		if kind, ok := s.whole[string(rest[:n])]; ok {
+			s.hide(i, i+n, kind)
+			break
+		}
+	}
+	for _, c := range [2]int{k - 1, k} {
+		if c >= 0 && c < len(s.heads) {
+			s.consider(i, int(s.heads[c]))
+		}
+	}
+}
+
+// trailing looks for what ends at a place.
+func (s *search) trailing(end int) {
+	rest := s.f.text[max(0, end-long):end]
+	k := sort.Search(len(s.tails), func(k int) bool { return backwards(s.behind(s.tails[k]), rest) >= 0 })
+	for _, c := range [2]int{k - 1, k} {
+		if c >= 0 && c < len(s.tails) {
+			s.consider(end, int(s.tails[c]))
+		}
+	}
+}
+
+// consider hides what is alike around a place in the text and one in a form, if it is a part of the value and not like it by chance: if it
+// is long, or begins and ends where the value or a line of it does, or where a text may have been cut or wrapped.
+func (s *search) consider(i, p int) {
+	t := s.f.text
+	lo := max(0, s.done-2*long) // what is hidden already need not be compared again
+	a, b := 0, 0
+	for i-a > lo && p-a > 0 && s.all[p-a-1] == t[i-a-1] {
+		a++
+	}
+	for i+b < len(t) && s.all[p+b] == t[i+b] { // a form ends with a 0, which no text has
+		b++
+	}
+	if a+b >= long {
+		s.hide(i-a, i+b, s.kind(p-a))
+		return
+	}
+	if a+b < shortest {
+		return
+	}
+	s.f.locate()
+	start, end := i-a, i+b
+	d := p - i
+	for start < end && !s.starts.has(start+d) && !s.begins(start) {
+		start++
+	}
+	for end > start && !s.ends.has(end+d) && !s.stops(end) {
+		end--
+	}
+	need := shortest
+	if kind := s.kind(p - a); !s.starts.has(start+d) && (kind == formPlain || !s.ends.has(end+d)) {
+		need = gram // a word at the beginning of a line is often the end of an address
+	}
+	if end-start >= need {
+		s.hide(start, end, s.kind(p-a))
+	}
+}
+
+// kind is of what kind the form is that has a place in all.
+func (s *search) kind(p int) uint8 {
+	k := sort.Search(len(s.forms), func(k int) bool { return int(s.forms[k].start) > p })
+	return s.forms[k-1].kind
+}
+
+// begins reports whether a text may have been cut or wrapped before a place.
+func (s *search) begins(i int) bool {
+	return s.f.from[i].first || i > 0 && s.joint(i)
+}
+
+// stops reports whether a text may have been cut or wrapped at a place.
+func (s *search) stops(i int) bool {
+	if i == len(s.f.text) || s.f.from[i].first {
+		return true
+	}
+	rest := s.f.text[i:]
+	return bytes.HasPrefix(rest, ellipsis) || bytes.HasPrefix(rest, []byte("...")) || s.bar(i)
+}
+
+// joint reports whether there is a mark before a place that stands for what was left out, or for a line break.
+func (s *search) joint(i int) bool {
+	before := s.f.text[:i]
+	return bytes.HasSuffix(before, ellipsis) || bytes.HasSuffix(before, []byte("...")) || s.bar(i-1)
+}
+
+// bar reports whether there is a | with spaces around it.
+func (s *search) bar(i int) bool {
+	if s.f.text[i] != '|' {
 		return false
 	}
-	for _, f := range forms(value) {
-		if len(f) < shortest {
-			continue
-		}
-		k := [shortest]byte([]byte(f[:shortest]))
-		i, there := slices.BinarySearchFunc(x.by[k], f, order)
-		if there {
-			continue
-		}
-		x.by[k], x.first[f[0]] = slices.Insert(x.by[k], i, f), true
-		x.size += len(f)
-		fresh = true
-	}
-	return fresh
+	at, src := s.f.from[i], s.f.source
+	return strings.HasSuffix(src[:at.start], " ") && strings.HasPrefix(src[at.end:], " ")
 }
 
-// forms are a value and what it looks like encoded.
-func forms(v string) []string {
-	out := []string{v, escape(v), html.EscapeString(v), hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v)))}
-	if marshalled, err := json.Marshal(v); err == nil {
-		out = append(out, string(marshalled[1:len(marshalled)-1]))
+// hide notes that a part of the folded text is not to be told.
+func (s *search) hide(start, end int, kind uint8) {
+	s.done = max(s.done, end)
+	s.f.locate()
+	h := hit{int(s.f.from[start].start), int(s.f.from[end-1].end)}
+	switch { // what folding dropped before a cut may be a part of it, too
+	case end == len(s.f.text):
+		h.end = max(h.end, len(strings.TrimRight(s.f.source, " \t\r\n'\"")))
+	case bytes.HasPrefix(s.f.text[end:], ellipsis):
+		h.end = int(s.f.from[end].start)
 	}
-	for _, e := range []string{url.QueryEscape(v), url.PathEscape(v)} {
-		out = append(out, e, lowerEscapes(e))
-	}
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		out = append(out, enc.EncodeToString([]byte(v)), enc.WithPadding(base64.NoPadding).EncodeToString([]byte(v)))
-		for shift := range 3 { // it may stand anywhere in what was encoded
-			text := enc.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, shift), v...))
-			whole := (shift + len(v)) * 8 / 6 // what depends on nothing behind it …
-			begin := []int{0, 2, 3}[shift]    // … nor before it
-			out = append(out, text[begin:whole])
+	if kind >= formBase64 { // the digits at its ends hold a few bits of it, and of what is beside it
+		src := s.f.source
+		if kind == formShifted && h.start > 0 && digit64(src[h.start-1]) && !strings.ContainsAny(src[max(0, h.start-3):h.start], `\%`) {
+			h.start--
+		}
+		if h.end < len(src) && digit64(src[h.end]) {
+			h.end++
+		}
+		for n := 0; n < 2 && h.end < len(src) && src[h.end] == '='; n++ {
+			h.end++
 		}
 	}
-	return out
+	s.hits = append(s.hits, h)
 }
 
-// lowerEscapes is an escaped URL with %2F as %2f.
-func lowerEscapes(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i:], strings.ToLower(string(b[i:i+3])))
-		}
-	}
-	return string(b)
-}
-
-// clean is a text with Hidden in place of every value, and of the beginning of one where the text ends within it.
-func (x *index) clean(s string) string {
-	if x == nil || len(s) < shortest {
-		return s
-	}
-	var b strings.Builder
-	done := 0
-	for i := 0; i+shortest <= len(s); i++ {
-		if !x.first[s[i]] {
-			continue
-		}
-		list, ok := x.by[[shortest]byte([]byte(s[i:i+shortest]))]
-		if !ok {
-			continue
-		}
-		n := 0
-		for _, f := range list {
-			if strings.HasPrefix(s[i:], f) {
-				n = len(f)
-				break
-			}
-			if strings.HasPrefix(f, s[i:]) {
-				n = len(s) - i // it was cut off
-				break
-			}
-		}
-		if n > 0 {
-			b.WriteString(s[done:i])
-			b.WriteString(Hidden)
-			done = i + n
-			i = done - 1
-		}
-	}
-	if done == 0 {
-		return s
-	}
-	b.WriteString(s[done:])
-	return b.String()
+// digit64 reports whether a character is one of base64, in either alphabet.
+func digit64(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '+' || c == '/' || c == '-' || c == '_'
 }

@@ -1,0 +1,331 @@
+package secret
+
+import (
+	"html"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// escapes says which escape sequences of a text are read as what they stand for.
+type escapes uint8
+
+const (
+	backslashes escapes = 1 << iota // \n, \", \u00e9, \xe9, \351: JSON, Go, C and shell
+	nested                          // with backslashes: several before a letter count as one
+	percents                        // %C3%A9
+	entities                        // &amp;, &#39;
+)
+
+// origin is where a byte of a folded text comes from.
+type origin struct {
+	start, end int32
+	first      bool // it is the first byte of a line
+}
+
+// folded is a text without what quoting, wrapping and indenting add to it. Values are folded in the same way, so that one is
+// found however it is laid out.
+type folded struct {
+	source string
+	esc    escapes
+	text   []byte
+	from   []origin // of each byte of text; nil until locate is called
+
+	unwrapped string  // the source without line breaks, where escape sequences may be wrapped
+	places    []int32 // of its bytes in the source, and of its end
+}
+
+// plain maps ASCII characters to what they fold to; 0 drops one. White space and control characters go, and so do +, - and _
+// or / as far as base64 has two alphabets, and quotes and backslashes.
+var plain = func() (t [utf8.RuneSelf]byte) {
+	for c := range byte(utf8.RuneSelf) {
+		switch {
+		case c <= ' ' || c == 0x7f || strings.IndexByte("+-'\"`\\", c) >= 0:
+		case c == '_':
+			t[c] = '/'
+		default:
+			t[c] = c
+		}
+	}
+	return t
+}()
+
+// dropped reports whether folding drops a rune that is not ASCII. What cannot be stored as text is replaced on the way.
+func dropped(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r) }
+
+func fold(s string, esc escapes) *folded {
+	f := &folded{source: s, esc: esc, text: make([]byte, 0, len(s))}
+	if esc != 0 && strings.IndexByte(s, '\n') >= 0 {
+		f.unwrap()
+	}
+	f.run(false)
+	return f
+}
+
+// unwrap takes line breaks out, with the indentation behind them.
+func (f *folded) unwrap() {
+	out := make([]byte, 0, len(f.source))
+	f.places = make([]int32, 0, len(f.source)+1)
+	broken := false
+	for i := range len(f.source) {
+		switch c := f.source[i]; {
+		case c == '\n' || c == '\r':
+			broken = true
+		case broken && (c == ' ' || c == '\t'):
+		default:
+			out, f.places, broken = append(out, c), append(f.places, int32(i)), false
+		}
+	}
+	f.unwrapped, f.places = string(out), append(f.places, int32(len(f.source)))
+}
+
+// locate finds out where each byte comes from.
+func (f *folded) locate() {
+	if f.from == nil {
+		n := len(f.text)
+		f.text, f.from = f.text[:0], make([]origin, 0, n)
+		f.run(true)
+		if f.places != nil {
+			for i, o := range f.from {
+				start := f.places[o.start]
+				first := o.first || start > 0 && o.start > 0 && f.places[o.start-1] < start-1
+				f.from[i] = origin{start, f.places[o.end-1] + 1, first && (i == 0 || f.from[i-1].start != start)}
+			}
+		}
+	}
+}
+
+func (f *folded) run(located bool) {
+	s, first := f.source, true
+	if f.places != nil {
+		s = f.unwrapped
+	}
+	for i := 0; i < len(s); {
+		c := s[i]
+		n, r, read := 1, rune(c), false
+		switch {
+		case c == '\\' && f.esc&backslashes != 0:
+			n, r = backslash(s[i:], f.esc&nested != 0)
+			read = true
+		case c == '%' && f.esc&percents != 0:
+			n, r = percent(s[i:])
+			read = true
+		case c == '&' && f.esc&entities != 0:
+			n, r = entity(s[i:])
+			read = true
+		case c < utf8.RuneSelf:
+			if b := plain[c]; b != 0 {
+				f.text = append(f.text, b)
+				if located {
+					f.from = append(f.from, origin{int32(i), int32(i + 1), first})
+				}
+				first = false
+			} else if c == '\n' || c == '\r' {
+				first = true
+			}
+			i++
+			continue
+		default:
+			r, n = utf8.DecodeRuneInString(s[i:])
+		}
+		was := len(f.text)
+		switch {
+		case r < utf8.RuneSelf:
+			if b := plain[r]; b != 0 {
+				f.text = append(f.text, b)
+			}
+		case !dropped(r):
+			f.text = utf8.AppendRune(f.text, r)
+		}
+		if located {
+			for k := was; k < len(f.text); k++ {
+				f.from = append(f.from, origin{int32(i), int32(i + n), first && k == was})
+			}
+		}
+		if len(f.text) > was {
+			first = false
+		} else if read && (r == '\n' || r == '\r') {
+			first = true
+		}
+		i += n
+	}
+}
+
+// views are the readings of a text in which values are looked for.
+func views(s string) []*folded {
+	out := []*folded{fold(s, 0)}
+	var all escapes
+	add := func(esc escapes) { out = append(out, fold(s, esc)) }
+	if strings.IndexByte(s, '\\') >= 0 {
+		all |= backslashes
+		add(backslashes)
+		if strings.Contains(s, `\\`) {
+			add(backslashes | nested)
+		}
+	}
+	if strings.IndexByte(s, '%') >= 0 {
+		if all != 0 {
+			add(percents)
+		}
+		all |= percents
+		add(all)
+	}
+	if strings.IndexByte(s, '&') >= 0 {
+		if all != 0 {
+			add(entities)
+		}
+		all |= entities
+		add(all)
+	}
+	return out
+}
+
+// unhex is the value of n hexadecimal digits at the beginning of a text.
+func unhex(s string, n int) (rune, bool) {
+	if len(s) < n {
+		return 0, false
+	}
+	var r rune
+	for _, c := range []byte(s[:n]) {
+		switch {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// cutEscape reports whether an escape sequence of n digits was cut off, and after how many.
+func cutEscape(s string, n int) (int, bool) {
+	k := 0
+	for k < n && k < len(s) {
+		if _, ok := unhex(s[k:], 1); !ok {
+			break
+		}
+		k++
+	}
+	return k, k < n && (k == len(s) || strings.HasPrefix(s[k:], "…") || strings.HasPrefix(s[k:], "..."))
+}
+
+var controls = map[byte]rune{'n': '\n', 'r': '\r', 't': '\t', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a'}
+
+// backslash reads an escape sequence: how long it is and what it stands for. What is none stands for its backslash, which is dropped.
+func backslash(s string, nested bool) (int, rune) {
+	k := 1
+	if nested {
+		for k < len(s) && s[k] == '\\' {
+			k++
+		}
+	}
+	if k == len(s) {
+		return k, '\\'
+	}
+	c, rest := s[k], s[k+1:]
+	if r, ok := controls[c]; ok {
+		return k + 1, r
+	}
+	switch c {
+	case '\\':
+		return k + 1, '\\'
+	case 'x':
+		if n, cut := cutEscape(rest, 2); cut {
+			return k + 1 + n, '\\'
+		}
+		return unbytes(k, func(s string) (int, rune, bool) {
+			if len(s) < 4 || s[0] != '\\' || s[1] != 'x' {
+				return 0, 0, false
+			}
+			r, ok := unhex(s[2:], 2)
+			return 4, r, ok
+		}, s[k-1:], k-1)
+	case 'u', 'U':
+		n := 4
+		if c == 'U' {
+			n = 8
+		}
+		if n, cut := cutEscape(rest, n); cut {
+			return k + 1 + n, '\\'
+		}
+		r, ok := unhex(rest, n)
+		if !ok {
+			return k, '\\'
+		}
+		if r >= 0xd800 && r < 0xdc00 { // half of a pair
+			after := strings.TrimLeft(rest[n:], `\`)
+			if len(after) < len(rest[n:]) && after != "" && after[0] == 'u' {
+				if low, ok := unhex(after[1:], 4); ok && low >= 0xdc00 && low < 0xe000 {
+					return len(s) - len(after) + 5, (r-0xd800)<<10 | (low - 0xdc00) + 0x10000
+				}
+			}
+		}
+		return k + 1 + n, r
+	case '0', '1', '2', '3':
+		return unbytes(k, func(s string) (int, rune, bool) {
+			if len(s) < 4 || s[0] != '\\' || s[1] < '0' || s[1] > '3' || s[2] < '0' || s[2] > '7' || s[3] < '0' || s[3] > '7' {
+				return 0, 0, false
+			}
+			return 4, rune(s[1]-'0')<<6 | rune(s[2]-'0')<<3 | rune(s[3]-'0'), true
+		}, s[k-1:], k-1)
+	}
+	return k, '\\'
+}
+
+// percent reads a character that is percent-encoded.
+func percent(s string) (int, rune) {
+	if n, cut := cutEscape(s[1:], 2); cut {
+		return 1 + n, '\\'
+	}
+	n, r := unbytes(1, func(s string) (int, rune, bool) {
+		if len(s) < 3 || s[0] != '%' {
+			return 0, 0, false
+		}
+		r, ok := unhex(s[1:], 2)
+		return 3, r, ok
+	}, s, 0)
+	if n == 1 {
+		return 1, '%'
+	}
+	return n, r
+}
+
+// unbytes reads the bytes of one character, each of which is an escape sequence at the beginning of at. Where there is none it
+// answers with least, and a rune that is dropped. skipped is added to the length of what was read.
+func unbytes(least int, one func(string) (int, rune, bool), at string, skipped int) (int, rune) {
+	var b [utf8.UTFMax]byte
+	n, size := 0, 0
+	for size < len(b) {
+		k, r, ok := one(at[n:])
+		if !ok {
+			break
+		}
+		b[size] = byte(r)
+		n, size = n+k, size+1
+		if utf8.FullRune(b[:size]) {
+			break
+		}
+	}
+	if size == 0 {
+		return least, '\\'
+	}
+	r, _ := utf8.DecodeRune(b[:size])
+	return skipped + n, r
+}
+
+// entity reads an HTML entity.
+func entity(s string) (int, rune) {
+	const longest = 10
+	i := strings.IndexByte(s[:min(len(s), longest)], ';')
+	if i < 0 {
+		return 1, '&'
+	}
+	text := html.UnescapeString(s[:i+1])
+	r, n := utf8.DecodeRuneInString(text)
+	if n != len(text) {
+		return 1, '&'
+	}
+	return i + 1, r
+}
