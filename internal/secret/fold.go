@@ -17,22 +17,32 @@ const (
 	entities                        // &amp;, &#39;
 )
 
-// origin is where a byte of a folded text comes from.
+// origin is where a byte comes from.
 type origin struct {
 	start, end int32
 	first      bool // it is the first byte of a line
+}
+
+// layer is a text that was read from another one.
+type layer struct {
+	text string
+	from []origin // of each byte; nil: it is the source itself
+}
+
+func (l layer) at(i, n int) origin {
+	if l.from == nil {
+		return origin{int32(i), int32(i + n), false}
+	}
+	return origin{l.from[i].start, l.from[i+n-1].end, l.from[i].first}
 }
 
 // folded is a text without what quoting, wrapping and indenting add to it. Values are folded in the same way, so that one is
 // found however it is laid out.
 type folded struct {
 	source string
-	esc    escapes
+	layer  layer
 	text   []byte
 	from   []origin // of each byte of text; nil until locate is called
-
-	unwrapped string  // the source without line breaks, where escape sequences may be wrapped
-	places    []int32 // of its bytes in the source, and of its end
 }
 
 // plain maps ASCII characters to what they fold to; 0 drops one. White space and control characters go, and so do +, - and _
@@ -53,30 +63,11 @@ var plain = func() (t [utf8.RuneSelf]byte) {
 // dropped reports whether folding drops a rune that is not ASCII. What cannot be stored as text is replaced on the way.
 func dropped(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r) }
 
-func fold(s string, esc escapes) *folded {
-	f := &folded{source: s, esc: esc, text: make([]byte, 0, len(s))}
-	if esc != 0 && strings.IndexByte(s, '\n') >= 0 {
-		f.unwrap()
-	}
+// fold folds a layer of a text.
+func fold(source string, l layer) *folded {
+	f := &folded{source: source, layer: l, text: make([]byte, 0, len(l.text))}
 	f.run(false)
 	return f
-}
-
-// unwrap takes line breaks out, with the indentation behind them.
-func (f *folded) unwrap() {
-	out := make([]byte, 0, len(f.source))
-	f.places = make([]int32, 0, len(f.source)+1)
-	broken := false
-	for i := range len(f.source) {
-		switch c := f.source[i]; {
-		case c == '\n' || c == '\r':
-			broken = true
-		case broken && (c == ' ' || c == '\t'):
-		default:
-			out, f.places, broken = append(out, c), append(f.places, int32(i)), false
-		}
-	}
-	f.unwrapped, f.places = string(out), append(f.places, int32(len(f.source)))
 }
 
 // locate finds out where each byte comes from.
@@ -85,97 +76,129 @@ func (f *folded) locate() {
 		n := len(f.text)
 		f.text, f.from = f.text[:0], make([]origin, 0, n)
 		f.run(true)
-		if f.places != nil {
-			for i, o := range f.from {
-				start := f.places[o.start]
-				first := o.first || start > 0 && o.start > 0 && f.places[o.start-1] < start-1
-				f.from[i] = origin{start, f.places[o.end-1] + 1, first && (i == 0 || f.from[i-1].start != start)}
-			}
-		}
 	}
 }
 
 func (f *folded) run(located bool) {
-	s, first := f.source, true
-	if f.places != nil {
-		s = f.unwrapped
-	}
+	s, first := f.layer.text, true
 	for i := 0; i < len(s); {
 		c := s[i]
-		n, r, read := 1, rune(c), false
-		switch {
-		case c == '\\' && f.esc&backslashes != 0:
-			n, r = backslash(s[i:], f.esc&nested != 0)
-			read = true
-		case c == '%' && f.esc&percents != 0:
-			n, r = percent(s[i:])
-			read = true
-		case c == '&' && f.esc&entities != 0:
-			n, r = entity(s[i:])
-			read = true
-		case c < utf8.RuneSelf:
+		if c < utf8.RuneSelf {
 			if b := plain[c]; b != 0 {
 				f.text = append(f.text, b)
 				if located {
-					f.from = append(f.from, origin{int32(i), int32(i + 1), first})
+					o := f.layer.at(i, 1)
+					o.first = o.first || first
+					f.from = append(f.from, o)
 				}
 				first = false
-			} else if c == '\n' || c == '\r' {
+			} else if c == '\n' || c == '\r' || located && f.layer.at(i, 1).first {
 				first = true
 			}
 			i++
 			continue
-		default:
-			r, n = utf8.DecodeRuneInString(s[i:])
 		}
-		was := len(f.text)
-		switch {
-		case r < utf8.RuneSelf:
-			if b := plain[r]; b != 0 {
-				f.text = append(f.text, b)
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if !dropped(r) {
+			f.text = append(f.text, s[i:i+n]...)
+			if located {
+				o := f.layer.at(i, n)
+				o.first = o.first || first
+				for range n {
+					f.from = append(f.from, o)
+					o.first = false
+				}
 			}
-		case !dropped(r):
-			f.text = utf8.AppendRune(f.text, r)
-		}
-		if located {
-			for k := was; k < len(f.text); k++ {
-				f.from = append(f.from, origin{int32(i), int32(i + n), first && k == was})
-			}
-		}
-		if len(f.text) > was {
 			first = false
-		} else if read && (r == '\n' || r == '\r') {
-			first = true
 		}
 		i += n
 	}
 }
 
-// views are the readings of a text in which values are looked for.
+// unwrap takes line breaks out, with the indentation behind them: they may be within escape sequences.
+func (l layer) unwrap() layer {
+	s := l.text
+	if strings.IndexByte(s, '\n') < 0 {
+		return l
+	}
+	out := make([]byte, 0, len(s))
+	from := make([]origin, 0, len(s))
+	broken := false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '\n' || c == '\r':
+			broken = true
+		case broken && (c == ' ' || c == '\t'):
+		default:
+			o := l.at(i, 1)
+			o.first = o.first || broken
+			out, from, broken = append(out, c), append(from, o), false
+		}
+	}
+	return layer{string(out), from}
+}
+
+// decode reads escape sequences of a layer as what they stand for.
+func (l layer) decode(esc escapes) layer {
+	s := l.text
+	out := layer{from: make([]origin, 0, len(s))}
+	text := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		n, r, read := 1, rune(0), true
+		switch c := s[i]; {
+		case c == '\\' && esc&backslashes != 0:
+			n, r = backslash(s[i:], esc&nested != 0)
+		case c == '%' && esc&percents != 0:
+			n, r = percent(s[i:])
+		case c == '&' && esc&entities != 0:
+			n, r = entity(s[i:])
+		default:
+			read = false
+		}
+		if !read {
+			text, out.from = append(text, s[i]), append(out.from, l.at(i, 1))
+			i++
+			continue
+		}
+		was, o := len(text), l.at(i, n)
+		for text = utf8.AppendRune(text, r); was < len(text); was++ {
+			out.from = append(out.from, o)
+			o.first = false
+		}
+		i += n
+	}
+	out.text = string(text)
+	return out
+}
+
+// views are the readings of a text in which values are looked for: as it is, and with the escape sequences of one kind or another
+// read, also within those of JSON.
 func views(s string) []*folded {
-	out := []*folded{fold(s, 0)}
-	var all escapes
-	add := func(esc escapes) { out = append(out, fold(s, esc)) }
+	out := []*folded{fold(s, layer{text: s})}
+	if !strings.ContainsAny(s, `\%&`) {
+		return out
+	}
+	add := func(l layer) { out = append(out, fold(s, l)) }
+	more := func(l layer) {
+		l = l.unwrap()
+		if strings.IndexByte(l.text, '%') >= 0 {
+			add(l.decode(percents))
+		}
+		if strings.IndexByte(l.text, '&') >= 0 {
+			add(l.decode(entities))
+		}
+	}
+	bare := layer{text: s}.unwrap()
+	more(bare)
 	if strings.IndexByte(s, '\\') >= 0 {
-		all |= backslashes
-		add(backslashes)
-		if strings.Contains(s, `\\`) {
-			add(backslashes | nested)
+		l := bare.decode(backslashes)
+		add(l)
+		more(l)
+		if strings.Contains(l.text, `\`) {
+			l = bare.decode(backslashes | nested)
+			add(l)
+			more(l)
 		}
-	}
-	if strings.IndexByte(s, '%') >= 0 {
-		if all != 0 {
-			add(percents)
-		}
-		all |= percents
-		add(all)
-	}
-	if strings.IndexByte(s, '&') >= 0 {
-		if all != 0 {
-			add(entities)
-		}
-		all |= entities
-		add(all)
 	}
 	return out
 }
