@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -62,13 +63,21 @@ func onBoth(t *testing.T, test func(*testing.T, func(...func(*api.Config, engine
 	}
 	t.Run("postgres", func(t *testing.T) {
 		test(t, func(change ...func(*api.Config, engine.Store)) face {
-			store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
+			store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.Migrated(t, migratePostgres)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return faceOver(t, store, change...)
 		})
 	})
+}
+
+func migratePostgres(ctx context.Context, url string) error {
+	s, err := postgres.Open(ctx, postgres.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Migrate(ctx), s.Close())
 }
 
 func faceOver(t testing.TB, raw engine.Store, change ...func(*api.Config, engine.Store)) face {

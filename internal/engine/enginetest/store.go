@@ -17,6 +17,8 @@ import (
 type Harness struct {
 	// New makes a fresh, empty database and names it; it is gone at the test's end.
 	New func(t testing.TB) string
+	// Migrated makes one that has its schema already, faster than by running every migration; nil: there is no such way.
+	Migrated func(t testing.TB) string
 	// Open opens the named database, without migrating it. The suite closes it.
 	Open func(ctx context.Context, where string) (engine.Store, error)
 	// Shared says that several stores may be open over one database.
@@ -102,7 +104,11 @@ type fixture struct {
 
 func open(t testing.TB, h Harness) fixture {
 	t.Helper()
-	return reopen(t, h, h.New(t))
+	fresh := h.New
+	if h.Migrated != nil {
+		fresh = h.Migrated
+	}
+	return reopen(t, h, fresh(t))
 }
 
 func reopen(t testing.TB, h Harness, where string) fixture {

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -25,6 +26,15 @@ func TestStorePacked(t *testing.T) {
 func conform(t *testing.T, with func(*postgres.Store)) {
 	enginetest.Store(t, enginetest.Harness{
 		New: postgrestest.URL,
+		Migrated: func(t testing.TB) string {
+			return postgrestest.Migrated(t, func(ctx context.Context, url string) error {
+				s, err := postgres.Open(ctx, postgres.Config{URL: url})
+				if err != nil {
+					return err
+				}
+				return errors.Join(s.Migrate(ctx), s.Close())
+			})
+		},
 		Open: func(ctx context.Context, where string) (engine.Store, error) {
 			s, err := postgres.Open(ctx, postgres.Config{URL: where})
 			if err != nil {

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -20,15 +22,27 @@ import (
 // fresh is a migrated store over a new database.
 func fresh(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{URL: postgrestest.URL(t)})
+	s, err := Open(t.Context(), Config{URL: migratedURL(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	if err := s.Migrate(t.Context()); err != nil {
+	if err := s.Migrate(t.Context()); err != nil { // finds it done
 		t.Fatal(err)
 	}
 	return s
+}
+
+// migratedURL is a new database with the schema.
+func migratedURL(t testing.TB) string {
+	t.Helper()
+	return postgrestest.Migrated(t, func(ctx context.Context, url string) error {
+		s, err := Open(ctx, Config{URL: url})
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Migrate(ctx), s.Close())
+	})
 }
 
 // direct is a connection of the test's own to the store's database.
