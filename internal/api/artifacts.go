@@ -98,9 +98,13 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Content-Length", strconv.FormatInt(b.Size(), 10))
 	control := http.NewResponseController(w)
+	vigil := s.watch(r, p, tenant.Fetch)
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := b.Read(buf)
+		if !vigil.allowed() {
+			panic(http.ErrAbortHandler)
+		}
 		control.SetWriteDeadline(time.Now().Add(standstill))
 		if _, gone := w.Write(buf[:n]); gone != nil || r.Context().Err() != nil || errors.Is(err, io.EOF) {
 			return nil // the caller has gone, or has it all

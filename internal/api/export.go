@@ -77,17 +77,15 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 		h.Set("X-Accel-Buffering", "no")
 		w.WriteHeader(http.StatusOK)
 	}
-	check := time.NewTicker(streamCheck)
-	defer check.Stop()
+	vigil := s.watch(r, p, tenant.Read)
 	err = s.service.ExportExecutions(r.Context(), p, f, func(es []job.Execution) error {
 		select {
 		case <-s.stopping:
 			return errStopping
-		case <-check.C:
-			if !s.stillAllowed(r, p) {
-				return errRevoked
-			}
 		default:
+		}
+		if !vigil.allowed() {
+			return errRevoked
 		}
 		wired := make([]client.Execution, len(es))
 		for i, e := range es {
@@ -117,7 +115,7 @@ func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tena
 
 var errStopping = refuse(http.StatusServiceUnavailable, "unavailable", "The server is stopping. Turn to another, or come again.")
 
-var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked, or has expired, since the export began.")
+var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked, or has expired, since the request began.")
 
 // export is an answer whose head is sent with its first bytes: what goes wrong before them is told as any error is.
 type export struct {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -147,14 +148,16 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	if err := out.begin(); err != nil {
 		return nil // the caller has gone
 	}
-	poll, check, beat := time.NewTicker(followPoll), time.NewTicker(streamCheck), time.NewTicker(followBeat)
+	vigil := s.watch(r, p, tenant.Read)
+	poll, beat := time.NewTicker(followPoll), time.NewTicker(followBeat)
 	defer poll.Stop()
-	defer check.Stop()
 	defer beat.Stop()
 	ask.Limit = followPage
 	for {
-		end, err := s.catchUp(ctx, p, id, &ask, out)
+		end, err := s.catchUp(ctx, p, id, &ask, out, vigil)
 		switch {
+		case errors.Is(err, errRevoked):
+			return nil
 		case err != nil && ctx.Err() == nil && !out.broken:
 			s.log.Warn("a log cannot be read on; its reader is to come again", "execution", id, "error", err)
 			return nil
@@ -168,10 +171,6 @@ func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Prin
 			return nil
 		case <-changed:
 		case <-poll.C:
-		case <-check.C:
-			if !s.stillAllowed(r, p) {
-				return nil
-			}
 		case <-beat.C:
 			if err := out.beat(); err != nil {
 				return nil
@@ -185,8 +184,11 @@ func (s *Server) follow(of tenant.ID) (release func(), err error) {
 	return s.followers.take(of, "too_many_followers", "streams")
 }
 
-// catchUp sends what is new of a log, and its end, if it has come.
-func (s *Server) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events) (end bool, err error) {
+// catchUp sends what is new of a log, and its end, if it has come. It ends with errRevoked where the reader may read no more.
+func (s *Server) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events, vigil *vigil) (end bool, err error) {
+	if !vigil.allowed() {
+		return false, errRevoked
+	}
 	e, err := s.service.Execution(ctx, p, id) // before the lines: what ends an attempt comes behind them
 	if err != nil {
 		return false, err
@@ -197,6 +199,9 @@ func (s *Server) catchUp(ctx context.Context, p tenant.Principal, id job.Executi
 			return false, err
 		}
 		for _, l := range page.Lines {
+			if !vigil.allowed() {
+				return false, errRevoked
+			}
 			if err := out.event("line", l.Place.String(), wireLine(l)); err != nil {
 				return false, err
 			}

@@ -12,7 +12,6 @@ import (
 const (
 	streamEvery = 250 * time.Millisecond // between two batches, at the least
 	streamBatch = 500                    // changes in one
-	streamCheck = time.Second            // how often the credential is looked at again
 )
 
 // streamEvents tells live what changes in the tenant.
@@ -69,13 +68,17 @@ func greetStream(out *events, watch *feed.Watch, last string, resumed bool) erro
 // tell sends changes until the caller has gone, or may no longer know of them.
 func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, out *events) {
 	ctx := r.Context()
-	check, beat := time.NewTicker(streamCheck), time.NewTicker(followBeat)
+	vigil := s.watch(r, p, tenant.Read)
+	check, beat := time.NewTicker(vigilEvery), time.NewTicker(followBeat)
 	defer check.Stop()
 	defer beat.Stop()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
 	var wake <-chan struct{} // nil while the next batch is too early
 	for {
+		if !vigil.allowed() {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -83,10 +86,7 @@ func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, ou
 			return
 		case <-pace.C:
 			wake = watch.Wake()
-		case <-check.C:
-			if !s.stillAllowed(r, p) {
-				return
-			}
+		case <-check.C: // the credential is looked at above
 		case <-beat.C:
 			if out.beat() != nil {
 				return
@@ -94,6 +94,9 @@ func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, ou
 		case <-wake:
 			wake = nil
 			pace.Reset(streamEvery)
+			if !vigil.allowed() {
+				return
+			}
 			if sendChanges(watch, out) != nil {
 				return
 			}
@@ -119,17 +122,4 @@ func sendChanges(watch *feed.Watch, out *events) error {
 		}
 	}
 	return out.flush()
-}
-
-// stillAllowed reports whether the credential of a request still is what it was. A store that is away is no reason to end.
-func (s *Server) stillAllowed(r *http.Request, p tenant.Principal) bool {
-	if s.cfg.Authenticate == nil {
-		return true
-	}
-	now, err := s.who(r)
-	if err != nil {
-		answer, ours := problem(err)
-		return ours && answer.Status >= 500
-	}
-	return now.Tenant == p.Tenant && now.Role.Allows(tenant.Read)
 }

@@ -136,8 +136,15 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), max(wait, time.Millisecond))
 	defer cancel()
+	vigil := s.watch(r, p, tenant.Work)
+	stop := vigil.during(cancel)
 	as, err := s.cfg.Dispatch.Claim(ctx, id, req.Max)
+	stop()
 	if err != nil {
+		return err
+	}
+	if err := vigil.confirm(); err != nil { // while it waited, or while this was leased
+		s.handBack(r.Context(), id, as)
 		return err
 	}
 	n := fits(as)
@@ -145,6 +152,10 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 		s.handBack(r.Context(), id, as[n:])
 	}
 	out := client.Claimed{Attempts: s.cfg.Handout.Give(r.Context(), id, as[:n])}
+	if !vigil.allowed() { // the hand-out took long
+		s.handBack(r.Context(), id, as[:n])
+		return errRevoked
+	}
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false) // a payload is as long as it was counted
@@ -174,12 +185,17 @@ func fits(as []job.Attempt) int {
 
 // handBack returns at once what the worker will not hear of. Where that fails, its beats show that it does not know of it.
 func (s *Server) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt) {
+	if len(as) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline) // also where the worker has gone
+	defer cancel()
 	ls := make([]job.Lease, len(as))
 	for i, a := range as {
 		ls[i] = job.Lease{Execution: a.Execution, Token: a.Token}
 	}
 	if err := s.cfg.Dispatch.Release(ctx, id, ls); err != nil {
-		s.log.Warn("what did not fit into a claim's answer could not be handed back", "worker", id, "executions", len(ls), "error", err)
+		s.log.Warn("what a claim's answer does not hold could not be handed back", "worker", id, "executions", len(ls), "error", err)
 	}
 }
 

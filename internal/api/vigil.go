@@ -1,0 +1,91 @@
+package api
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// vigil looks at a request's credential again and again while the request is answered, so that one that is revoked, expires
+// or loses its role is given nothing more. A server remembers a credential for 3 s, so that all of it ends within 5 s.
+type vigil struct {
+	s     *Server
+	r     *http.Request
+	p     tenant.Principal
+	needs tenant.Permission
+
+	mu    sync.Mutex
+	last  time.Time   // guarded by mu: when the credential was last looked at
+	timer *time.Timer // guarded by mu; nil: nobody waits
+}
+
+const vigilEvery = time.Second
+
+func (s *Server) watch(r *http.Request, p tenant.Principal, needs tenant.Permission) *vigil {
+	return &vigil{s: s, r: r, p: p, needs: needs, last: time.Now()}
+}
+
+// confirm says why the credential does not, or no longer, carry the permission; also that this cannot be told.
+func (v *vigil) confirm() error {
+	if v.s.cfg.Authenticate == nil {
+		return nil
+	}
+	v.mu.Lock()
+	v.last = time.Now()
+	v.mu.Unlock()
+	now, err := v.s.who(v.r)
+	if err != nil {
+		return err
+	}
+	if now.Tenant != v.p.Tenant || !now.Role.Allows(v.needs) {
+		return errDemoted
+	}
+	return nil
+}
+
+var errDemoted = refuse(http.StatusForbidden, "forbidden", "The credential has changed since the request began, and no longer carries the permission for it.")
+
+// allowed reports whether the credential carries the permission, or that cannot be told: a store that is away is no reason to
+// end. It looks again only when it is time to.
+func (v *vigil) allowed() bool {
+	v.mu.Lock()
+	fresh := time.Since(v.last) < vigilEvery
+	v.mu.Unlock()
+	if fresh {
+		return true
+	}
+	err := v.confirm()
+	if err == nil {
+		return true
+	}
+	answer, ours := problem(err)
+	return ours && answer.Status >= 500
+}
+
+// during calls end as soon as the credential is refused, until it is stopped.
+func (v *vigil) during(end func()) (stop func()) {
+	if v.s.cfg.Authenticate == nil {
+		return func() {}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.timer = time.AfterFunc(vigilEvery, func() {
+		if !v.allowed() {
+			end()
+			return
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.timer != nil {
+			v.timer.Reset(vigilEvery)
+		}
+	})
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.timer.Stop()
+		v.timer = nil
+	}
+}
