@@ -35,7 +35,7 @@ func TestCheckerTurnsRed(t *testing.T) {
 		"I2: the target saw execution f":      func(h *history) { h.arrivals = append(h.arrivals, harness.Arrival{Execution: "f"}) },
 		"I3: job j was fired 2 times":         func(h *history) { h.ended = append(h.ended, ended{id: "f", job: "j", status: "SUCCEEDED"}) },
 		"I3: execution e is there twice":      func(h *history) { h.ended = append(h.ended, h.ended[0]) },
-		"I4: token 3 won although 4":          func(h *history) { h.arrivals = []harness.Arrival{{Execution: "e", Token: 3, Key: "x"}} },
+		"I4: token 3 won although 7":          func(h *history) { h.arrivals = []harness.Arrival{{Execution: "e", Token: 3, Key: "x"}} },
 		"I4: it succeeded, and every attempt": func(h *history) { h.arrivals = h.arrivals[:1] },
 		"I5: token 4 arrived after 7":         func(h *history) { h.arrivals[0], h.arrivals[1] = h.arrivals[1], h.arrivals[0] },
 		"I5: the attempt under token 4 came":  func(h *history) { h.ended[0].past = append(h.ended[0].past, h.ended[0].past[0]) },
