@@ -84,7 +84,7 @@ type DelaySeries struct {
 type QueueSample struct {
 	Queue            string   `json:"queue"`
 	Waiting          int64    `json:"waiting"`
-	WaitingIsMinimum bool     `json:"waiting_is_minimum,omitempty" doc:"There were more, or may have been: where very many wait in a queue, of each tenant at least 1000 are counted in it."`
+	WaitingIsMinimum bool     `json:"waiting_is_minimum,omitempty" doc:"Of minutes that an earlier version counted: there were more, or may have been."`
 	Running          int64    `json:"running"`
 	OldestSeconds    *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
 }
@@ -285,7 +285,6 @@ type Overview struct {
 	Running               int              `json:"running"`
 	Queued                int              `json:"queued"`
 	QueuedPaused          int              `json:"queued_paused" doc:"Of those, how many wait because their queue is paused."`
-	QueuedIsMinimum       bool             `json:"queued_is_minimum,omitempty" doc:"There are more, or may be: where very many wait in a queue, of each tenant at least 1000 are counted in it."`
 	OldestQueuedSeconds   *float64         `json:"oldest_queued_seconds"`
 	DeadLetters           int64            `json:"dead_letters"`
 	DeadLettersIsEstimate bool             `json:"dead_letters_is_estimate,omitempty"`

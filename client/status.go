@@ -5,7 +5,6 @@ import "time"
 // QueueStatus is how the whole installation does.
 type QueueStatus struct {
 	Pending               int           `json:"pending" doc:"Executions that are due and wait for a worker."`
-	PendingIsMinimum      bool          `json:"pending_is_minimum,omitempty" doc:"There are more, or may be: of each queue at least 10000 are counted."`
 	Paused                int           `json:"paused" doc:"Of those, how many wait because their queue is paused."`
 	InProgress            int           `json:"in_progress"`
 	Completed24h          int64         `json:"completed_24h" doc:"Executions that succeeded."`

@@ -21,7 +21,7 @@ func TestJudged(t *testing.T) {
 		{client.Overview{Schedules: 12, LateJobsIsMinimum: true}, "warning", "So many schedules of all tenants are late that not all of the 12 schedules here were looked at; nothing failing."},
 		{client.Overview{Schedules: 12, FailingJobs: 1, FailingIsMinimum: true}, "warning", "All 12 schedules on time; at least 1 job failing."},
 		{client.Overview{Schedules: 12, FailingIsMinimum: true}, "ok", "All 12 schedules on time; nothing failing of what was looked at."},
-		{client.Overview{Queued: 1000, QueuedIsMinimum: true}, "critical", "No schedules; nothing failing; no worker for at least 1,000 executions waiting."},
+		{client.Overview{Queued: 60_000}, "critical", "No schedules; nothing failing; no worker for the 60,000 executions waiting."},
 	} {
 		if health, sentence := judged(&c.of); health != c.health || sentence != c.sentence {
 			t.Errorf("got %s, %q, want %s, %q", health, sentence, c.health, c.sentence)

@@ -263,7 +263,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 		Schedules: o.Schedules.Count, SchedulesIsEstimate: o.Schedules.Estimate, Paused: o.Paused.Count, LateJobs: o.Late.Count, LateJobsIsMinimum: o.Late.Estimate,
 		Late: make([]client.LateJob, len(o.LateJobs)), Delay: wireDelays(&o.Hour), FailingJobs: o.Failing.Count, FailingIsMinimum: o.Failing.Estimate,
 		Failing: make([]client.FailingSummary, len(o.FailingJobs)), Running: load.Running,
-		Queued: load.Waiting + load.Paused, QueuedIsMinimum: load.Cut, QueuedPaused: load.Paused,
+		Queued: load.Waiting + load.Paused, QueuedPaused: load.Paused,
 		OldestQueuedSeconds: age(load.Oldest, o.Now), DeadLetters: o.DeadLetters.Count, DeadLettersIsEstimate: o.DeadLetters.Estimate, Workers: o.Workers, LastHour: wireTotal(&o.Hour),
 	}
 	for i, j := range o.LateJobs {
@@ -323,11 +323,7 @@ func judged(o *client.Overview) (health, sentence string) {
 	}
 	if could := o.Queued - o.QueuedPaused; o.Workers == 0 && could > 0 {
 		health = "critical"
-		these := "the "
-		if o.QueuedIsMinimum {
-			these = "at least "
-		}
-		says = append(says, "no worker for "+these+countOf(int64(could), "execution")+" waiting")
+		says = append(says, "no worker for the "+countOf(int64(could), "execution")+" waiting")
 	}
 	if o.QueuedPaused > 0 {
 		says = append(says, countOf(int64(o.QueuedPaused), "execution")+" in paused queues")

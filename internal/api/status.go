@@ -49,7 +49,7 @@ func (s *Server) status(ctx context.Context, p tenant.Principal, back time.Durat
 		return client.QueueStatus{}, err
 	}
 	out := client.QueueStatus{
-		Pending: all.Waiting + all.Paused, Paused: all.Paused, PendingIsMinimum: all.Cut, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
+		Pending: all.Waiting + all.Paused, Paused: all.Paused, InProgress: all.Running, Completed24h: st.Day.Completed, Failed24h: st.Day.Failed, Retried24h: st.Day.Again,
 		ActiveWorkers: st.Workers, DrainingWorkers: st.Draining, Slots: st.Slots,
 		AverageWaitSeconds: average(st.Day.Wait, st.Day.Waited), AverageWaitSeconds5m: average(st.Lately.Wait, st.Lately.Waited), MaxWaitSeconds: inSeconds(st.Day.MaxWait),
 		AverageTriggerDelay: average(st.Day.Delay, st.Day.Fired), OldestPendingSeconds: age(all.Oldest, st.Now),

@@ -170,14 +170,20 @@ func (f *fakeStore) Running(context.Context, []job.Partition) ([]engine.Running,
 	return out, nil
 }
 
-func (f *fakeStore) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
-	out := make([]int, len(ls))
-	for i, l := range ls {
-		rs, err := f.Ready(ctx, []engine.LaneCursor{{Lane: l}}, most)
-		if err != nil {
-			return nil, err
+func (f *fakeStore) CountDue(context.Context) (map[engine.DueKey]int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[engine.DueKey]int{}
+	count := func(r job.Ready) {
+		if !r.DueAt.After(f.now()) {
+			out[engine.DueKey{Tenant: r.Tenant, Class: r.Class, Priority: r.Priority}]++
 		}
-		out[i] = len(rs)
+	}
+	for _, r := range f.free {
+		count(r)
+	}
+	for _, r := range f.held {
+		count(r)
 	}
 	return out, nil
 }

@@ -13,15 +13,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// How far what waits is counted: it costs a probe of the index for each lane, and a row for each that is counted.
+// How far lanes are looked at: each costs a probe of the index.
 const (
 	countLanes  = 5000 // lanes that are listed
 	countAtOnce = 100  // lanes that are read at once
-	countEach   = 200  // executions that are counted of each lane at first
 
-	loadLanes  = 20_000 // lanes that are listed for the loads of all queues
-	maxWaiting = 10_000 // executions that are counted of each queue, at the least
-	ownWaiting = 1000   // that are counted of each tenant in it, however many others wait
+	loadLanes = 20_000 // lanes that are listed for what has waited the longest
 )
 
 // Waiting counts executions that are due and wait for a worker like this one, up to most; not those of paused queues.
@@ -89,9 +86,8 @@ func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lan
 // Load is how much there is to do in a queue, and who does it.
 type Load struct {
 	Queue   string
-	Waiting int  // due, and not of a paused queue
-	Paused  int  // due, and of a paused queue
-	Cut     bool // more wait, or may: not all was counted
+	Waiting int // due, and not of a paused queue
+	Paused  int // due, and of a paused queue
 	Running int
 	Slots   int       // of workers that live and take more, and serve the queue
 	Oldest  time.Time // when what has waited the longest was due, of what a worker could take; zero: nothing waits
@@ -138,14 +134,6 @@ func (l *Load) run(priority int) {
 	l.Bands[band(priority)].Running++
 }
 
-// counted is how far what waits was counted, of paused queues or of others.
-func (l *Load) counted(paused bool) int {
-	if paused {
-		return l.Paused
-	}
-	return l.Waiting
-}
-
 // waited notes that something waits that was due at an instant.
 func (l *Load) waited(due time.Time, paused bool) {
 	oldest := &l.Oldest
@@ -162,32 +150,52 @@ func (l *Load) add(o *Load) {
 	l.Waiting, l.Paused, l.Running = l.Waiting+o.Waiting, l.Paused+o.Paused, l.Running+o.Running
 	l.waited(o.Oldest, false)
 	l.waited(o.Held, true)
-	l.Cut = l.Cut || o.Cut
 }
 
 // loads remembers the last count, so that asking often costs little.
 type loads struct {
+	counting sync.Mutex // held by who counts; taken before mu
+
 	mu    sync.Mutex
 	until time.Time          // guarded by mu: so long it is given again
-	of    []Load             // guarded by mu
+	of    []Load             // guarded by mu; nil: nothing was counted yet
 	all   Load               // guarded by mu
 	each  map[tenant.ID]Load // guarded by mu: of those that have something to do
-	more  bool               // guarded by mu: of each there may be more
 
 	queues  map[queueOf]Load // guarded by mu: of each tenant
 	workers []job.Worker     // guarded by mu: that live and take more
 }
 
-// loadLife is how long a count is given again, at the least; one that took long is given again for ten times as long.
-const loadLife = 2 * time.Second
+// A count is given again for loadLife, or for loadRest times as long as it took: a sixth of one connection's time is spent
+// on counting, however much waits. A million take about a second.
+const (
+	loadLife = 2 * time.Second
+	loadRest = 5
+)
 
-// Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all.
+// last is the last count, and whether it may be given again.
+func (l *loads) last(now time.Time) (of []Load, all Load, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of, l.all, l.of != nil && now.Before(l.until)
+}
+
+// Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all. All of it is
+// counted. While one caller counts anew, the others get the count before.
 func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
-	d.loads.mu.Lock()
-	defer d.loads.mu.Unlock()
 	now := d.clock.Now()
-	if d.loads.of != nil && now.Before(d.loads.until) {
-		return d.loads.of, d.loads.all, nil
+	of, all, fresh := d.loads.last(now)
+	switch {
+	case fresh:
+		return of, all, nil
+	case of == nil:
+		d.loads.counting.Lock()
+	case !d.loads.counting.TryLock():
+		return of, all, nil
+	}
+	defer d.loads.counting.Unlock()
+	if of, all, fresh := d.loads.last(now); fresh {
+		return of, all, nil
 	}
 	t, err := d.tally(ctx)
 	if err != nil {
@@ -206,13 +214,12 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 			}
 		}
 	}
-	of, all := make([]Load, 0, len(t.queues)), Load{}
+	of, all = make([]Load, 0, len(t.queues)), Load{}
 	for _, w := range workers {
 		all.Slots += w.Capacity
 	}
 	for _, q := range slices.Sorted(maps.Keys(t.queues)) {
 		l := t.queues[q]
-		l.Cut = l.Cut || t.more
 		for _, w := range workers {
 			if len(w.Queues) == 0 || slices.Contains(w.Queues, q) {
 				l.Slots += w.Capacity
@@ -231,8 +238,10 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 		each[k.tenant], queues[k] = x, *l
 	}
 	then := d.clock.Now()
-	d.loads.each, d.loads.queues, d.loads.workers, d.loads.more = each, queues, slices.Collect(maps.Values(workers)), t.more
-	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, 10*then.Sub(now)))
+	d.loads.mu.Lock()
+	defer d.loads.mu.Unlock()
+	d.loads.each, d.loads.queues, d.loads.workers = each, queues, slices.Collect(maps.Values(workers))
+	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, loadRest*then.Sub(now)))
 	return of, all, nil
 }
 
@@ -243,9 +252,7 @@ func (d *Dispatcher) LoadOf(ctx context.Context, of tenant.ID) (Load, error) {
 	}
 	d.loads.mu.Lock()
 	defer d.loads.mu.Unlock()
-	l := d.loads.each[of]
-	l.Cut = l.Cut || d.loads.more
-	return l, nil
+	return d.loads.each[of], nil
 }
 
 // QueuesOf says how much there is to do in each queue of a tenant that has something to do, and in those that are named, as
@@ -281,29 +288,28 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string
 // mostQueues is how many queues of a tenant are told apart.
 const mostQueues = 20
 
-// Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue.
+// Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue, as it was counted last.
 func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) {
-	t, err := d.tally(ctx)
+	all, _, err := d.Loads(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := d.clock.Now()
-	by := map[tenant.ID][]*Load{}
-	for _, l := range t.queues {
-		by[""] = append(by[""], l)
-	}
-	for k, l := range t.each {
+	by := map[tenant.ID][]Load{"": slices.Clone(all)}
+	d.loads.mu.Lock()
+	for k, l := range d.loads.queues {
 		by[k.tenant] = append(by[k.tenant], l)
 	}
+	d.loads.mu.Unlock()
 	var out []engine.TenantDepths
 	for of, ls := range by {
-		ls = slices.DeleteFunc(ls, func(l *Load) bool { return l.all() == 0 })
-		slices.SortFunc(ls, func(a, b *Load) int {
+		ls = slices.DeleteFunc(ls, func(l Load) bool { return l.all() == 0 })
+		slices.SortFunc(ls, func(a, b Load) int {
 			return cmp.Or(cmp.Compare(b.all(), a.all()), cmp.Compare(a.Queue, b.Queue))
 		})
 		x := engine.TenantDepths{Tenant: of}
 		for i, l := range ls {
-			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting + l.Paused), Cut: l.Cut || t.more, Running: int64(l.Running)}
+			q := engine.QueueDepth{Queue: l.Queue, Waiting: int64(l.Waiting + l.Paused), Running: int64(l.Running)}
 			l.waited(l.Held, false)
 			if !l.Oldest.IsZero() {
 				q.Oldest = max(time.Microsecond, now.Sub(l.Oldest))
@@ -314,7 +320,6 @@ func (d *Dispatcher) Depths(ctx context.Context) ([]engine.TenantDepths, error) 
 			}
 			rest := &x.Queues[mostQueues-1]
 			rest.Queue, rest.Waiting, rest.Running, rest.Oldest = engine.OtherQueues, rest.Waiting+q.Waiting, rest.Running+q.Running, max(rest.Oldest, q.Oldest)
-			rest.Cut = rest.Cut || q.Cut
 		}
 		out = append(out, x)
 	}
@@ -329,19 +334,28 @@ func (d *Dispatcher) tally(ctx context.Context) (*tally, error) {
 	}
 	t := &tally{d: d, now: d.clock.Now(), pauses: pausesIn(ls), queues: map[string]*Load{}, each: map[queueOf]*Load{}, tenants: map[tenant.ID]bool{}}
 	t.of("")
-	if err := t.waiting(ctx); err != nil {
+	due, err := d.store.CountDue(ctx)
+	if err != nil {
 		return nil, err
 	}
 	running, err := d.store.Running(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
+	runs := map[engine.DueKey]int{}
 	for _, r := range running {
 		t.of(r.Class).run(r.Priority)
 		t.its(r.Tenant, r.Class).run(r.Priority)
 		t.tenants[r.Tenant] = true
+		runs[engine.DueKey{Tenant: r.Tenant, Class: r.Class, Priority: r.Priority}]++
 	}
-	return t, nil
+	for k, n := range due {
+		if n -= runs[k]; n > 0 { // what has started since it was counted as due makes it less
+			t.wait(k, n)
+			t.tenants[k.Tenant] = true
+		}
+	}
+	return t, t.oldest(ctx)
 }
 
 // tally counts what there is to do in each queue.
@@ -352,7 +366,6 @@ type tally struct {
 	queues  map[string]*Load
 	each    map[queueOf]*Load  // of each tenant
 	tenants map[tenant.ID]bool // that have something to do
-	more    bool               // there are lanes that were not looked at
 }
 
 // queueOf is a queue of a tenant.
@@ -377,106 +390,41 @@ func (t *tally) of(c job.Class) *Load {
 	return t.queues[q]
 }
 
-// room is how many more are counted of a lane: until its queue has enough, and so has its tenant in that. Where there is none
-// the counts are too low from then on.
-func (t *tally) room(l job.Lane) int {
-	paused := t.paused(l)
-	n := max(maxWaiting-t.of(l.Class).counted(paused), ownWaiting-t.its(l.Tenant, l.Class).counted(paused), 0)
-	if n == 0 {
-		t.cut(l)
-	}
-	return n
+// wait adds so many that wait.
+func (t *tally) wait(k engine.DueKey, n int) {
+	paused := t.pauses.hold(k.Tenant, k.Class, t.now)
+	t.of(k.Class).wait(k.Priority, n, paused)
+	t.its(k.Tenant, k.Class).wait(k.Priority, n, paused)
 }
 
-// cut notes that more waits in a lane than was counted, or may.
-func (t *tally) cut(l job.Lane) { t.of(l.Class).Cut, t.its(l.Tenant, l.Class).Cut = true, true }
-
-// waiting counts what is due and waits: a little of every lane, and then more of the lanes that have more, until there is no
-// room.
-func (t *tally) waiting(ctx context.Context) error {
-	var some, deep []job.Lane
-	count := func() error {
-		ns, err := t.d.store.CountReady(ctx, some, countEach)
-		if err != nil {
-			return err
-		}
-		var heads []engine.LaneCursor
-		for i, n := range ns {
-			if n > 0 {
-				t.wait(some[i], n)
-				t.tenants[some[i].Tenant] = true
-				heads = append(heads, engine.LaneCursor{Lane: some[i]})
-			}
-			if n == countEach {
-				deep = append(deep, some[i])
-			}
-		}
-		some = some[:0]
-		return t.oldest(ctx, heads)
-	}
+// oldest looks at the first that waits of each lane, up to loadLanes of them.
+func (t *tally) oldest(ctx context.Context) error {
 	var after *job.Lane
-	for seen := 0; !t.more; {
+	for seen := 0; seen < loadLanes; {
 		lanes, err := t.d.store.Lanes(ctx, after, sweepLanes)
 		if err != nil {
 			return err
 		}
-		for _, l := range lanes {
-			if t.room(l) == 0 {
-				continue
+		for some := range slices.Chunk(lanes, countAtOnce) {
+			heads := make([]engine.LaneCursor, len(some))
+			for i, l := range some {
+				heads[i].Lane = l
 			}
-			if some = append(some, l); len(some) == countAtOnce {
-				if err := count(); err != nil {
-					return err
-				}
+			rs, err := t.d.store.Ready(ctx, heads, 1)
+			if err != nil {
+				return err
+			}
+			for _, r := range rs {
+				paused := t.pauses.hold(r.Tenant, r.Class, t.now)
+				t.of(r.Class).waited(r.DueAt, paused)
+				t.its(r.Tenant, r.Class).waited(r.DueAt, paused)
 			}
 		}
 		if len(lanes) < sweepLanes {
-			break
+			return nil
 		}
 		seen += len(lanes)
-		after, t.more = &lanes[len(lanes)-1], seen >= loadLanes
-	}
-	if err := count(); err != nil {
-		return err
-	}
-	for _, l := range deep {
-		room := t.room(l)
-		if room == 0 {
-			continue
-		}
-		ns, err := t.d.store.CountReady(ctx, []job.Lane{l}, countEach+room)
-		if err != nil {
-			return err
-		}
-		more := max(0, ns[0]-countEach) // it may have become less
-		t.wait(l, more)
-		if more == room {
-			t.cut(l)
-		}
+		after = &lanes[len(lanes)-1]
 	}
 	return nil
-}
-
-// paused reports whether the queue of a lane is paused.
-func (t *tally) paused(l job.Lane) bool { return t.pauses.hold(l.Tenant, l.Class, t.now) }
-
-// wait adds so many that wait in a lane.
-func (t *tally) wait(l job.Lane, n int) {
-	paused := t.paused(l)
-	t.of(l.Class).wait(l.Priority, n, paused)
-	t.its(l.Tenant, l.Class).wait(l.Priority, n, paused)
-}
-
-// oldest looks at the first that waits of each lane.
-func (t *tally) oldest(ctx context.Context, heads []engine.LaneCursor) error {
-	if len(heads) == 0 {
-		return nil
-	}
-	rs, err := t.d.store.Ready(ctx, heads, 1)
-	for _, r := range rs {
-		paused := t.pauses.hold(r.Tenant, r.Class, t.now)
-		t.of(r.Class).waited(r.DueAt, paused)
-		t.its(r.Tenant, r.Class).waited(r.DueAt, paused)
-	}
-	return err
 }

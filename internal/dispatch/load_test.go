@@ -1,11 +1,11 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -18,7 +18,8 @@ type laneStore struct {
 	*fakeStore
 	lanes  []job.Lane
 	waits  map[job.Lane]int
-	counts int // rows that were counted
+	counts int           // how often it was counted
+	block  chan struct{} // a count waits for it, where there is one
 }
 
 func (s *laneStore) add(l job.Lane, n int) {
@@ -34,11 +35,14 @@ func (s *laneStore) Lanes(_ context.Context, after *job.Lane, limit int) ([]job.
 	return s.lanes[at:min(at+limit, len(s.lanes))], nil
 }
 
-func (s *laneStore) CountReady(_ context.Context, ls []job.Lane, most int) ([]int, error) {
-	out := make([]int, len(ls))
-	for i, l := range ls {
-		out[i] = min(s.waits[l], most)
-		s.counts += out[i]
+func (s *laneStore) CountDue(context.Context) (map[engine.DueKey]int, error) {
+	if s.block != nil {
+		<-s.block
+	}
+	s.counts++
+	out := map[engine.DueKey]int{}
+	for l, n := range s.waits {
+		out[engine.DueKey{Tenant: l.Tenant, Class: l.Class, Priority: l.Priority}] += n
 	}
 	return out, nil
 }
@@ -52,8 +56,8 @@ func (s *laneStore) Ready(_ context.Context, cs []engine.LaneCursor, _ int) (out
 
 func (s *laneStore) Workers(context.Context, tenant.ID) ([]job.Worker, error) { return nil, nil }
 
-// A herd of another tenant's in the same queue neither hides what waits of mine nor makes a part of it look like all.
-func TestLoadsBesideAHerd(t *testing.T) {
+// All that waits is counted, of every tenant, however much it is and however many lanes there are: alerts go by it.
+func TestLoadsAreExact(t *testing.T) {
 	s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{}}
 	for p := range 200 {
 		s.add(job.Lane{Partition: job.Partition(p % job.Partitions), Tenant: "herd", Priority: 1 + p/job.Partitions}, 5000)
@@ -61,54 +65,63 @@ func TestLoadsBesideAHerd(t *testing.T) {
 	s.add(job.Lane{Partition: 60, Tenant: "mine"}, 750)
 	s.add(job.Lane{Partition: 61, Tenant: "more"}, 3000)
 	s.add(job.Lane{Partition: 62, Tenant: "more"}, 3000)
-	d := New(s, clockOf(s.fakeStore), quiet, Config{})
-	for of, want := range map[tenant.ID]struct {
-		least, most int
-		cut         bool
-	}{"mine": {750, 750, false}, "more": {ownWaiting, 1500, true}, "herd": {maxWaiting, 60_000, true}, "nobody": {0, 0, false}} {
-		l, err := d.LoadOf(t.Context(), of)
-		if err != nil || l.Waiting < want.least || l.Waiting > want.most || l.Cut != want.cut {
-			t.Errorf("%s: %d wait, more %v, %v; want %+v", of, l.Waiting, l.Cut, err, want)
-		}
-	}
-	if _, all, err := d.Loads(t.Context()); err != nil || !all.Cut || all.Waiting < maxWaiting {
-		t.Errorf("in all: %+v, %v", all, err)
-	}
-	ds, err := d.Depths(t.Context())
-	if err != nil || len(ds) != 4 {
-		t.Fatalf("%+v, %v", ds, err)
-	}
-	for _, x := range ds {
-		if q := x.Queues[0]; q.Cut != (x.Tenant != "mine") {
-			t.Errorf("depths of %q: %+v", x.Tenant, q)
-		}
-	}
-	if s.counts > 120_000 { // of two looks
-		t.Errorf("%d rows were counted", s.counts)
-	}
-}
-
-func TestLoadsAreExactWhereLittleWaits(t *testing.T) {
-	s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{}}
-	s.add(job.Lane{Partition: 1, Tenant: "a"}, 200)
-	s.add(job.Lane{Partition: 2, Tenant: "a"}, 9000)
-	d := New(s, clockOf(s.fakeStore), quiet, Config{})
-	if l, err := d.LoadOf(t.Context(), "a"); err != nil || l.Waiting != 9200 || l.Cut {
-		t.Errorf("%+v, %v", l, err)
-	}
-}
-
-// Where there are more lanes than are listed, nothing is called exact.
-func TestLoadsOfTooManyLanes(t *testing.T) {
-	s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{}}
-	for i := range loadLanes + 10 {
+	for i := range loadLanes {
 		s.add(job.Lane{Tenant: tenant.ID(fmt.Sprintf("t%06d", i))}, 1)
 	}
-	slices.SortFunc(s.lanes, func(a, b job.Lane) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	held := job.Ready{ID: job.ExecutionID{1}, Tenant: "mine", DueAt: time.Unix(1, 0)}
+	s.held[job.Lease{Execution: held.ID, Token: 1}] = held
 	d := New(s, clockOf(s.fakeStore), quiet, Config{})
-	for _, of := range []tenant.ID{"t000000", "t020005"} {
-		if l, err := d.LoadOf(t.Context(), of); err != nil || !l.Cut {
-			t.Errorf("%s: %+v, %v", of, l, err)
+	for of, want := range map[tenant.ID]int{"mine": 749, "more": 6000, "herd": 1_000_000, "t000000": 1, "t019999": 1, "nobody": 0} {
+		if l, err := d.LoadOf(t.Context(), of); err != nil || l.Waiting != want {
+			t.Errorf("%s: %d wait, %v; want %d", of, l.Waiting, err, want)
 		}
 	}
+	const total = 1_000_000 + 749 + 6000 + loadLanes
+	_, all, err := d.Loads(t.Context())
+	if sum := all.Bands[High].Waiting + all.Bands[Normal].Waiting + all.Bands[Low].Waiting; err != nil || all.Waiting != total || sum != total || all.Running != 1 || all.Oldest.IsZero() {
+		t.Errorf("in all: %+v, %v; want %d", all, err, total)
+	}
+	ds, err := d.Depths(t.Context())
+	if i := slices.IndexFunc(ds, func(x engine.TenantDepths) bool { return x.Tenant == "" }); err != nil || i < 0 || ds[i].Queues[0].Waiting != total || ds[i].Queues[0].Cut {
+		t.Errorf("depths: %v, %v", i, err)
+	}
+	if s.counts != 1 {
+		t.Errorf("it was counted %d times within a moment", s.counts)
+	}
+}
+
+// While it is counted anew, nobody else waits for that.
+func TestLoadsAreGivenAgainWhileTheyAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{{Tenant: "a"}: 7}}
+		d := New(s, clockOf(s.fakeStore), quiet, Config{})
+		if _, all, err := d.Loads(t.Context()); err != nil || all.Waiting != 7 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		<-time.After(loadLife)
+		s.waits[job.Lane{Tenant: "a"}], s.block = 9, make(chan struct{})
+		done := make(chan int)
+		go func() {
+			_, all, _ := d.Loads(t.Context())
+			done <- all.Waiting
+		}()
+		synctest.Wait()
+		if _, all, err := d.Loads(t.Context()); err != nil || all.Waiting != 7 {
+			t.Errorf("meanwhile: %+v, %v", all, err)
+		}
+		<-time.After(time.Second)
+		close(s.block)
+		if n := <-done; n != 9 {
+			t.Errorf("counted anew: %d", n)
+		}
+		<-time.After(loadLife)
+		s.waits[job.Lane{Tenant: "a"}] = 11
+		if _, all, _ := d.Loads(t.Context()); all.Waiting != 9 {
+			t.Errorf("a count that took a second is given again for five: got %d", all.Waiting)
+		}
+		<-time.After(loadRest*time.Second - loadLife)
+		if _, all, _ := d.Loads(t.Context()); all.Waiting != 11 {
+			t.Errorf("after that: %d", all.Waiting)
+		}
+	})
 }

@@ -36,8 +36,9 @@ type Leases interface {
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
 	// Unpack has executions that are free listed in the lanes of their groups.
 	Unpack(ctx context.Context, ids []job.ExecutionID) error
-	// CountReady counts, for each lane, free and due executions, up to most.
-	CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error)
+	// CountDue counts all executions that are due and have not finished, whether they are leased or wait: by an index, in as
+	// many statements as keep each of them short, so that it is no picture of one instant. What is in no count is none.
+	CountDue(ctx context.Context) (map[DueKey]int, error)
 	// Lease gives each session the executions it asks for, under one token or two: those that are free, due
 	// and older than the token. What another took, what is of a deleted job, what has expired before it started, and what
 	// the fence does not let through is left out; the rest is in the order asked for, grant by grant. ErrSession if a session has ended.
@@ -114,6 +115,13 @@ type Parking struct {
 	job.Outcome
 	Worker job.WorkerID
 	Until  time.Time
+}
+
+// DueKey is what executions that are due are counted by.
+type DueKey struct {
+	Tenant   tenant.ID
+	Class    job.Class
+	Priority int
 }
 
 // Running is a lease as its partition's owner counts it.

@@ -108,9 +108,9 @@ func (s *Store) Unpack(ctx context.Context, ids []job.ExecutionID) (err error) {
 	return s.Store.Unpack(ctx, ids)
 }
 
-func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) (_ []int, err error) {
+func (s *Store) CountDue(ctx context.Context) (_ map[engine.DueKey]int, err error) {
 	defer s.begin(&ctx, opReady).end(&err)
-	return s.Store.CountReady(ctx, ls, most)
+	return s.Store.CountDue(ctx)
 }
 
 func (s *Store) Running(ctx context.Context, ps []job.Partition) (_ []engine.Running, err error) {

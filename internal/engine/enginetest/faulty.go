@@ -197,8 +197,8 @@ func (f *Faulty) Unpack(ctx context.Context, ids []job.ExecutionID) error {
 	return err
 }
 
-func (f *Faulty) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
-	return disturb(ctx, f, "CountReady", func() ([]int, error) { return f.Store.CountReady(ctx, ls, most) })
+func (f *Faulty) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
+	return disturb(ctx, f, "CountDue", func() (map[engine.DueKey]int, error) { return f.Store.CountDue(ctx) })
 }
 
 func (f *Faulty) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error) {

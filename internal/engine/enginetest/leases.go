@@ -279,20 +279,26 @@ func queue(t *testing.T, h Harness) {
 	if rs := must(f.Ready(f.ctx, nil, 100)); len(rs) != 0 {
 		t.Errorf("no cursors gave %d", len(rs))
 	}
-	for _, most := range []int{100, 3, 1, 0} {
-		counts := must(f.CountReady(f.ctx, lanes, most))
-		for i, l := range lanes {
-			want := len(must(f.Ready(f.ctx, []engine.LaneCursor{{Lane: l}}, 100)))
-			if len(counts) != len(lanes) || counts[i] != min(want, most) {
-				t.Fatalf("counted up to %d: %v of %d lanes, want %d at %d", most, counts, len(lanes), want, i)
+	due := 0
+	for k, n := range must(f.CountDue(f.ctx)) {
+		want := 0
+		for _, l := range lanes {
+			if l.Tenant == k.Tenant && l.Class == k.Class && l.Priority == k.Priority {
+				want += len(must(f.Ready(f.ctx, []engine.LaneCursor{{Lane: l}}, 100)))
 			}
 		}
+		for _, r := range must(f.Running(f.ctx, nil)) {
+			if r.Tenant == k.Tenant && r.Class == k.Class && r.Priority == k.Priority {
+				want++
+			}
+		}
+		if n != want {
+			t.Errorf("%+v: %d are due, want %d", k, n, want)
+		}
+		due += n
 	}
-	if ns := must(f.CountReady(f.ctx, []job.Lane{{Partition: 63, Tenant: "nobody"}}, 10)); len(ns) != 1 || ns[0] != 0 {
-		t.Errorf("a lane of nobody has %v", ns)
-	}
-	if ns := must(f.CountReady(f.ctx, nil, 10)); len(ns) != 0 {
-		t.Errorf("no lanes gave %v", ns)
+	if due != 31 {
+		t.Errorf("%d are due, want 31", due)
 	}
 }
 

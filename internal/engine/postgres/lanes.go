@@ -159,23 +159,6 @@ const (
 	) b
 	ORDER BY c.n, b.due_at, b.key`
 	bundleOfLane = `b.lane >= 0 AND b.lane = c.lane AND c.group_key = 0 AND b.priority = c.priority AND b.tenant = c.tenant AND b.class = c.class`
-
-	countReadySQL = `
-	SELECT least($6, k.count + p.count)::int8
-	FROM unnest($1::int8[], $2::text[], $3::text[], $4::int8[], $5::int2[]) WITH ORDINALITY c(lane, tenant, class, group_key, priority, n)
-	CROSS JOIN LATERAL (
-		SELECT count(*) FROM (
-			SELECT FROM live v
-			WHERE ` + ofLane + ` AND v.due_at <= now() AND v.lease <= 0 AND v.hold = 0 AND ` + inTime + `
-			ORDER BY v.due_at, v.id LIMIT $6
-		) v
-	) k
-	CROSS JOIN LATERAL (
-		SELECT coalesce(sum(b.n), 0) AS count FROM (
-			SELECT cardinality(b.ids) AS n FROM bundles b WHERE ` + bundleOfLane + ` AND b.due_at <= now() AND b.lease = 0 ORDER BY b.due_at, b.key LIMIT $6
-		) b
-	) p
-	ORDER BY c.n`
 )
 
 // laneArgs are lanes as the statements take them.
@@ -191,24 +174,6 @@ func (a laneArgs) add(l *job.Lane) {
 	a.classes.text(string(l.Class))
 	a.groups.int8(int64(l.Group))
 	a.priorities.int2(l.Priority)
-}
-
-// CountReady counts, for each lane, free and due executions, up to most.
-func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
-	if len(ls) == 0 {
-		return nil, nil
-	}
-	a := newLaneArgs(len(ls))
-	for i := range ls {
-		a.add(&ls[i])
-	}
-	var out []int
-	err := s.ask(ctx, "count what is ready", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		rows, _ := c.Query(ctx, countReadySQL, a.numbers, a.tenants, a.classes, a.groups, a.priorities, max(most, 0)) // CollectRows says what was wrong
-		out, err = pgx.CollectRows(rows, pgx.RowTo[int])
-		return err
-	})
-	return out, err
 }
 
 // Ready lists, for each cursor, up to perLane free and due executions behind it, in due order, and, where that is many, the

@@ -152,7 +152,7 @@ func TestPlans(t *testing.T) {
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "last status": lastStatusSQL, "drop badges": dropBadgesSQL, "find badges": findBadgesSQL, "count badges": countBadgesSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
-		"count jobs": countJobsSQL, "add to count": addCountSQL, "count ready": countReadySQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
+		"count jobs": countJobsSQL, "add to count": addCountSQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "tenant minutes": tenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL, "add failures": addFailuresSQL, "name failures": nameFailuresSQL, "failures": failuresSQL, "job failures": jobFailuresSQL,

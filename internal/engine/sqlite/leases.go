@@ -21,10 +21,8 @@ const (
 			AND ` + inTime + `
 		ORDER BY due_at, id` // no LIMIT ?: binding one makes SQLite prepare the statement again
 
-	countReadySQL = `SELECT 1 FROM live INDEXED BY live_lane
-		WHERE part = ? AND tenant = ? AND class = ? AND group_key = ? AND priority = ? AND due_at <= ? AND lease <= 0 AND hold = 0
-			AND ` + inTime + `
-		ORDER BY due_at, id`
+	// countDueSQL reads nothing but the index.
+	countDueSQL = "SELECT tenant, class, priority, count(*) FROM live INDEXED BY live_lane WHERE due_at <= ? GROUP BY part, tenant, class, group_key, priority"
 
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
@@ -157,27 +155,16 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 // Unpack has nothing to do: each execution has a row of its own.
 func (s *Store) Unpack(context.Context, []job.ExecutionID) error { return nil }
 
-// CountReady counts, for each lane, free and due executions, up to most.
-func (s *Store) CountReady(ctx context.Context, ls []job.Lane, most int) ([]int, error) {
-	out := make([]int, len(ls))
-	if most <= 0 || len(ls) == 0 {
-		return out, nil
-	}
-	err := s.look(ctx, "count what is ready", func(c *conn) error {
-		now := s.now()
-		q := c.prepare(countReadySQL)
-		for i, l := range ls {
-			n := 0 // a look that is repeated begins anew
-			_, err := q.lane(l).int(now).int(now).until(func(*row) (bool, error) {
-				n++
-				return n >= most, nil
-			})
-			if err != nil {
-				return err
-			}
-			out[i] = n
-		}
-		return nil
+// CountDue counts all executions that are due and have not finished.
+func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
+	var out map[engine.DueKey]int
+	err := s.look(ctx, "count what is due", func(c *conn) error {
+		out = map[engine.DueKey]int{} // a look that is repeated begins anew
+		return c.prepare(countDueSQL).int(s.now()).each(func(r *row) error {
+			k := engine.DueKey{Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Priority: r.int()}
+			out[k] += r.int()
+			return nil
+		})
 	})
 	return out, err
 }

@@ -27,7 +27,7 @@ export type Overview = {
   late: { job_id: string; name: string; next_run_at: string; late_seconds: number }[];
   delay: DelayTotal; failing_jobs: number; failing_is_minimum?: boolean;
   failing: { job_id: string; name: string; last_status: ExecutionStatus; failed_24h: number; last_failed_at: string; type: string; message: string; last_execution_id: string | null }[];
-  running: number; queued: number; queued_is_minimum?: boolean; oldest_queued_seconds: number | null; dead_letters: number; dead_letters_is_estimate?: boolean; workers: number; last_hour: SeriesTotal;
+  running: number; queued: number; oldest_queued_seconds: number | null; dead_letters: number; dead_letters_is_estimate?: boolean; workers: number; last_hour: SeriesTotal;
 };
 export type CalendarDay = { date: string; succeeded: number; failed: number; timed_out: number; cancelled: number; skipped: number; late: number };
 export type JobCalendar = { job_id: string; from: string; to: string; total: Omit<CalendarDay, "date">; days: CalendarDay[] };

@@ -100,7 +100,7 @@ export type QueueMinute = {
   average_trigger_delay_seconds: number; max_trigger_delay_seconds: number;
 };
 export type QueueStatus = {
-  pending: number; pending_is_minimum?: boolean; paused: number; in_progress: number; completed_24h: number; failed_24h: number; retried_24h: number; active_workers: number; draining_workers: number;
+  pending: number; paused: number; in_progress: number; completed_24h: number; failed_24h: number; retried_24h: number; active_workers: number; draining_workers: number;
   slots: number; average_wait_seconds: number; average_wait_seconds_5m: number; max_wait_seconds: number; average_trigger_delay_seconds: number; oldest_pending_seconds: number | null;
   dead_letters: number; dead_letters_is_estimate?: boolean; overdue_jobs: number; overdue_jobs_is_minimum?: boolean; queues: QueueDepth[]; minutes?: QueueMinute[];
 };

@@ -97,7 +97,6 @@ function Health() {
       text: (
         <>
           <Link to="/queues">
-            {s.pending_is_minimum ? "≥ " : ""}
             {count(s.pending)} waiting
           </Link>
           , {count(s.in_progress)} running; {duration(s.average_wait_seconds_5m * 1000)} of waiting in the last 5 min

@@ -54,7 +54,7 @@ export default function Now() {
         <Tile to="/jobs?q=late%3Atrue" label="Late" value={some(o.late_jobs, o.late_jobs_is_minimum)} tone={o.late_jobs > 0 ? "warn" : undefined} note={o.late_jobs > 0 ? "due more than 5 s ago" : "every schedule on time"} />
         <Tile to={executions("status:failed,timed_out from:-24h")} label="Jobs failing" value={some(o.failing_jobs, o.failing_is_minimum)} tone={o.failing_jobs > 0 ? "bad" : undefined} note={`${counted(o.last_hour.failed + o.last_hour.timed_out, "execution")} failed in the last hour`} />
         <Tile to={executions("status:running")} label="Running" value={count(o.running)} note={counted(o.workers, "worker")} />
-        <Tile to={executions("status:pending")} label="Queued" value={some(o.queued, o.queued_is_minimum)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
+        <Tile to={executions("status:pending")} label="Queued" value={count(o.queued)} tone={o.queued > 0 && o.workers === 0 ? "bad" : undefined} note={o.oldest_queued_seconds === null ? "nothing waits" : "the oldest for " + duration(o.oldest_queued_seconds * 1000)} />
         {letters && !letters.has ? (
           <Tile to="/dead-letters" label="Dead letters" value="–" note={`the tier ${letters.tier} has none`} />
         ) : (

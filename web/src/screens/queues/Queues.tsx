@@ -130,7 +130,7 @@ function All({ known, may, ask, resume, region, selected }: Parts & { region: ob
       </Head>
       {s && (
         <div className="queues-tiles">
-          <Tile label="Waiting" value={(s.pending_is_minimum ? "≥ " : "") + count(s.pending)} note={s.paused > 0 ? `${count(s.paused)} in paused queues` : s.oldest_pending_seconds === null ? "nothing waits" : "the oldest for " + duration(s.oldest_pending_seconds * 1000)} tone={s.pending > s.paused && s.active_workers === 0 ? "bad" : undefined} />
+          <Tile label="Waiting" value={count(s.pending)} note={s.paused > 0 ? `${count(s.paused)} in paused queues` : s.oldest_pending_seconds === null ? "nothing waits" : "the oldest for " + duration(s.oldest_pending_seconds * 1000)} tone={s.pending > s.paused && s.active_workers === 0 ? "bad" : undefined} />
           <Tile label="Running" value={count(s.in_progress)} note={`of ${count(s.slots)} slots`} />
           <Tile label="Wait, last 5 min" value={duration(s.average_wait_seconds_5m * 1000)} note={`longest in 24 h ${duration(s.max_wait_seconds * 1000)}`} tone={s.average_wait_seconds_5m > 5 ? "warn" : undefined} />
           <Tile label="Succeeded, 24 h" value={count(s.completed_24h)} note={s.completed_24h < 1440 ? "less than one a minute" : `${count(Math.round(s.completed_24h / 1440))} a minute`} />
