@@ -230,7 +230,7 @@ func (r *running) start(ctx context.Context) error {
 	nudge := func() { door.Nudge(); commands.Nudge() }
 	hint := r.hints(owners, disp)
 	schedules := schedule.NewCache(time.LoadLocation)
-	replan := make(chan struct{}, 1)
+	replan, late := make(chan struct{}, 1), make(chan struct{}, 1)
 	artifacts := r.artifacts()
 	exec, err := r.executor(func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error) {
 		return artifacts.Open(ctx, t, id)
@@ -248,7 +248,7 @@ func (r *running) start(ctx context.Context) error {
 	}
 	svc := service.New(seen, clk, service.Config{
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
-		Replan: func() { wake(replan); disp.Wake() },
+		Replan: func() { wake(replan); wake(late); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
@@ -261,10 +261,12 @@ func (r *running) start(ctx context.Context) error {
 		if owned != nil {
 			r.scheduling.Store(&owned)
 		}
-		s := scheduler.New(seen, clk, scheduler.Config{
-			LookAhead: c.LookAhead, Lanes: scheduler.Lanes(owners), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
-		})
-		r.background("scheduler", func(ctx context.Context) { loop.Run(ctx, r.log, "scheduler", replan, s.Tick) })
+		for part, woken := range map[scheduler.Part]chan struct{}{scheduler.Punctual: replan, scheduler.Behind: late} {
+			s := scheduler.New(seen, clk, scheduler.Config{
+				Part: part, LookAhead: c.LookAhead, Lanes: scheduler.Lanes(owners), Schedules: schedules, Owner: owned, Hint: hint, Nudge: nudge, Log: r.log,
+			})
+			r.background(string(part), func(ctx context.Context) { loop.Run(ctx, r.log, string(part), woken, s.Tick) })
+		}
 		reaper := &upkeep.Reaper{Store: seen, Hint: hint, Log: r.log, Poison: c.PoisonAfter}
 		canceller := &upkeep.Canceller{Store: seen, Grace: cancelGrace, Log: r.log}
 		watchdog := &upkeep.Watchdog{Store: seen, Clock: clk, Hint: hint, Log: r.log}

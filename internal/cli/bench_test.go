@@ -180,8 +180,9 @@ func TestBenchOfSchedules(t *testing.T) {
 // slow is a store that tells of what is due a second late.
 type slow struct{ engine.Store }
 
-func (s slow) Due(ctx context.Context, ps []job.Partition, _ time.Time, limit int) ([]engine.Due, error) {
-	return s.Store.Due(ctx, ps, time.Now().Add(-time.Second), limit)
+func (s slow) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
+	f.Until = time.Now().Add(-time.Second)
+	return s.Store.Due(ctx, f)
 }
 
 func TestStrictFailsWhereAGoalIsMissed(t *testing.T) {

@@ -18,6 +18,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -26,8 +27,10 @@ var (
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("the store cannot be reached") // also: it is too slow, full, or shutting down
-	ErrSession     = errors.New("the worker session has ended")
-	ErrSchema      = errors.New("the schema is not this version's")
+	// ErrTooSlow says that a call was given up because it took too long: a smaller one may do. It is also ErrUnavailable.
+	ErrTooSlow = fmt.Errorf("%w: it took too long", ErrUnavailable)
+	ErrSession = errors.New("the worker session has ended")
+	ErrSchema  = errors.New("the schema is not this version's")
 )
 
 // Store keeps definitions, live state and hot history.

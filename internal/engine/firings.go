@@ -10,8 +10,8 @@ import (
 
 // Firings turn due instants into executions.
 type Firings interface {
-	// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first.
-	Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]Due, error)
+	// Due lists the jobs that a filter chooses, the earliest next instant first.
+	Due(ctx context.Context, f DueFilter) ([]Due, error)
 	// Ahead counts the jobs of the partitions (none: of all) whose next instant is after from, second by second, for so many
 	// seconds. It counts limit in all, or, where partitions are counted apart, twice their share in each, and no further.
 	Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error)
@@ -23,8 +23,18 @@ type Firings interface {
 	// started, an execution is stored as SKIPPED instead; within one firing the earlier ones count. Where it is replace, and
 	// an execution is stored, what the schedule fired for earlier instants and waits is cancelled, and what runs is asked
 	// to stop, as by Cancel. Only executions that are stored count as runs of the job. A firing in a partition that the fence names
-	// (see Fence) is left out unless it is owned under that epoch.
+	// (see Fence) is left out unless it is owned under that epoch. ErrTooSlow if the store gave up: fewer may do.
 	Fire(ctx context.Context, fs []Firing, f Fence) ([]job.Ready, error)
+}
+
+// DueFilter chooses active jobs by their next instant; a zero field chooses all.
+type DueFilter struct {
+	Partitions []job.Partition
+	From       time.Time   // at or after
+	Until      time.Time   // at or before; never zero
+	Skip       int         // so many of the first are left out
+	Without    []tenant.ID // whose jobs are left out
+	Limit      int
 }
 
 // Due is a job whose instant has come, or comes soon.

@@ -24,7 +24,7 @@ type Store interface {
 	engine.Notices
 	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
-	Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error)
+	Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error)
 }
 
 // Send makes the job that posts a notice; one of the same key only once.
@@ -270,7 +270,7 @@ func (n *Notifier) overdue(ctx context.Context, now time.Time) error {
 	if wait == 0 {
 		return nil
 	}
-	found, err := n.Store.Due(ctx, nil, now.Add(-wait), page)
+	found, err := n.Store.Due(ctx, engine.DueFilter{Until: now.Add(-wait), Limit: page})
 	if err != nil {
 		return err
 	}

@@ -63,8 +63,8 @@ func (w *world) Late(_ context.Context, _ tenant.ID, before time.Time, _ int) ([
 	return slices.DeleteFunc(slices.Clone(w.waiting), func(l engine.Late) bool { return !l.DueAt.Before(before) }), nil
 }
 
-func (w *world) Due(_ context.Context, _ []job.Partition, until time.Time, _ int) ([]engine.Due, error) {
-	return slices.DeleteFunc(slices.Clone(w.due), func(d engine.Due) bool { return d.Job.NextRunAt.After(until) }), nil
+func (w *world) Due(_ context.Context, f engine.DueFilter) ([]engine.Due, error) {
+	return slices.DeleteFunc(slices.Clone(w.due), func(d engine.Due) bool { return d.Job.NextRunAt.After(f.Until) }), nil
 }
 
 func (w *world) Alarms(context.Context) ([]notice.Alarm, error) { return w.alarms, nil }

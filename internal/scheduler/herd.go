@@ -146,10 +146,10 @@ func (s *Scheduler) each(ctx context.Context, lanes [][]job.Partition, now time.
 	if s.cfg.Lanes > 1 && (s.out.many || s.out.far) { // a store's only writer is not kept from others for that long
 		size = herdBatch
 	}
-	size += len(s.stuck) + min(s.out.passed/len(lanes), maxPassed) // so that those never hide the others
+	size += min(s.out.passed/len(lanes), maxPassed) // so that those never hide the others
 	vs := make([]volley, len(lanes))
 	fire := func(i int) {
-		vs[i].pass = &pass{Scheduler: s, now: now, ahead: s.ahead(), calendars: map[calendarKey]read{}, wait: between, still: map[job.ID]stuck{}}
+		vs[i].pass = s.begin(now, s.ahead())
 		vs[i].fire(ctx, lanes[i], size, fence)
 	}
 	if len(lanes) == 1 {

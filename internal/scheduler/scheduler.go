@@ -13,6 +13,13 @@
 // are staged up to a minute early, the earliest first, in lanes of partitions
 // that fire side by side.
 //
+// Jobs that are further behind than a few seconds are fired apart from the
+// others, by another loop where there is one, by turns between tenants and in
+// small steps: a job that owes much moves its next instant part of the way with
+// each. Every statement writes a bounded number of rows. What a store refuses or
+// gives up is tried again in halves, and a job that fails alone is set aside for a
+// while. So neither a job nor a tenant holds up the others.
+//
 // The scheduler holds no schedule in memory and never decides whether a fire
 // counts: the store's condition does.
 package scheduler
@@ -33,7 +40,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/failpoint"
 )
 
 // Store is the part of a store that the scheduler asks.
@@ -44,6 +50,7 @@ type Store interface {
 
 // Config is what a scheduler may be told.
 type Config struct {
+	Part      Part                  // which jobs it fires
 	LookAhead time.Duration         // how early executions are staged
 	Lanes     int                   // how many batches are fired at once where there are many; less than 2: one
 	Rate      float64               // how many jobs a second it is taken to fire, until it knows; 0: as most machines do
@@ -54,19 +61,25 @@ type Config struct {
 	Log       *slog.Logger
 }
 
+// Part says which jobs a scheduler fires.
+type Part string
+
+// The parts. A server has a loop for each of the latter two.
+const (
+	Both     Part = ""          // all jobs, one part after the other
+	Punctual Part = "scheduler" // those whose instant comes soon, or has come just now
+	Behind   Part = "catch-up"  // those whose instant has come longer ago
+)
+
 // Scheduler fires due jobs. One goroutine owns it.
 type Scheduler struct {
 	store Store
 	clock clock.Clock // the store's
 	cfg   Config
-	stuck map[job.ID]stuck // jobs whose schedule cannot be worked out
-	out   outlook
-}
-
-// stuck says until when a job is passed over, unless it is changed.
-type stuck struct {
-	until    time.Time
-	revision int
+	stuck suspects
+	size
+	out  outlook
+	back backlog
 }
 
 // New makes a scheduler over a store whose clock is given.
@@ -86,16 +99,14 @@ func New(store Store, clk clock.Clock, cfg Config) *Scheduler {
 	if cfg.Rate == 0 {
 		cfg.Rate = firstRate
 	}
-	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: map[job.ID]stuck{}, out: outlook{rate: cfg.Rate}}
+	return &Scheduler{store: store, clock: clk, cfg: cfg, stuck: suspects{}, out: outlook{rate: cfg.Rate}}
 }
 
 const (
 	batch = 1000
 	// Within the look-ahead of what was created meanwhile there is always another pass.
 	between  = time.Second
-	afterRun = 20 * time.Millisecond // after a full batch of which nothing could be fired
-	maxStuck = 10_000
-	stuckFor = 10 * time.Second
+	afterRun = 20 * time.Millisecond  // after a full batch of which nothing could be fired
 	onHold   = 100 * time.Millisecond // between looks at whether the clock is to be believed again
 )
 
@@ -108,9 +119,16 @@ type pass struct {
 	now       time.Time
 	ahead     time.Duration // how early plain schedules are staged
 	calendars map[calendarKey]read
-	wait      time.Duration    // until something is due that is not to be fired early
-	still     map[job.ID]stuck // those of its jobs that are passed over
-	passed    int              // jobs that may not be staged yet
+	wait      time.Duration // until something is due that is not to be fired early
+	most      int           // how many instants of a job fire in one go
+	looked    int           // how many instants were worked out
+	found     suspects      // what it has found out about jobs that fail
+	cleared   []job.ID      // suspects that were fired
+	passed    int           // jobs that may not be staged yet
+	failures  int           // statements that failed
+	done      int           // statements that did not
+	gaveUp    bool          // the store gave up one of jobs that had not failed before
+	unread    int           // schedules that cannot be worked out
 }
 
 type calendarKey struct {
@@ -123,7 +141,7 @@ type read struct {
 	err      error
 }
 
-// Tick fires one batch of what is due within the look-ahead.
+// Tick fires one batch of each of its parts.
 func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 	var ps []job.Partition
 	var fence engine.Fence
@@ -137,6 +155,23 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		return onHold, nil
 	}
 	now := s.clock.Now()
+	next := between
+	var errs [2]error
+	if s.cfg.Part != Behind {
+		var d time.Duration
+		d, errs[0] = s.punctual(ctx, ps, now, fence)
+		next = min(next, d)
+	}
+	if s.cfg.Part != Punctual && ctx.Err() == nil {
+		var d time.Duration
+		d, errs[1] = s.behind(ctx, ps, now, fence)
+		next = min(next, d)
+	}
+	return next, errors.Join(errs[:]...)
+}
+
+// punctual fires one batch of what is due within the look-ahead, or has been for moments.
+func (s *Scheduler) punctual(ctx context.Context, ps []job.Partition, now time.Time, fence engine.Fence) (time.Duration, error) {
 	if err := s.lookOut(ctx, ps, now); err != nil {
 		return 0, err
 	}
@@ -144,18 +179,14 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 	next := between
 	var ready []job.Ready
 	var errs []error
-	still := map[job.ID]stuck{}
 	for i := range vs {
 		v := &vs[i]
-		if errs = append(errs, v.err); v.err != nil {
-			maps.Copy(still, s.stuck)
-			continue
-		}
-		next = min(next, v.next)
 		ready = append(ready, v.ready...)
-		maps.Copy(still, v.pass.still)
+		s.stuck.merge(v.pass)
+		if errs = append(errs, v.err); v.err == nil {
+			next = min(next, v.next)
+		}
 	}
-	s.stuck = still
 	s.hint(ready, now)
 	s.learn(now, vs)
 	if slices.ContainsFunc(vs, func(v volley) bool { return v.nudge }) {
@@ -167,30 +198,20 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 // fire fires one batch of the partitions of a lane.
 func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence engine.Fence) {
 	p := v.pass
-	due, err := p.store.Due(ctx, ps, p.now.Add(max(p.ahead, between)), limit)
-	if err != nil {
-		v.err = fmt.Errorf("find due jobs: %w", err)
-		return
-	}
-	v.full = len(due) >= limit
-	fs, err := p.firings(ctx, due)
-	v.passed, v.next, v.err = p.passed, p.wait, err
+	fs, full, err := p.gather(ctx, engine.DueFilter{Partitions: ps, From: p.now.Add(-lateAfter), Until: p.now.Add(max(p.ahead, between)), Limit: limit})
+	v.full, v.passed, v.next, v.err = full, p.passed, p.wait, err
 	if err != nil || len(fs) == 0 {
 		if v.full && p.ahead > p.cfg.LookAhead {
 			v.next = min(p.wait, afterRun) // there may be something behind what it may not stage yet
 		}
 		return
 	}
-	v.ready, err = p.store.Fire(ctx, fs, fence)
-	if err == nil {
-		err = failpoint.Hit("sched.afterCommitBeforeNotify")
-	}
-	if err != nil {
-		v.ready, v.err = nil, fmt.Errorf("fire %d jobs: %w", len(fs), err)
-		return
-	}
-	v.nudge = slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace })
+	v.ready, v.err = p.commit(ctx, fs, 2*herdBatch, fence)
+	v.nudge = nudges(fs)
 	switch {
+	case v.err != nil:
+	case p.failures > 0:
+		v.next = afterRun // what failed is tried again, in halves
 	case !v.full:
 		v.next = p.wait
 	case len(v.ready) == 0:
@@ -200,31 +221,76 @@ func (v *volley) fire(ctx context.Context, ps []job.Partition, limit int, fence 
 	}
 }
 
+// gather reads jobs that are due until it has found half as many that may be fired as it was to read, or there are no more:
+// what is set aside never hides what is not.
+func (p *pass) gather(ctx context.Context, f engine.DueFilter) (fs []engine.Firing, full bool, err error) {
+	for {
+		due, err := p.store.Due(ctx, f)
+		if err != nil {
+			return nil, false, fmt.Errorf("find due jobs: %w", err)
+		}
+		more, err := p.firings(ctx, due)
+		if err != nil {
+			return nil, false, err
+		}
+		fs = append(fs, more...)
+		if full = len(due) >= f.Limit; !full || len(fs)+p.passed >= f.Limit/2 {
+			return fs, full, nil
+		}
+		after(&f, due)
+	}
+}
+
+// after moves a filter behind what it has found.
+func after(f *engine.DueFilter, due []engine.Due) {
+	last := due[len(due)-1].Job.NextRunAt
+	if !last.Equal(f.From) {
+		f.From, f.Skip = last, 0
+	}
+	for i := len(due) - 1; i >= 0 && due[i].Job.NextRunAt.Equal(last); i-- {
+		f.Skip++
+	}
+}
+
+func nudges(fs []engine.Firing) bool {
+	return slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace })
+}
+
 // firings are what the jobs that are due come to.
 func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, error) {
 	fs := make([]engine.Firing, 0, len(due))
 	for i := range due {
-		d := &due[i]
-		if x, ok := p.stuck[d.Job.ID]; ok && p.now.Before(x.until) && x.revision == d.Revision {
-			p.still[d.Job.ID] = x
-			continue
-		}
-		f, ok, err := p.firing(ctx, d)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, engine.ErrUnavailable):
+		f, ok, err := p.tryFiring(ctx, &due[i])
+		if err != nil {
 			return nil, err
-		case err != nil:
-			p.cfg.Log.Error("the schedule of a job cannot be worked out; it is tried again in a while, the others go on", "job", d.Job.ID, "tenant", d.Job.Tenant, "error", err)
-			if len(p.still) < maxStuck {
-				p.still[d.Job.ID] = stuck{p.now.Add(stuckFor), d.Revision}
-			}
-		case ok:
+		}
+		if ok {
 			fs = append(fs, f)
 		}
 	}
 	return fs, nil
+}
+
+// tryFiring is what a job comes to, unless it is set aside or cannot be worked out; an error says nothing of the job.
+func (p *pass) tryFiring(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
+	x, known := p.stuck.of(d)
+	if known && p.now.Before(x.until) {
+		return f, false, nil
+	}
+	f, ok, err = p.firing(ctx, d)
+	switch {
+	case err == nil:
+		return f, ok, nil
+	case ctx.Err() != nil:
+		return f, false, ctx.Err()
+	case errors.Is(err, engine.ErrUnavailable):
+		return f, false, err
+	}
+	if p.unread++; p.unread <= logged {
+		p.cfg.Log.Error("the schedule of a job cannot be worked out; it is tried again in a while, the others go on", "job", d.Job.ID, "tenant", d.Job.Tenant, "error", err)
+	}
+	p.found.setAside(d.Job.ID, suspect{until: p.now.Add(unreadFor), revision: d.Revision, fails: x.fails + 1})
+	return f, false, nil
 }
 
 // firing is what one job comes to; not ok: nothing yet.
@@ -286,7 +352,8 @@ func (p *pass) owe(f *engine.Firing, j *job.Job, plan schedule.Plan, until time.
 	if f.Overlap == job.OverlapReplace && policy == job.CatchUpAll {
 		policy, why = job.CatchUpLatest, job.SkipOverlap // each would be replaced by the one after it
 	}
-	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Paused: j.PausedAt, Resumed: j.ResumedAt})
+	o := schedule.Owe(plan, f.Was, p.now, schedule.Terms{Policy: policy, Limit: limit, Runs: left, Most: p.mostOf(j), Paused: j.PausedAt, Resumed: j.ResumedAt})
+	p.looked += o.Looked
 	f.Next, f.Spare, f.Runs = o.Next, o.Spare, int64(len(o.Fires))
 	if o.Skipped != nil {
 		if why == "" {

@@ -21,6 +21,8 @@ type fakeStore struct {
 	mu        sync.Mutex // guards the rest
 	until     time.Time
 	asked     []job.Partition
+	clock     clock.Clock
+	lateLooks int
 	looks     [][]job.Partition // all that it was asked for
 	counted   int               // how often it was asked what is ahead
 	panics    job.Partition     // whoever fires in it does, once
@@ -29,21 +31,29 @@ type fakeStore struct {
 	fence     engine.Fence
 	calendars map[string]string
 	err       error
+	refuse    func([]engine.Firing) error // of what is fired together; nil: nothing
+	calls     int                         // of Fire
+	most      int                         // rows that one call of Fire was to write
 }
 
-func (f *fakeStore) Due(_ context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
+func (f *fakeStore) Due(_ context.Context, q engine.DueFilter) ([]engine.Due, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.until, f.asked, f.looks = until, ps, append(f.looks, ps)
+	if ps := q.Partitions; q.Until.After(f.clock.Now().Add(-lateAfter)) {
+		f.until, f.asked, f.looks = q.Until, ps, append(f.looks, ps)
+	} else {
+		f.lateLooks++
+	}
 	var found []*job.Job
 	for _, j := range f.jobs {
-		if !j.NextRunAt.IsZero() && !j.NextRunAt.After(until) && (len(ps) == 0 || slices.Contains(ps, job.PartitionOf(j.ID))) {
+		if at := j.NextRunAt; !at.IsZero() && !at.Before(q.From) && !at.After(q.Until) && !slices.Contains(q.Without, j.Tenant) && (len(q.Partitions) == 0 || slices.Contains(q.Partitions, job.PartitionOf(j.ID))) {
 			found = append(found, j)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *job.Job) int { return a.NextRunAt.Compare(b.NextRunAt) })
+	found = found[min(q.Skip, len(found)):]
 	var due []engine.Due
-	for _, j := range found[:min(limit, len(found))] {
+	for _, j := range found[:min(q.Limit, len(found))] {
 		due = append(due, engine.Due{Job: *j, Revision: j.Revision})
 	}
 	return due, f.err
@@ -67,6 +77,17 @@ func (f *fakeStore) Fire(_ context.Context, fs []engine.Firing, x engine.Fence) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fence = x
+	f.calls++
+	rows := 0
+	for i := range fs {
+		rows += rowsOf(&fs[i])
+	}
+	f.most = max(f.most, rows)
+	if f.refuse != nil {
+		if err := f.refuse(fs); err != nil {
+			return nil, err
+		}
+	}
 	var rs []job.Ready
 	at := map[job.ID]int{}
 	for i, j := range f.jobs {
@@ -113,6 +134,7 @@ type world struct {
 
 func newWorld(t *testing.T, at time.Time, change ...func(*Config)) *world {
 	w := &world{T: t, store: &fakeStore{}, clock: clock.NewManual(at)}
+	w.store.clock = w.clock
 	cfg := Config{LookAhead: ahead, Schedules: schedule.NewCache(time.LoadLocation)}
 	for _, c := range change {
 		c(&cfg)

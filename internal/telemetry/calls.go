@@ -58,9 +58,9 @@ func (s *Store) Rerun(ctx context.Context, t tenant.ID, r engine.Rerun) (_ engin
 	return s.Store.Rerun(ctx, t, r)
 }
 
-func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) (_ []engine.Due, err error) {
+func (s *Store) Due(ctx context.Context, f engine.DueFilter) (_ []engine.Due, err error) {
 	defer s.begin(&ctx, opDue).end(&err)
-	return s.Store.Due(ctx, ps, until, limit)
+	return s.Store.Due(ctx, f)
 }
 
 func (s *Store) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) (_ []int, err error) {

@@ -20,6 +20,7 @@ type Owed struct {
 	Why     job.SkipReason
 	Next    time.Time // the instant after all of these, or when to look again; zero: none
 	Spare   time.Time // likewise, where these are the last runs: one that is skipped leaves a run for it
+	Looked  int       // how many instants were worked out
 }
 
 // Terms are what a job says of the instants that nobody fired.
@@ -27,6 +28,7 @@ type Terms struct {
 	Policy  job.CatchUp
 	Limit   int       // of CatchUpAll
 	Runs    int64     // how many more there may be; less than 0: any number
+	Most    int       // how many fire in one go: Next is the first of the rest, which is still owed; 0: any number
 	Paused  time.Time // when its last pause began; zero: that is not known
 	Resumed time.Time // when it ended; zero: there was none
 }
@@ -36,7 +38,7 @@ type Terms struct {
 // caught up is answered by itself, however late it is: what came since is owed from Next on.
 func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	if at.After(now) {
-		return p.close(Owed{Fires: []time.Time{at}}, at, now, terms.Runs)
+		return p.close(Owed{Fires: []time.Time{at}, Looked: 1}, at, now, terms)
 	}
 	policy, limit, until := terms.Policy, terms.Limit, now
 	if policy == job.CatchUpNone && at.Before(terms.Resumed) {
@@ -60,17 +62,18 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 		}
 		missed.To, missed.Count = t, missed.Count+1
 	}
-	end := at
+	end, looked := at, 0
 	for t, ok := at, true; ok && !t.After(until); t, ok = p.Next(t) {
+		looked++
 		if last = append(last, t); len(last) > keep {
 			skip(last[0])
 			if last = last[1:]; missed.Count == maxMissed {
-				return Owed{Skipped: &missed, Why: terms.why(missed), Next: last[0]}
+				return Owed{Skipped: &missed, Why: terms.why(missed), Next: last[0], Looked: looked}
 			}
 		}
 		end = t
 	}
-	o := Owed{Fires: last, Caught: missed.Count > 0 || len(last) > 1 || now.Sub(end) > Late}
+	o := Owed{Fires: last, Looked: looked, Caught: missed.Count > 0 || len(last) > 1 || now.Sub(end) > Late}
 	if policy == job.CatchUpNone && now.Sub(end) > Late {
 		for _, t := range last {
 			skip(t)
@@ -80,7 +83,7 @@ func Owe(p Plan, at, now time.Time, terms Terms) Owed {
 	if missed.Count > 0 {
 		o.Skipped, o.Why = &missed, terms.why(missed)
 	}
-	return p.close(o, end, now, terms.Runs)
+	return p.close(o, end, now, terms)
 }
 
 // why is the reason that a stretch of instants is skipped for.
@@ -97,13 +100,18 @@ func (p Plan) paused(at, now, resumed time.Time) Owed {
 	for t, ok := at, true; ok && t.Before(resumed) && !t.After(now) && s.Count < maxMissed; t, ok = p.Next(t) {
 		s.To, s.Count = t, s.Count+1
 	}
-	o := Owed{Skipped: &s, Why: job.SkipPause}
+	o := Owed{Skipped: &s, Why: job.SkipPause, Looked: int(s.Count)}
 	o.Next, _ = p.Cursor(s.To, now)
 	return o
 }
 
-// close says what comes after, and keeps to the number of runs that are left.
-func (p Plan) close(o Owed, end, now time.Time, runs int64) Owed {
+// close says what comes after, and keeps to the number of runs that are left and of those in one go.
+func (p Plan) close(o Owed, end, now time.Time, terms Terms) Owed {
+	runs, most := terms.Runs, terms.Most
+	if most > 0 && len(o.Fires) > most && (runs < 0 || runs > int64(most)) {
+		o.Fires, o.Next = o.Fires[:most], o.Fires[most]
+		return o
+	}
 	if runs >= 0 && int64(len(o.Fires)) >= runs {
 		if o.Spare, _ = p.Cursor(end, now); int64(len(o.Fires)) > runs {
 			o.Spare = o.Fires[runs]

@@ -54,6 +54,40 @@ func TestOwe(t *testing.T) {
 	}
 }
 
+// In steps of any size the same instants fire, and the same ones are skipped, as in one go.
+func TestOweInSteps(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	minutely := Plan{Every: time.Minute, Anchor: at.Add(-time.Minute), Zone: UTC}
+	now := at.Add(2 * time.Hour)
+	for _, runs := range []int64{-1, 0, 1, 7, 99, 100, 101} {
+		whole := Owe(minutely, at, now, Terms{Policy: job.CatchUpAll, Limit: 100, Runs: runs})
+		for _, most := range []int{1, 7, 50, 99, 100, 1000} {
+			var fires []time.Time
+			var skipped int64
+			left, cursor, steps := runs, at, 0
+			var o Owed
+			for ; !cursor.IsZero() && !cursor.After(now); steps++ {
+				o = Owe(minutely, cursor, now, Terms{Policy: job.CatchUpAll, Limit: 100, Runs: left, Most: most})
+				if len(o.Fires) > most || o.Looked == 0 {
+					t.Fatalf("%d in one go of %d, %d looked at", len(o.Fires), most, o.Looked)
+				}
+				if o.Skipped != nil {
+					skipped += o.Skipped.Count
+				}
+				fires = append(fires, o.Fires...)
+				if left >= 0 {
+					left -= int64(len(o.Fires))
+				}
+				cursor = o.Next
+			}
+			if !slices.Equal(fires, whole.Fires) || skipped != whole.Skipped.Count || !o.Next.Equal(whole.Next) || !o.Spare.Equal(whole.Spare) || steps < len(fires)/most {
+				t.Errorf("%d runs, steps of %d: %d fire, %d skipped, next %v, spare %v in %d steps; want %d, %d, %v, %v", runs, most, len(fires), skipped, o.Next, o.Spare, steps,
+					len(whole.Fires), whole.Skipped.Count, whole.Next, whole.Spare)
+			}
+		}
+	}
+}
+
 func TestPlanOfASchedule(t *testing.T) {
 	c := NewCache(time.LoadLocation)
 	created := time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)

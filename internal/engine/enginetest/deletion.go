@@ -135,7 +135,7 @@ func deletion(t *testing.T, h Harness) {
 		j.NextRunAt = j.Schedule.At
 		f.store(engine.Creation{Tenant: tenant.Default, Jobs: []job.Job{j}})
 		must(f.DeleteJob(f.ctx, tenant.Default, engine.Deletion{Job: j.ID, AsOf: f.now()}))
-		if due := must(f.Due(f.ctx, nil, f.now().Add(time.Hour), 10)); len(due) != 0 {
+		if due := must(f.Due(f.ctx, engine.DueFilter{Until: f.now().Add(time.Hour), Limit: 10})); len(due) != 0 {
 			t.Errorf("it is due: %+v", due)
 		}
 	})

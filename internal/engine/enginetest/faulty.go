@@ -135,8 +135,8 @@ func (f *Faulty) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i en
 	return disturb(ctx, f, "Trigger", func() (engine.Created, error) { return f.Store.Trigger(ctx, t, e, i) })
 }
 
-func (f *Faulty) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
-	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, ps, until, limit) })
+func (f *Faulty) Due(ctx context.Context, q engine.DueFilter) ([]engine.Due, error) {
+	return disturb(ctx, f, "Due", func() ([]engine.Due, error) { return f.Store.Due(ctx, q) })
 }
 
 func (f *Faulty) Ahead(ctx context.Context, ps []job.Partition, from time.Time, seconds, limit int) ([]int, error) {

@@ -108,7 +108,7 @@ func (h *herd) run(ctx context.Context, b *testing.B, n int) {
 // one fires a batch.
 func (h *herd) one(ctx context.Context, ps []job.Partition) (more bool, err error) {
 	begun := time.Now()
-	due, err := h.store.Due(ctx, ps, h.at, h.batch)
+	due, err := h.store.Due(ctx, engine.DueFilter{Partitions: ps, Until: h.at, Limit: h.batch})
 	if err != nil || len(due) == 0 {
 		return false, err
 	}

@@ -39,7 +39,7 @@ func fire(t *testing.T, h Harness) {
 				want = append(want, j.Name)
 			}
 		}
-		due := must(f.Due(f.ctx, nil, now, 100))
+		due := must(f.Due(f.ctx, engine.DueFilter{Until: now, Limit: 100}))
 		var got []string
 		like := f.sample("")
 		for _, d := range due {
@@ -51,7 +51,7 @@ func fire(t *testing.T, h Harness) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
-		if due := must(f.Due(f.ctx, nil, now, 3)); len(due) != 3 || due[0].Job.Name != want[0] {
+		if due := must(f.Due(f.ctx, engine.DueFilter{Until: now, Limit: 3})); len(due) != 3 || due[0].Job.Name != want[0] {
 			t.Errorf("a limit of 3 gave %d", len(due))
 		}
 	})

@@ -53,11 +53,11 @@ func overlap(t *testing.T, h Harness) {
 		if got := f.job(j.ID); !cmp.Equal(got, j) {
 			t.Errorf("(-want +got):\n%s", cmp.Diff(j, got))
 		}
-		due := must(f.Due(f.ctx, []job.Partition{job.PartitionOf(j.ID)}, now, 100))
+		due := must(f.Due(f.ctx, engine.DueFilter{Partitions: []job.Partition{job.PartitionOf(j.ID)}, Until: now, Limit: 100}))
 		if len(due) != 1 || due[0].Job.Schedule != j.Schedule || due[0].Job.Overlap != j.Overlap || due[0].Job.CatchUp != j.CatchUp || due[0].Job.CatchUpLimit != 7 {
 			t.Fatalf("due: %+v", due)
 		}
-		if other := must(f.Due(f.ctx, []job.Partition{(job.PartitionOf(j.ID) + 1) % job.Partitions}, now, 100)); len(other) != 0 {
+		if other := must(f.Due(f.ctx, engine.DueFilter{Partitions: []job.Partition{(job.PartitionOf(j.ID) + 1) % job.Partitions}, Until: now, Limit: 100})); len(other) != 0 {
 			t.Errorf("in another partition: %+v", other)
 		}
 	})
@@ -258,7 +258,7 @@ func update(t *testing.T, h Harness) {
 		if err != nil || p.State != job.Paused || p.PauseNote != "it is holiday ✓" || !p.PausedTill.Equal(now.Add(-time.Second)) || !p.NextRunAt.Equal(future) {
 			t.Fatalf("paused: %+v, %v", p, err)
 		}
-		if due := must(f.Due(f.ctx, nil, future, 100)); slices.ContainsFunc(due, func(d engine.Due) bool { return d.Job.ID == j.ID }) {
+		if due := must(f.Due(f.ctx, engine.DueFilter{Until: future, Limit: 100})); slices.ContainsFunc(due, func(d engine.Due) bool { return d.Job.ID == j.ID }) {
 			t.Error("a paused job is due")
 		}
 		if rs := must(f.Fire(f.ctx, []engine.Firing{f.firing(p, future, future.Add(time.Minute), 1)}, engine.Fence{})); len(rs) != 0 {

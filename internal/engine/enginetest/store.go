@@ -40,6 +40,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("stats of many", func(t *testing.T) { statsOfMany(t, h) })
 	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
 	t.Run("fire", func(t *testing.T) { fire(t, h) })
+	t.Run("due", func(t *testing.T) { due(t, h) })
 	t.Run("overlap", func(t *testing.T) { overlap(t, h) })
 	t.Run("runs", func(t *testing.T) { runs(t, h) })
 	t.Run("overlapping", func(t *testing.T) { overlapping(t, h) })

@@ -126,6 +126,8 @@ func translate(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled):
+	case isCode(err, queryCanceled), isCode(err, lockNotAvailable): // a timeout of the server's: it answers, but not this
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrTooSlow, err)
 	case isCode(err, undefinedTable):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrSchema, err)
 	case unavailable(err):

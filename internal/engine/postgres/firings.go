@@ -19,13 +19,13 @@ import (
 )
 
 // dueSQL merges the partitions, each of which its index gives in order, and so
-// reads hardly more rows than it returns. $3 has a bit for each partition to look at.
+// reads hardly more rows than it returns, skips or leaves out for their tenant. $3 has a bit for each partition to look at.
 var dueSQL = func() string {
 	parts := make([]string, job.Partitions)
 	for p := range parts {
-		parts[p] = fmt.Sprintf("(SELECT next_run_at, runs, tenant, job FROM schedules WHERE part = %[1]d AND ($3::int8 >> %[1]d) & 1 = 1 AND active AND next_run_at IS NOT NULL AND next_run_at <= $1 ORDER BY next_run_at LIMIT $2)", p)
+		parts[p] = fmt.Sprintf("(SELECT next_run_at, runs, tenant, job FROM schedules WHERE part = %[1]d AND ($3::int8 >> %[1]d) & 1 = 1 AND active AND next_run_at IS NOT NULL AND next_run_at >= $4 AND next_run_at <= $1 AND tenant <> ALL ($6::text[]) ORDER BY next_run_at LIMIT $2 + $5::int)", p)
 	}
-	return "SELECT " + definitionColumns + " FROM (SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + `) s ORDER BY s.next_run_at LIMIT $2) s
+	return "SELECT " + definitionColumns + " FROM (SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + `) s ORDER BY s.next_run_at LIMIT $2 OFFSET $5::int) s
 		CROSS JOIN LATERAL (SELECT *, s.next_run_at, s.runs FROM jobs WHERE tenant = s.tenant AND id = s.job OFFSET 0) j ORDER BY s.next_run_at`
 }()
 
@@ -73,13 +73,17 @@ func partitionBits(ps []job.Partition) int64 {
 
 var _ [64 - job.Partitions]struct{} // a bit for each
 
-// Due lists jobs of the partitions whose next instant is at or before until, the earliest first.
-func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
+// Due lists the jobs that a filter chooses, the earliest next instant first.
+func (s *Store) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
 	var out []engine.Due
+	without := texts(len(f.Without))
+	for _, t := range f.Without {
+		without.text(string(t))
+	}
 	err := s.ask(ctx, "find what is due", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, dueSQL, until, limit, partitionBits(ps))
+		rows, _ := c.Query(ctx, dueSQL, f.Until, f.Limit, partitionBits(f.Partitions), f.From, f.Skip, without)
 		defer rows.Close()
-		out = make([]engine.Due, 0, min(limit, int(s.dues.Load())+16)) // a job is large, and as many as the last time are likely
+		out = make([]engine.Due, 0, min(f.Limit, int(s.dues.Load())+16)) // a job is large, and as many as the last time are likely
 		var d definition
 		to := d.targets()
 		for i := range to {

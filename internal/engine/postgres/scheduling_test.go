@@ -134,7 +134,7 @@ func TestUpdatesAmongFires(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 15 {
-				due, err := s.Due(t.Context(), nil, start.Add(100*time.Hour), 100)
+				due, err := s.Due(t.Context(), engine.DueFilter{Until: start.Add(100 * time.Hour), Limit: 100})
 				if err != nil {
 					t.Errorf("due: %v", err)
 					return
@@ -248,7 +248,7 @@ func TestDueOfPartitions(t *testing.T) {
 				want++
 			}
 		}
-		due := must[[]engine.Due](t)(s.Due(t.Context(), ps, now, 1000))
+		due := must[[]engine.Due](t)(s.Due(t.Context(), engine.DueFilter{Partitions: ps, Until: now, Limit: 1000}))
 		if len(due) != want {
 			t.Errorf("%v: %d are due, want %d", ps, len(due), want)
 		}
@@ -291,7 +291,7 @@ func TestPlansMove(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}
-	due := must[[]engine.Due](t)(s.Due(t.Context(), nil, at, 10))
+	due := must[[]engine.Due](t)(s.Due(t.Context(), engine.DueFilter{Until: at, Limit: 10}))
 	if len(due) != 1 || due[0].Job.ID != later {
 		t.Errorf("due %+v", due)
 	}

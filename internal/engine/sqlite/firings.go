@@ -12,7 +12,7 @@ import (
 
 const (
 	dueSQL = "SELECT " + definitionColumns + `, j.target FROM schedules s INDEXED BY schedules_due CROSS JOIN jobs j
-		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
+		WHERE s.active = 1 AND s.next_run_at IS NOT NULL AND s.next_run_at >= ? AND s.next_run_at <= ? AND j.tenant = s.tenant AND j.id = s.job ORDER BY s.next_run_at` // no LIMIT ?, as in readySQL
 	// aheadSQL passes over no partition: whoever has this store alone asks for all.
 	aheadSQL = `SELECT next_run_at FROM schedules INDEXED BY schedules_due
 		WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at > ? AND next_run_at < ? ORDER BY next_run_at` // no LIMIT ?, as in readySQL
@@ -22,22 +22,27 @@ const (
 	oneFire  = " ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"
 )
 
-// Due lists jobs of the partitions (none: of all) whose next instant is at or before until, the earliest first. Others are
-// passed over one by one: whoever has this store alone asks for all.
-func (s *Store) Due(ctx context.Context, ps []job.Partition, until time.Time, limit int) ([]engine.Due, error) {
-	if limit <= 0 {
+// Due lists the jobs that a filter chooses, the earliest next instant first. Those it does not choose are passed over one by
+// one: whoever has this store alone asks for all.
+func (s *Store) Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error) {
+	if f.Limit <= 0 {
 		return nil, nil
 	}
 	var out []engine.Due
+	skip := f.Skip
 	err := s.look(ctx, "find what is due", func(c *conn) error {
-		_, err := c.prepare(dueSQL).int(until.UnixMicro()).until(func(r *row) (bool, error) {
+		_, err := c.prepare(dueSQL).int(f.From.UnixMicro()).int(f.Until.UnixMicro()).until(func(r *row) (bool, error) {
 			j, err := readColumns(r)
-			if err != nil || len(ps) > 0 && !slices.Contains(ps, job.PartitionOf(j.ID)) {
+			if err != nil || len(f.Partitions) > 0 && !slices.Contains(f.Partitions, job.PartitionOf(j.ID)) || slices.Contains(f.Without, j.Tenant) {
 				return false, err
+			}
+			if skip > 0 {
+				skip--
+				return false, nil
 			}
 			err = s.memo.Decode(r.bytes(), r.bytes(), &j)
 			out = append(out, engine.Due{Job: j, Revision: j.Revision})
-			return len(out) >= limit, err
+			return len(out) >= f.Limit, err
 		})
 		return err
 	})

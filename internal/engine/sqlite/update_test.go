@@ -131,7 +131,7 @@ func TestUpdateOfCompleted(t *testing.T) {
 	if err != nil || got.State != job.Active {
 		t.Errorf("planned anew: %v, %v", got.State, err)
 	}
-	if due, err := b.Due(t.Context(), nil, b.clock.Now(), 10); err != nil || len(due) != 1 {
+	if due, err := b.Due(t.Context(), engine.DueFilter{Until: b.clock.Now(), Limit: 10}); err != nil || len(due) != 1 {
 		t.Errorf("%d due, %v", len(due), err)
 	}
 }
@@ -203,7 +203,7 @@ func TestPlansMove(t *testing.T) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 	}
-	due, err := s.Due(t.Context(), nil, time.UnixMicro(9_000_000), 10)
+	due, err := s.Due(t.Context(), engine.DueFilter{Until: time.UnixMicro(9_000_000), Limit: 10})
 	if err != nil || len(due) != 1 || due[0].Job.ID != later {
 		t.Errorf("due %+v, %v", due, err)
 	}
