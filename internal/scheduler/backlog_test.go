@@ -272,7 +272,9 @@ func TestAJobThatIsLocked(t *testing.T) {
 	begun := time.Now()
 	run(t, o, tracked(t, store))
 	others := append(slices.Clone(all[:2]), all[3:]...)
-	what := func() string { return fmt.Sprintf("%d of %d others, %d of another tenant", o.count(others...), len(others), o.count(brisk)) }
+	what := func() string {
+		return fmt.Sprintf("%d of %d others, %d of another tenant", o.count(others...), len(others), o.count(brisk))
+	}
 	until(t, 40*time.Second, what, func() bool { return o.count(others...) >= len(others) })
 	until(t, 10*time.Second, what, func() bool { return o.count(brisk) >= int(time.Since(begun)/(2*time.Second)) })
 	if n := o.count(all[2]); n != 0 {
