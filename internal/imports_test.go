@@ -78,7 +78,7 @@ var table = map[string]rule{
 
 	"internal/artifact":       {ours: []string{core}, why: "it knows tenants and files, not jobs or requests"},
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
-	"internal/command/minder": {others: []string{"golang.org/x/sys"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
+	"internal/command/minder": {others: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
 
 	"internal/reach":   {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "it knows tenants and what travels; whoever dials judges"},
 	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},

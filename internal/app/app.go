@@ -55,6 +55,8 @@ type Options struct {
 	Logger *slog.Logger
 	Log    *telemetry.Log                  // whose level can be set while it runs; nil: none
 	Wrap   func(engine.Store) engine.Store // nil: none; tests put a store that misbehaves around the real one
+
+	ConfigFile string // of the settings; "": there is none
 }
 
 // Run serves until ctx ends, drains, and returns when all is stopped.
@@ -100,6 +102,7 @@ type running struct {
 	draining atomic.Bool
 	disp     atomic.Pointer[dispatch.Dispatcher]
 	failed   chan error
+	remote   bool // it works for servers elsewhere, and holds no store
 	address  net.Addr
 	tls      *tls.Config // nil: plain HTTP
 	ring     *seal.Ring  // what is encrypted at rest is so under its keys; nil: there are none

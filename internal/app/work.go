@@ -3,21 +3,16 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/artifact"
-	"github.com/carillon-jobs/carillon/internal/command"
-	"github.com/carillon-jobs/carillon/internal/command/minder"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/executor"
@@ -34,9 +29,6 @@ func (r *running) artifacts() artifact.Store {
 }
 
 func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }
-
-// commands reports whether this process runs commands.
-func (r *running) commands() bool { return r.Config.Commands.Allow && runtime.GOOS != "windows" }
 
 // targets are what the workers of this process run.
 func (r *running) targets() []string {
@@ -68,29 +60,9 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(), FirstByte: r.Config.Callbacks.FirstByte,
 		OwnAddrs: r.listens,
 	}
-	if r.commands() && r.has("worker") { // others only accept them
-		c := r.Config.Commands
-		folder := c.Folder
-		if folder == "" {
-			folder = filepath.Join(os.TempDir(), fmt.Sprintf("carillon-commands-%d", os.Getuid()))
-		}
-		runner, err := command.New(command.Config{
-			Folder: folder, User: c.User, MaxOutput: int64(c.OutputKB) << 10, Grace: c.Grace, Log: r.log,
-			Limit: minder.Limit{
-				Files: uint64(c.Files), Processes: uint64(c.Processes), FileBytes: uint64(c.FileMB) << 20, CPU: uint64(c.CPU.Seconds()), Memory: uint64(c.MemoryMB) << 20,
-			},
-			Artifacts: artifact.NewCache(filepath.Join(folder, "artifacts"), int64(c.CacheMB)<<20, fetch),
-		})
-		switch {
-		case err == nil:
-			r.onStop("commands", runner.Close)
-			cfg.Commands = runner
-		case r.Dev: // where nobody asked for them
-			r.log.Warn("commands cannot be run here", "error", err)
-			r.Config.Commands.Allow = false
-		default:
-			return nil, fmt.Errorf("make ready to run commands: %w", err)
-		}
+	var err error
+	if cfg.Commands, err = r.commandRunner(fetch); err != nil {
+		return nil, err
 	}
 	exec := executor.New(cfg)
 	r.onStop("executor", func() error { exec.Close(); return nil })

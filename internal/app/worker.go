@@ -31,7 +31,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	o.Config.Roles = []string{"worker"}
-	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1)}
+	r := &running{Options: o.Options, log: o.Logger, failed: make(chan error, 1), remote: true}
 	defer r.stop()
 	if err := r.watched(ctx, telemetry.NewProcessMetrics(Version)); err != nil {
 		return err

@@ -126,7 +126,7 @@ func dev() *cobra.Command {
 			return config.Mistakes{{Key: "metrics.listen", Value: at, Want: "a loopback address such as 127.0.0.1:9090, since dev asks for no sign-in", From: "as set"}}
 		}
 		cfg.Database, cfg.Roles = app.DevDatabase(cfg.Data), config.Roles
-		return start(c, cfg, app.Options{Dev: true, Demo: demo})
+		return start(c, cfg, app.Options{Dev: true, Demo: demo, ConfigFile: s.path()})
 	}
 	return c
 }
@@ -158,13 +158,16 @@ func serve() *cobra.Command {
 		if cfg.Database == "" {
 			return noDatabase
 		}
-		return start(c, cfg, app.Options{})
+		return start(c, cfg, app.Options{ConfigFile: s.path()})
 	}
 	return c
 }
 
 // start serves until the process is told to stop; being told twice ends it at once.
 func start(c *cobra.Command, cfg config.Config, o app.Options) error {
+	if !strings.HasPrefix(cfg.Database, "sqlite:") {
+		conceal(cfg.Database) // it may hold a password
+	}
 	ctx, cancel := untilTold(c.Context())
 	defer cancel()
 	log := app.NewLog(cfg, c.ErrOrStderr())

@@ -64,7 +64,7 @@ func (s *settings) given(c *cobra.Command) map[string]string {
 	given := map[string]string{}
 	for flag, key := range s.keys {
 		if f := c.Flags().Lookup(flag); f.Changed {
-			given[key] = f.Value.String()
+			given[key] = strings.Clone(f.Value.String()) // the arguments may be overwritten
 		}
 	}
 	if f := c.Flags().Lookup("allow-callback"); f != nil && f.Changed {
@@ -96,4 +96,5 @@ func allowCallback(c *cobra.Command) {
 func allowCommands(c *cobra.Command, s *settings) {
 	c.Flags().Bool("allow-commands", false, "accept and run jobs of the target command: whoever may write jobs can run programs on the workers")
 	s.keys["allow-commands"] = "commands.allow"
+	s.add(c, "commands-unconfined", "commands.unconfined", "")
 }

@@ -41,10 +41,12 @@ func workerCommand() *cobra.Command {
 		if err := checkWorker(o); err != nil {
 			return err
 		}
+		o.Token = strings.Clone(o.Token)
+		conceal(o.Token)
 		ctx, cancel := untilTold(c.Context())
 		defer cancel()
 		log := app.NewLog(cfg, c.ErrOrStderr())
-		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log}
+		o.Options = app.Options{Config: cfg, Out: c.OutOrStdout(), Logger: log.Logger, Log: log, ConfigFile: s.path()}
 		return app.RunWorker(ctx, o)
 	}
 	return c

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,6 +29,15 @@ type Config struct {
 	Grace     time.Duration // from asking a command to end to killing it, where nothing else presses
 	Artifacts *artifact.Cache
 	Log       *slog.Logger
+
+	Hidden     []string // files and folders that commands must not reach: the process's data, keys and settings
+	Read       []string // what commands that run as the process's own user may read beside the system's folders
+	Write      []string // and what they may change beside their own folder
+	Unconfined bool     // no rules for files
+	NoNetwork  bool     // a command has a network of its own, with nothing on it
+	Digests    []string // SHA-256 of the programs and artifacts that may run, in hex; nil: any
+
+	plain bool // make no namespaces, as where none may be made; for tests
 }
 
 // hurried is the grace of a command whose server waits for no more: past a timeout, a lost lease or a stop it takes the
@@ -39,6 +49,7 @@ type Runner struct {
 	cfg     Config
 	scratch *scratch
 	user    *minder.User // nil: as the worker
+	walls   walls
 }
 
 // New makes a runner, and removes what an earlier one left behind when it was killed.
@@ -54,8 +65,15 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{cfg: cfg, scratch: s, user: user}, nil
+	r := &Runner{cfg: cfg, scratch: s, user: user}
+	if err := r.raise(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return r, nil
 }
+
+// Open says why commands are not kept from what this process holds: its data, keys, settings and memory; nil: they are.
+func (r *Runner) Open() error { return r.walls.open }
 
 // Close removes the runner's own folder. Nothing may run any more.
 func (r *Runner) Close() error { return r.scratch.close() }
@@ -66,6 +84,7 @@ type Ended struct {
 	Signal string // that ended it, such as SIGKILL; empty: none
 	Result []byte // what it wrote to the file that CARILLON_RESULT names
 	Tail   string // the end of what it wrote to standard error
+	Full   bool   // the kernel ended some of it for want of the memory that it may use
 }
 
 // NotRun is an error of a command that never began, for a reason that the next try would meet again.
@@ -85,38 +104,42 @@ func (r *Runner) Run(ctx context.Context, a client.Attempt) (e Ended, err error)
 			r.cfg.Log.WarnContext(ctx, "a scratch folder could not be removed", "execution_id", a.ExecutionID, "folder", place.path, "error", err)
 		}
 	}()
-	args, err := r.prepare(ctx, a, place)
+	args, digests, err := r.prepare(ctx, a, place)
 	if err != nil {
 		return e, err
 	}
 	if err := place.give(); err != nil {
 		return e, fmt.Errorf("hand the scratch folder over: %w", err)
 	}
-	if e, err = r.run(ctx, a, place, args); err != nil || e.Exit != 0 || e.Signal != "" {
+	if e, err = r.run(ctx, a, place, args, digests); err != nil || e.Exit != 0 || e.Signal != "" {
 		return e, err
 	}
 	e.Result, err = place.result()
 	return e, err
 }
 
-// prepare unpacks the artifact, if there is one, and says what is to be run.
-func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) ([]string, error) {
+// prepare unpacks the artifact, if there is one, and says what is to be run, and which programs may be, by their digests; nil:
+// any.
+func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) (args, digests []string, err error) {
 	t := a.Execution
 	if t.ArtifactID == "" {
 		if len(t.Command) == 0 {
-			return nil, &NotRun{"the job names neither a command nor an artifact"}
+			return nil, nil, &NotRun{"the job names neither a command nor an artifact"}
 		}
-		return t.Command, nil
+		return t.Command, r.cfg.Digests, nil
+	}
+	if r.cfg.Digests != nil && !slices.Contains(r.cfg.Digests, t.ArtifactID) {
+		return nil, nil, &NotRun{fmt.Sprintf("the artifact %s may not be run: commands.digests does not list it", t.ArtifactID)}
 	}
 	if r.cfg.Artifacts == nil {
-		return nil, &NotRun{"this worker has no access to artifacts"}
+		return nil, nil, &NotRun{"this worker has no access to artifacts"}
 	}
 	b, err := r.cfg.Artifacts.Open(ctx, tenant.ID(a.TenantID), t.ArtifactID)
 	if errors.Is(err, artifact.ErrNotFound) {
-		return nil, &NotRun{fmt.Sprintf("there is no artifact %s", t.ArtifactID)}
+		return nil, nil, &NotRun{fmt.Sprintf("there is no artifact %s", t.ArtifactID)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the artifact: %w", err)
+		return nil, nil, fmt.Errorf("get the artifact: %w", err)
 	}
 	defer b.Close()
 	program, err := artifact.Unpack(ctx, b, artifact.DefaultLimits, place.work, t.Entrypoint)
@@ -124,18 +147,18 @@ func (r *Runner) prepare(ctx context.Context, a client.Attempt, place *place) ([
 	var large *artifact.TooLarge
 	switch {
 	case errors.As(err, &no), errors.As(err, &large):
-		return nil, &NotRun{fmt.Sprintf("the artifact is not unpacked: %v", err)}
+		return nil, nil, &NotRun{fmt.Sprintf("the artifact is not unpacked: %v", err)}
 	case err != nil:
-		return nil, fmt.Errorf("unpack the artifact: %w", err)
+		return nil, nil, fmt.Errorf("unpack the artifact: %w", err)
 	case t.Entrypoint == "" && len(t.Command) > 0:
-		return t.Command, nil
+		return t.Command, r.cfg.Digests, nil
 	case program == "":
-		return nil, &NotRun{"the artifact is an archive, and the job does not say which program in it to run: set entrypoint"}
+		return nil, nil, &NotRun{"the artifact is an archive, and the job does not say which program in it to run: set entrypoint"}
 	}
 	if info, err := place.work.Stat(program); err != nil || !info.Mode().IsRegular() {
-		return nil, &NotRun{fmt.Sprintf("the artifact holds no file %q", t.Entrypoint)}
+		return nil, nil, &NotRun{fmt.Sprintf("the artifact holds no file %q", t.Entrypoint)}
 	}
-	return append([]string{"./" + program}, t.Command...), nil
+	return append([]string{"./" + program}, t.Command...), nil, nil // whose digest is the artifact's
 }
 
 // environment is all that a command finds in it.
@@ -170,16 +193,17 @@ type process interface {
 	kill()                     // ends it, and all that it has started
 	wait() (minder.End, error) // returns when it, and all that it has started, has ended
 	streams() (out, err io.ReadCloser)
+	outOfMemory() bool // it was ended for want of the memory that it may use; known after wait
 }
 
 // run runs the program, and stops it when ctx ends.
-func (r *Runner) run(ctx context.Context, a client.Attempt, place *place, args []string) (e Ended, err error) {
+func (r *Runner) run(ctx context.Context, a client.Attempt, place *place, args, digests []string) (e Ended, err error) {
 	payload := []byte(a.Payload)
-	spec := minder.Spec{Args: args, Env: environment(a, place), Dir: place.home(), User: r.user, Limit: r.cfg.Limit}
+	spec := minder.Spec{Args: args, Env: environment(a, place), Dir: place.home(), Own: []string{place.path}, Limit: r.cfg.Limit, Digests: digests}
 	if ctx.Err() != nil {
 		return e, ctx.Err()
 	}
-	p, err := start(spec, bytes.NewReader(payload))
+	p, err := r.start(spec, bytes.NewReader(payload))
 	if err != nil {
 		return e, fmt.Errorf("start a process: %w", err)
 	}
@@ -196,7 +220,7 @@ func (r *Runner) run(ctx context.Context, a client.Attempt, place *place, args [
 	close(over)
 	reading.Wait()
 	log.close()
-	e = Ended{Exit: end.Exit, Tail: log.tail()}
+	e = Ended{Exit: end.Exit, Tail: log.tail(), Full: p.outOfMemory()}
 	if end.Signal != 0 {
 		e.Signal = signalName(end.Signal)
 	}

@@ -274,11 +274,7 @@ func stubborn(mark string) client.Attempt {
 func TestWhatIgnoresTermIsKilledWithAllItsChildren(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []bool{true, false} {
-		if !namespace {
-			noNamespaces.Store(true)
-			defer noNamespaces.Store(false)
-		}
-		r := runner(t, nil)
+		r := runner(t, func(c *Config) { c.plain = !namespace })
 		mark := fmt.Sprintf("stubborn-%d-%v", os.Getpid(), namespace)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
@@ -438,7 +434,7 @@ func TestADeadWorkersCommandsAndFoldersGo(t *testing.T) {
 	}
 	mark := fmt.Sprintf("orphan-%d", os.Getpid())
 	a := stubborn(mark)
-	p, err := start(minder.Spec{Args: a.Execution.Command, Env: environment(a, place), Dir: place.home(), User: r.user}, strings.NewReader(""))
+	p, err := r.start(minder.Spec{Args: a.Execution.Command, Env: environment(a, place), Dir: place.home(), Own: []string{place.path}}, strings.NewReader(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -530,7 +526,7 @@ func TestACommandCannotEndItsMinder(t *testing.T) {
 	r := runner(t, func(c *Config) { c.Limit.Processes = 0 })
 	mark := fmt.Sprintf("88%d.5", os.Getpid())
 	e, err := r.Run(t.Context(), shell("(setsid sleep "+mark+" &); kill -KILL $PPID; kill -STOP $PPID; grep Cap /proc/self/status | grep -v CapBnd | grep -vw 0000000000000000 && exit 9; echo '1' >$CARILLON_RESULT"))
-	if noNamespaces.Load() {
+	if !r.walls.spec.Namespace {
 		t.Skip("this user may make no namespaces")
 	}
 	if err != nil || e.Exit != 0 || string(e.Result) != "1\n" {

@@ -6,7 +6,9 @@
 //
 // A command gets a folder of its own that is removed with it, a clean
 // environment, the payload on its standard input, limits, and none of the
-// worker's privileges. When its context ends it is asked to end (TERM to its
+// worker's privileges. What else holds it (walls: another user, Landlock,
+// seccomp, namespaces, a control group) is found out by trying when the runner
+// is made; Open says what is missing. When its context ends it is asked to end (TERM to its
 // process group) and soon after killed with everything it has started. Package
 // minder has the part that runs inside the new process, on Linux; elsewhere a
 // command is confined to its process group only.

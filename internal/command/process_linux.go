@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,15 +23,17 @@ type minded struct {
 	orders   *os.File // to the minder; its end is the end of the command
 	end      *os.File // from the minder
 	out, err *os.File
+	group    *cgroup // nil: none
 	mu       sync.Mutex
 	closed   bool // guarded by mu: orders is
+	full     bool // it ran out of its group's memory; known after wait
 }
 
-// noNamespaces says that this process may not make namespaces.
-var noNamespaces atomic.Bool
-
-// start starts a minder, and tells it what to run.
-func start(spec minder.Spec, in io.Reader) (process, error) {
+// start starts a minder in the runner's walls, and tells it what to run.
+func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
+	w := r.walls.spec
+	spec.User, spec.Files, spec.NoSockets = w.User, w.Files, w.NoSockets
+	spec.Namespace, spec.Mask, spec.Network = w.Namespace, w.Mask, w.Network
 	if spec.Limit.Processes > 0 {
 		uid := os.Getuid()
 		if spec.User != nil {
@@ -40,19 +41,22 @@ func start(spec minder.Spec, in io.Reader) (process, error) {
 		}
 		spec.Limit.Processes += uint64(tasksOf(uid)) // the kernel counts all that the user runs, not what this command does
 	}
-	if !noNamespaces.Load() {
-		spec.Namespace = true
-		p, err := launch(spec, in)
-		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.ENOSYS) {
-			return p, err
-		}
-		noNamespaces.Store(true)
-		spec.Namespace = false
+	group, err := r.walls.groups.make()
+	if err != nil {
+		return nil, err
 	}
-	return launch(spec, in)
+	if group != nil {
+		spec.Limit.Memory = 0 // the group's is for all processes together, and counts what is used
+	}
+	p, err := launch(spec, in, group)
+	if err != nil {
+		return nil, errors.Join(err, group.remove())
+	}
+	return p, nil
 }
 
-func launch(spec minder.Spec, in io.Reader) (_ process, err error) {
+// launch starts a minder, in a group if there is one, and tells it what to run.
+func launch(spec minder.Spec, in io.Reader, group *cgroup) (_ *minded, err error) {
 	var files []*os.File
 	pipe := func() (r, w *os.File) {
 		if err == nil {
@@ -76,20 +80,23 @@ func launch(spec minder.Spec, in io.Reader) (_ process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &minded{orders: orders, end: end, out: out, err: errs}
+	p := &minded{orders: orders, end: end, out: out, err: errs, group: group}
 	p.cmd = &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{minder.Name}, Env: []string{}, Dir: "/", Stdin: in, Stdout: outWrite, Stderr: errWrite,
 		ExtraFiles: []*os.File{told, tell}, WaitDelay: 2 * time.Second, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if spec.Namespace {
-		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
+		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+	}
+	if spec.Network {
+		p.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	if spec.Namespace && spec.User == nil { // not root, which may make these in a namespace of users only
 		a := p.cmd.SysProcAttr
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for the minder, to show the namespace its own processes
+		a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN} // for the minder, to furnish the namespaces
 	}
 	if err = p.cmd.Start(); err != nil {
 		return nil, err
@@ -97,11 +104,18 @@ func launch(spec minder.Spec, in io.Reader) (_ process, err error) {
 	for _, f := range []*os.File{told, tell, outWrite, errWrite} {
 		f.Close()
 	}
+	if gerr := group.add(p.cmd.Process.Pid); gerr != nil {
+		p.kill() // before it was told anything
+		p.wait()
+		return nil, errors.Join(fmt.Errorf("move a process into its control group: %w", gerr), out.Close(), errs.Close())
+	}
 	if werr := minder.Write(orders, spec); werr != nil {
 		p.kill() // it has ended; wait says so
 	}
 	return p, nil
 }
+
+func (p *minded) outOfMemory() bool { return p.full }
 
 func (p *minded) streams() (out, err io.ReadCloser) { return p.out, p.err }
 
@@ -136,13 +150,17 @@ func (p *minded) wait() (e minder.End, err error) {
 	}
 	p.mu.Unlock()
 	p.end.Close()
+	p.full = p.group.full()
+	if gerr := p.group.remove(); gerr != nil {
+		err = fmt.Errorf("remove a control group: %w", gerr)
+	}
 	for _, f := range []*os.File{p.out, p.err} {
 		f.SetReadDeadline(time.Now().Add(3 * time.Second)) // what escaped may hold them open
 	}
 	if readErr != nil || json.Unmarshal(said, &e) != nil {
 		return e, fmt.Errorf("the minder of the command ended without a word: %w", errors.Join(readErr, waitErr, errMinder))
 	}
-	return e, nil
+	return e, err
 }
 
 var errMinder = errors.New("it was killed, or could not begin")

@@ -21,8 +21,8 @@ type group struct {
 }
 
 // start starts a command. There is no minder on this system: no limits, no other user, and what leaves the group escapes.
-func start(spec minder.Spec, in io.Reader) (process, error) {
-	if spec.User != nil {
+func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
+	if r.user != nil {
 		return nil, errors.New("a worker that is root cannot run commands on this system; start it as another user")
 	}
 	out, outWrite, err := os.Pipe()
@@ -53,6 +53,8 @@ func start(spec minder.Spec, in io.Reader) (process, error) {
 	}
 	return g, nil
 }
+
+func (g *group) outOfMemory() bool { return false }
 
 func (g *group) streams() (out, err io.ReadCloser) { return g.out, g.err }
 

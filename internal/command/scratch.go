@@ -16,6 +16,7 @@ import (
 // scratch is where the folders of one worker process are made. A lock in its own folder says that it lives, so that the
 // next process on the machine removes what one that was killed has left, and nothing else.
 type scratch struct {
+	base string
 	dir  string
 	lock *os.File
 	user *minder.User
@@ -34,6 +35,9 @@ func newScratch(base string, user *minder.User, log *slog.Logger) (*scratch, err
 	}
 	base, err := filepath.Abs(base)
 	if err != nil {
+		return nil, err
+	}
+	if base, err = filepath.EvalSymlinks(base); err != nil { // rules and covers are about what links lead to
 		return nil, err
 	}
 	if err := trusted(base); err != nil {
@@ -58,7 +62,7 @@ func newScratch(base string, user *minder.User, log *slog.Logger) (*scratch, err
 		lock.Close()
 		return nil, errors.New("the lock of a new folder is taken")
 	}
-	return &scratch{dir: dir, lock: lock, user: user}, nil
+	return &scratch{base: base, dir: dir, lock: lock, user: user}, nil
 }
 
 // sweep removes the folders of processes that are gone.

@@ -113,7 +113,19 @@ type Commands struct {
 	CPU       time.Duration
 	MemoryMB  int
 	CacheMB   int
+
+	Unconfined bool
+	Paths      []string
+	WritePaths []string
+	Network    string   // HostNetwork or NoNetwork
+	Digests    []string // lower-case hex; none: any program
 }
+
+// The networks of commands.
+const (
+	HostNetwork = "host"
+	NoNetwork   = "none"
+)
 
 // Artifacts is the [artifacts] table.
 type Artifacts struct {
@@ -165,7 +177,7 @@ func Default() Config {
 		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
-		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048},
+		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 		Migrate:   true, Partitions: 64,
 		Retry:   Retry{MaxRetries: 3, Backoff: "EXPONENTIAL", Initial: time.Second, Max: time.Minute},

@@ -114,6 +114,14 @@ var Keys = []Key{
 
 	truth("commands.allow", "accept and run jobs of the target command: whoever may write jobs can run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),
 	truth("commands.shared", "let workers that serve every tenant run commands, though tenants are not kept apart in one", func(c *Config) *bool { return &c.Commands.Shared }),
+	truth("commands.unconfined", "let commands read what this process can, such as the database and its keys, where nothing else keeps them from it", func(c *Config) *bool { return &c.Commands.Unconfined }),
+	list("commands.paths", "files and folders that confined commands may read and run, beside those of the system", "absolute paths",
+		func(c *Config, v string) bool { return paths(v, &c.Commands.Paths) }, func(c *Config) []string { return c.Commands.Paths }),
+	list("commands.write_paths", "files and folders that confined commands may change, beside their own", "absolute paths",
+		func(c *Config, v string) bool { return paths(v, &c.Commands.WritePaths) }, func(c *Config) []string { return c.Commands.WritePaths }),
+	oneOf("commands.network", "the network of commands: this machine's, or one with nothing on it", []string{HostNetwork, NoNetwork}, func(c *Config) *string { return &c.Commands.Network }),
+	list("commands.digests", "SHA-256 of the programs and artifacts that may be run; empty: any", "digests of 64 hexadecimal digits, as sha256sum prints them",
+		func(c *Config, v string) bool { return digests(v, &c.Commands.Digests) }, func(c *Config) []string { return c.Commands.Digests }),
 	text("commands.folder", "where commands have their scratch folders and workers keep artifacts; empty: where the system has temporary files", "a path", some, func(c *Config) *string { return &c.Commands.Folder }),
 	text("commands.user", "whom commands run as where the worker is root", "a user's name, or UID:GID", some, func(c *Config) *string { return &c.Commands.User }),
 	length("commands.grace_seconds", "how long a command that is cancelled may take to end before it is killed; past a timeout or a stop at most 3 s", 0, 25, time.Second, func(c *Config) *time.Duration { return &c.Commands.Grace }),
@@ -122,7 +130,7 @@ var Keys = []Key{
 	count("commands.max_processes", "how many processes a command may add to those of its user; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.Commands.Processes }),
 	count("commands.max_file_mb", "how large a file a command may write; 0: any size", 0, 1<<20, func(c *Config) *int { return &c.Commands.FileMB }),
 	length("commands.max_cpu_seconds", "how much processor time a process of a command may use; 0: any", 0, 604_800, time.Second, func(c *Config) *time.Duration { return &c.Commands.CPU }),
-	count("commands.max_memory_mb", "how much address space a process of a command may have; 0: any", 0, 1<<24, func(c *Config) *int { return &c.Commands.MemoryMB }),
+	count("commands.max_memory_mb", "how much memory a command may use: all its processes where it has a control group, else the address space of each; 0: any", 0, 1<<24, func(c *Config) *int { return &c.Commands.MemoryMB }),
 	count("commands.cache_mb", "how much of downloaded artifacts a worker keeps", 0, 1<<24, func(c *Config) *int { return &c.Commands.CacheMB }),
 
 	text("artifacts.folder", "where artifacts are kept; empty: in the data folder. Servers over one database share it", "a path", some, func(c *Config) *string { return &c.Artifacts.Folder }),

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,5 +96,31 @@ func prefixes(v string, to *[]netip.Prefix) bool {
 		all = append(all, p.Masked())
 	}
 	*to = all
+	return true
+}
+
+// paths reads a list of absolute paths.
+func paths(v string, to *[]string) bool {
+	ps := words(v)
+	for i, p := range ps {
+		if !filepath.IsAbs(p) {
+			return false
+		}
+		ps[i] = filepath.Clean(p)
+	}
+	*to = ps
+	return true
+}
+
+// digests reads a list of SHA-256 sums.
+func digests(v string, to *[]string) bool {
+	ds := words(v)
+	for i, d := range ds {
+		ds[i] = strings.ToLower(strings.TrimPrefix(d, "sha256:"))
+		if sum, err := hex.DecodeString(ds[i]); err != nil || len(sum) != sha256.Size {
+			return false
+		}
+	}
+	*to = ds
 	return true
 }

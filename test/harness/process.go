@@ -28,6 +28,10 @@ func Main(m *testing.M, tags string) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
+		if err := os.Chmod(dir, 0o755); err != nil { // some tests run it as another user
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		binary = filepath.Join(dir, "carillon")
 		build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-o", binary, "../../cmd/carillon")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -93,6 +97,12 @@ func (o *Output) String() string {
 // Launch starts carillon with an environment that has nothing else of Carillon, and does not wait for anything.
 func Launch(t *testing.T, env []string, args ...string) *Process {
 	t.Helper()
+	return LaunchWith(t, nil, env, args...)
+}
+
+// LaunchWith is Launch of a process that is changed before it starts, such as to run as another user.
+func LaunchWith(t *testing.T, change func(*exec.Cmd), env []string, args ...string) *Process {
+	t.Helper()
 	p := &Process{Client: At(t, ""), cmd: exec.Command(binary, args...), done: make(chan struct{})}
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "CARILLON_") {
@@ -102,6 +112,9 @@ func Launch(t *testing.T, env []string, args ...string) *Process {
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.Out, &p.Out
 	p.cmd.Dir = t.TempDir()
+	if change != nil {
+		change(p.cmd)
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +187,9 @@ func (p *Process) Greeted() *Process {
 	})
 	return p
 }
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Says reports whether the process has printed a text.
 func (p *Process) Says(text string) bool { return strings.Contains(p.Out.String(), text) }

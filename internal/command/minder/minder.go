@@ -4,12 +4,13 @@
 // command outlives it.
 //
 //	worker ──spec, 'T', end of file──▶ minder ──▶ becomes the command
-//	       ◀──────── End ─────────────          (limits, user, no new privileges, no open files, then exec)
+//	       ◀──────── End ─────────────          (limits, user, Landlock, seccomp, no open files, then exec)
 //
 // The minder is the parent that orphans of the command fall to (a subreaper),
-// and, where the worker is root, the first process of a namespace of process
-// ids, whose end is the end of all in it. When the pipe from the worker ends,
-// because it closed it or because it was killed, the minder kills everything.
+// and, where the worker may make namespaces, the first process of a namespace
+// of process ids, whose end is the end of all in it. When the pipe from the
+// worker ends, because it closed it or because it was killed, the minder kills
+// everything.
 //
 // It is its own package, with few imports, so that it takes over before the
 // rest of the binary is made ready. It never reads settings or speaks to a
@@ -24,12 +25,28 @@ type Spec struct {
 	User  *User  // nil: as the worker
 	Limit Limit
 
-	Namespace bool // the minder is the first process of a namespace
-	Parent    int  // of the process that becomes the command; set by the minder
+	Files     *Files   // nil: whatever the user may reach
+	NoSockets bool     // refuse Unix sockets, through which other processes of the same user can be reached
+	Digests   []string // SHA-256 of the programs that may run, in hex; nil: any
+
+	Namespace bool     // the minder is the first process of namespaces of its own
+	Mask      []string // paths that are covered in the mount namespace, which then has a /proc of its own; only with Namespace
+	Own       []string // the command's own folders: they stay where they are below something covered or hidden
+	Network   bool     // the command has a network of its own, with nothing but loopback; only with Namespace
+	Parent    int      // of the process that becomes the command; set by the minder
+
+	Probe []string // run nothing; report which of these paths a command could read or change
 }
 
 // User is whom a command runs as.
 type User struct{ UID, GID int }
+
+// Files is what a command may reach, as Landlock rules. What is not listed is denied.
+type Files struct {
+	Read   []string // files and folders to read and execute
+	Write  []string // files and folders to change, too
+	Hidden []string // what is left out of Read and Write; real, clean paths
+}
 
 // Limit is what a command may use; 0: as much as the worker.
 type Limit struct {
@@ -43,8 +60,9 @@ type Limit struct {
 // End is how a command ended.
 type End struct {
 	Exit    int
-	Signal  int    // that ended it; 0: none
-	Failed  string // why it did not start; empty: it did
-	Program bool   // it did not start because the program is not there or cannot be run
-	Left    int    // how many processes it left behind, which were killed
+	Signal  int      // that ended it; 0: none
+	Failed  string   // why it did not start; empty: it did
+	Program bool     // it did not start because the program is not there or may not be run
+	Left    int      // how many processes it left behind, which were killed
+	Open    []string // of Spec.Probe: what a command could read or change
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -91,8 +90,12 @@ func mind() int {
 		tell(out, End{Failed: "become the parent of orphans: " + err.Error()})
 		return 1
 	}
+	hide()
 	if spec.Namespace {
-		ownProc()
+		if err := seclude(spec); err != nil {
+			tell(out, End{Failed: err.Error()})
+			return 1
+		}
 	}
 	main, failed := start(spec)
 	if failed != nil && main == 0 {
@@ -107,13 +110,6 @@ func mind() int {
 	}
 	tell(out, e)
 	return 0
-}
-
-// ownProc shows the namespace its own processes and no others, where that is allowed.
-func ownProc() {
-	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil {
-		unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") // else /proc stays the host's
-	}
 }
 
 // start starts the process that becomes the command, in a session of its own, and waits until it has.
@@ -261,178 +257,4 @@ func parentOf(pid int) int {
 		return 0
 	}
 	return ppid
-}
-
-// become turns this process into the command.
-func become() int {
-	in, out := os.NewFile(fdIn, "in"), os.NewFile(fdOut, "out")
-	spec, err := read(in)
-	if err != nil {
-		tell(out, End{Failed: "read what to run: " + err.Error()})
-		return 1
-	}
-	if err := confine(spec); err != nil {
-		tell(out, End{Failed: err.Error()})
-		return 1
-	}
-	program, err := find(spec)
-	if err == nil {
-		err = &os.PathError{Op: "run", Path: program, Err: syscall.Exec(program, spec.Args, spec.Env)}
-	}
-	tell(out, End{Failed: wording(spec.Args[0], err), Program: !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.ENOMEM)})
-	return 1
-}
-
-// confine takes from this process what a command is not to have.
-func confine(spec Spec) error {
-	unix.Umask(0o077)
-	if err := unix.Chdir(spec.Dir); err != nil {
-		return fmt.Errorf("enter the scratch folder: %w", err)
-	}
-	for _, l := range []struct {
-		what int
-		most uint64
-		set  bool
-	}{
-		{unix.RLIMIT_CORE, 0, true},
-		{unix.RLIMIT_NOFILE, spec.Limit.Files, spec.Limit.Files > 0},
-		{unix.RLIMIT_NPROC, spec.Limit.Processes, spec.Limit.Processes > 0},
-		{unix.RLIMIT_FSIZE, spec.Limit.FileBytes, spec.Limit.FileBytes > 0},
-		{unix.RLIMIT_CPU, spec.Limit.CPU, spec.Limit.CPU > 0},
-	} {
-		if l.set {
-			if err := lower(l.what, l.most); err != nil {
-				return err
-			}
-		}
-	}
-	if err := dropUser(spec.User); err != nil {
-		return err
-	}
-	unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // an old kernel has none
-	var none [2]unix.CapUserData                                            // a minder that is not root has one, in its own namespace
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
-		return fmt.Errorf("drop capabilities: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("refuse new privileges: %w", err)
-	}
-	// After the change of user, which would undo it.
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-		return fmt.Errorf("end with the minder: %w", err)
-	}
-	if unix.Getppid() != spec.Parent {
-		return errors.New("the minder is gone")
-	}
-	if err := closeOnExec(); err != nil {
-		return err
-	}
-	if spec.Limit.Memory > 0 { // last: this process has more than most commands need
-		return lower(unix.RLIMIT_AS, spec.Limit.Memory)
-	}
-	return nil
-}
-
-// lower sets a limit for good, unless it is lower already.
-func lower(what int, most uint64) error {
-	var is syscall.Rlimit
-	if err := syscall.Getrlimit(what, &is); err != nil {
-		return fmt.Errorf("read limit %d: %w", what, err)
-	}
-	most = min(most, is.Max)
-	if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
-		return fmt.Errorf("set limit %d to %d: %w", what, most, err)
-	}
-	return nil
-}
-
-// dropUser becomes another user for good, and makes sure of it.
-func dropUser(u *User) error {
-	if u == nil {
-		return nil
-	}
-	for c := range uintptr(64) {
-		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // those that the kernel does not know fail
-	}
-	if err := syscall.Setgroups(nil); err != nil {
-		return fmt.Errorf("leave the groups: %w", err)
-	}
-	if err := syscall.Setresgid(u.GID, u.GID, u.GID); err != nil {
-		return fmt.Errorf("become group %d: %w", u.GID, err)
-	}
-	if err := syscall.Setresuid(u.UID, u.UID, u.UID); err != nil {
-		return fmt.Errorf("become user %d: %w", u.UID, err)
-	}
-	r, e, s := unix.Getresuid()
-	gr, ge, gs := unix.Getresgid()
-	groups, err := syscall.Getgroups()
-	if err != nil || r != u.UID || e != u.UID || s != u.UID || gr != u.GID || ge != u.GID || gs != u.GID || len(groups) > 0 {
-		return fmt.Errorf("the user did not change to %d:%d (%d %d %d, %d %d %d, groups %v)", u.UID, u.GID, r, e, s, gr, ge, gs, groups)
-	}
-	if syscall.Setuid(0) == nil {
-		return errors.New("the user could change back to root")
-	}
-	return nil
-}
-
-// closeOnExec keeps every open file but the first three from the command.
-func closeOnExec() error {
-	if unix.CloseRange(fdIn, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return nil
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return fmt.Errorf("list the open files: %w", err)
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= fdIn {
-			unix.CloseOnExec(fd)
-		}
-	}
-	return nil
-}
-
-// find is the program's path: as it is, or from the command's own PATH.
-func find(spec Spec) (string, error) {
-	name := spec.Args[0]
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	var seen error = syscall.ENOENT
-	for _, e := range spec.Env {
-		list, ok := strings.CutPrefix(e, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, dir := range filepath.SplitList(list) {
-			if !filepath.IsAbs(dir) {
-				continue // what a job left in its folder is no program of the machine
-			}
-			full := filepath.Join(dir, name)
-			info, err := os.Stat(full)
-			if err != nil || info.IsDir() {
-				continue
-			}
-			if unix.Access(full, unix.X_OK) == nil {
-				return full, nil
-			}
-			seen = syscall.EACCES
-		}
-	}
-	return "", &os.PathError{Op: "find", Path: name, Err: seen}
-}
-
-// wording says why a program did not start.
-func wording(name string, err error) string {
-	switch {
-	case errors.Is(err, syscall.ENOENT):
-		return fmt.Sprintf("the program %q was not found on this worker, or what its first line names was not", name)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Sprintf("the program %q may not be run: it is not executable, or the folder it lies in is closed", name)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Sprintf("the program %q is not one that this machine can run", name)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Sprintf("the program %q was given more arguments and environment than the machine takes", name)
-	}
-	return err.Error()
 }
