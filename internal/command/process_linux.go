@@ -33,7 +33,7 @@ type minded struct {
 func (r *Runner) start(spec minder.Spec, in io.Reader) (process, error) {
 	w := r.walls.spec
 	spec.User, spec.Files, spec.NoSockets = w.User, w.Files, w.NoSockets
-	spec.Namespace, spec.Mask, spec.Network = w.Namespace, w.Mask, w.Network
+	spec.Namespace, spec.Proc, spec.Mask, spec.Network = w.Namespace, w.Proc, w.Mask, w.Network
 	if spec.Limit.Processes > 0 {
 		uid := os.Getuid()
 		if spec.User != nil {
@@ -86,7 +86,7 @@ func launch(spec minder.Spec, in io.Reader, group *cgroup) (_ *minded, err error
 		ExtraFiles: []*os.File{told, tell}, WaitDelay: 2 * time.Second, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	if spec.Namespace {
-		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+		p.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
 	}
 	if spec.Network {
 		p.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET

@@ -46,7 +46,7 @@ func (r *Runner) raise() error {
 	}
 	if len(open) > 0 && !same && w.spec.Files != nil {
 		w.spec.Files.Hidden = without(open, environOf(os.Getpid()))
-		if open, err = r.probe(w.spec, hidden); err != nil {
+		if open, err = r.probe(w.spec, r.openings(w.spec, hidden)); err != nil {
 			return err
 		}
 	}
@@ -68,31 +68,34 @@ func (r *Runner) raise() error {
 // try finds the strongest namespaces that this process can make, and says what a command could reach in them.
 func (r *Runner) try(w *walls, hidden []string) (open []string, err error) {
 	cover := slices.Sorted(slices.Values(append(slices.Clone(hidden), r.scratch.base)))
-	environ := environOf(os.Getpid())
 	var failed error
 	for _, way := range []struct {
-		namespace bool
-		mask      []string
-		probe     []string
-	}{
-		{true, cover, hidden},
-		{true, nil, append(slices.Clone(hidden), environ)},
-		{false, nil, append(slices.Clone(hidden), environ)},
-	} {
+		namespace, proc bool
+		mask            []string
+	}{{true, true, cover}, {true, false, cover}, {true, false, nil}, {false, false, nil}} {
 		if way.namespace && r.cfg.plain || way.mask != nil && r.cfg.Unconfined {
 			continue
 		}
 		if !way.namespace && r.cfg.NoNetwork {
 			return nil, fmt.Errorf("commands.network is none, which needs namespaces that this process may not make (%w); run it as root with CAP_SYS_ADMIN, or where users may make namespaces", failed)
 		}
-		w.spec.Namespace, w.spec.Mask = way.namespace, way.mask
-		if open, err = r.probe(w.spec, way.probe); err == nil {
+		w.spec.Namespace, w.spec.Proc, w.spec.Mask = way.namespace, way.proc, way.mask
+		if open, err = r.probe(w.spec, r.openings(w.spec, hidden)); err == nil {
 			return open, nil
 		}
-		r.cfg.Log.Debug("commands cannot be walled in this way", "namespaces", way.namespace, "covers", way.mask != nil, "error", err)
+		r.cfg.Log.Debug("commands cannot be walled in this way", "namespaces", way.namespace, "proc", way.proc, "covers", way.mask != nil, "error", err)
 		failed = err
 	}
 	return nil, err
+}
+
+// openings is what commands are tried at: what is hidden, and this process's environment where they see it.
+func (r *Runner) openings(spec minder.Spec, hidden []string) []string {
+	all := append([]string{}, hidden...)
+	if !spec.Proc && !r.cfg.Unconfined {
+		all = append(all, environOf(os.Getpid()))
+	}
+	return all
 }
 
 // probe starts what would become a command, and says what of the paths it could reach.
@@ -105,7 +108,7 @@ func (r *Runner) probe(spec minder.Spec, paths []string) ([]string, error) {
 	if err := place.give(); err != nil {
 		return nil, err
 	}
-	spec.Dir, spec.Own, spec.Probe = place.home(), []string{place.path}, append([]string{}, paths...)
+	spec.Dir, spec.Own, spec.Probe = place.home(), []string{place.path}, paths
 	p, err := launch(spec, nil, nil)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ type Spec struct {
 	Digests   []string // SHA-256 of the programs that may run, in hex; nil: any
 
 	Namespace bool     // the minder is the first process of namespaces of its own
-	Mask      []string // paths that are covered in the mount namespace, which then has a /proc of its own; only with Namespace
+	Proc      bool     // there must be a /proc of the namespace's own processes; only with Namespace
+	Mask      []string // paths that are covered in the mount namespace; only with Namespace
 	Own       []string // the command's own folders: they stay where they are below something covered or hidden
 	Network   bool     // the command has a network of its own, with nothing but loopback; only with Namespace
 	Parent    int      // of the process that becomes the command; set by the minder

@@ -10,21 +10,20 @@ import (
 )
 
 // seclude gives the minder's namespaces what is theirs: a /proc with their own processes, covers over what commands are not
-// to see, and a loopback device. Where there is nothing to cover, a /proc that cannot be mounted stays the host's.
+// to see, and a loopback device. A /proc that is not required and cannot be mounted, as in many containers, stays the host's.
 func seclude(spec Spec) error {
 	if spec.Network {
 		if err := loopback(); err != nil {
 			return fmt.Errorf("start the loopback device: %w", err)
 		}
 	}
-	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	if err == nil {
-		err = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	}
-	if spec.Mask == nil {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		if spec.Proc || len(spec.Mask) > 0 {
+			return fmt.Errorf("make mounts private: %w", err)
+		}
 		return nil
 	}
-	if err != nil {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil && spec.Proc {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	own, err := ownFolders(spec)
