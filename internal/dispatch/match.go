@@ -38,11 +38,13 @@ type matcher struct {
 	confirmed time.Time // when what is counted was last held against the store
 	ruled     time.Time // when limits and cordons were last read
 	cordoned  map[job.WorkerID]bool
-	weighed   time.Time   // and tenants
-	quotas    []job.Limit // the rates that their quotas give them
-	shared    time.Time   // and shares of limits asked for
-	wanted    time.Time   // and partitions of others looked at
-	foreign   bool        // nothing of its own is left for the claims that wait
+	weighed   time.Time              // and tenants
+	quotas    []job.Limit            // the rates that their quotas give them
+	shared    time.Time              // and shares of limits asked for
+	repaid    time.Time              // or looked at, while no claim waited
+	lately    map[job.WorkerID]visit // whose claims have waited here and do not now
+	wanted    time.Time              // and partitions of others looked at
+	foreign   bool                   // nothing of its own is left for the claims that wait
 }
 
 const (
@@ -54,15 +56,17 @@ const (
 	confirmEvery = time.Second
 	countEvery   = time.Minute // what is counted is confirmed at the latest, also where nothing waits for it
 	shareEvery   = time.Second
-	narrowEvery  = 50 * time.Millisecond // shares are asked for, while something waits for more …
-	pressedEvery = 5 * time.Millisecond  // … and much does
+	repayEvery   = 500 * time.Millisecond // shares are looked at so often while no claim waits
+	visitTime    = time.Second            // a worker counts as one that takes more for so long after its claim
+	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
+	pressedEvery = 5 * time.Millisecond   // … and much does
 
 	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
 	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )
 
 func newMatcher(d *Dispatcher) *matcher {
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, lately: map[job.WorkerID]visit{}, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
 	m.win.hinted = d.cfg.Owner == nil // nobody else stores anything
 	return m
 }
@@ -89,12 +93,24 @@ func (m *matcher) pass(ctx context.Context) error {
 	m.now = now
 	m.win.ripen(now)
 	m.settle()
-	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool { return c.taken.Load() })
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
+		gone := c.taken.Load()
+		if gone {
+			m.left(c)
+		}
+		return gone
+	})
 	if m.d.cfg.Owner != nil {
 		m.d.cfg.Owner.Feed(m.flying > 0 || slices.ContainsFunc(m.waiting, m.fed))
 	}
-	if len(m.waiting) == 0 || !m.free() || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if len(m.waiting) == 0 {
+		return m.repay(ctx, now)
+	}
+	if !m.free() {
+		return nil
 	}
 	if err := m.rules(ctx, now); err != nil {
 		return err
@@ -142,6 +158,10 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 		t := time.NewTimer(m.pause())
 		defer t.Stop()
 		timer = t.C
+	} else if len(m.waiting) == 0 && m.lent() {
+		t := time.NewTimer(repayEvery)
+		defer t.Stop()
+		timer = t.C
 	}
 	select {
 	case <-ctx.Done():
@@ -181,7 +201,7 @@ func (m *matcher) pause() time.Duration {
 	}
 	pause := m.d.cfg.Poll
 	switch {
-	case p.Pressed():
+	case p.Pressed(m.serves):
 		pause = min(pause, max(0, pressedEvery-now.Sub(m.shared)))
 	case p.Narrow():
 		pause = min(pause, narrowEvery)
@@ -440,7 +460,11 @@ func (m *matcher) hand(as []job.Attempt, gs []grant) {
 // answered takes the claims out that will be answered.
 func (m *matcher) answered(gs []grant) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
-		return slices.ContainsFunc(gs, func(g grant) bool { return g.claim == c })
+		gone := slices.ContainsFunc(gs, func(g grant) bool { return g.claim == c })
+		if gone {
+			m.left(c)
+		}
+		return gone
 	})
 }
 

@@ -23,16 +23,22 @@ func (m *matcher) settle() {
 	}
 }
 
+// heed takes in which partitions this server owns.
+func (m *matcher) heed(ctx context.Context) {
+	if m.d.cfg.Owner == nil {
+		return
+	}
+	h := m.d.cfg.Owner.Holding()
+	if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
+		m.restart(ctx) // what it no longer owns, another picks from
+	}
+	m.holding = h
+}
+
 // rules keeps what decides who is given what up to date: who owns which partition, weights, limits, cordons, and what runs.
 func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	p := m.win.picker
-	if m.d.cfg.Owner != nil {
-		h := m.d.cfg.Owner.Holding()
-		if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
-			m.restart(ctx) // what it no longer owns, another picks from
-		}
-		m.holding = h
-	}
+	m.heed(ctx)
 	anew := m.d.anew.Swap(false)
 	if anew || now.Sub(m.weighed) >= weighEvery {
 		ts, err := m.d.store.Tenants(ctx)
@@ -70,7 +76,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	if err := m.count(ctx, now); err != nil {
 		return err
 	}
-	if now.Sub(m.shared) >= shareEvery || m.ruled.Equal(now) && m.d.cfg.Owner == nil || p.Narrow() && (now.Sub(m.shared) >= narrowEvery || now.Sub(m.shared) >= pressedEvery && p.Pressed()) {
+	if now.Sub(m.shared) >= shareEvery || m.ruled.Equal(now) && m.d.cfg.Owner == nil || p.Narrow() && (now.Sub(m.shared) >= narrowEvery || now.Sub(m.shared) >= pressedEvery && p.Pressed(m.serves)) {
 		return m.share(ctx, now)
 	}
 	return nil
@@ -125,34 +131,6 @@ func (m *matcher) count(ctx context.Context, now time.Time) error {
 				p.Ended(l)
 			}
 		}
-	}
-	return nil
-}
-
-// share asks for as much of each limit on what runs at once as can be used here.
-func (m *matcher) share(ctx context.Context, now time.Time) error {
-	p := m.win.picker
-	ss := p.Shares()
-	m.shared = now
-	if len(ss) == 0 {
-		return nil
-	}
-	if m.d.cfg.Owner == nil {
-		for _, s := range ss {
-			p.Allow(s, s.Whole)
-		}
-		return nil
-	}
-	bs := make([]engine.Share, len(ss))
-	for i, s := range ss {
-		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want, Used: s.Used}
-	}
-	got, err := m.d.cfg.Owner.Borrow(ctx, bs)
-	if err != nil {
-		return err
-	}
-	for i, s := range ss {
-		p.Allow(s, got[i])
 	}
 	return nil
 }

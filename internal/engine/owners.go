@@ -32,10 +32,26 @@ type Owners interface {
 	Want(ctx context.Context, s ServerID, ps []job.Partition) error
 	// Retire ends a server at once, as if it had missed its time.
 	Retire(ctx context.Context, s ServerID) error
-	// Borrow sets how much of each limit the server has for itself: as much as it asks for or, where all together ask for
-	// more than there is, its part (see pick.Divide), and never less than it uses nor more than others leave. It
-	// answers in order. What a server that is gone had is counted until all its partitions have another owner.
+	// Borrow says how much of each limit the server may use, and keeps that for it: as much as it asks for or, where all
+	// together ask for more than there is, its part (see pick.Allot); never more than others leave. What it uses is
+	// kept for it in any case, though it may be more than it may use. It answers in order. What a server that
+	// is gone had is counted until all its partitions have another owner. ErrSession if the server itself is.
 	Borrow(ctx context.Context, s ServerID, bs []Share) ([]int, error)
+}
+
+// Lender is a store whose servers share limits.
+type Lender interface {
+	// Lent lists what servers have of a tenant's limits on what runs at once, those that have none left out.
+	Lent(ctx context.Context, t tenant.ID) ([]Lending, error)
+}
+
+// Lending is what a server has of a limit.
+type Lending struct {
+	Queue  string // empty: of the tenant's
+	Server ServerID
+	Host   string
+	Share  int
+	Parts  []job.Partition // that it owns
 }
 
 // Present is a store that several servers share and that knows which of them live, whichever steps its schema has had.

@@ -38,7 +38,7 @@ type Config struct {
 
 const (
 	attendEvery = time.Second
-	stayHungry  = 30 * time.Second // a server counts as one with waiting workers for so long after the last one waited
+	stayHungry  = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
 )
 
 // duties are what partitions are owned for, in words.

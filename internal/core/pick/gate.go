@@ -20,6 +20,8 @@ type gate struct {
 	whole  int  // the limit on what runs at once; 0: none
 	share  int  // what of it may be used here
 	denied bool // less of it than was asked for
+	lent   int  // what of it other servers count for this one
+	told   int  // what this one last said that it would have
 	count  int  // what runs
 	rate   job.Rate
 	tokens int       // starts that were paid for
@@ -61,8 +63,19 @@ func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 		if g.rate != l.Rate {
 			g.rate, g.tokens, g.until = l.Rate, 0, time.Time{}
 		}
+		if l.Max == 0 && g.lent+g.told > 0 {
+			p.owed[k] = true
+			g.lent, g.told = 0, 0
+		} else if l.Max > 0 {
+			delete(p.owed, k)
+		}
 		g.whole, g.share = l.Max, min(g.share, l.Max)
 		p.gates[k] = g
+	}
+	for k, g := range was {
+		if p.gates[k] == nil && g.lent+g.told > 0 {
+			p.owed[k] = true
+		}
 	}
 	for _, t := range p.tenants {
 		t.gate = p.gates[scope{tenant: t.id}]

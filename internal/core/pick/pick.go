@@ -37,6 +37,7 @@ type Picker struct {
 	short   []*gate            // whose rate must be asked for more
 	timed   byUntil            // whose rate said when to ask again
 	narrow  bool               // something waits for more of a limit than may be used here
+	owed    map[scope]bool     // what is lent of limits that are no more
 }
 
 // party is a tenant with its candidates.
@@ -73,7 +74,7 @@ const Many = 4 * job.Bundle
 func New() *Picker {
 	return &Picker{
 		tenants: map[tenant.ID]*party{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
-		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]stay{},
+		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, owed: map[scope]bool{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]stay{},
 	}
 }
 

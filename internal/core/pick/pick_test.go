@@ -286,7 +286,7 @@ func TestTenantsAndQueuesRunAtMostTheirNumber(t *testing.T) {
 	if !p.Limit([]job.Limit{{Tenant: "t", Max: 3}, {Tenant: "t", Queue: "slow", Max: 1}}) {
 		t.Error("new limits need a count")
 	}
-	for _, s := range p.Shares() {
+	for _, s := range p.Shares(all) {
 		p.Allow(s, s.Whole)
 	}
 	for range 5 {
@@ -319,7 +319,7 @@ func TestTenantsAndQueuesRunAtMostTheirNumber(t *testing.T) {
 func TestRecount(t *testing.T) {
 	p := New()
 	p.Limit([]job.Limit{{Tenant: "t", Max: 2}})
-	p.Allow(p.Shares()[0], 2)
+	p.Allow(p.Shares(all)[0], 2)
 	a, b := ready("t"), ready("t", grouped(job.Group{Key: 5, Max: 1}))
 	p.Recount(map[job.Lease]job.Ready{lease(a): *a, lease(b): *b, {Token: 9}: *ready("u")})
 	if n := len(p.Count()); n != 2 {
@@ -355,7 +355,7 @@ func (b *bucket) draw(n int, now time.Time) (int, time.Duration) {
 func TestWhatMovesTakesItsPartOfAShareWithIt(t *testing.T) {
 	p := New()
 	p.Limit([]job.Limit{{Tenant: "t", Max: 3}})
-	p.Allow(p.Shares()[0], 3)
+	p.Allow(p.Shares(all)[0], 3)
 	for range 6 {
 		p.Add(ready("t"))
 	}
@@ -365,7 +365,7 @@ func TestWhatMovesTakesItsPartOfAShareWithIt(t *testing.T) {
 	if got := p.pick(9, start); len(got) != 0 {
 		t.Errorf("%d were picked although what moved still runs elsewhere", len(got))
 	}
-	p.Allow(p.Shares()[0], 2)
+	p.Allow(p.Shares(all)[0], 2)
 	if got := p.pick(9, start); len(got) != 1 {
 		t.Errorf("%d were picked of a share of 2, of which one runs", len(got))
 	}
@@ -439,7 +439,7 @@ func TestNothingIsPaidForWhatCannotStart(t *testing.T) {
 	p := New()
 	slow := func(r *job.Ready) { r.Class = job.Needs{Target: job.HTTP, Queue: "slow"}.Class() }
 	p.Limit([]job.Limit{{Tenant: "t", Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}}, {Tenant: "t", Queue: "slow", Max: 1}})
-	p.Allow(p.Shares()[0], 1)
+	p.Allow(p.Shares(all)[0], 1)
 	r := ready("t", slow)
 	p.Recount(map[job.Lease]job.Ready{lease(r): *r})
 	p.Add(ready("t", slow))
@@ -454,34 +454,6 @@ func TestNothingIsPaidForWhatCannotStart(t *testing.T) {
 	if got := p.pick(5, start); len(got) != 0 || !p.Short() {
 		t.Error("what could start did not ask the rate")
 	}
-}
-
-func TestDivide(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 40).Draw(t, "limit")
-		wishes := rapid.SliceOfN(rapid.IntRange(0, 60), 1, 6).Draw(t, "wishes")
-		got := make([]int, len(wishes))
-		for turn := range int64(12) {
-			sum, total := 0, 0
-			for i, w := range wishes {
-				n := Divide(limit, wishes, i, turn)
-				if n > w || n < 0 {
-					t.Fatalf("%d of a wish of %d", n, w)
-				}
-				sum += n
-				total += w
-				got[i] = max(got[i], n)
-			}
-			if sum > limit || sum < min(limit, total)-len(wishes) {
-				t.Fatalf("%d of %d are given out for %v", sum, limit, wishes)
-			}
-		}
-		for i, w := range wishes {
-			if w > 0 && got[i] == 0 {
-				t.Fatalf("of %v number %d never gets anything", wishes, i)
-			}
-		}
-	})
 }
 
 func TestClear(t *testing.T) {

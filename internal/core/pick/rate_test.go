@@ -38,7 +38,7 @@ func TestNeeds(t *testing.T) {
 			p := New()
 			c.limit.Tenant = "t"
 			p.Limit([]job.Limit{c.limit})
-			for _, s := range p.Shares() {
+			for _, s := range p.Shares(all) {
 				p.Allow(s, s.Whole)
 			}
 			for range c.mail {

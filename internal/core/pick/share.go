@@ -3,7 +3,9 @@ package pick
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -11,27 +13,73 @@ import (
 type Share struct {
 	Tenant tenant.ID
 	Queue  string
-	Whole  int
+	Whole  int // 0: there is no limit any more, and what is lent of it is given back
 	Want   int
 	Used   int
 	gate   *gate
 }
 
-// Shares lists, of every limit on what runs at once, what would be used of it here: what runs and what waits. It forgets
-// that one was too narrow.
-func (p *Picker) Shares() []Share {
+// Shares lists, of every limit on what runs at once, what would be used of it here: what runs, and what waits and is served.
+// It forgets that one was too narrow.
+func (p *Picker) Shares(serves func(tenant.ID, job.Class) bool) []Share {
 	p.narrow = false
 	var out []Share
 	for k, g := range p.gates {
 		if g.whole == 0 {
 			continue
 		}
-		want := min(g.count+p.waiting(k), g.whole)
+		want := min(g.count+p.served(k, serves), g.whole)
 		g.share = min(g.share, want) // what is given back is not used, whether or not the answer comes
 		out = append(out, Share{k.tenant, k.queue, g.whole, want, g.count, g})
 	}
+	for k := range p.owed {
+		out = append(out, Share{Tenant: k.tenant, Queue: k.queue})
+	}
 	slices.SortFunc(out, func(a, b Share) int { return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Queue, b.Queue)) })
 	return out
+}
+
+// Lent reports whether servers count something of a limit for this one, or think that it would have some.
+func (p *Picker) Lent() bool {
+	if len(p.owed) > 0 {
+		return true
+	}
+	for _, g := range p.gates {
+		if g.lent > 0 || g.told > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Spare reports whether more is lent of a limit, or more was asked for, than is of use here.
+func (p *Picker) Spare(serves func(tenant.ID, job.Class) bool) bool {
+	if len(p.owed) > 0 {
+		return true
+	}
+	for k, g := range p.gates {
+		if g.lent == 0 && g.told == 0 {
+			continue
+		}
+		if want := min(g.count+p.served(k, serves), g.whole); want < max(g.lent, g.told) {
+			return true
+		}
+	}
+	return false
+}
+
+// served is how many candidates there are under a scope that somebody takes.
+func (p *Picker) served(k scope, serves func(tenant.ID, job.Class) bool) (n int) {
+	t := p.tenants[k.tenant]
+	if t == nil || t.waiting == 0 {
+		return 0
+	}
+	for c, s := range t.shelves {
+		if s.waiting > 0 && (k.queue == "" || s.queue == k.queue) && serves(t.id, c) {
+			n += s.waiting
+		}
+	}
+	return n
 }
 
 // waiting is how many candidates there are under a scope.
@@ -56,35 +104,94 @@ func (p *Picker) Waiting(id tenant.ID) int {
 	return 0
 }
 
-// Divide is what one of several that share a limit may have of it, where each has a wish: all of it, if it is enough for
-// all; else its part, and what does not divide goes to each in turn, so that none waits for ever.
-func Divide(limit int, wishes []int, i int, turn int64) int {
-	total, wish := 0, 0
-	for k, w := range wishes {
-		total += w
-		if k == i {
-			wish = w
+// TurnTime is how long a server keeps what does not divide of a limit, at the least, while others would have it.
+const TurnTime = 2 * time.Second
+
+// Lent is what a server has of a limit that several share.
+type Lent struct {
+	Share int       // what is kept for it: what it may use, and what it does use
+	Want  int       // what it would use
+	Turns int64     // how often it was given one of those that do not divide
+	Turn  time.Time // when it last was; zero: never
+}
+
+// Allot says what one of several servers that share a limit may use of it, and what is kept for it, which is never less than
+// what it uses. It may use as much as it wants where that is enough for all, else its part; but never what is kept
+// for others. What does not divide goes round: to who has had the fewest turns, for TurnTime or as long as what
+// it started with it runs.
+func Allot(limit int, all []Lent, me, used int, now time.Time) (may int, mine Lent) {
+	mine = all[me]
+	part, extra := divide(limit, all, me, now)
+	holds := mine.holds(now)
+	if extra && !holds && used >= part { // when that ends it is asked again whose turn it is
+		part, extra = part-1, false
+	}
+	left := limit
+	for i, l := range all {
+		if i != me {
+			left -= l.Share
 		}
 	}
-	if total <= limit || wish == 0 {
-		return wish
+	may = max(0, min(part, left))
+	if extra && !holds && may == part {
+		mine.Turn = now
+		mine.Turns = max(mine.Turns, most(all)-savedTurns) + 1
 	}
-	left, rank, n := limit, 0, 0
-	for k, w := range wishes {
-		if w == 0 {
+	mine.Share = max(may, used)
+	return may, mine
+}
+
+// holds reports whether a server's turn to have what does not divide is not over.
+func (l Lent) holds(now time.Time) bool { return !l.Turn.IsZero() && now.Sub(l.Turn) < TurnTime }
+
+// divide is the part of one in a limit, by what each wants, and whether one of those that do not divide is in it.
+func divide(limit int, all []Lent, me int, now time.Time) (part int, extra bool) {
+	total := 0
+	for _, l := range all {
+		total += l.Want
+	}
+	want := all[me].Want
+	if total <= limit || want == 0 {
+		return want, false
+	}
+	left, before := limit, 0 // what does not divide, and how many come before me
+	for i, l := range all {
+		if l.Want == 0 {
 			continue
 		}
-		left -= limit * w / total
-		if k < i {
-			rank++
+		left -= limit * l.Want / total
+		if i != me && l.precedes(all[me], i < me, now) {
+			before++
 		}
-		n++
 	}
-	mine := limit * wish / total
-	if int((int64(rank)+turn)%int64(n)) < left {
-		mine++
+	part = limit * want / total
+	if before < left {
+		return part + 1, true
 	}
-	return mine
+	return part, false
+}
+
+// precedes reports whether a server comes before another when what does not divide is given out: whose turn it is, then who has
+// had fewer turns; of two that have had as many, the first.
+func (l Lent) precedes(o Lent, first bool, now time.Time) bool {
+	if a, b := l.holds(now), o.holds(now); a != b {
+		return a
+	}
+	if l.Turns != o.Turns {
+		return l.Turns < o.Turns
+	}
+	return first
+}
+
+// savedTurns is how many turns a server may be behind: it does not save up all those in which it wanted nothing.
+const savedTurns = 3
+
+// most is how many turns the one has had that had the most.
+func most(all []Lent) (n int64) {
+	for _, l := range all {
+		n = max(n, l.Turns)
+	}
+	return n
 }
 
 // Narrow reports whether something waits only because too little of a limit may be used here.
@@ -95,7 +202,7 @@ const pressing = 10
 
 // Pressed reports whether something waits only for a share, and much more of one could be used than was asked for last, and was
 // given: twice as much. That is so when much has come at once, and not for long.
-func (p *Picker) Pressed() bool {
+func (p *Picker) Pressed(serves func(tenant.ID, job.Class) bool) bool {
 	if !p.narrow {
 		return false
 	}
@@ -103,7 +210,7 @@ func (p *Picker) Pressed() bool {
 		if g.whole == 0 || g.denied || g.count < g.share {
 			continue
 		}
-		if want := min(g.count+p.waiting(k), g.whole); want >= max(2*g.share, g.share+pressing) {
+		if want := min(g.count+p.served(k, serves), g.whole); want >= max(2*g.share, g.share+pressing) {
 			return true
 		}
 	}
@@ -127,7 +234,20 @@ func (p *Picker) Full() bool {
 	return false
 }
 
-// Allow says how much of a limit may be used here.
+// Allow says how much of a limit may be used here. What is used besides is kept for this server until it ends.
 func (p *Picker) Allow(s Share, n int) {
-	s.gate.share, s.gate.denied = min(n, s.gate.whole), n < s.Want
+	g := s.gate
+	if g == nil {
+		delete(p.owed, scope{s.Tenant, s.Queue})
+		return
+	}
+	g.share, g.denied = min(n, g.whole), n < s.Want
+	g.lent, g.told = max(n, s.Used), s.Want
+}
+
+// Deny says that it is not known how much of a limit may be used here: nothing more, until that is asked again.
+func (p *Picker) Deny(s Share) {
+	if g := s.gate; g != nil {
+		g.share, g.denied, g.told = 0, true, g.whole
+	}
 }

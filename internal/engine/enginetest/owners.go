@@ -2,10 +2,12 @@ package enginetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/pick"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -112,8 +114,11 @@ func owners(t *testing.T, h Harness) {
 	if got := greedy(b, 0); got != 0 {
 		t.Errorf("before a gives way b has %d", got)
 	}
-	if got := greedy(a, 7); got != 7 {
-		t.Errorf("of the 7 that it uses a keeps %d", got)
+	if got := greedy(a, 7); got != 5 {
+		t.Errorf("a, which uses 7, may use %d", got)
+	}
+	if got := greedy(b, 0); got != 3 {
+		t.Errorf("while a uses 7 b has %d", got)
 	}
 	if x, y := greedy(a, 0), greedy(b, 0); x != 5 || y != 5 {
 		t.Errorf("both want all of it, and have %d and %d", x, y)
@@ -121,6 +126,32 @@ func owners(t *testing.T, h Harness) {
 	both := must(o.Borrow(f.ctx, a.ID, []engine.Share{{Tenant: "t", Max: 1, Want: 1}, {Tenant: "t", Queue: "q", Max: 10, Want: 9}}))
 	if both[0] != 1 || both[1] != 2 {
 		t.Errorf("two limits: %v", both)
+	}
+
+	// What does not divide goes round, and whoever uses it keeps it from the other until it ends.
+	single := func(s engine.Server, used int) int {
+		return must(o.Borrow(f.ctx, s.ID, []engine.Share{{Tenant: "one", Max: 1, Want: 1, Used: used}}))[0]
+	}
+	if x, y, z := single(a, 0), single(b, 0), single(a, 0); x != 1 || y != 0 || z != 1 {
+		t.Fatalf("of a limit of 1 a has %d and then %d, and b %d", x, z, y)
+	}
+	single(a, 1)
+	if l := must(o.(engine.Lender).Lent(f.ctx, "one")); len(l) != 1 || l[0].Server != a.ID || l[0].Host != "a" || l[0].Share != 1 || l[0].Queue != "" || !slices.Equal(l[0].Parts, []job.Partition{2, 3}) {
+		t.Errorf("lent: %+v", l)
+	}
+	holder, other := a, b
+	for range 4 {
+		<-time.After(pick.TurnTime + pick.TurnTime/10)
+		if x, y := single(holder, 1), single(other, 0); x != 0 || y != 0 {
+			t.Errorf("after its turn, while what it started runs, %s may start %d more, and %s %d", holder.Host, x, other.Host, y)
+		}
+		if x, y := single(holder, 0), single(other, 0); x != 0 || y != 1 {
+			t.Fatalf("after that %s has %d, and %s %d", holder.Host, x, other.Host, y)
+		}
+		holder, other = other, holder
+	}
+	if got := must(o.Borrow(f.ctx, holder.ID, []engine.Share{{Tenant: "one"}})); got[0] != 0 || len(must(o.(engine.Lender).Lent(f.ctx, "one"))) != 0 {
+		t.Errorf("given back: %v", got)
 	}
 
 	// One that misses its time is deposed; what it owned is to be had, and until then its shares are kept.

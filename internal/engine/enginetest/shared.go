@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,8 +26,7 @@ type Shared struct {
 	mu      sync.Mutex // held while something is leased, so that no partition moves meanwhile
 	servers map[engine.ServerID]*attendant
 	parts   map[engine.Duty][]engine.Partition
-	shares  map[scope]map[engine.ServerID]int
-	wants   map[scope]map[engine.ServerID]int
+	shares  map[scope]map[engine.ServerID]pick.Lent
 	places  map[job.ExecutionID]place
 }
 
@@ -52,7 +52,7 @@ type place struct {
 // NewShared wraps a store.
 func NewShared(s engine.Store) *Shared {
 	x := &Shared{
-		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]int{}, wants: map[scope]map[engine.ServerID]int{}, places: map[job.ExecutionID]place{},
+		Store: s, servers: map[engine.ServerID]*attendant{}, shares: map[scope]map[engine.ServerID]pick.Lent{}, places: map[job.ExecutionID]place{},
 		parts: map[engine.Duty][]engine.Partition{},
 	}
 	for p := range job.Partition(job.Partitions) {
@@ -255,33 +255,48 @@ func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share
 	for i, b := range bs {
 		k := scope{b.Tenant, b.Queue}
 		if s.shares[k] == nil {
-			s.shares[k] = map[engine.ServerID]int{}
+			s.shares[k] = map[engine.ServerID]pick.Lent{}
 		}
-		maps.DeleteFunc(s.shares[k], func(id engine.ServerID, _ int) bool { return s.servers[id].deposed && !owns[id] })
-		if s.wants[k] == nil {
-			s.wants[k] = map[engine.ServerID]int{}
-		}
-		s.wants[k][me] = b.Want
-		left := b.Max
-		var ids []engine.ServerID
-		for id, n := range s.shares[k] {
-			if id != me {
-				left -= n
-			}
-			if id != me && s.serves(id) {
-				ids = append(ids, id)
-			}
-		}
-		ids = append(ids, me)
-		slices.SortFunc(ids, func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
-		wishes := make([]int, len(ids))
+		shares := s.shares[k]
+		maps.DeleteFunc(shares, func(id engine.ServerID, _ pick.Lent) bool { return s.servers[id].deposed && !owns[id] })
+		mine := shares[me]
+		mine.Want = b.Want
+		shares[me] = mine
+		ids := slices.SortedFunc(maps.Keys(shares), func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
+		all := make([]pick.Lent, len(ids))
 		for n, id := range ids {
-			wishes[n] = s.wants[k][id]
+			if all[n] = shares[id]; !s.serves(id) {
+				all[n].Want = 0
+			}
 		}
-		mine := pick.Divide(b.Max, wishes, slices.Index(ids, me), time.Now().Unix()/2)
-		out[i] = max(0, min(max(mine, b.Used), left))
-		s.shares[k][me] = out[i]
+		out[i], shares[me] = pick.Allot(b.Max, all, slices.Index(ids, me), b.Used, time.Now())
 	}
+	return out, nil
+}
+
+// Lent lists what servers have of a tenant's limits.
+func (s *Shared) Lent(_ context.Context, t tenant.ID) (out []engine.Lending, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, shares := range s.shares {
+		for id, l := range shares {
+			if k.tenant != t || l.Share == 0 {
+				continue
+			}
+			x := engine.Lending{Queue: k.queue, Server: id, Host: s.servers[id].Host, Share: l.Share}
+			for _, p := range s.parts[engine.Dispatching] {
+				if p.Owner == id {
+					x.Parts = append(x.Parts, p.Part)
+				}
+			}
+			if !s.servers[id].deposed || len(x.Parts) > 0 {
+				out = append(out, x)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b engine.Lending) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), slices.Compare(a.Server[:], b.Server[:]))
+	})
 	return out, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/pick"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -210,21 +211,23 @@ const (
 		) l`
 	// Of a server that is gone, and whose partitions have no other owner yet, the share counts, and its wish does not.
 	sharesSQL = `
-		SELECT w.n, l.server, l.share, CASE WHEN l.serves THEN l.want ELSE 0 END, extract(epoch FROM now())::int8
-		FROM unnest($2::text[], $3::text[]) WITH ORDINALITY w(tenant, queue, n)
+		SELECT w.n, l.server, l.share, CASE WHEN l.serves THEN l.want ELSE 0 END, l.turns, l.turn_at, now()
+		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(tenant, queue, n)
 		CROSS JOIN LATERAL (
-			SELECT l.server, l.share, l.want, EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + serves + `) AS serves FROM limit_shares l
-			WHERE l.tenant = w.tenant AND l.queue = w.queue AND l.server <> $1 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + gone + `)
+			SELECT l.server, l.share, l.want, l.turns, l.turn_at, EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + serves + `) AS serves FROM limit_shares l
+			WHERE l.tenant = w.tenant AND l.queue = w.queue AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = l.server AND ` + gone + `)
 		) l
 		ORDER BY w.n, l.server`
 	borrowSQL = `
-		INSERT INTO limit_shares (tenant, queue, server, share, want)
-		SELECT w.tenant, w.queue, $1, w.share, w.want FROM unnest($2::text[], $3::text[], $4::int8[], $5::int8[]) w(tenant, queue, share, want)
-		ON CONFLICT (tenant, queue, server) DO UPDATE SET share = EXCLUDED.share, want = EXCLUDED.want`
+		INSERT INTO limit_shares (tenant, queue, server, share, want, turns, turn_at)
+		SELECT w.tenant, w.queue, $1, w.share, w.want, w.turns, w.turn_at
+		FROM unnest($2::text[], $3::text[], $4::int8[], $5::int8[], $6::int8[], $7::timestamptz[]) w(tenant, queue, share, want, turns, turn_at)
+		ON CONFLICT (tenant, queue, server) DO UPDATE SET share = EXCLUDED.share, want = EXCLUDED.want, turns = EXCLUDED.turns, turn_at = EXCLUDED.turn_at`
+	lentSQL = `
+		SELECT l.queue, l.server, s.host, l.share, ARRAY(SELECT p.part FROM partitions p WHERE p.duty = 1 AND p.owner = l.server ORDER BY p.part)
+		FROM limit_shares l JOIN servers s ON s.id = l.server
+		WHERE l.tenant = $1 AND l.share > 0 AND NOT (` + gone + `) ORDER BY l.queue, l.server`
 )
-
-// turnSeconds is how long what does not divide of a limit stays with one server.
-const turnSeconds = 2
 
 // Borrow sets how much of each limit the server has for itself, and answers in order.
 func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
@@ -253,17 +256,22 @@ func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Shar
 			if done.RowsAffected() == 0 {
 				return engine.ErrSession // a share of one that is gone would be nobody's to give back
 			}
-			others, err := sharesOf(ctx, tx, me, tenants, queues, len(bs))
+			all, err := sharesOf(ctx, tx, me, tenants, queues, len(bs))
 			if err != nil {
 				return err
 			}
-			shares, wants := bigints(len(bs)), bigints(len(bs))
+			shares, wants, turns, since := bigints(len(bs)), bigints(len(bs)), bigints(len(bs)), make([]*time.Time, len(bs))
 			for n, i := range order {
-				out[i] = others[n].leave(bs[i])
-				shares.int8(int64(out[i]))
-				wants.int8(int64(bs[i].Want))
+				var mine pick.Lent
+				out[i], mine = all[n].allot(bs[i])
+				shares.int8(int64(mine.Share))
+				wants.int8(int64(mine.Want))
+				turns.int8(mine.Turns)
+				if !mine.Turn.IsZero() {
+					since[n] = &mine.Turn
+				}
 			}
-			_, err = tx.Exec(ctx, borrowSQL, [16]byte(me), tenants, queues, shares, wants)
+			_, err = tx.Exec(ctx, borrowSQL, [16]byte(me), tenants, queues, shares, wants, turns, since)
 			return err
 		})
 	})
@@ -273,26 +281,25 @@ func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Shar
 	return out, nil
 }
 
-// borrowed is what the other servers have of a limit and would have, in order of their ids.
+// borrowed is what servers have of a limit and would have, in order of their ids.
 type borrowed struct {
-	taken  int
-	wants  []int
-	before int // how many of these come before the server that asks
-	at     int64
+	all []pick.Lent
+	me  int // whose place is the server's that asks; -1: it has no row
+	at  time.Time
 }
 
-// leave is what a server may have besides.
-func (o borrowed) leave(b engine.Share) int {
-	mine := pick.Divide(b.Max, slices.Insert(slices.Clone(o.wants), o.before, b.Want), o.before, o.at/turnSeconds)
-	return max(0, min(max(mine, b.Used), b.Max-o.taken))
+// allot says what a server may use of it, and what is kept for it.
+func (o *borrowed) allot(b engine.Share) (may int, mine pick.Lent) {
+	o.all[o.me].Want = b.Want
+	return pick.Allot(b.Max, o.all, o.me, b.Used, o.at)
 }
 
-// sharesOf locks limits, given in order, and reads what the other servers have of each.
+// sharesOf locks limits, given in order, and reads what servers have of each.
 func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queues *array, n int) ([]borrowed, error) {
 	b := &pgx.Batch{}
 	b.Queue(nobodySQL, tenants, queues)
 	b.Queue(lockSharesSQL, tenants, queues)
-	b.Queue(sharesSQL, [16]byte(me), tenants, queues)
+	b.Queue(sharesSQL, tenants, queues)
 	r := tx.SendBatch(ctx, b)
 	defer r.Close()
 	for range 2 {
@@ -305,20 +312,47 @@ func sharesOf(ctx context.Context, tx pgx.Tx, me engine.ServerID, tenants, queue
 		return nil, err
 	}
 	out := make([]borrowed, n)
-	var k, at int64
+	for i := range out {
+		out[i].me = -1
+	}
+	var k int64
 	var server [16]byte
-	var share, want int
-	_, err = pgx.ForEachRow(rows, []any{&k, &server, &share, &want, &at}, func() error {
+	var l pick.Lent
+	var now time.Time
+	_, err = pgx.ForEachRow(rows, []any{&k, &server, &l.Share, &l.Want, &l.Turns, at(&l.Turn), at(&now)}, func() error { // the row of nobody is always there
 		o := &out[k-1]
-		o.taken, o.at = o.taken+share, at
-		o.wants = append(o.wants, want)
-		if bytes.Compare(server[:], me[:]) < 0 {
-			o.before++
+		o.at = now
+		switch c := bytes.Compare(server[:], me[:]); {
+		case c == 0:
+			o.me = len(o.all)
+		case c > 0 && o.me < 0:
+			o.me, o.all = len(o.all), append(o.all, pick.Lent{})
 		}
+		o.all = append(o.all, l)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	for i := range out {
+		if o := &out[i]; o.me < 0 {
+			o.me, o.all = len(o.all), append(o.all, pick.Lent{})
+		}
+	}
 	return out, r.Close()
+}
+
+// Lent lists what servers have of a tenant's limits.
+func (s *Store) Lent(ctx context.Context, t tenant.ID) ([]engine.Lending, error) {
+	var out []engine.Lending
+	err := s.ask(ctx, "list shares of limits", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, _ := c.Query(ctx, lentSQL, string(t))
+		var err error
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l engine.Lending, err error) {
+			err = row.Scan(&l.Queue, (*[16]byte)(&l.Server), &l.Host, &l.Share, &l.Parts)
+			return l, err
+		})
+		return err
+	})
+	return out, err
 }

@@ -1,0 +1,289 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/dispatch"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/loop"
+	"github.com/carillon-jobs/carillon/internal/ownership"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+// shared is a store that several servers share.
+type shared interface {
+	engine.Store
+	engine.Owners
+	engine.Lender
+}
+
+// overStores runs a test of several servers: on a clock that does not wait, and over PostgreSQL.
+func overStores(t *testing.T, test func(t *testing.T, s shared)) {
+	t.Run("in a bubble", func(t *testing.T) {
+		dir := t.TempDir()
+		if shm, err := os.MkdirTemp("/dev/shm", "servers"); err == nil { // a disk would be waited for at every commit
+			t.Cleanup(func() { os.RemoveAll(shm) })
+			dir = shm
+		}
+		path := filepath.Join(dir, "carillon.db")
+		synctest.Test(t, func(t *testing.T) {
+			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Readers: 1})
+			if err == nil {
+				err = s.Migrate(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			test(t, enginetest.NewShared(s))
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		s, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
+		if err == nil {
+			err = s.Migrate(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		test(t, s)
+	})
+}
+
+// cluster is servers over one store, with the times of the product.
+type cluster struct {
+	*testing.T
+	store shared
+	clock *clock.Tracked
+	svc   *service.Service
+	ctx   context.Context
+	wg    sync.WaitGroup
+
+	mu   sync.Mutex
+	runs int            // guarded by mu
+	most int            // guarded by mu: that ran at once
+	ran  map[string]int // guarded by mu: by the server that gave it out
+}
+
+// node is a server without workers.
+type node struct {
+	*dispatch.Dispatcher
+	name  string
+	owner *ownership.Keeper
+}
+
+func newCluster(t *testing.T, s shared) (*cluster, func()) {
+	c := &cluster{T: t, store: s, clock: clock.NewTracked(s.Now), ran: map[string]int{}}
+	if err := c.clock.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.ctx = ctx
+	c.svc = service.New(s, c.clock, service.Config{})
+	return c, func() { cancel(); c.wg.Wait(); c.svc.Close() }
+}
+
+func (c *cluster) node(name string) *node {
+	n := &node{name: name}
+	n.owner = ownership.New(c.store, silent, ownership.Config{Host: name, Change: func() { n.Wake() }})
+	n.Dispatcher = dispatch.New(c.store, c.clock, silent, dispatch.Config{Owner: n.owner})
+	c.wg.Go(func() { loop.Run(c.ctx, silent, "ownership", nil, n.owner.Tick) })
+	c.wg.Go(func() { n.Run(c.ctx) })
+	return n
+}
+
+func (c *cluster) limit(n int) {
+	if err := c.store.SetLimit(c.ctx, job.Limit{Tenant: tenant.Default, Max: n}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) create(n int) {
+	c.Helper()
+	for some := range slices.Chunk(make([]job.Definition, n), 8) { // which are in one partition
+		for i := range some {
+			some[i] = job.Definition{
+				Name: fmt.Sprint("job ", i), Priority: job.DefaultPriority, Queue: job.DefaultQueue, Schedule: job.Schedule{Type: job.Immediate}, Retry: job.DefaultRetry,
+				Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
+			}
+		}
+		if _, _, err := c.svc.CreateJobs(c.ctx, tenant.Local(), some, service.Once[[]service.NewJob]{}); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// work has a worker claim at a server, with so many slots, until the context ends; each attempt takes a time.
+func (c *cluster) work(ctx context.Context, n *node, id job.WorkerID, slots int, takes time.Duration) {
+	c.wg.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := n.Beat(ctx, id, dispatch.Sign{}); err != nil && ctx.Err() == nil {
+				c.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(n.LeaseTTL() / 3):
+			}
+		}
+	})
+	for range slots {
+		c.wg.Go(func() {
+			for ctx.Err() == nil {
+				as, err := n.Claim(ctx, id, 1)
+				if err != nil || len(as) == 0 {
+					continue
+				}
+				c.count(n.name, 1)
+				<-time.After(takes)
+				c.count("", -1)
+				if _, err := n.Report(context.WithoutCancel(c.ctx), id, []job.Outcome{{Lease: as[0].Lease, Status: job.OutcomeSucceeded}}); err != nil {
+					c.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func (c *cluster) count(at string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs += n
+	c.most = max(c.most, c.runs)
+	if at != "" {
+		c.ran[at]++
+	}
+}
+
+func (c *cluster) at(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ran[name]
+}
+
+// eventually waits until something is so.
+func (c *cluster) eventually(within time.Duration, what string, ok func() bool) {
+	c.Helper()
+	for began := time.Now(); !ok(); <-time.After(20 * time.Millisecond) {
+		if time.Since(began) > within {
+			c.Fatalf("not within %v: %s; ran %v", within, what, c.ran)
+		}
+	}
+}
+
+func (c *cluster) register(n *node) job.WorkerID {
+	w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "w", Capacity: 8, Targets: []string{"simulate"}, StartedAt: c.clock.Now()}
+	if err := n.Register(c.ctx, w); err != nil {
+		c.Fatal(err)
+	}
+	return w.ID
+}
+
+// A server at which no claim waits gives back its shares of limits, and with its worker gone elsewhere all runs there.
+func TestSharesAreGivenBackWithoutClaims(t *testing.T) {
+	overStores(t, func(t *testing.T, s shared) {
+		c, stop := newCluster(t, s)
+		defer stop()
+		c.limit(2)
+		a, b := c.node("a"), c.node("b")
+		w := c.register(a)
+		here, leave := context.WithCancel(c.ctx)
+		c.work(here, a, w, 8, 100*time.Millisecond)
+		c.create(12)
+		c.eventually(30*time.Second, "12 run at a", func() bool { return c.at("a") == 12 })
+		if l, err := s.Lent(c.ctx, tenant.Default); err != nil || len(l) == 0 {
+			t.Fatalf("a has nothing of the limit, and this shows nothing: %v, %v", l, err)
+		}
+		leave()
+		c.eventually(3*time.Second, "a gives its share back", func() bool {
+			l, err := s.Lent(c.ctx, tenant.Default)
+			return err == nil && len(l) == 0
+		})
+		c.create(34)
+		c.work(c.ctx, b, w, 8, 100*time.Millisecond)
+		c.eventually(20*time.Second, "34 run at b", func() bool { return c.at("b") == 34 })
+		if c.most > 2 {
+			t.Errorf("%d ran at once under a limit of 2", c.most)
+		}
+	})
+}
+
+// What a server has of a limit that is removed is nobody's, also where no claim waits there when it is set again.
+func TestAShareOfALimitThatWasRemovedIsGivenBack(t *testing.T) {
+	overStores(t, func(t *testing.T, s shared) {
+		c, stop := newCluster(t, s)
+		defer stop()
+		c.limit(2)
+		a := c.node("a")
+		here, leave := context.WithCancel(c.ctx)
+		defer leave()
+		c.work(here, a, c.register(a), 8, 100*time.Millisecond)
+		c.create(4)
+		c.eventually(30*time.Second, "4 run", func() bool { return c.at("a") == 4 })
+		c.limit(0)
+		c.eventually(5*time.Second, "the share is given back", func() bool {
+			l, err := s.Lent(c.ctx, tenant.Default)
+			return err == nil && len(l) == 0
+		})
+	})
+}
+
+// Of two servers that share a limit neither starves the other, however long what they run takes.
+func TestServersShareALimitFairly(t *testing.T) {
+	overStores(t, func(t *testing.T, s shared) {
+		takes, total := 4*time.Second, 60*time.Second
+		if _, slow := s.(*postgres.Store); slow {
+			takes, total = 700*time.Millisecond, 16*time.Second
+		}
+		c, stop := newCluster(t, s)
+		defer stop()
+		c.limit(1)
+		a, b := c.node("a"), c.node("b")
+		c.create(400)
+		for _, n := range []*node{a, b} {
+			c.work(c.ctx, n, c.register(n), 4, takes)
+		}
+		c.eventually(30*time.Second, "both run something", func() bool { return c.at("a") > 0 && c.at("b") > 0 })
+		began := time.Now()
+		moves := func() int64 { return a.owner.Holding().Version + b.owner.Holding().Version }
+		<-time.After(time.Second) // what ran while partitions moved may be over the limit
+		before := moves()
+		c.mu.Lock()
+		clear(c.ran)
+		c.most = c.runs
+		c.mu.Unlock()
+		<-time.After(total)
+		x, y := c.at("a"), c.at("b")
+		round := max(1, int(2*time.Second/takes)) // of one of them
+		if d := x - y; d > 2*round+1 || -d > 2*round+1 {
+			t.Errorf("in %v %d ran from the partitions of a and %d from those of b", total, x, y)
+		}
+		if most := int(time.Since(began) / takes); x+y < most/2 {
+			t.Errorf("%d ran in %v of %d that could have", x+y, total, most)
+		}
+		if c.most > 1 && moves() == before {
+			t.Errorf("%d ran at once under a limit of 1", c.most)
+		}
+	})
+}

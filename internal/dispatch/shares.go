@@ -1,0 +1,103 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+)
+
+// visit is when a claim of a worker last waited here.
+type visit struct {
+	worker job.Worker
+	at     time.Time
+}
+
+// left notes that a claim no longer waits. Its worker is likely to come again at once: what it takes is not given away
+// meanwhile.
+func (m *matcher) left(c *claim) {
+	if m.d.cfg.Owner != nil {
+		m.lately[c.worker.ID] = visit{c.worker, m.now}
+	}
+}
+
+// takers reports who takes what: claims that wait, and workers whose claims did a moment ago.
+func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
+	for id, v := range m.lately {
+		if now.Sub(v.at) >= visitTime {
+			delete(m.lately, id)
+		}
+	}
+	type kind struct {
+		tenant tenant.ID
+		class  job.Class
+	}
+	known := map[kind]bool{}
+	return func(t tenant.ID, c job.Class) bool {
+		k := kind{t, c}
+		takes, seen := known[k]
+		if !seen {
+			takes = m.serves(t, c)
+			for id, v := range m.lately {
+				takes = takes || !m.cordoned[id] && v.worker.Serves(t, c)
+			}
+			known[k] = takes
+		}
+		return takes
+	}
+}
+
+// lent reports whether this server has shares of limits that others may need.
+func (m *matcher) lent() bool { return m.d.cfg.Owner != nil && m.win.picker.Lent() }
+
+// repay gives back, while no claim waits, what is not used of limits. It finds out first what is: what ran here may have
+// ended, or be counted elsewhere.
+func (m *matcher) repay(ctx context.Context, now time.Time) error {
+	if m.flying > 0 || now.Sub(m.repaid) < repayEvery || !m.lent() {
+		return nil
+	}
+	m.repaid = now
+	m.heed(ctx)
+	if err := m.count(ctx, now); err != nil {
+		return err
+	}
+	if !m.win.picker.Spare(m.takers(now)) {
+		return nil
+	}
+	err := m.share(ctx, now)
+	m.shared = time.Time{} // a claim that comes now asks at once
+	return err
+}
+
+// share asks for as much of each limit on what runs at once as can be used here, and gives back the rest.
+func (m *matcher) share(ctx context.Context, now time.Time) error {
+	p := m.win.picker
+	ss := p.Shares(m.takers(now))
+	m.shared = now
+	if len(ss) == 0 {
+		return nil
+	}
+	if m.d.cfg.Owner == nil {
+		for _, s := range ss {
+			p.Allow(s, s.Whole)
+		}
+		return nil
+	}
+	bs := make([]engine.Share, len(ss))
+	for i, s := range ss {
+		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want, Used: s.Used}
+	}
+	got, err := m.d.cfg.Owner.Borrow(ctx, bs)
+	if err != nil {
+		for _, s := range ss { // it may have happened, and what it took away be another's
+			p.Deny(s)
+		}
+		return err
+	}
+	for i, s := range ss {
+		p.Allow(s, got[i])
+	}
+	return nil
+}
