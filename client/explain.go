@@ -52,4 +52,12 @@ type ExplanationLimit struct {
 	MaxConcurrent  *int       `json:"max_concurrent,omitempty"`
 	Current        *int       `json:"current,omitempty" doc:"How many run under it."`
 	RateLimit      *RateLimit `json:"rate_limit,omitempty"`
+
+	HeldBy []ExplanationShare `json:"held_by,omitempty" doc:"Which servers have shares of it for themselves, where they leave none."`
+}
+
+// ExplanationShare is how much of a limit a server has for itself.
+type ExplanationShare struct {
+	Server string `json:"server"`
+	Shares int    `json:"shares"`
 }

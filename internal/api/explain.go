@@ -48,6 +48,9 @@ func wireExplanation(x service.Explained) client.Explanation {
 			d.Limit.RateLimit = wireRate(l.Rate)
 		} else {
 			d.Limit.MaxConcurrent, d.Limit.Current = &l.Max, &l.Running
+			for _, h := range l.Held {
+				d.Limit.HeldBy = append(d.Limit.HeldBy, client.ExplanationShare{Server: h.Server, Shares: h.Shares})
+			}
 		}
 	}
 	return out

@@ -249,7 +249,12 @@ func (r *running) start(ctx context.Context) error {
 	if r.tracer != nil {
 		begun = kept.Begun
 	}
+	var lent func(context.Context, tenant.ID) ([]engine.Lending, error)
+	if l, ok := owners.(engine.Lender); ok {
+		lent = l.Lent
+	}
 	svc := service.New(seen, clk, service.Config{
+		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,

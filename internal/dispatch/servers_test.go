@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/explain"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
@@ -101,7 +103,7 @@ func newCluster(t *testing.T, s shared) (*cluster, func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c.ctx = ctx
-	c.svc = service.New(s, c.clock, service.Config{})
+	c.svc = service.New(s, c.clock, service.Config{Lent: s.Lent})
 	return c, func() { cancel(); c.wg.Wait(); c.svc.Close() }
 }
 
@@ -120,7 +122,7 @@ func (c *cluster) limit(n int) {
 	}
 }
 
-func (c *cluster) create(n int) {
+func (c *cluster) create(n int) (last job.ExecutionID) {
 	c.Helper()
 	for some := range slices.Chunk(make([]job.Definition, n), 8) { // which are in one partition
 		for i := range some {
@@ -129,10 +131,13 @@ func (c *cluster) create(n int) {
 				Target: job.Target{Kind: job.Simulate, WorkKind: "noop", Timeout: job.DefaultTimeout},
 			}
 		}
-		if _, _, err := c.svc.CreateJobs(c.ctx, tenant.Local(), some, service.Once[[]service.NewJob]{}); err != nil {
+		made, _, err := c.svc.CreateJobs(c.ctx, tenant.Local(), some, service.Once[[]service.NewJob]{})
+		if err != nil {
 			c.Fatal(err)
 		}
+		last = made[len(made)-1].Execution
 	}
+	return last
 }
 
 // work has a worker claim at a server, with so many slots, until the context ends; each attempt takes a time.
@@ -285,5 +290,42 @@ func TestServersShareALimitFairly(t *testing.T) {
 		if c.most > 1 && moves() == before {
 			t.Errorf("%d ran at once under a limit of 1", c.most)
 		}
+	})
+}
+
+// What waits for a share that another server has says so, and whose it is.
+func TestExplainNamesAShareHeldElsewhere(t *testing.T) {
+	overStores(t, func(t *testing.T, s shared) {
+		c, stop := newCluster(t, s)
+		defer stop()
+		c.limit(2)
+		other := engine.Server{ID: engine.ServerID(uuid.Must(uuid.NewV7())), Duty: engine.Dispatching, Host: "other", StartedAt: c.clock.Now()}
+		if _, err := s.Attend(c.ctx, other, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Borrow(c.ctx, other.ID, []engine.Share{{Tenant: tenant.Default, Max: 2, Want: 2}}); err != nil || got[0] != 2 {
+			t.Fatal(got, err)
+		}
+		a := c.node("a")
+		w := c.register(a)
+		c.work(c.ctx, a, w, 8, time.Millisecond)
+		id := c.create(1)
+		why := func() explain.Why {
+			x, err := c.svc.Explain(c.ctx, tenant.Local(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x.Why
+		}
+		if got := why(); got.Code != explain.Concurrency || !strings.Contains(got.Text, "2 of 2 shares are held by server other, being returned") {
+			t.Errorf("%s: %s", got.Code, got.Text)
+		}
+		if n := c.at("a"); n != 0 {
+			t.Errorf("%d started without a share", n)
+		}
+		if _, err := s.Borrow(c.ctx, other.ID, []engine.Share{{Tenant: tenant.Default, Max: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(10*time.Second, "it runs", func() bool { return c.at("a") == 1 })
 	})
 }

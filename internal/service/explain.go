@@ -123,10 +123,15 @@ func (s *Service) used(ctx context.Context, e *job.Execution, queue string, ls [
 	if err != nil {
 		return err
 	}
+	lent, err := s.lent(ctx, e)
+	if err != nil {
+		return err
+	}
 	for _, r := range running {
 		if r.Tenant != e.Tenant {
 			continue
 		}
+		lent.run(&r)
 		for i := range ls {
 			switch l := &ls[i]; {
 			case l.Scope == "tenant", l.Scope == "queue" && r.Class.Needs().Queue == queue, (l.Scope == "job" || l.Scope == "key") && r.Group.Key == e.Group.Key:
@@ -134,7 +139,65 @@ func (s *Service) used(ctx context.Context, e *job.Execution, queue string, ls [
 			}
 		}
 	}
+	for i := range ls {
+		lent.hold(&ls[i])
+	}
 	return nil
+}
+
+// lending is what servers have of the limits of a tenant, seen from an execution that waits.
+type lending struct {
+	all   []engine.Lending
+	own   map[job.Partition]bool // partitions of the server that owns its partition; empty: none has a share
+	here  map[string]int         // what runs in these, by queue
+	total int
+}
+
+// lent reads what servers have of the limits over an execution; nothing where they share none.
+func (s *Service) lent(ctx context.Context, e *job.Execution) (*lending, error) {
+	x := &lending{own: map[job.Partition]bool{}, here: map[string]int{}}
+	if s.cfg.Lent == nil {
+		return x, nil
+	}
+	var err error
+	x.all, err = s.cfg.Lent(ctx, e.Tenant)
+	for _, l := range x.all {
+		if slices.Contains(l.Parts, e.Partition) {
+			for _, p := range l.Parts {
+				x.own[p] = true
+			}
+		}
+	}
+	return x, err
+}
+
+// run counts what runs in the partitions of the server that would start the execution.
+func (x *lending) run(r *engine.Running) {
+	if x.own[r.Partition] {
+		x.here[r.Class.Needs().Queue]++
+		x.total++
+	}
+}
+
+// hold notes who has shares of a limit, where they leave none for the server that would start the execution.
+func (x *lending) hold(l *explain.Limit) {
+	if l.Max == 0 || l.Scope != "tenant" && l.Scope != "queue" {
+		return
+	}
+	left, used := l.Max, x.total
+	if l.Scope == "queue" {
+		used = x.here[l.Queue]
+	}
+	var held []explain.Held
+	for _, y := range x.all {
+		if y.Queue == l.Queue && !slices.ContainsFunc(y.Parts, func(p job.Partition) bool { return x.own[p] }) {
+			left -= y.Share
+			held = append(held, explain.Held{Server: y.Host, Shares: y.Share})
+		}
+	}
+	if left <= used {
+		l.Held = held
+	}
 }
 
 // drawn asks rates when they let one more start.

@@ -84,6 +84,9 @@ type Config struct {
 	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
 	Unmetered bool              // no quota holds
 
+	// Lent lists what servers have of a tenant's limits; nil: they share none.
+	Lent func(ctx context.Context, t tenant.ID) ([]engine.Lending, error)
+
 	// Begun is told, before they are stored, of the jobs and executions that a request begins; nil: nobody is.
 	Begun func(ctx context.Context, t tenant.ID, ids ...[16]byte)
 }

@@ -77,8 +77,15 @@ type Limit struct {
 	Key     string // the expression
 	Max     int    // at once; 0: any number
 	Running int
+	Held    []Held // what other servers have of it, where that leaves none for the one that would start the execution
 	Rate    job.Rate
 	Wait    time.Duration // until the rate lets one more start
+}
+
+// Held is how much of a limit on what runs at once a server has for itself.
+type Held struct {
+	Server string
+	Shares int
 }
 
 // Why says why an execution waits, what it does, or how it ended.
@@ -328,7 +335,7 @@ func lacks(live []job.Worker, t tenant.ID, needs job.Needs) (out []string) {
 // limited reports whether a limit keeps it from starting.
 func (w *Why) limited(s *Situation, l *Limit) bool {
 	over := l.Max > 0 && l.Running >= l.Max
-	if !over && l.Wait <= 0 {
+	if !over && len(l.Held) == 0 && l.Wait <= 0 {
 		return false
 	}
 	w.Facts.Limit = l
@@ -340,6 +347,8 @@ func (w *Why) limited(s *Situation, l *Limit) bool {
 		w.say(Overlap, "An earlier execution of its job has not ended, and by its overlap policy %q it waits for that.", s.Job.Overlap)
 	case over:
 		w.say(Concurrency, "The concurrency limit of %s is %d, and %d run.", whose, l.Max, l.Running)
+	case len(l.Held) > 0:
+		w.say(Concurrency, "The concurrency limit of %s is %d, and %d run: %s, being returned.", whose, l.Max, l.Running, l.held())
 	default:
 		w.Facts.Until = s.Now.Add(l.Wait)
 		w.say(RateLimit, "The rate limit of %s (%s) lets the next one start in %s.", whose, l.Rate, about(l.Wait))
@@ -348,6 +357,20 @@ func (w *Why) limited(s *Situation, l *Limit) bool {
 		}
 	}
 	return true
+}
+
+// held says who has how much of a limit.
+func (l *Limit) held() string {
+	var who []string
+	n := 0
+	for _, h := range l.Held {
+		n += h.Shares
+		who = append(who, fmt.Sprintf("%s (%d)", h.Server, h.Shares))
+	}
+	if len(who) == 1 {
+		return fmt.Sprintf("%d of %d shares are held by server %s", n, l.Max, l.Held[0].Server)
+	}
+	return fmt.Sprintf("%d of %d shares are held by servers %s", n, l.Max, strings.Join(who, ", "))
 }
 
 // overlaps reports whether a limit is there because of the job's overlap policy.
