@@ -40,6 +40,7 @@ var table = map[string]rule{
 	"internal/clock":      {why: "a leaf"},
 	"internal/failpoint":  {why: "a leaf: every part may be made to fail"},
 	"internal/loop":       {why: "a leaf"},
+	"internal/peer":       {why: "a leaf: it asks the kernel whose connection it is"},
 	"internal/seal":       {why: "a leaf: it knows bytes and keys"},
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
 

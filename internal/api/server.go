@@ -47,6 +47,7 @@ type Config struct {
 	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
+	Local        *Local                      // without sign-in: who is answered; nil: everyone on the machine
 	SignIns      *access.Authenticator       // signs browsers in; nil: none are
 	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
 	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
@@ -167,8 +168,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
 		return
 	}
-	if s.cfg.Authenticate == nil && !sameOrigin(r) {
+	if s.cfg.Authenticate == nil && (!sameOrigin(r) || elsewhere(r)) {
 		s.fail(w, r, refuse(403, "cross_origin", "Without sign-in a page of another site is not answered at all."))
+		return
+	}
+	if s.takeToken(w, r) {
 		return
 	}
 	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
@@ -294,6 +298,9 @@ func (s *Server) guard(rt route) http.Handler {
 				s.fail(w, r, err)
 				return
 			}
+		} else if err := s.admits(rt, r); err != nil {
+			s.fail(w, r, err)
+			return
 		} else if named := r.Header.Get("X-Tenant-ID"); rt.needs.Keyed() && named != "" && tenant.ID(named) != p.Tenant {
 			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
 			return
@@ -318,6 +325,14 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, err)
 		}
 	})
+}
+
+// admits says why a server without sign-in does not answer a request, or nothing.
+func (s *Server) admits(rt route, r *http.Request) error {
+	if !rt.needs.Keyed() || s.cfg.Local == nil {
+		return nil
+	}
+	return s.cfg.Local.admits(r)
 }
 
 // traced begins the span of a request when it is known who asks, so that nobody else makes any.

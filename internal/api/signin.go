@@ -107,7 +107,7 @@ func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
 var noSignIn = refuse(409, "no_sign_in", "This server asks nobody who they are; there is nothing to sign in to.")
 
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
-	if s.cfg.SignIns == nil {
+	if s.cfg.SignIns == nil && s.cfg.Local == nil {
 		return noSignIn
 	}
 	data, _, err := read(w, r, 16<<10)
@@ -117,6 +117,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 	var req client.SignInRequest
 	if err := decode(data, &req); err != nil {
 		return err
+	}
+	if s.cfg.SignIns == nil {
+		return s.enterLocal(w, r, req)
 	}
 	name, err := cookieFor(r)
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
+	"github.com/carillon-jobs/carillon/internal/peer"
 	"github.com/carillon-jobs/carillon/internal/ration"
 	"github.com/carillon-jobs/carillon/internal/reach"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
@@ -110,6 +111,9 @@ type running struct {
 	metrics  *telemetry.Metrics
 	tracer   *telemetry.Tracer // nil: there is none
 	scrapes  net.Addr          // where they are answered by themselves; nil: nowhere
+	token    string            // of dev: what other users of the machine need
+
+	tokenFile string
 
 	scheduling atomic.Pointer[func() engine.Holding] // the partitions whose schedules it fires
 }
@@ -311,7 +315,7 @@ func (r *running) start(ctx context.Context) error {
 	}
 	greet(r.Out, greeting{
 		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Embedded: embeddedFile(c.Database), Address: hostPort(r.address), TLS: r.tls != nil, Metrics: r.scrapes, Roles: c.Roles,
-		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret,
+		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret, Token: r.token, TokenFile: r.tokenFile, Unknown: r.Dev && !peer.Known,
 	})
 	return nil
 }
@@ -480,6 +484,12 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 			r.log.Warn("serving without TLS off loopback: API keys cross the network in the clear; set tls.cert and tls.key, or put a TLS proxy in front", "listen", r.address.String())
 		}
 	}
+	if r.Dev {
+		if cfg.Local, err = r.local(); err != nil {
+			return "", err
+		}
+		r.token, r.tokenFile = cfg.Local.Token, cfg.Local.File
+	}
 	r.answer(ln, cfg, r.tls)
 	return key, r.scraped(cfg.Ready)
 }
@@ -490,6 +500,9 @@ func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) {
 	server := &http.Server{
 		Handler: face, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, TLSConfig: secure, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
+	}
+	if cfg.Local != nil {
+		server.ConnContext = withPeer
 	}
 	server.RegisterOnShutdown(face.Stop)
 	go func() {

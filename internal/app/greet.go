@@ -20,6 +20,9 @@ type greeting struct {
 	Targets         []string
 	Key             string // the first API key, if one was made up just now
 	SigningSecret   string // what callbacks are signed with, in dev
+	Token           string // of dev: what other users of the machine need
+	TokenFile       string
+	Unknown         bool // this system does not say who connects, so that everyone needs the token
 }
 
 // greet tells what runs where and what to type next.
@@ -36,7 +39,7 @@ func greet(w io.Writer, g greeting) {
 	fmt.Fprintf(&b, "\nCarillon %s is running.\n\n", Version)
 	if slices.Contains(g.Roles, "api") {
 		if g.Pages {
-			line("Open", "%s", base)
+			line("Open", "%s", g.open(base))
 		} else {
 			line("Open", "%s says how to get the dashboard, without which this was built", base)
 		}
@@ -54,6 +57,9 @@ func greet(w io.Writer, g greeting) {
 	if g.SigningSecret != "" {
 		line("Signing", "callbacks are signed with %s", g.SigningSecret)
 	}
+	if g.TokenFile != "" {
+		line("Token", "in %s, for other users of this machine", g.TokenFile)
+	}
 	if g.Key != "" {
 		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)
 	}
@@ -61,7 +67,10 @@ func greet(w io.Writer, g greeting) {
 		auth, at := "", ""
 		if !g.Dev {
 			auth = " -H \"Authorization: Bearer $CARILLON_KEY\""
-		} else if g.Address != "127.0.0.1:8080" { // where the command line looks by itself
+		} else if g.Unknown {
+			auth = fmt.Sprintf(" -H \"Authorization: Bearer $(cat '%s')\"", g.TokenFile)
+		}
+		if g.Dev && g.Address != "127.0.0.1:8080" { // where the command line looks by itself
 			at = " --server " + base
 		}
 		fmt.Fprint(&b, "\nTry it: create a job, and look at what became of it.\n\n")
@@ -84,14 +93,22 @@ func greet(w io.Writer, g greeting) {
 	io.WriteString(w, b.String())
 }
 
+// open is the address for a browser; the token in it becomes a cookie.
+func (g greeting) open(base string) string {
+	if g.Token == "" {
+		return base
+	}
+	return base + "/?token=" + g.Token
+}
+
 // more is a card with what comes after a trial, one line each.
 func (g greeting) more(b *strings.Builder, base string) {
-	token := "$CARILLON_KEY"
+	token := " --token $CARILLON_KEY"
 	if g.Dev {
-		token = "none" // nobody looks at it
+		token = "" // it finds that of this server by itself
 	}
 	fmt.Fprint(b, "\nWhen it is to be more:\n\n")
-	fmt.Fprintf(b, "  a worker     carillon worker --server %s --token %s --capacity 50\n", base, token)
+	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50\n", base, token)
 	if g.Embedded != "" {
 		fmt.Fprintf(b, "  PostgreSQL   carillon move --database sqlite:%s --to postgres://USER:PASSWORD@HOST/NAME\n", g.Embedded)
 	}

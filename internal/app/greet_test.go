@@ -13,8 +13,17 @@ func TestTheGreetingEndsWithWhatComesNext(t *testing.T) {
 	}{
 		"dev": {
 			greeting{Dev: true, Address: "127.0.0.1:8080", Roles: []string{"api"}, Embedded: "d/carillon.db"},
-			[]string{"carillon worker --server http://127.0.0.1:8080 --token none --capacity 50\n", "carillon move --database sqlite:d/carillon.db --to postgres://", "carillon serve --database sqlite:d/carillon.db"},
+			[]string{"carillon worker --server http://127.0.0.1:8080 --capacity 50\n", "carillon move --database sqlite:d/carillon.db --to postgres://", "carillon serve --database sqlite:d/carillon.db"},
 			[]string{"carillon key create"},
+		},
+		"dev, with its token": {
+			greeting{Dev: true, Pages: true, Address: "127.0.0.1:8080", Roles: []string{"api"}, Token: "t0ken", TokenFile: "/d/dev-token"},
+			[]string{"Open      http://127.0.0.1:8080/?token=t0ken\n", "Token     in /d/dev-token", "curl -s http://127.0.0.1:8080/api/v1/jobs"},
+			[]string{"Authorization"},
+		},
+		"dev, where nobody is known": {
+			greeting{Dev: true, Address: "127.0.0.1:8080", Roles: []string{"api"}, Token: "t0ken", TokenFile: "/d/dev-token", Unknown: true},
+			[]string{`curl -s -H "Authorization: Bearer $(cat '/d/dev-token')" http://127.0.0.1:8080/api/v1/jobs`}, nil,
 		},
 		"serve": {
 			greeting{Address: "carillon.example:443", TLS: true, Roles: []string{"api", "scheduler"}},

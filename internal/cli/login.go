@@ -65,7 +65,11 @@ The key is asked for without showing it; where standard input is not a terminal 
 			if err != nil {
 				return err
 			}
-			k.put(storedContext{Name: name, Servers: p.servers, Token: p.token, Tenant: s.tenant})
+			kept := p.token
+			if kept == client.DevToken(p.servers[0]) { // it has another one at its next start, which is found by itself
+				kept = ""
+			}
+			k.put(storedContext{Name: name, Servers: p.servers, Token: kept, Tenant: s.tenant})
 			if err := k.save(); err != nil {
 				return err
 			}

@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
+	"io/fs"
+	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -23,14 +28,23 @@ func (s *session) openCommand() *cobra.Command {
 	}
 	s.flags(c)
 	c.Flags().BoolVar(&print, "print", false, "only print the address")
-	c.RunE = func(_ *cobra.Command, args []string) error {
+	c.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := s.where()
 		if err != nil {
 			return err
 		}
 		address := p.servers[0] + "/" + strings.TrimPrefix(strings.Join(args, ""), "/")
+		token := neededToken(cmd.Context(), p.servers[0])
+		if token != "" {
+			address += "?token=" + token
+		}
 		if _, err := fmt.Fprintln(s.out, address); err != nil || print || !terminal(s.out) {
 			return err
+		}
+		if token != "" { // other users see the arguments of processes
+			if address, err = redirectPage(address); err != nil {
+				return err
+			}
 		}
 		opener := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
 		if opener == nil {
@@ -42,6 +56,41 @@ func (s *session) openCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// neededToken is the token of the user's own 'carillon dev', where that does not know its user by the connection; else "".
+func neededToken(ctx context.Context, server string) string {
+	token := client.DevToken(server)
+	if token == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := client.New([]string{server}, "", client.WithRetries(client.Retries{})).WhoAmI(ctx)
+	if !errors.Is(err, client.ErrUnauthorized) {
+		return ""
+	}
+	return token
+}
+
+// redirectPage leaves a page that leads to an address, for nobody else to read, and answers with its own address.
+func redirectPage(to string) (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "carillon", "dev", "open.html")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return "", err
+	}
+	page := fmt.Sprintf("<!doctype html><meta charset=utf-8><title>Carillon</title><meta http-equiv=refresh content=\"0; url=%[1]s\"><a href=\"%[1]s\">Open Carillon</a>\n", html.EscapeString(to))
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		return "", err
+	}
+	return (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/")}).String(), nil
 }
 
 func (s *session) versionCommand() *cobra.Command {

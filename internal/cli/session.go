@@ -107,7 +107,17 @@ func (s *session) where() (place, error) {
 		}
 		p.servers[i] = address
 	}
+	p.token = devToken(p.servers, p.token)
 	return p, nil
+}
+
+// devToken is the key to send: the one that was named or, where none was, that of the 'carillon dev' which the same user runs at the
+// only address that is asked.
+func devToken(servers []string, named string) string {
+	if named != "" && named != "none" || len(servers) != 1 {
+		return named
+	}
+	return cmp.Or(client.DevToken(servers[0]), named)
 }
 
 // serverAddress reads the address of a server; what has no scheme is plain HTTP on loopback and HTTPS elsewhere.

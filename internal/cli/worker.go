@@ -23,7 +23,7 @@ func workerCommand() *cobra.Command {
 	s.add(c, "listen", "listen", " for health checks (default 127.0.0.1:0, a free port)")
 	s.add(c, "metrics-listen", "metrics.listen", "")
 	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn (or CARILLON_SERVER)")
-	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names)")
+	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names; default that of your own 'carillon dev' at the address)")
 	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu (or CARILLON_LABELS)")
 	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (or CARILLON_QUEUES; default all)")
 	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once (or CARILLON_CAPACITY)")
@@ -67,6 +67,7 @@ func fromEnvironment(c *cobra.Command, o *app.WorkerOptions) (err error) {
 	if o.Token == "" {
 		o.Token, err = token()
 	}
+	o.Token = devToken(o.Servers, o.Token)
 	return err
 }
 
@@ -100,7 +101,7 @@ func checkWorker(o app.WorkerOptions) error {
 		}
 	}
 	if o.Token == "" {
-		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token, CARILLON_TOKEN or CARILLON_TOKEN_FILE", From: "not set"})
+		wrong = append(wrong, config.Mistake{Key: "token", Want: "an API key: --token, CARILLON_TOKEN or CARILLON_TOKEN_FILE; only for a 'carillon dev' of your own it is found by itself", From: "not set"})
 	}
 	if o.Capacity < 1 || o.Capacity > 10_000 {
 		wrong = append(wrong, config.Mistake{Key: "capacity", Value: strconv.Itoa(o.Capacity), Want: "a whole number from 1 to 10000", From: "flag"})

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// Local says whom a server without sign-in answers on a machine that others use, too: the user who started it, and whoever has
+// its token.
+type Local struct {
+	Token string // in the address that was printed
+	File  string // where it is kept, for its owner alone
+	Port  int    // cookies are for all ports of a host, so their names tell servers apart
+
+	// Mine reports whether a request comes from a process of the same user, or of root. What it says of others is for a message.
+	Mine func(r *http.Request) (mine bool, who string)
+}
+
+// tokenAge is how long a browser keeps the token: a server makes another one whenever it starts.
+const tokenAge = 30 * 24 * time.Hour
+
+func (l *Local) cookie() string { return fmt.Sprintf("carillon-dev-%d", l.Port) }
+
+// is reports whether a text is the token, in a time that tells nothing.
+func (l *Local) is(text string) bool {
+	a, b := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(l.Token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// admits says why a request may not be answered, or nothing.
+func (l *Local) admits(r *http.Request) error {
+	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") && l.is(strings.TrimSpace(text)) {
+		return nil
+	}
+	if c, err := r.Cookie(l.cookie()); err == nil && l.is(c.Value) {
+		return nil
+	}
+	mine, who := l.Mine(r)
+	if mine {
+		return nil
+	}
+	return refuse(401, "unauthorized", fmt.Sprintf("This server answers the user who started it, or its token; the request came from %s. "+
+		"Open the address that the server printed, or send the token: curl -H \"Authorization: Bearer $(cat '%s')\" …", who, l.File))
+}
+
+// takeToken answers a browser that comes with the token in its address: it gets a cookie instead, and the address without it.
+func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
+	l := s.cfg.Local
+	if l == nil || r.Method != http.MethodGet || strings.HasPrefix(r.URL.Path, "/api/") {
+		return false
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || !q.Has("token") {
+		return false
+	}
+	if l.is(q.Get("token")) {
+		http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
+	} else if mine, _ := l.Mine(r); !mine {
+		s.fail(w, r, refuse(401, "unauthorized", fmt.Sprintf("The token in the address is not that of this server; it makes another one at each start. Open the address that it printed last; the token is in %s, too.", l.File)))
+		return true
+	}
+	q.Del("token")
+	to := withinHere((&url.URL{Path: r.URL.Path, RawQuery: q.Encode()}).String())
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
+// enterLocal gives a browser the cookie for the token that someone pasted.
+func (s *Server) enterLocal(w http.ResponseWriter, r *http.Request, req client.SignInRequest) error {
+	l := s.cfg.Local
+	if !l.is(strings.TrimSpace(req.Credential)) {
+		return refuse(401, "unauthorized", "This is not the token of this server; it is in the address that the server printed, and in "+l.File+".")
+	}
+	http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
+	p := tenant.Local()
+	return reply(w, 200, client.SignedIn{TenantID: tenantID(p.Tenant), Role: string(p.Role), Name: p.Name, Kind: "none", Next: new(withinHere(deref(req.Next, "/")))})
+}
+
+// elsewhere reports whether a page of another site, or of another port of this host, made a request that it may not make. Going
+// to a page is allowed, since pages hold nothing and ask for the rest themselves; and so are pictures that are made to be shown
+// elsewhere, and health.
+func elsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "cross-site" && site != "same-site" {
+		return false
+	}
+	switch p := r.URL.Path; {
+	case strings.HasPrefix(p, "/badges/"), p == "/healthz", p == "/readyz", p == "/health":
+		return false
+	case strings.HasPrefix(p, "/api/"), p == "/metrics", p == "/openapi.json", strings.HasPrefix(p, "/debug/"):
+		return true
+	}
+	goes := r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return !goes || r.Method != http.MethodGet && r.Method != http.MethodHead || wantsJSON(r)
+}

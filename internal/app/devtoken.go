@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/peer"
+)
+
+// devTokenName is the file of the token in the data folder.
+const devTokenName = "dev-token"
+
+// local makes the token of a server without sign-in, and leaves it where only its user finds it.
+func (r *running) local() (*api.Local, error) {
+	token := rand.Text() + rand.Text() // 256 bits and more
+	file, err := filepath.Abs(filepath.Join(r.Config.Data, devTokenName))
+	if err != nil {
+		return nil, err
+	}
+	if err := leave(file, token); err != nil {
+		return nil, fmt.Errorf("keep the token for the browser: %w", err)
+	}
+	files := []string{file}
+	found, err := client.DevTokenFile(r.address.String())
+	if err == nil {
+		err = leave(found, token)
+	}
+	if err == nil {
+		files = append(files, found)
+	} else {
+		r.log.Info("the command line will not find the token by itself: it could not be left in the user's settings", "error", err, "token_file", file)
+	}
+	r.onStop("token", func() error {
+		for _, f := range files {
+			if text, err := os.ReadFile(f); err == nil && string(text) == token+"\n" { // another server may have come since
+				_ = os.Remove(f) // a token that no server has opens nothing
+			}
+		}
+		return nil
+	})
+	port := 0
+	if t, ok := r.address.(*net.TCPAddr); ok {
+		port = t.Port
+	}
+	return &api.Local{Token: token, File: file, Port: port, Mine: mineOf(os.Getuid())}, nil
+}
+
+// leave writes a token into a file that only its owner can read, whole or not at all.
+func leave(file, token string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(file), ".token-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(next.Name())
+	_, err = next.WriteString(token + "\n")
+	if bad := next.Close(); err == nil {
+		err = bad
+	}
+	if err == nil {
+		err = os.Rename(next.Name(), file)
+	}
+	return err
+}
+
+type peerKey struct{}
+
+// withPeer has requests know who is at the other end of their connection.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, peer.Of(c))
+}
+
+// mineOf tells the requests of a user's processes, and root's, from others.
+func mineOf(own int) func(*http.Request) (bool, string) {
+	return func(r *http.Request) (bool, string) {
+		conn, _ := r.Context().Value(peerKey{}).(*peer.Conn)
+		switch uid, ok := conn.UID(); {
+		case !ok:
+			return false, "a process whose user is not known"
+		case uid == own || uid == 0:
+			return true, ""
+		default:
+			return false, fmt.Sprintf("the user with the id %d", uid)
+		}
+	}
+}
