@@ -27,7 +27,7 @@ func commanding(t *testing.T) face {
 	return newFace(t, func(c *api.Config, s engine.Store) {
 		c.MaxArtifact = 1 << 20
 		c.Service = service.New(s, clock.System{}, service.Config{
-			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 2<<20),
+			LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Commands: true, Secrets: c.Secrets, Artifacts: artifact.NewFolder(filepath.Join(t.TempDir(), "a"), c.MaxArtifact, 2<<20),
 		})
 		c.Authenticate = func(_ context.Context, credential, _ string) (tenant.Principal, error) {
 			who, role, _ := strings.Cut(credential, " ")

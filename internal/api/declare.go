@@ -183,9 +183,9 @@ func guess(name string, given client.Target) bool {
 		v, there := given.Headers[header]
 		return there && v != secret.Hidden && !secret.Refers(v)
 	}
-	if env, ok := strings.CutPrefix(name, "execution.env."); ok && secret.Variable(env) {
+	if env, ok := strings.CutPrefix(name, "execution.env."); ok {
 		v, there := given.Env[env]
-		return there && v != secret.Hidden && !secret.Refers(v)
+		return there && v != secret.Hidden && secret.HidesVariable(env, v)
 	}
 	return false
 }
@@ -218,7 +218,7 @@ func shownValue(name string, v json.RawMessage) json.RawMessage {
 	switch {
 	case v == nil:
 		return json.RawMessage("null")
-	case (isHeader && secret.Credential(header) || isEnv && secret.Variable(env)) && !secret.Refers(textOf(v)):
+	case isHeader && secret.HidesHeader(header, textOf(v)) || isEnv && secret.HidesVariable(env, textOf(v)):
 		return encoded(secret.Hidden)
 	}
 	return v

@@ -176,6 +176,9 @@ func fits(as []job.Attempt) int {
 		for name, value := range a.Target.Headers {
 			size += len(name) + len(value)
 		}
+		for name, value := range a.Target.Env {
+			size += len(name) + len(value)
+		}
 		if i > 0 && size > maxGrant {
 			return i
 		}

@@ -33,51 +33,67 @@ func Credential(header string) bool {
 // WantKey says what is missing where there is no key.
 const WantKey = "a server that can encrypt: set secrets.key_file or CARILLON_SECRETS_KEY"
 
-// literals names the headers that hold a credential as it is.
-func literals(headers map[string]string) []string {
-	var out []string
-	for _, name := range names(headers) {
-		if value := headers[name]; value != "" && Credential(name) && !Refers(value) && Managed(value) == "" {
-			out = append(out, name)
+// Hide seals the credentials in a job's headers and variables and puts references in their place. It answers with what is to be stored
+// with the job. was is the job's target before, if there was one: what of it was hidden and no longer is, is unused.
+func (v *Vault) Hide(j *job.Job, was *job.Target, asOf time.Time) (sealed []engine.Secret, unused []string, err error) {
+	if was == nil {
+		was = &job.Target{}
+	}
+	h := hiding{v: v, j: j, asOf: asOf}
+	headers := h.in("headers", j.Target.Headers, was.Headers, HidesHeader, headerName)
+	env := h.in("env", j.Target.Env, was.Env, HidesVariable, variableName)
+	switch {
+	case h.err != nil:
+		return nil, nil, h.err
+	case len(h.wrong) > 0:
+		return nil, nil, h.wrong
+	}
+	j.Target.Headers, j.Target.Env = headers, env
+	unused = append(gone(was.Headers, headers), gone(was.Env, env)...)
+	slices.Sort(unused)
+	return h.sealed, unused, nil
+}
+
+// hiding seals the credentials of one job.
+type hiding struct {
+	v      *Vault
+	j      *job.Job
+	asOf   time.Time
+	sealed []engine.Secret
+	wrong  job.Invalids
+	err    error
+}
+
+// in is values with references in place of the credentials that they hold as they are.
+func (h *hiding) in(field string, values, was map[string]string, hides func(name, value string) bool, name func(job.ID, string) string) map[string]string {
+	out, copied := values, false
+	for _, of := range names(values) {
+		value := values[of]
+		if value == "" || !hides(of, value) || Managed(value) != "" {
+			continue
 		}
+		if !h.v.CanSeal() {
+			if was[of] != value { // else it was stored in the clear before, and is not changed now
+				h.wrong.Add(fmt.Sprintf("execution.%s[%q]", field, job.Show(of)), "(not shown)", WantKey+"; or another name or value, since this is a credential; or a reference such as ${secret:name}")
+			}
+			continue
+		}
+		text, _ := expand(value, func(string) (string, error) { return "", nil }) // it has no references, perhaps $${secret:
+		s, err := h.v.seal(engine.Secret{Tenant: h.j.Tenant, Name: name(h.j.ID, of), Job: h.j.ID, CreatedAt: h.asOf, UpdatedAt: h.asOf}, text)
+		if err != nil {
+			h.err = err
+			return values
+		}
+		if !copied {
+			out, copied = maps.Clone(values), true
+		}
+		out[of] = opening + s.Name + "}"
+		h.sealed = append(h.sealed, s)
 	}
 	return out
 }
 
-// Hide seals the credentials in a job's headers and puts references in their place. It answers with what is to be stored
-// with the job. was is the job's target before, if there was one: what of it was hidden and no longer is, is unused.
-func (v *Vault) Hide(j *job.Job, was *job.Target, asOf time.Time) (sealed []engine.Secret, unused []string, err error) {
-	if bare := literals(j.Target.Headers); len(bare) > 0 {
-		var wrong job.Invalids
-		headers := maps.Clone(j.Target.Headers)
-		for _, header := range bare {
-			if was != nil && was.Headers[header] == headers[header] && was.Headers[header] != "" {
-				continue // stored in the clear before there was a key, and not changed now
-			}
-			if v == nil || v.ring == nil {
-				wrong.Add(fmt.Sprintf("execution.headers[%q]", job.Show(header)), "(not shown)", WantKey+"; or another header, since this one carries a credential")
-				continue
-			}
-			text, _ := expand(headers[header], func(string) (string, error) { return "", nil }) // it has no references, perhaps $${secret:
-			s, err := v.seal(engine.Secret{Tenant: j.Tenant, Name: managedName(j.ID, header), Job: j.ID, CreatedAt: asOf, UpdatedAt: asOf}, text)
-			if err != nil {
-				return nil, nil, err
-			}
-			headers[header] = opening + s.Name + "}"
-			sealed = append(sealed, s)
-		}
-		if len(wrong) > 0 {
-			return nil, nil, wrong
-		}
-		j.Target.Headers = headers
-	}
-	if was != nil {
-		unused = gone(was.Headers, j.Target.Headers)
-	}
-	return sealed, unused, nil
-}
-
-// gone lists the managed secrets of the old headers that the new ones do not have.
+// gone lists the managed secrets of old values that the new ones do not have.
 func gone(was, now map[string]string) []string {
 	have := map[string]bool{}
 	for _, value := range now {
@@ -89,7 +105,6 @@ func gone(was, now map[string]string) []string {
 			out = append(out, name)
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 

@@ -3,25 +3,23 @@ package secret
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Variable reports whether an environment variable of that name carries a credential.
-func Variable(name string) bool { return Credential(strings.ReplaceAll(name, "_", "-")) }
-
 // HidesHeader reports whether a header's value is not shown: a credential, unless it is a reference by a name.
 func HidesHeader(name, value string) bool { return Credential(name) && !Refers(value) }
 
-// HidesVariable reports whether a variable's value is not shown.
-func HidesVariable(name, value string) bool { return Variable(name) && !Refers(value) }
+// HidesVariable reports whether a variable's value is not shown: one whose name says that it is a credential, or a URL with a password.
+func HidesVariable(name, value string) bool {
+	return (Variable(name) || Managed(value) != "" || passwordInURL(value)) && !Refers(value)
+}
 
 // Keep is a definition with the credentials that it leaves hidden put back from the one that it replaces. They are removed
 // instead, and listed by field, where the job would take them somewhere else; why says how.
 func Keep(d, was job.Definition) (out job.Definition, dropped []string, why string) {
-	headers := marked(d.Target.Headers, was.Target.Headers, Credential)
-	env := marked(d.Target.Env, was.Target.Env, Variable)
+	headers := marked(d.Target.Headers, was.Target.Headers, HidesHeader)
+	env := marked(d.Target.Env, was.Target.Env, HidesVariable)
 	if len(headers)+len(env) == 0 {
 		return d, nil, ""
 	}
@@ -51,9 +49,9 @@ func some(m map[string]string) map[string]string {
 }
 
 // marked lists the credentials that a map leaves hidden and an older one has, in order.
-func marked(values, was map[string]string, carries func(string) bool) (out []string) {
+func marked(values, was map[string]string, hides func(name, value string) bool) (out []string) {
 	for _, name := range names(values) {
-		if _, ok := was[name]; ok && values[name] == Hidden && carries(name) {
+		if old, ok := was[name]; ok && values[name] == Hidden && hides(name, old) {
 			out = append(out, name)
 		}
 	}

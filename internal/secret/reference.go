@@ -57,14 +57,19 @@ func Refers(s string) bool {
 	return found
 }
 
-// managedName is the name of the secret that keeps the credential in a job's header. No person can give it.
-func managedName(of job.ID, header string) string {
+// headerName is the name of the secret that keeps the credential in a job's header. No person can give it.
+func headerName(of job.ID, header string) string {
 	return "~" + of.String() + "/" + strings.ToLower(header)
+}
+
+// variableName is the name of the one that keeps the credential in a job's variable. No header has a name with a /.
+func variableName(of job.ID, variable string) string {
+	return "~" + of.String() + "/env/" + variable
 }
 
 func isManaged(name string) bool { return strings.HasPrefix(name, "~") }
 
-// Managed is the name of the managed secret that a header's value stands for; empty if it stands for none.
+// Managed is the name of the managed secret that the value of a header or variable stands for; empty if it stands for none.
 func Managed(value string) string {
 	name, ok := strings.CutPrefix(value, opening+"~")
 	if !ok || !strings.HasSuffix(name, "}") {
@@ -106,8 +111,11 @@ func Find(d, was *job.Definition) (refs []Reference, v job.Invalids) {
 	}
 	for _, name := range names(t.Env) {
 		field, value := fmt.Sprintf("execution.env[%q]", job.Show(name)), t.Env[name]
-		if value == Hidden && Variable(name) && (was == nil || was.Target.Env[name] != Hidden) {
+		if value == Hidden && (was == nil || was.Target.Env[name] != Hidden) {
 			v.Add(field, Hidden, "the value itself: "+Hidden+" stands for one that is not shown")
+		}
+		if kept := Managed(value); kept != "" && was != nil && was.Target.Env[name] == value {
+			continue
 		}
 		in(field, value)
 	}

@@ -23,7 +23,7 @@ func (v *Vault) Stale(ctx context.Context) (int, error) {
 		}
 		for _, s := range piece {
 			if _, err := v.ring.Open(place(s), s.Sealed); err != nil {
-				return n, fmt.Errorf("the secret %s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
+				return n, fmt.Errorf("%s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
 			}
 		}
 		n, after = n+len(piece), piece[len(piece)-1]
@@ -46,7 +46,7 @@ func (v *Vault) Rekey(ctx context.Context, progress func(done int)) (int, error)
 		for _, s := range piece {
 			plain, err := v.ring.Open(place(s), s.Sealed)
 			if err != nil {
-				return done, fmt.Errorf("the secret %s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
+				return done, fmt.Errorf("%s of the tenant %s: %w", shown(s.Name), s.Tenant, err)
 			}
 			anew, err := v.seal(s, string(plain))
 			if err != nil {

@@ -160,7 +160,7 @@ func (r *resolving) value(name string) (string, error) {
 		if errors.Is(o.err, seal.ErrNoKey) {
 			why = "the server has no key to open it with"
 		}
-		return "", &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("the secret %q: %s", shown(name), why)}, Retryable: true}
+		return "", &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("%s: %s", shown(name), why)}, Retryable: true}
 	}
 	r.grown += len(o.text)
 	return o.text, nil
@@ -194,7 +194,7 @@ func (r *resolving) managed(name string) (opened, error) {
 	k, err := r.v.keep(r.ctx, r.a.Tenant, name)
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
-		return opened{}, refusal(fmt.Sprintf("the credential of the header %s is gone; set it again", shown(name)))
+		return opened{}, refusal(shown(name) + " is gone; set it again")
 	case errors.Is(err, seal.ErrNoKey), errors.Is(err, seal.ErrUnknownKey), errors.Is(err, seal.ErrDamaged):
 		return opened{err: err}, nil
 	case err != nil:
@@ -206,12 +206,16 @@ func (r *resolving) managed(name string) (opened, error) {
 	return opened{text: k.text}, nil
 }
 
-// shown is a secret's name for people: of a managed one the header.
+// shown names a secret for people: a managed one by its header or variable.
 func shown(name string) string {
-	if _, header, ok := strings.Cut(name, "/"); ok && isManaged(name) {
-		return header
+	_, of, ok := strings.Cut(name, "/")
+	if !ok || !isManaged(name) {
+		return fmt.Sprintf("the secret %q", name)
 	}
-	return name
+	if variable, ok := strings.CutPrefix(of, "env/"); ok {
+		return "the credential in the variable " + variable
+	}
+	return "the credential in the header " + of
 }
 
 func refusal(message string) error {
