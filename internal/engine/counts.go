@@ -62,6 +62,7 @@ type Census struct {
 type Reaped struct {
 	Ready     []job.Ready // back in the queue
 	Sessions  int         // that have ended
+	Leases    int         // of ended sessions that are dealt with, also those of which everything had finished
 	Poisoned  int         // executions that ended as FAILED
 	Cancelled int         // executions that ended as CANCELLED: they were asked to, or their job is gone
 }

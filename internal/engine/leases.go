@@ -67,7 +67,8 @@ type Leases interface {
 	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
 	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
 	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
-	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts. What is lost
+	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts: of up to limit of their leases,
+	// the latest first, and of some 20 000 executions. Where it dealt with any lease there may be more. What is lost
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
 	Reap(ctx context.Context, limit, poison int) (Reaped, error)

@@ -13,13 +13,14 @@ import (
 
 type fakeLeases struct {
 	engine.Leases
-	ready []job.Ready
-	err   error
-	grace time.Duration
+	ready  []job.Ready
+	leases int
+	err    error
+	grace  time.Duration
 }
 
 func (f *fakeLeases) Reap(context.Context, int, int) (engine.Reaped, error) {
-	return engine.Reaped{Ready: f.ready}, f.err
+	return engine.Reaped{Ready: f.ready, Leases: f.leases}, f.err
 }
 
 func (f *fakeLeases) Force(_ context.Context, grace time.Duration, limit int) (int, error) {
@@ -53,6 +54,10 @@ func TestReaper(t *testing.T) {
 	r := &Reaper{Store: f, Hint: func(rs []job.Ready) { hinted += len(rs) }, Log: slog.New(slog.DiscardHandler)}
 	if next, err := r.Tick(t.Context()); err != nil || next != time.Second || hinted != 0 {
 		t.Errorf("nothing to reap: %v, %v, %d hinted", next, err, hinted)
+	}
+	f.leases = 1000 // of which everything has finished
+	if next, err := r.Tick(t.Context()); err != nil || next != 0 || hinted != 0 {
+		t.Errorf("leases to forget: %v, %v, %d hinted", next, err, hinted)
 	}
 	f.ready = make([]job.Ready, 3)
 	if next, err := r.Tick(t.Context()); err != nil || next != 0 || hinted != 3 {

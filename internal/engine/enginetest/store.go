@@ -57,6 +57,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("finish", func(t *testing.T) { finish(t, h) })
 	t.Run("every attempt", func(t *testing.T) { everyAttempt(t, h) })
 	t.Run("hand back", func(t *testing.T) { handBack(t, h) })
+	t.Run("reap", func(t *testing.T) { reaping(t, h) })
 	t.Run("cancel", func(t *testing.T) { cancel(t, h) })
 	t.Run("workers", func(t *testing.T) { workers(t, h) })
 	t.Run("dead letters", func(t *testing.T) { deadLetters(t, h) })

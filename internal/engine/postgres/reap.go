@@ -17,10 +17,13 @@ const (
 		UPDATE sessions SET deposed = true
 		WHERE id = ANY (ARRAY(SELECT id FROM sessions WHERE expires_at < now() AND NOT deposed ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`
 	// On every pass, so that a lease committed while its session was deposed is found by the next.
+	// The latest leases first: of those a session was given long ago most have finished.
 	deadSQL = `
-		SELECT l.lease, l.worker, s.host, l.size
-		FROM sessions s CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE worker = s.id ORDER BY lease LIMIT $1 FOR UPDATE SKIP LOCKED) l
-		WHERE s.deposed LIMIT $1`
+		SELECT l.lease, l.worker, n.host, l.size FROM (
+			SELECT d.lease, d.host FROM (
+				SELECT x.lease, s.host FROM sessions s CROSS JOIN LATERAL (SELECT lease FROM leases WHERE worker = s.id OFFSET 0) x WHERE s.deposed OFFSET 0
+			) d ORDER BY d.lease DESC LIMIT $1
+		) n CROSS JOIN LATERAL (SELECT lease, worker, cardinality(ids) AS size FROM leases WHERE lease = n.lease OFFSET 0 FOR UPDATE SKIP LOCKED) l`
 	// What has been lost too often within the hour, this time included, ends; what is of a deleted job or was asked
 	// to stop ends anyway. Rows are locked as in backSQL.
 	reapSQL = `
@@ -64,7 +67,7 @@ const (
 const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
-// as lost attempts: of up to limit leases, each of many executions.
+// as lost attempts: of up to limit leases, each of many executions, the latest first.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
 	_ = s.unpackForOlder(ctx) // which is tried again at the next pass, and is not to keep this one from what it is for
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
@@ -73,8 +76,8 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 		return withDays(ctx, c, func() error {
 			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 				out, ended = engine.Reaped{}, nil
-				leases, endings, err := dead(ctx, tx, limit, &out.Sessions)
-				if err != nil || len(leases.cells) == 0 {
+				leases, endings, err := dead(ctx, tx, limit, &out)
+				if err != nil || out.Leases == 0 {
 					return err
 				}
 				if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
@@ -107,7 +110,7 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 }
 
 // dead ends sessions that have expired, and finds the leases of the ended and what to say of each.
-func dead(ctx context.Context, tx pgx.Tx, limit int, ended *int) (leases, endings *array, err error) {
+func dead(ctx context.Context, tx pgx.Tx, limit int, out *engine.Reaped) (leases, endings *array, err error) {
 	b := &pgx.Batch{}
 	b.Queue(deposeSQL, limit)
 	b.Queue(deadSQL, limit)
@@ -117,7 +120,7 @@ func dead(ctx context.Context, tx pgx.Tx, limit int, ended *int) (leases, ending
 	if err != nil {
 		return nil, nil, err
 	}
-	*ended = int(done.RowsAffected())
+	out.Sessions = int(done.RowsAffected())
 	leases, endings = bigints(0), byteas(0)
 	var lease int64
 	var w job.WorkerID
@@ -131,6 +134,7 @@ func dead(ctx context.Context, tx pgx.Tx, limit int, ended *int) (leases, ending
 		if sum += size; sum > reaped && sum > size {
 			return nil
 		}
+		out.Leases++
 		leases.int8(lease)
 		endings.bytes(engine.EncodeEnd(&job.Error{
 			Type: job.LeaseLost, Message: fmt.Sprintf("worker %s on %s stopped answering, and its lease ended", w, host),

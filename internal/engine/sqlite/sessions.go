@@ -103,10 +103,13 @@ const (
 	expiredSQL = "UPDATE sessions SET deposed = 1 WHERE expires_at < ? AND deposed = 0"
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
-		WHERE s.deposed <> 0 AND l.worker = s.id`
+		WHERE s.deposed <> 0 AND l.worker = s.id ORDER BY s.id, l.lease DESC` // the latest of a session first: of the others most have finished
 	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + unparked + takenBack
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
+
+// reaped is how many executions of dead workers one pass looks at, about.
+const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions. What is lost
@@ -124,14 +127,16 @@ func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped,
 			return err
 		}
 		out.Sessions = deposed
+		sum := 0
 		_, err = c.prepare(deadSQL).until(func(r *row) (bool, error) {
-			dead = append(dead, grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()})
-			return len(dead) >= limit, nil
+			g := grant{token: job.Token(r.int64()), worker: r.id(), host: r.text(), ids: r.bytes()}
+			dead, sum = append(dead, g), sum+len(g.ids)/16
+			return len(dead) >= limit || sum >= reaped, nil
 		})
 		if err != nil {
 			return err
 		}
-		if len(dead) == 0 {
+		if out.Leases = len(dead); len(dead) == 0 {
 			return nil
 		}
 		if err := failpoint.Hit("reap.afterSelectBeforeUpdate"); err != nil {
