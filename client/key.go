@@ -13,7 +13,7 @@ type KeyRequest struct {
 // RotateRequest asks for another key in place of one.
 type RotateRequest struct {
 	OverlapSeconds *int64     `json:"overlap_seconds,omitempty" doc:"How long the old key goes on working, 0 to 2592000 (30 days); 86400 when omitted."`
-	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; never when omitted."`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; when the old one would have, when omitted."`
 }
 
 // APIKey is an API key as answered. Its text is shown once, in the answer that makes it.

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type JWTConfig struct {
 	KeysURL     string // where the issuer's keys are, for RS256, ES256 and EdDSA
 	TenantClaim string
 	RoleClaim   string
+	Client      *http.Client // reads KeysURL, and decides what may be reached; nil: one that reaches everything
 }
 
 const (
@@ -47,7 +49,7 @@ func NewTokens(cfg JWTConfig, clk clock.Clock) *Tokens {
 	methods := []string{"HS256"}
 	if cfg.Secret == "" {
 		methods = []string{"RS256", "ES256", "EdDSA"}
-		t.keys = newKeySet(cfg.KeysURL, clk)
+		t.keys = newKeySet(cfg.KeysURL, cfg.Client, clk)
 	}
 	t.parser = jwt.NewParser(jwt.WithValidMethods(methods), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audience), jwt.WithExpirationRequired(),
 		jwt.WithLeeway(leeway), jwt.WithTimeFunc(clk.Now), jwt.WithIssuedAt(), jwt.WithStrictDecoding())
@@ -65,7 +67,13 @@ func (t *Tokens) principal(ctx context.Context, text string) (p tenant.Principal
 		return p, until, fmt.Errorf("%w: it has %d bytes", ErrToken, len(text))
 	}
 	claims := jwt.MapClaims{}
-	if _, err := t.parser.ParseWithClaims(text, claims, func(tok *jwt.Token) (any, error) { return t.key(ctx, tok) }); err != nil {
+	if _, err := t.parser.ParseWithClaims(text, claims, func(tok *jwt.Token) (any, error) {
+		// RFC 7515, section 4.1.11: what a token calls critical, and is not understood, refuses it. Nothing is understood here.
+		if _, ok := tok.Header["crit"]; ok {
+			return nil, errors.New("its header has crit: extensions that are not known here")
+		}
+		return t.key(ctx, tok)
+	}); err != nil {
 		if errors.Is(err, ErrKeys) {
 			return p, until, err
 		}

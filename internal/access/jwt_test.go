@@ -98,6 +98,7 @@ func TestTokensOfASecret(t *testing.T) {
 	}
 	parts := strings.Split(good, ".")
 	for name, text := range map[string]string{
+		"critical extensions":   signed(t, jwt.SigningMethodHS256, []byte(secret), claims(h), "crit", "b64"),
 		"expired":               with(func(c jwt.MapClaims) { c["exp"] = h.at.Load() - 31 }),
 		"without an end":        with(func(c jwt.MapClaims) { delete(c, "exp") }),
 		"not yet":               with(func(c jwt.MapClaims) { c["nbf"] = h.at.Load() + 60 }),

@@ -27,10 +27,12 @@ const (
 	keysFresh  = 10 * time.Minute // what was read is taken for what there is
 	keysStale  = 24 * time.Hour   // likewise, while the issuer cannot be reached
 	keysAgain  = 30 * time.Second // between looks for a key that was not there, or after a failure
-	keysWait   = 5 * time.Second
 	maxKeysDoc = 256 << 10
 	maxKeySet  = 100
 )
+
+// KeysWait is how long an issuer has to answer.
+const KeysWait = 5 * time.Second
 
 // publicKey is a key of an issuer's.
 type publicKey struct {
@@ -54,11 +56,11 @@ type keySet struct {
 	err     error       // guarded by mu: of the last look
 }
 
-func newKeySet(url string, clk clock.Clock) *keySet {
-	return &keySet{url: url, clock: clk, client: &http.Client{
-		Timeout:       keysWait,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+func newKeySet(url string, c *http.Client, clk clock.Clock) *keySet {
+	if c == nil {
+		c = &http.Client{Timeout: KeysWait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return &keySet{url: url, clock: clk, client: c}
 }
 
 // find lists the keys of an id, or all where the token names none. Where there is none of that id it asks the issuer once
@@ -125,7 +127,7 @@ func (s *keySet) of(id string) (out []publicKey) {
 
 // read asks the issuer.
 func (s *keySet) read(ctx context.Context) ([]publicKey, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysWait) // who waits may give up; the others want the answer
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KeysWait) // who waits may give up; the others want the answer
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *Server) keyRoutes() []route {
 		},
 		{
 			method: "POST", path: "/api/v1/api-keys/{id}/rotate", needs: tenant.Manage, group: group, summary: "Make a key in place of another",
-			detail: "The new one has its name and role; the old one goes on working for overlap_seconds, so that both are known while callers change over. The body may be left out.",
+			detail: "The new one has its name, role and expiry; the old one goes on working for overlap_seconds, so that both are known while callers change over. The body may be left out.",
 			body:   of[client.RotateRequest](), sample: `{"overlap_seconds": 3600}`, status: 201, answer: of[client.APIKey](), handle: s.rotateKey,
 		},
 		{

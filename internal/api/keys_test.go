@@ -118,6 +118,16 @@ func TestKeysOverHTTP(t *testing.T) {
 			t.Errorf("first %+v, second %+v", first, second)
 		}
 	})
+	t.Run("rotation keeps when a key ends", func(t *testing.T) {
+		const ends = "2100-01-02T03:04:05Z"
+		for body, want1 := range map[string]string{"": ends, `{"expires_at": "2099-01-01T00:00:00Z"}`: "2099-01-01T00:00:00Z"} {
+			old, _ := make(admin, `{"name": "ends", "role": "operator", "expires_at": "`+ends+`"}`)
+			fresh := want[client.APIKey](f, 201, "POST", at+"/"+old.KeyID+"/rotate", body, "Authorization", admin)
+			if fresh.ExpiresAt == nil || fresh.ExpiresAt.Format(time.RFC3339) != want1 {
+				t.Errorf("rotated with %q: it ends at %v; want %s", body, fresh.ExpiresAt, want1)
+			}
+		}
+	})
 	t.Run("rotation and revocation", func(t *testing.T) {
 		old, oldBearer := make(admin, `{"name": "rotates", "role": "operator"}`)
 		fresh := want[client.APIKey](f, 201, "POST", at+"/"+old.KeyID+"/rotate", `{"overlap_seconds": 3600}`, "Authorization", admin)

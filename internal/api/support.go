@@ -145,6 +145,7 @@ func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Princi
 		out.Metrics = conceal.looks(text.String()) // its names are the product's
 		return nil
 	})
+	part("audit", func(ctx context.Context) error { return s.service.BundleRead(ctx, p, known.Host) })
 	s.log.Info("a support bundle was made", "by", p.Name, "request_id", requestID(r))
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="carillon-support-%s.json"`, out.MadeAt.Format("20060102T150405Z")))
 	return reply(w, 200, out)

@@ -20,6 +20,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
+func TestReadingASupportBundleIsAudited(t *testing.T) {
+	s := newSigned(t, "free", func(c *api.Config, _ engine.Store) { c.Support = &api.Support{Host: "box-1"} })
+	want[client.SupportBundle](s.face, 200, "GET", "/api/v1/admin/support", "", s.system...)
+	log := want[client.AuditEntries](s.face, 200, "GET", "/api/v1/audit?action=support.read", "", s.system...)
+	if len(log.Audit) != 1 || log.Audit[0].Object != "box-1" || log.Audit[0].Principal != "bootstrap" || log.Audit[0].KeyID == nil {
+		t.Errorf("the audit log: %+v", log.Audit)
+	}
+}
+
 // Secrets of every kind are put wherever a bundle takes its texts from; none comes out.
 func TestNoSecretIsInASupportBundle(t *testing.T) {
 	value, _, _ := access.NewSignIn()

@@ -94,6 +94,7 @@ type JWT struct {
 	Secret      string
 	TenantClaim string
 	RoleClaim   string
+	Allow       []netip.Prefix // in which the issuer may be although they are private
 }
 
 // On reports whether tokens are accepted.

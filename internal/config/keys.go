@@ -88,6 +88,8 @@ var Keys = []Key{
 	text("auth.jwt.audience", "what their claim aud must hold", "a name, such as the address of this installation", some, func(c *Config) *string { return &c.JWT.Audience }),
 	text("auth.jwt.jwks_url", "where the issuer publishes its keys, for RS256, ES256 and EdDSA", "a URL", webAddress, func(c *Config) *string { return &c.JWT.KeysURL }),
 	secret(text("auth.jwt.secret", "instead of jwks_url: the secret of HS256", "32 characters or more", long, func(c *Config) *string { return &c.JWT.Secret })),
+	list("auth.jwt.allow", "private address ranges in which the issuer may be; an address or localhost in jwks_url needs none", "ranges such as 10.0.0.0/8",
+		func(c *Config, v string) bool { return prefixes(v, &c.JWT.Allow) }, func(c *Config) []string { return shown(c.JWT.Allow) }),
 	text("auth.jwt.tenant_claim", "the claim that names the tenant", "a claim's name", some, func(c *Config) *string { return &c.JWT.TenantClaim }),
 	text("auth.jwt.role_claim", "the claim that names the role: viewer, operator, admin or worker", "a claim's name", some, func(c *Config) *string { return &c.JWT.RoleClaim }),
 

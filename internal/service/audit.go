@@ -235,6 +235,14 @@ func (s *Service) Noted(ctx context.Context, p tenant.Principal, action, object,
 	return s.store.Record(ctx, s.entry(p, action, object, detail{Before: fields{object: before}, After: fields{object: after}}))
 }
 
+// BundleRead writes down that someone read the support bundle of a host.
+func (s *Service) BundleRead(ctx context.Context, p tenant.Principal, host string) error {
+	if err := allow(p, tenant.Run); err != nil {
+		return err
+	}
+	return s.store.Record(ctx, s.entry(p, "support.read", host, detail{}))
+}
+
 // stray looks behind the last seal for entries that would be in one, had they been there when their time came.
 func (s *Service) stray(ctx context.Context, t tenant.ID, last int64, after audit.Seal, v *Verification) error {
 	if last < 0 && after.Number > 0 { // it went on behind a seal whose entries were not read now

@@ -104,6 +104,9 @@ func (s *Service) RotateKey(ctx context.Context, p tenant.Principal, id string, 
 		return k, nil, err
 	}
 	k.Name, k.Role = old.Name, old.Role
+	if k.ExpiresAt.IsZero() {
+		k.ExpiresAt = old.ExpiresAt // a key that was to end does not become one that never does
+	}
 	if !old.Works(s.now()) {
 		return k, nil, &NotDone{"rotate", "The key has expired or was revoked; make a new one."}
 	}

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/executor"
+)
+
+// issuerClient asks a token issuer for its keys. It reaches public addresses, the ranges that auth.jwt.allow names, and what
+// jwks_url names outright: an address, or localhost.
+func issuerClient(j config.JWT) *http.Client {
+	guard := executor.Guard{AllowCIDRs: slices.Clone(j.Allow)}
+	if u, err := url.Parse(j.KeysURL); err == nil {
+		host := strings.ToLower(u.Hostname())
+		if a, err := netip.ParseAddr(host); err == nil {
+			a = a.Unmap().WithZone("")
+			guard.AllowCIDRs = append(guard.AllowCIDRs, netip.PrefixFrom(a, a.BitLen()))
+		}
+		guard.AllowLoopback = host == "localhost" || strings.HasSuffix(host, ".localhost")
+	}
+	return guard.Client(access.KeysWait)
+}
