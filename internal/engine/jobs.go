@@ -33,7 +33,8 @@ type Jobs interface {
 	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error)
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
-	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed. A
+	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed; so is, while it is paused, what
+	// comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A
 	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
 	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already; *Spent if it
 	// is planned anew and has run as often as it may, without what was taken back.

@@ -72,6 +72,7 @@ func Store(t *testing.T, h Harness) {
 	t.Run("operations", func(t *testing.T) { operations(t, h) })
 	t.Run("tenants and limits", func(t *testing.T) { limits(t, h) })
 	t.Run("pauses of queues", func(t *testing.T) { pauses(t, h) })
+	t.Run("pauses of jobs", func(t *testing.T) { jobPauses(t, h) })
 	t.Run("cordons of workers", func(t *testing.T) { cordons(t, h) })
 	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
 	t.Run("quotas", func(t *testing.T) { quotas(t, h) })

@@ -12,15 +12,20 @@ var jobDeleted = engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: 
 
 // What the statements that end executions have in common.
 const (
-	// doomedSQL finds, of the jobs of what was asked for, those that are deleted.
-	// The lock makes a deletion wait, and then it sees what this returned to the
+	// doomedSQL finds, of the jobs of what was asked for, those that are deleted, and those that are paused.
+	// The lock makes a deletion or a pause wait, and then it sees what this returned to the
 	// queue; or this waits for the deletion, and then sees that. It is taken in the
 	// order in which jobs fire.
-	doomedSQL = `doomed AS MATERIALIZED (
-			SELECT a.job FROM (SELECT DISTINCT tenant, job FROM asked ORDER BY tenant, job) a
+	doomedSQL = `inactive AS MATERIALIZED (
+			SELECT a.job, j.state FROM (SELECT DISTINCT tenant, job FROM asked ORDER BY tenant, job) a
 			CROSS JOIN LATERAL (SELECT state FROM jobs WHERE tenant = a.tenant AND id = a.job OFFSET 0 FOR SHARE) j
-			WHERE j.state = 4
+			WHERE j.state IN (2, 4)
+		), doomed AS MATERIALIZED (
+			SELECT job FROM inactive WHERE state = 4
 		)`
+
+	// heldBack is hold of what returns to the queue: the pause of its job holds what its schedule fired.
+	heldBack = `CASE WHEN v.nonce = 0 AND v.job IN (SELECT job FROM inactive WHERE state = 2) THEN 1::int2 ELSE v.hold END`
 
 	// backSQL returns what was asked for to the queue, uncharged, or ends it as
 	// CANCELLED: what is of a deleted job ($3 is jobDeleted), and what was asked to
@@ -34,7 +39,7 @@ const (
 			INSERT INTO events (execution, kind, token, tenant, attempt, worker, at) SELECT id, 'released', token, tenant, attempt, worker, now() FROM held
 			ON CONFLICT (execution, kind, token) DO NOTHING
 		), back AS (
-			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1, started_at = ` + startedBefore + `
+			UPDATE live v SET lease = -v.lease, attempt = v.attempt - 1, started_at = ` + startedBefore + `, hold = ` + heldBack + `
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND NOT h.ends
 			RETURNING ` + readyColumns + `
 		), gone AS (

@@ -42,7 +42,7 @@ const (
 			RETURNING CASE WHEN f.status >= 10 THEN f.status WHEN v.cancel_at IS NOT NULL THEN 13::int2
 					WHEN v.job IN (SELECT job FROM doomed) THEN f.if_deleted ELSE f.status END AS status, f.status AS meant, ` + finished + `,
 				` + ended + ` AS ending,
-				v.nonce, v.lane, v.class, v.hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
+				v.nonce, v.lane, v.class, ` + heldBack + ` AS hold, v.timeout_ms, v.stall_ms, v.expires_at, v.unique_key, ` + groupColumns + `,
 				coalesce(f.due_at, v.due_at) AS again_at, f.marks, f.ending AS reported, f.dead, f.message, f.redrive_at
 		), ` + endSQL + `, ` + burySQL + `, again AS (
 			INSERT INTO live (id, tenant, job, trigger, scheduled_at, nonce, due_at, started_at, leased_at, attempt, tries, lost,

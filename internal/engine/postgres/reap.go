@@ -43,7 +43,7 @@ const (
 			FROM (SELECT id, token, worker, ending, lost, job IN (SELECT job FROM doomed) AS doomed FROM asked OFFSET 0) a
 			CROSS JOIN LATERAL (SELECT cancel_at, cancel_ending FROM live WHERE id = a.id AND lease = a.token AND parked_until IS NULL OFFSET 0 FOR UPDATE) v
 		), back AS (
-			UPDATE live v SET lease = -v.lease, lost = v.lost + 1
+			UPDATE live v SET lease = -v.lease, lost = v.lost + 1, hold = ` + heldBack + `
 			FROM held h WHERE v.id = ANY (ARRAY[h.id]) AND v.lease = h.token AND h.status < 10
 			RETURNING ` + readyColumns + `, v.attempt, v.leased_at, h.token, h.worker, h.ending
 		), gone AS (

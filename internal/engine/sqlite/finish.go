@@ -13,7 +13,7 @@ const (
 	attemptSQL = `
 		INSERT OR ROLLBACK INTO attempts (execution, token, number, lost, started_at, ended_at, worker, tenant, ending)
 		SELECT id, lease, attempt, ?, leased_at, ?, worker, tenant, ? FROM live` + held
-	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), attempt = attempt - ?, parked_until = NULL" + held + " AND cancel_at IS NULL AND NOT " + deleted
+	againSQL = "UPDATE live SET lease = -lease, due_at = coalesce(?, due_at), tries = max(tries, ?), attempt = attempt - ?, parked_until = NULL, hold = " + heldBack + held + " AND cancel_at IS NULL AND NOT " + deleted
 
 	holdsSQL = "SELECT tenant, attempt, worker FROM live" + heldBy
 

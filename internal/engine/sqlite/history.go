@@ -18,6 +18,8 @@ const (
 	alone    = " WHERE id = ? AND tenant = ? AND lease <= 0"
 
 	deleted = "EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 4)"
+	// heldBack is hold of what returns to the queue: the pause of its job holds what its schedule fired.
+	heldBack = "CASE WHEN nonce = 0 AND EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = live.tenant AND j.id = live.job AND j.state = 2) THEN 1 ELSE hold END"
 
 	// Any error ends the whole transaction. OR ROLLBACK, and no function that could
 	// fail, tell SQLite so: it then keeps no copy of each page to undo one statement.

@@ -376,7 +376,7 @@ func readHeld(q *stmt, l job.Lease) (h job.Held, held bool, err error) {
 }
 
 // What was leased only this once has then never started; what was snoozed has.
-const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END" + heldBy + unparked + takenBack
+const releaseSQL = "UPDATE live SET lease = -lease, attempt = attempt - 1, started_at = CASE WHEN attempt = 1 AND started_at = leased_at THEN NULL ELSE started_at END, hold = " + heldBack + heldBy + unparked + takenBack
 
 // Release returns executions that the worker holds to the queue, uncharged; other leases are passed over.
 func (s *Store) Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error) {

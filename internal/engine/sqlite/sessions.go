@@ -104,7 +104,7 @@ const (
 	deadSQL    = `
 		SELECT l.lease, l.worker, s.host, l.ids FROM sessions s CROSS JOIN leases l INDEXED BY leases_worker
 		WHERE s.deposed <> 0 AND l.worker = s.id ORDER BY s.id, l.lease DESC` // the latest of a session first: of the others most have finished
-	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1" + held + unparked + takenBack
+	loseSQL   = "UPDATE live SET lease = -lease, lost = lost + 1, hold = " + heldBack + held + unparked + takenBack
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
