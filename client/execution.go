@@ -30,7 +30,7 @@ type Execution struct {
 	StartedAt        *time.Time        `json:"started_at" doc:"When its first attempt started."`
 	FinishedAt       *time.Time        `json:"finished_at"`
 	DurationMS       *int64            `json:"duration_ms" doc:"From its first start to its end."`
-	TriggerDelayMS   int64             `json:"trigger_delay_ms" doc:"How long after its scheduled time it was fired."`
+	TriggerDelayMS   int64             `json:"trigger_delay_ms" doc:"How long after it could first fire it was fired: after its scheduled time, or the creation of its job, if that came later."`
 	AttemptNumber    int               `json:"attempt_number"`
 	MaxAttempts      int               `json:"max_attempts"`
 	LostAttempts     int               `json:"lost_attempts"`
@@ -179,7 +179,7 @@ type Report struct {
 	ScheduledTime     time.Time          `json:"scheduled_time"`
 	StartedAt         *time.Time         `json:"started_at"`
 	FinishedAt        *time.Time         `json:"finished_at"`
-	TriggerDelayMS    int64              `json:"trigger_delay_ms" doc:"From its scheduled time until it was fired."`
+	TriggerDelayMS    int64              `json:"trigger_delay_ms" doc:"From when it could first fire until it was fired."`
 	QueueWaitMS       int64              `json:"queue_wait_ms" doc:"From when it was due until its first start, or until now."`
 	RunningMS         int64              `json:"running_ms" doc:"In attempts."`
 	BetweenAttemptsMS int64              `json:"between_attempts_ms"`

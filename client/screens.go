@@ -183,7 +183,7 @@ type DayCounts struct {
 	TimedOut  int64 `json:"timed_out"`
 	Cancelled int64 `json:"cancelled"`
 	Skipped   int64 `json:"skipped" doc:"Instants that were not run: missed, overlapped or expired."`
-	Late      int64 `json:"late" doc:"Of those that ran: fired more than five seconds after their scheduled time."`
+	Late      int64 `json:"late" doc:"Of those that ran: fired more than five seconds after they could first fire."`
 }
 
 // CalendarDay is what came of a job's executions that were scheduled on a day, UTC.

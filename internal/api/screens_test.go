@@ -29,6 +29,30 @@ func (f face) triggers(job string) string {
 	return want[client.Triggered](f, 202, "POST", "/api/v1/jobs/"+job+"/trigger", "").ExecutionID
 }
 
+// A job that is created for an instant in the past is not late by years: it could not fire before it was there.
+func TestAJobInThePastIsNotLate(t *testing.T) {
+	onBoth(t, func(t *testing.T, open newFaces) {
+		f := open()
+		j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "past", "schedule": {"type": "ONE_TIME", "scheduled_time": "2024-01-16T00:00:00Z"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+		es := want[client.Executions](f, 200, "GET", "/api/v1/jobs/"+j.JobID+"/executions", "").Executions
+		if len(es) != 1 || es[0].TriggerDelayMS > 60_000 {
+			t.Fatalf("executions: %+v", es)
+		}
+		f.fails(es[0].ExecutionID)
+		f.kept()
+		o := want[client.Overview](f, 200, "GET", "/api/v1/overview", "")
+		if o.Delay.Fired != 1 || o.Delay.Within5s != 1 || o.Delay.MaxSeconds > 60 || o.Health == "critical" {
+			t.Errorf("overview: %+v", o)
+		}
+		if d := want[client.DelaySeries](f, 200, "GET", "/api/v1/series/delays", ""); d.Total.Within5s != 1 || d.Total.MaxSeconds > 60 {
+			t.Errorf("delays: %+v", d.Total)
+		}
+		if r := want[client.Report](f, 200, "GET", "/api/v1/executions/"+es[0].ExecutionID+"/report", ""); r.TriggerDelayMS > 60_000 || r.QueueWaitMS > 60_000 {
+			t.Errorf("report: %+v", r)
+		}
+	})
+}
+
 func TestScreens(t *testing.T) {
 	onBoth(t, func(t *testing.T, open newFaces) {
 		f := open()

@@ -33,7 +33,7 @@ type Minute struct {
 	MaxWait   time.Duration // from when they were due
 	Fired     int64         // of those, such as a schedule fired
 	Delay     time.Duration
-	MaxDelay  time.Duration // from their scheduled time until they were fired
+	MaxDelay  time.Duration // from when they could first fire until they were fired
 }
 
 // Add adds what happened in the same minute elsewhere.

@@ -77,7 +77,7 @@ func (c *Counter) started(as []job.Attempt) {
 		m.Waited++
 		m.Wait, m.MaxWait = m.Wait+wait, max(m.MaxWait, wait)
 		if a.Trigger == job.BySchedule {
-			delay := max(0, a.Execution.At().Sub(a.ScheduledAt.Truncate(time.Millisecond)))
+			delay := job.Delay(a.Job, a.Execution, a.ScheduledAt)
 			m.Fired++
 			m.Delay, m.MaxDelay = m.Delay+delay, max(m.MaxDelay, delay)
 		}

@@ -27,7 +27,7 @@ const (
 	soon         = time.Second // when there is more
 	sampleBytes  = 500
 
-	// lateAfter is how long after its scheduled time an execution was fired late.
+	// lateAfter is how long after it could first fire an execution was fired late.
 	lateAfter = 5 * time.Second
 )
 
@@ -40,7 +40,7 @@ type owner struct {
 }
 
 func ownerOf(id job.ExecutionID, t tenant.ID, j job.ID, by job.Trigger, scheduled time.Time) owner {
-	late := by == job.BySchedule && id.At().Sub(scheduled) > lateAfter
+	late := by == job.BySchedule && job.Delay(j, id, scheduled) > lateAfter
 	return owner{t, j, dayOf(scheduled), late}
 }
 
@@ -147,7 +147,7 @@ func (t *tallies) started(as []job.Attempt, at time.Time) {
 			m.Waited++
 			m.Wait, m.MaxWait = m.Wait+wait, max(m.MaxWait, wait)
 			if a.Trigger == job.BySchedule {
-				delay := max(0, a.Execution.At().Sub(a.ScheduledAt.Truncate(time.Millisecond)))
+				delay := job.Delay(a.Job, a.Execution, a.ScheduledAt)
 				m.Delays[engine.DelayBucket(delay)]++
 				m.MaxDelay = max(m.MaxDelay, delay)
 			}

@@ -314,7 +314,7 @@ func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok b
 		return f, false, nil
 	}
 	if j.Schedule.Type.OneOff() {
-		f.Executions = []job.Execution{p.execution(j, at, job.BySchedule)}
+		f.Executions = []job.Execution{p.execution(j, at, j.OneOffTrigger(at))}
 		return f, true, nil
 	}
 	plan, err := p.plan(ctx, j)

@@ -14,9 +14,9 @@ type held struct {
 }
 
 type lease struct {
-	token              job.Token
-	started, scheduled int64   // microseconds
-	traced             *traced // nil: it is not part of a trace that is told
+	token           job.Token
+	started, begins int64   // microseconds; see job.Begins
+	traced          *traced // nil: it is not part of a trace that is told
 }
 
 // generation is how many leases one holds.
@@ -35,7 +35,7 @@ func (h *held) add(as []job.Attempt, traces map[job.ExecutionID]*traced) {
 			clear(h.young)
 		}
 		a := &as[i]
-		h.young[a.Execution] = lease{a.Token, a.StartedAt.UnixMicro(), a.ScheduledAt.UnixMicro(), traces[a.Execution]}
+		h.young[a.Execution] = lease{a.Token, a.StartedAt.UnixMicro(), job.Begins(a.Job, a.Execution, a.Trigger, a.ScheduledAt).UnixMicro(), traces[a.Execution]}
 	}
 }
 

@@ -53,10 +53,10 @@ func NewMetrics(version string) *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.triggerDelay = histogram("trigger_delay_seconds", "From the scheduled time of an execution until it was fired, of what a schedule fires.", delayBounds)
+	m.triggerDelay = histogram("trigger_delay_seconds", "From when an execution could first fire (its scheduled time, or the creation of its job if that came later) until it was fired, of what a schedule fires.", delayBounds)
 	m.queueWait = histogram("queue_wait_seconds", "From when an execution was due until its first attempt began.", waitBounds)
 	m.duration = histogram("execution_duration_seconds", "From the beginning of an execution's first attempt to its end.", durationBounds)
-	m.endToEnd = histogram("end_to_end_seconds", "From the scheduled time of an execution to its end.", durationBounds)
+	m.endToEnd = histogram("end_to_end_seconds", "From when an execution could first fire to its end; of missed runs and backfills from when they were fired.", durationBounds)
 
 	statuses := m.vec("executions_total", "Executions that have ended, by their state.", "status")
 	for _, s := range job.Statuses() {

@@ -84,7 +84,7 @@ func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 			}
 			moved = true
 			if e.Trigger == job.BySchedule {
-				m.triggerDelay.add(now.Sub(e.ScheduledAt))
+				m.triggerDelay.add(now.Sub(job.FirstDue(e.Job, e.ScheduledAt)))
 			}
 		}
 		if !moved {
@@ -218,7 +218,7 @@ func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Statu
 	if ok {
 		at := now.UnixMicro()
 		m.duration.add(time.Duration(at-h.started) * time.Microsecond)
-		m.endToEnd.add(time.Duration(at-h.scheduled) * time.Microsecond)
+		m.endToEnd.add(time.Duration(at-h.begins) * time.Microsecond)
 	}
 	return status
 }

@@ -102,7 +102,7 @@ func (e Error) String() string {
 // Report sums up an execution.
 type Report struct {
 	Execution Execution
-	Delay     time.Duration // from its scheduled time until it was fired
+	Delay     time.Duration // from when it could first fire until it was fired
 	Wait      time.Duration // from when it was first due until its first start, or until now
 	Run       time.Duration // in attempts
 	Between   time.Duration // between attempts

@@ -167,12 +167,6 @@ func AppendIdempotencyKey(b []byte, j ID, x ExecutionID, t Trigger, at time.Time
 	return hex.AppendEncode(b, sum[:16])
 }
 
-// TriggerDelay is how long after its scheduled time the execution was fired;
-// one that was staged early has none.
-func (e Execution) TriggerDelay() time.Duration {
-	return max(0, e.ID.At().Sub(e.ScheduledAt.Truncate(time.Millisecond)))
-}
-
 // Duration is how long the execution took from its first start to its end.
 func (e Execution) Duration() time.Duration {
 	if e.StartedAt.IsZero() || e.FinishedAt.IsZero() {

@@ -51,9 +51,14 @@ func (i ExecutionID) IsZero() bool { return i == ExecutionID{} }
 func (i WorkerID) IsZero() bool { return i == WorkerID{} }
 
 // At is the instant the id was made, to the millisecond.
-func (i ExecutionID) At() time.Time {
+func (i ID) At() time.Time { return madeAt(i) }
+
+// At is the instant the id was made, to the millisecond.
+func (i ExecutionID) At() time.Time { return madeAt(i) }
+
+func madeAt(u [16]byte) time.Time {
 	var b [8]byte
-	copy(b[2:], i[:6])
+	copy(b[2:], u[:6])
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
 }
 
