@@ -6,7 +6,7 @@ import "time"
 // later. All delays are counted from it, so that a job that is created for an instant in the past is not late by years.
 func FirstDue(j ID, scheduled time.Time) time.Time {
 	scheduled = scheduled.Truncate(time.Millisecond) // as ids are
-	const version = 7 // an id of another tells no time
+	const version = 7                                // an id of another tells no time
 	if made := j.At(); j[6]>>4 == version && made.After(scheduled) {
 		return made
 	}
