@@ -80,7 +80,7 @@ func TestVariablesExist(t *testing.T) {
 const chart = "helm/carillon"
 
 // chosen are settings that the chart makes itself.
-var chosen = []string{"listen", "data", "roles", "tls.cert", "tls.key", "store.migrate", "secrets.key_file", "artifacts.folder", "commands.folder", "metrics.listen"}
+var chosen = []string{"listen", "data", "roles", "tls.cert", "tls.key", "tls.client_ca", "tls.ca", "store.migrate", "secrets.key_file", "artifacts.folder", "commands.folder", "metrics.listen"}
 
 func TestTheChartsSchemaHasEverySetting(t *testing.T) {
 	path := filepath.Join(chart, "values.schema.json")

@@ -63,6 +63,7 @@ type Config struct {
 	Demo         bool                        // serve the demonstration target
 	MaxArtifact  int64                       // bytes of an artifact
 	Shared       bool                        // workers that serve every tenant may run commands
+	WorkerCerts  bool                        // workers must show a certificate (mutual TLS)
 	Retry        job.RetryPolicy             // of jobs that name none; zero: job.DefaultRetry
 	Version      string
 	Logger       *slog.Logger
@@ -316,6 +317,10 @@ func (s *Server) guard(rt route) http.Handler {
 		}
 		if !p.Role.Allows(rt.needs) {
 			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("This needs the permission %q, which the role %q has not.", rt.needs, p.Role)))
+			return
+		}
+		if rt.needs == tenant.Work && s.cfg.WorkerCerts && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+			s.fail(w, r, refuse(403, "certificate_required", "Workers of this server must show a client certificate (mutual TLS): start them with --tls-cert and --tls-key, and let no proxy end TLS in between."))
 			return
 		}
 		if p.Role != tenant.System && confinedTo(rt.needs) {

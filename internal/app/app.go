@@ -162,7 +162,9 @@ func (r *running) start(ctx context.Context) error {
 		if err != nil {
 			return config.Mistakes{{Key: "tls.cert", Value: c.TLSCert, Want: "with tls.key, the files of a certificate and its key: " + err.Error(), From: "as set"}}
 		}
-		r.tls = pair.config()
+		if r.tls, err = pair.config(c); err != nil {
+			return err
+		}
 	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -455,7 +457,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
-		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, Retry: retry(r.Config.Retry),
+		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")

@@ -2,10 +2,14 @@ package app
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/carillon-jobs/carillon/internal/config"
 )
 
 // certificate is the pair of files that the server shows. A pair that has been replaced is taken at the next connection;
@@ -62,7 +66,23 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// config is TLS with whichever pair is current.
-func (c *certificate) config() *tls.Config {
-	return &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS12}
+// config is TLS with whichever pair is current, as the settings want it.
+func (c *certificate) config(s config.Config) (*tls.Config, error) {
+	out := &tls.Config{GetCertificate: c.current, MinVersion: tls.VersionTLS13}
+	if s.TLSMin == "1.2" {
+		out.MinVersion = tls.VersionTLS12
+	}
+	if s.TLSClientCA != "" {
+		data, err := os.ReadFile(s.TLSClientCA)
+		if err == nil {
+			out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven // the API refuses those who must show one
+			if !out.ClientCAs.AppendCertsFromPEM(data) {
+				err = errors.New("it holds no certificate in PEM")
+			}
+		}
+		if err != nil {
+			return nil, config.Mistakes{{Key: "tls.client_ca", Value: s.TLSClientCA, Want: "a file of certificates: " + err.Error(), From: "as set"}}
+		}
+	}
+	return out, nil
 }

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -51,7 +54,13 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	r.answer(ln, api.Config{
 		Version: Version, Logger: r.log, HealthOnly: true, Keyless: true, Metrics: r.metrics, Ready: ready, Authenticate: nobody,
 	}, nil)
-	server := client.New(o.Servers, o.Token)
+	files := client.TLS{Cert: o.Config.TLSCert, Key: o.Config.TLSKey, CA: o.Config.TLSCA}
+	secure, err := files.Config()
+	if err != nil {
+		return config.Mistakes{{Key: "tls", Value: strings.Join([]string{files.Cert, files.Key, files.CA}, " "), Want: "files of certificates and keys: " + err.Error(), From: "as set"}}
+	}
+	server := client.New(o.Servers, o.Token, client.WithTLS(secure))
+	r.warnPlain(o.Servers)
 	exec, err := r.executor(fetchFrom(server))
 	if err != nil {
 		return err
@@ -71,6 +80,21 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	case err := <-r.failed:
 		return err
 	}
+}
+
+// warnPlain tells of servers that are spoken to without encryption over a network.
+func (r *running) warnPlain(servers []string) {
+	for _, s := range servers {
+		if u, err := url.Parse(s); err == nil && u.Scheme == "http" && !onThisMachine(u.Hostname()) {
+			r.log.Warn("THIS WORKER SPEAKS PLAIN HTTP over a network: its API key, payloads and the secrets of jobs can be read and changed on the way; use https://", "server", s)
+		}
+	}
+}
+
+// onThisMachine reports whether a host of a URL is loopback.
+func onThisMachine(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 func (r *running) greetWorker(w io.Writer, o WorkerOptions, health string) {

@@ -143,6 +143,7 @@ func serve() *cobra.Command {
 	s.add(c, "roles", "roles", " (default api,scheduler,worker)")
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
+	s.add(c, "tls-client-ca", "tls.client_ca", "")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
 	s.add(c, "metrics-listen", "metrics.listen", "")
 	allowCallback(c)

@@ -16,6 +16,10 @@ type storedContext struct {
 	Servers []string `json:"servers"`
 	Token   string   `json:"token,omitempty"`
 	Tenant  string   `json:"tenant,omitempty"`
+
+	Cert string `json:"tls_cert,omitempty"`
+	Key  string `json:"tls_key,omitempty"`
+	CA   string `json:"tls_ca,omitempty"`
 }
 
 // contexts is the file of contexts.

@@ -140,8 +140,13 @@ func detail(err error) string {
 
 // reach asks every server whether it lives, which version it has and what time it is there.
 func (d *doctor) reach(ctx context.Context) (answered bool) {
+	secure, err := d.p.tls.Config()
+	if err != nil {
+		d.problem("certificates", err.Error(), "Name other files with --tls-cert, --tls-key and --tls-ca.")
+		return false
+	}
 	for _, server := range d.p.servers {
-		c := client.New([]string{server}, "", client.WithRetries(client.Retries{}))
+		c := client.New([]string{server}, "", client.WithRetries(client.Retries{}), client.WithTLS(secure))
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		began := d.s.now()
 		h, err := c.Health(short)

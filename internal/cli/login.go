@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -69,7 +70,16 @@ The key is asked for without showing it; where standard input is not a terminal 
 			if kept == client.DevToken(p.servers[0]) { // it has another one at its next start, which is found by itself
 				kept = ""
 			}
-			k.put(storedContext{Name: name, Servers: p.servers, Token: kept, Tenant: s.tenant})
+			x := storedContext{Name: name, Servers: p.servers, Token: kept, Tenant: s.tenant}
+			for to, path := range map[*string]string{&x.Cert: p.tls.Cert, &x.Key: p.tls.Key, &x.CA: p.tls.CA} {
+				if path == "" {
+					continue
+				}
+				if *to, err = filepath.Abs(path); err != nil { // it is used from other folders, too
+					return err
+				}
+			}
+			k.put(x)
 			if err := k.save(); err != nil {
 				return err
 			}

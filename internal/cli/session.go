@@ -36,6 +36,7 @@ type session struct {
 	token   string
 	tenant  string
 	context string
+	tls     client.TLS
 }
 
 // outputs are the forms of what is read.
@@ -55,6 +56,9 @@ func (s *session) flags(c *cobra.Command) {
 	f.StringSliceVar(&s.servers, "server", nil, "address of a server, or several (CARILLON_SERVER; default that of the context, else "+localServer+")")
 	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names; default that of the context)")
 	f.StringVar(&s.tenant, "tenant", "", "tenant to act in, for the role system (CARILLON_TENANT)")
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "certificate to show to the server, with --tls-key (CARILLON_CLIENT_CERT; default that of the context)")
+	f.StringVar(&s.tls.Key, "tls-key", "", "key file of --tls-cert (CARILLON_CLIENT_KEY)")
+	f.StringVar(&s.tls.CA, "tls-ca", "", "file of certificates that sign the server's (CARILLON_CLIENT_CA; default those that the system trusts)")
 	f.StringVar(&s.context, "context", "", "context to use instead of the current one (CARILLON_CONTEXT)")
 	f.StringVarP(&s.output, "output", "o", "table", strings.Join(outputs, ", "))
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but data and errors")
@@ -68,6 +72,7 @@ type place struct {
 	servers []string
 	token   string
 	tenant  string
+	tls     client.TLS
 	from    string // what said so, for errors
 }
 
@@ -78,6 +83,9 @@ func (s *session) where() (place, error) {
 		return place{}, err
 	}
 	p := place{servers: s.servers, token: cmp.Or(s.token, key), tenant: cmp.Or(s.tenant, os.Getenv("CARILLON_TENANT")), from: "--server"}
+	p.tls = client.TLS{
+		Cert: cmp.Or(s.tls.Cert, os.Getenv("CARILLON_CLIENT_CERT")), Key: cmp.Or(s.tls.Key, os.Getenv("CARILLON_CLIENT_KEY")), CA: cmp.Or(s.tls.CA, os.Getenv("CARILLON_CLIENT_CA")),
+	}
 	if len(p.servers) == 0 && s.context == "" {
 		p.servers, p.from = parted(os.Getenv("CARILLON_SERVER")), "CARILLON_SERVER"
 	}
@@ -90,6 +98,10 @@ func (s *session) where() (place, error) {
 		if x := k.find(name); x != nil {
 			p.servers, p.from = x.Servers, "the context "+name
 			p.tenant = cmp.Or(p.tenant, x.Tenant)
+			if p.tls.Cert == "" && p.tls.Key == "" {
+				p.tls.Cert, p.tls.Key = x.Cert, x.Key
+			}
+			p.tls.CA = cmp.Or(p.tls.CA, x.CA)
 			if p.token == "" || s.token == "" && s.context != "" { // a context that is asked for by name brings its own key
 				p.token = cmp.Or(x.Token, p.token)
 			}
@@ -146,7 +158,11 @@ func (s *session) client(more ...client.Option) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := []client.Option{client.WithUserAgent("carillon-cli/" + app.Version), client.WithTenant(p.tenant)}
+	secure, err := p.tls.Config()
+	if err != nil {
+		return nil, usage{err}
+	}
+	o := []client.Option{client.WithUserAgent("carillon-cli/" + app.Version), client.WithTenant(p.tenant), client.WithTLS(secure)}
 	// A person waits: three tries within a second or two tell of a server that is starting.
 	o = append(o, client.WithRetries(client.Retries{Max: 3, First: 200 * time.Millisecond, Longest: 5 * time.Second}))
 	return client.New(p.servers, p.token, append(o, more...)...), nil

@@ -30,6 +30,10 @@ type Config struct {
 	Session          time.Duration // and in any case
 	TLSCert          string
 	TLSKey           string
+	TLSMin           string // 1.2 or 1.3
+	TLSClientCA      string // whose certificates clients may show; empty: none are asked for
+	TLSClientAuth    string // OptionalCert or WorkerCert
+	TLSCA            string // of a worker: who signs servers' certificates; empty: those that the system trusts
 	AllowAsyncCommit bool
 	TrustedProxies   []netip.Prefix
 	CallbacksAllow   []netip.Prefix
@@ -52,6 +56,12 @@ type Config struct {
 	Tracing          Tracing
 	Pprof            bool
 }
+
+// Who must show a certificate.
+const (
+	OptionalCert = "optional"
+	WorkerCert   = "workers"
+)
 
 // Metrics is the [metrics] table.
 type Metrics struct {
@@ -174,6 +184,7 @@ func Default() Config {
 		Workers: Workers{
 			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
 		},
+		TLSMin: "1.3", TLSClientAuth: WorkerCert,
 		JWT:         JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
 		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},

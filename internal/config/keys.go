@@ -96,8 +96,12 @@ var Keys = []Key{
 	length("auth.session_idle_seconds", "how long a browser stays signed in without a request", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.SessionIdle }),
 	length("auth.session_seconds", "how long a browser stays signed in at most", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.Session }),
 
-	text("tls.cert", "certificate file for https", "a path", some, func(c *Config) *string { return &c.TLSCert }),
-	text("tls.key", "key file for https", "a path", some, func(c *Config) *string { return &c.TLSKey }),
+	text("tls.cert", "certificate file for https; of a worker: the certificate that it shows to servers", "a path", some, func(c *Config) *string { return &c.TLSCert }),
+	text("tls.key", "key file of tls.cert", "a path", some, func(c *Config) *string { return &c.TLSKey }),
+	oneOf("tls.min_version", "oldest version of TLS that a server accepts", []string{"1.2", "1.3"}, func(c *Config) *string { return &c.TLSMin }),
+	text("tls.client_ca", "file of certificates that sign those of clients (mutual TLS); empty: clients are asked for none", "a path", some, func(c *Config) *string { return &c.TLSClientCA }),
+	oneOf("tls.client_auth", "who must show a certificate where tls.client_ca is set: workers, or nobody (optional); one that is shown must be valid", []string{OptionalCert, WorkerCert}, func(c *Config) *string { return &c.TLSClientAuth }),
+	text("tls.ca", "of a worker: file of certificates that sign those of servers; empty: those that the system trusts", "a path", some, func(c *Config) *string { return &c.TLSCA }),
 
 	truth("store.allow_async_commit", "start although the database may lose acknowledged work in a crash", func(c *Config) *bool { return &c.AllowAsyncCommit }),
 	truth("store.migrate", "bring the schema up to date at the start; without, a server refuses an older one", func(c *Config) *bool { return &c.Migrate }),

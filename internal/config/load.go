@@ -185,6 +185,7 @@ func contradictions(c Config) (wrong Mistakes) {
 		"auth.jwt.issuer", j.Issuer, "auth.jwt.issuer and auth.jwt.audience, and one of auth.jwt.jwks_url and auth.jwt.secret; or none of them")
 	say(c.BootstrapWorker != "" && c.BootstrapWorker == c.BootstrapKey, "bootstrap_worker_key", hidden, "another key than bootstrap_key: one is for workers, the other may do everything")
 	say((c.TLSCert == "") != (c.TLSKey == ""), "tls.key", c.TLSKey, "tls.cert and tls.key together, or neither")
+	say(c.TLSClientCA != "" && c.TLSCert == "", "tls.client_ca", c.TLSClientCA, "tls.cert and tls.key, too: certificates of clients are asked for over https only")
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
