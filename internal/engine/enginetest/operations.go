@@ -222,6 +222,7 @@ func buckets(t *testing.T, h Harness) {
 	if got := draw("c", fast, 5); got.N != 1 {
 		t.Errorf("a millisecond later: %+v", got)
 	}
+	rerated(t, f)
 	// However many draw at once, they share.
 	var mu sync.Mutex
 	total := 0
@@ -243,5 +244,46 @@ func buckets(t *testing.T, h Harness) {
 	wg.Wait()
 	if total != 20 {
 		t.Errorf("%d tokens were drawn of 20", total)
+	}
+}
+
+// rerated changes the rates of buckets: what one holds stays, and what it lacks comes by the new rate.
+func rerated(t *testing.T, f fixture) {
+	t.Helper()
+	hourly, fast := job.Rate{Count: 1, Per: time.Hour, Burst: 1}, job.Rate{Count: 1000, Per: time.Second, Burst: 100}
+	draw := func(bucket string, r job.Rate, n int) engine.Drawn {
+		return must(f.Draw(f.ctx, []engine.Draw{{Bucket: bucket, Rate: r, N: n}}))[0]
+	}
+	draw("raised", hourly, 1)
+	if got := draw("raised", hourly, 1); got.N != 0 || got.Wait < 50*time.Minute {
+		t.Fatalf("before it is raised: %+v", got)
+	}
+	if got := draw("raised", fast, 0); got.Wait > 5*time.Millisecond {
+		t.Errorf("a look at one that was raised: %+v", got)
+	}
+	for began, n := time.Now(), 0; n < 20; n += draw("raised", fast, 20).N {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("%d started in %v after the rate was raised to 1000 a second", n, time.Since(began))
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	// Lowered, what was drawn before counts, and what is left stays.
+	slow := job.Rate{Count: 1, Per: time.Hour, Burst: 10}
+	many := job.Rate{Count: 100, Per: time.Hour, Burst: 100}
+	if got := draw("lowered", many, 100); got.N != 100 {
+		t.Fatalf("before it is lowered: %+v", got)
+	}
+	if got := draw("lowered", slow, 5); got.N != 0 || got.Wait < 50*time.Minute {
+		t.Errorf("of one that held nothing when it was lowered: %+v", got)
+	}
+	if draw("some left", many, 96); draw("some left", slow, 10).N != 4 {
+		t.Error("of one that held 4 when it was lowered another number came")
+	}
+	if draw("much left", many, 1); draw("much left", slow, 20).N != 10 {
+		t.Error("of one that held 99 when it was lowered another number came than the new burst")
+	}
+	// And back: the debt of the slow rate is not one of the fast rate.
+	if got := draw("lowered", many, 1); got.N != 0 || got.Wait > 37*time.Second {
+		t.Errorf("raised again: %+v", got)
 	}
 }

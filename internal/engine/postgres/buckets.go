@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A bucket is one number: the instant at which it is full again if nobody draws.
+// A bucket is the instant at which it is full again if nobody draws, and the rate by which it fills.
 // It holds as many tokens as steps are left to that instant from a whole burst.
 // One that is full has no row, or one whose instant has passed; both are the same.
 const (
@@ -20,21 +20,28 @@ const (
 	// statement's begin, and one that had to wait reckons with less time, never with more.
 	drawSQL = `
 		WITH old AS MATERIALIZED (
-			SELECT d.bucket, d.want, d.step, d.burst, t.now, greatest(b.full_us, t.now) AS full_us
+			SELECT d.bucket, d.want, d.step, d.burst, t.now, ` + rescaled + ` AS full_us, (b.step_us, b.burst) IS DISTINCT FROM (d.step, d.burst) AS anew
 			FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[]) d(bucket, want, step, burst)
-			CROSS JOIN LATERAL (SELECT full_us FROM buckets WHERE bucket = d.bucket OFFSET 0 FOR UPDATE) b
+			CROSS JOIN LATERAL (SELECT full_us, step_us, burst FROM buckets WHERE bucket = d.bucket OFFSET 0 FOR UPDATE) b
 			CROSS JOIN ` + nowMicros + `
 		), drawn AS MATERIALIZED (
-			SELECT bucket, step, burst, now, full_us, least(want, greatest(0, (now + burst * step - full_us) / step)) AS got FROM old
+			SELECT bucket, step, burst, now, full_us, anew, least(want, greatest(0, (now + burst * step - full_us) / step)) AS got FROM old
 		), kept AS (
-			UPDATE buckets b SET full_us = d.full_us + d.got * d.step FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND d.got > 0
+			UPDATE buckets b SET full_us = d.full_us + d.got * d.step, step_us = d.step, burst = d.burst FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND (d.got > 0 OR d.anew)
 		)
 		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn`
+	// rescaled is what job.Pace.Rescale says.
+	rescaled = `CASE
+			WHEN b.full_us <= t.now THEN t.now
+			WHEN b.step_us IS NULL THEN least(b.full_us, t.now + d.burst * d.step)
+			WHEN b.step_us = d.step AND b.burst = d.burst THEN b.full_us
+			ELSE t.now + d.burst * d.step - least(d.burst * d.step, div(greatest(0, b.burst * b.step_us - (b.full_us - t.now))::numeric * d.step, b.step_us))::int8
+		END`
 	// peekSQL is for those who only look.
 	peekSQL = `
-		SELECT d.bucket, 0::int8, greatest(0, greatest(b.full_us, t.now) + (1 - d.burst) * d.step - t.now)
+		SELECT d.bucket, 0::int8, greatest(0, ` + rescaled + ` + (1 - d.burst) * d.step - t.now)
 		FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[]) d(bucket, want, step, burst)
-		CROSS JOIN LATERAL (SELECT full_us FROM buckets WHERE bucket = d.bucket OFFSET 0) b
+		CROSS JOIN LATERAL (SELECT full_us, step_us, burst FROM buckets WHERE bucket = d.bucket OFFSET 0) b
 		CROSS JOIN ` + nowMicros
 	nowMicros     = `(SELECT (extract(epoch FROM now()) * 1000000)::int8 AS now) t`
 	makeBucketSQL = `
@@ -106,11 +113,11 @@ func drawArgs(ds []engine.Draw) []any {
 	n := len(ds)
 	names, wants, steps, bursts := texts(n), bigints(n), bigints(n), bigints(n)
 	for _, d := range ds {
-		step := d.Rate.Interval().Microseconds()
+		b := d.Rate.Pace()
 		names.text(d.Bucket)
 		wants.int8(int64(d.N))
-		steps.int8(step)
-		bursts.int8(min(int64(max(d.Rate.Burst, 1)), (1<<60)/step)) // beyond that the sums would not fit
+		steps.int8(b.Step)
+		bursts.int8(b.Burst)
 	}
 	return []any{names, wants, steps, bursts}
 }

@@ -145,8 +145,10 @@ func (s *Store) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
 }
 
 const (
-	bucketSQL = "SELECT full_us FROM buckets WHERE bucket = ?"
+	bucketSQL = "SELECT full_us, step_us, burst FROM buckets WHERE bucket = ?"
 	fillSQL   = "INSERT INTO buckets (bucket, full_us) VALUES (?, ?) ON CONFLICT (bucket) DO UPDATE SET full_us = excluded.full_us"
+	drawSQL   = `INSERT INTO buckets (bucket, full_us, step_us, burst) VALUES (?, ?, ?, ?)
+		ON CONFLICT (bucket) DO UPDATE SET full_us = excluded.full_us, step_us = excluded.step_us, burst = excluded.burst`
 )
 
 // Draw takes tokens out of buckets that fill at their rate, up to their burst, and answers in order.
@@ -179,32 +181,34 @@ func (s *Store) Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, err
 	return out, nil
 }
 
-// draw takes up to N tokens out of a bucket, of which only the instant is kept at which it is full again: each token that
-// is missing is worth the rate's interval.
+// draw takes up to N tokens out of a bucket, of which the instant is kept at which it is full again, and by which rate: each token
+// that is missing is worth the rate's interval.
 func draw(c *conn, now int64, d *engine.Draw) (engine.Drawn, error) {
 	if d.Rate.IsZero() {
 		return engine.Drawn{N: max(d.N, 0)}, nil
 	}
-	full := now
+	full, is := now, d.Rate.Pace()
+	was := is
 	_, err := c.prepare(bucketSQL).text(d.Bucket).first(func(r *row) error {
-		full = max(now, r.int64())
+		full = r.int64()
+		was = job.Pace{Step: r.int64(), Burst: r.int64()}
+		full = is.Rescale(was, full, now)
 		return nil
 	})
 	if err != nil {
 		return engine.Drawn{}, err
 	}
-	interval, burst := d.Rate.Interval().Microseconds(), int64(max(d.Rate.Burst, 1))
-	missing := func() int64 { return (full - now + interval - 1) / interval }
-	n := max(0, min(int64(d.N), burst-missing()))
-	if n > 0 {
-		full += n * interval
-		if _, err := c.prepare(fillSQL).text(d.Bucket).int(full).exec(); err != nil {
+	missing := func() int64 { return (full - now + is.Step - 1) / is.Step }
+	n := max(0, min(int64(d.N), is.Burst-missing()))
+	full += n * is.Step
+	if n > 0 || d.N > 0 && was != is {
+		if _, err := c.prepare(drawSQL).text(d.Bucket).int(full).int(is.Step).int(is.Burst).exec(); err != nil {
 			return engine.Drawn{}, err
 		}
 	}
 	out := engine.Drawn{N: int(n)}
-	if missing() >= burst {
-		out.Wait = time.Duration(full-now-(burst-1)*interval) * time.Microsecond
+	if missing() >= is.Burst {
+		out.Wait = time.Duration(full-now-(is.Burst-1)*is.Step) * time.Microsecond
 	}
 	return out, nil
 }

@@ -1,0 +1,31 @@
+package job
+
+import "math/bits"
+
+// Pace is how a bucket of tokens fills: one in every Step, in microseconds, up to Burst. The zero Pace is not known.
+type Pace struct{ Step, Burst int64 }
+
+// Pace is how a rate fills its bucket.
+func (r Rate) Pace() Pace {
+	step := r.Interval().Microseconds()
+	return Pace{step, min(int64(max(r.Burst, 1)), (1<<60)/step)} // beyond that the sums would not fit
+}
+
+// Rescale says when a bucket is full that was to be full at an instant, in microseconds, while it filled as was, and from now on
+// fills otherwise: it keeps the tokens that it holds, as far as they fit. One that is full stays full.
+func (b Pace) Rescale(was Pace, full, now int64) int64 {
+	if full <= now || was == b {
+		return max(full, now)
+	}
+	whole := b.Burst * b.Step
+	if was == (Pace{}) {
+		return min(full, now+whole) // it never lacks more
+	}
+	holds := max(0, was.Burst*was.Step-(full-now)) // in time of the old rate
+	high, low := bits.Mul64(uint64(holds), uint64(b.Step))
+	if high >= uint64(was.Step) {
+		return now
+	}
+	kept, _ := bits.Div64(high, low, uint64(was.Step))
+	return now + whole - int64(min(kept, uint64(whole)))
+}
