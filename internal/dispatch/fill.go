@@ -29,6 +29,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 			return err
 		}
 		m.unfit()
+		m.win.throttled(now, throttledMost)
 		m.swept, m.woken = now, false
 		defer m.win.picker.Prune() // when what was put aside is back
 	}

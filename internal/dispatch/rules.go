@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -40,6 +41,9 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	m.heed(ctx)
 	anew := m.d.anew.Swap(false)
+	if anew {
+		m.win.throttled(now, math.MaxInt)
+	}
 	if anew || now.Sub(m.weighed) >= weighEvery {
 		ts, err := m.d.store.Tenants(ctx)
 		if err != nil {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -17,9 +18,9 @@ type window struct {
 	size   int // how many executions it holds at the most, beside the heads of lanes
 	picker *pick.Picker
 	later  byDue
-	known  map[job.ExecutionID]bool      // what is in the picker or later; false: it was picked and is not let go of yet
-	picked int                           // how many of those there are
-	again  map[job.ExecutionID]job.Ready // those of them that are free again, by a hint
+	known  map[job.ExecutionID]*job.Ready // what is in the picker, or soon; nil: it was picked and is not let go of yet
+	picked int                            // how many of those there are
+	again  map[job.ExecutionID]job.Ready  // those of them that are free again, by a hint
 	lanes  map[job.Lane]*lane
 	last   job.Lane           // that was looked up …
 	latest *lane              // … and how far it has been read; nil: none was
@@ -30,6 +31,9 @@ type window struct {
 	packed int                // how many in the picker the store keeps together with others of other groups
 	halted bool               // the last pick stopped short, since what comes next must be read first
 }
+
+// soon stands for what is not due yet.
+var soon = &job.Ready{}
 
 // lane is how far a lane of the store has been read into the window.
 type lane struct {
@@ -58,7 +62,7 @@ func (w *window) reset() {
 	w.picker.Clear()
 	w.packed = 0
 	w.later, w.picked, w.again = nil, 0, map[job.ExecutionID]job.Ready{}
-	w.known, w.lanes, w.empty, w.latest = map[job.ExecutionID]bool{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}, nil
+	w.known, w.lanes, w.empty, w.latest = map[job.ExecutionID]*job.Ready{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}, nil
 }
 
 // offer takes in executions known from elsewhere; what does not fit is left to the sweep. What is stored together is taken in
@@ -67,7 +71,7 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 	var begun [16]byte // the bundle of the last that was taken in: its others follow
 	for _, r := range rs {
 		if waits, known := w.known[r.ID]; known {
-			if !waits {
+			if waits == nil {
 				w.again[r.ID] = r // its lease was not answered yet
 			}
 			continue
@@ -77,8 +81,8 @@ func (w *window) offer(rs []job.Ready, now time.Time) {
 			continue
 		}
 		begun = job.BundleOf(r.ID)
-		w.known[r.ID] = true
 		if r.DueAt.After(now) {
+			w.known[r.ID] = soon
 			heap.Push(&w.later, r)
 		} else {
 			w.admit(r)
@@ -138,6 +142,7 @@ func (w *window) begin(l *lane) {
 }
 
 func (w *window) admit(r job.Ready) {
+	w.known[r.ID] = &r
 	w.picker.Add(&r)
 	if r.Packed {
 		w.packed++
@@ -190,15 +195,7 @@ func (w *window) lane(k job.Lane) *lane {
 // shed lets go of what its queue's pause holds back: it stays in the store, and its lanes are read again from their start
 // when the pause has ended.
 func (w *window) shed(now time.Time) {
-	w.picker.Shed(now, func(r *job.Ready) {
-		delete(w.known, r.ID)
-		if r.Packed {
-			w.packed--
-		}
-		k := r.Lane()
-		w.begin(w.lane(k))
-		w.load(k, -1)
-	})
+	w.picker.Shed(now, w.unload)
 }
 
 // asideMost is how many executions are unpacked at once: with each all that share its row, which is to take no long time.
@@ -336,12 +333,16 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 	for _, c := range cs {
 		w.lane(c.Lane).read = 0
 	}
+	var changed []job.GroupKey // whose limits are no longer as they were read
 	for _, r := range rs {
 		l := w.lane(r.Lane())
 		l.read++
 		l.dueAt, l.after = r.DueAt, r.ID
-		if _, known := w.known[r.ID]; !known && !pass(&r) {
-			w.known[r.ID] = true
+		if x, known := w.known[r.ID]; known {
+			if x != nil && x != soon && x.Group != r.Group && !slices.Contains(changed, x.Group.Key) {
+				changed = append(changed, x.Group.Key)
+			}
+		} else if !pass(&r) {
 			w.admit(r)
 		}
 	}
@@ -349,6 +350,35 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 		l := w.lane(c.Lane)
 		l.more, l.must = l.read >= perLane, false
 		w.mark(c.Lane, l)
+	}
+	for _, k := range changed {
+		w.picker.Evict(k, w.unload)
+	}
+}
+
+// unload lets go of an execution that was taken out of the picker: its lane is read again from its start.
+func (w *window) unload(r *job.Ready) {
+	delete(w.known, r.ID)
+	if r.Packed {
+		w.packed--
+	}
+	k := r.Lane()
+	w.begin(w.lane(k))
+	w.load(k, -1)
+}
+
+// throttledMost is of how many groups that rates hold back for long it is looked at in a sweep whether they still do.
+const throttledMost = 100
+
+// throttled has lanes read again of groups that rates hold back for longer than a sweep: the rates may have changed.
+func (w *window) throttled(now time.Time, most int) {
+	for k, l := range w.lanes {
+		if most > 0 && k.Group != 0 && l.loaded > 0 && w.picker.Throttled(k.Group, now, sweepEvery) {
+			most--
+			w.begin(l)
+			l.must = true
+			w.mark(k, l)
+		}
 	}
 }
 
@@ -362,7 +392,7 @@ func (w *window) pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 
 // took notes that an execution was picked, and reports whether what comes next is known.
 func (w *window) took(r *job.Ready) bool {
-	w.known[r.ID] = false
+	w.known[r.ID] = nil
 	w.picked++
 	if r.Packed {
 		w.packed--
@@ -384,7 +414,7 @@ func (w *window) let(r *job.Ready) {
 	w.picked--
 	if x, ok := w.again[r.ID]; ok {
 		delete(w.again, r.ID)
-		w.known[x.ID] = true
+		w.known[x.ID] = soon
 		heap.Push(&w.later, x)
 	}
 }

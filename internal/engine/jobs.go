@@ -84,10 +84,15 @@ type Update struct {
 	Revision int     // that it must have; 0: any
 	Replan   bool    // its NextRunAt holds; else the planned instants stay
 	AsOf     time.Time
-	Secrets  []Secret // managed ones of the job that are stored with it, in place of those of their names
-	Unused   []string // managed ones that go with it
-	Most     int64    // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
+	Secrets  []Secret   // managed ones of the job that are stored with it, in place of those of their names
+	Unused   []string   // managed ones that go with it
+	Was      *job.Group // the limits that its waiting executions were made with, which are now to have the job's; nil: they stay
+	Most     int64      // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
 }
+
+// MostRelimited is how many executions that wait an update gives other limits, those first that are due first. What is behind
+// them starts later, under the limits that it was made with.
+const MostRelimited = 10_000
 
 // Overtaken reports whether an update plans a recurring job, whose planned instant (0: none) has not come, for one that has
 // come by now: it had not when that was decided, and has perhaps fired since. Both are microseconds.

@@ -102,6 +102,9 @@ func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref
 			return Report{}, fmt.Errorf("change a job: %w", err)
 		}
 		s.cfg.Replan()
+		if u.Was != nil {
+			s.cfg.Refresh()
+		}
 		out, err := s.report(ctx, p, j)
 		out.Dropped = ps.dropped
 		return out, err
@@ -145,6 +148,9 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 		return u, err
 	}
 	u.Job.Group = u.Job.GroupOf(key)
+	if d.ConcurrencyKey == j.ConcurrencyKey && (d.MaxConcurrent != j.MaxConcurrent || d.Rate != j.Rate) && (j.MaxConcurrent > 0 || !j.Rate.IsZero()) {
+		u.Was = &job.Group{Max: j.MaxConcurrent, Rate: j.Rate}
+	}
 	if !u.Replan {
 		return u, nil
 	}

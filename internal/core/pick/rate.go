@@ -140,6 +140,45 @@ func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 	}
 }
 
+// Evict takes all candidates of a group out, and calls f with each: they have other limits now, and come again with these.
+// Whatever held the group back is asked anew.
+func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
+	g := p.groups[k]
+	if g == nil {
+		return
+	}
+	for _, b := range g.bins {
+		if len(b.items) == 0 {
+			continue
+		}
+		t := p.tenants[b.items[0].r.Tenant]
+		for _, x := range b.items {
+			f(x.r)
+		}
+		n := len(b.items)
+		b.items = nil
+		b.shelf.waiting -= n
+		t.waiting -= n
+		p.size -= n
+		if b.place >= 0 {
+			b.shelf.open.remove(b.place)
+		}
+		if t.waiting == 0 && t.place >= 0 {
+			heap.Remove(&p.turn, t.place)
+		}
+	}
+	if g.tokens, g.until = 0, (time.Time{}); g.timed >= 0 {
+		heap.Remove(&p.timed, g.timed)
+	}
+	p.release(g)
+}
+
+// Throttled reports whether a rate holds a group back for longer than a time.
+func (p *Picker) Throttled(k job.GroupKey, now time.Time, longer time.Duration) bool {
+	g := p.groups[k]
+	return g != nil && g.timed >= 0 && g.until.Sub(now) > longer
+}
+
 // byUntil orders gates by when they may ask again.
 type byUntil []*gate
 

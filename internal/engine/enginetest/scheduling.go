@@ -175,6 +175,28 @@ func update(t *testing.T, h Harness) {
 		}
 		return f.UpdateJob(f.ctx, tenant.Default, u)
 	}
+	t.Run("the limits of what waits", func(t *testing.T) {
+		hourly, fast := job.Rate{Count: 1, Per: time.Hour, Burst: 1}, job.Rate{Count: 1000, Per: time.Second, Burst: 100}
+		j, waits := f.add("limited", func(j *job.Job, e *job.Execution) {
+			j.MaxConcurrent, j.Rate = 3, hourly
+			j.Group = job.Group{Key: 77, Max: 3, Rate: hourly}
+			e.Join(j.Group)
+		})
+		j = f.job(j.ID)
+		own := j.Fire(newID(), f.now(), f.now())
+		own.Trigger = job.ByHand
+		own.Join(job.Group{Key: 77, Max: 1, Rate: hourly}) // as another policy sets
+		must(f.Trigger(f.ctx, tenant.Default, own, engine.Idempotency{}))
+		j.MaxConcurrent, j.Rate = 5, fast
+		if _, err := change(j, func(u *engine.Update) { u.Was = &job.Group{Max: 3, Rate: hourly} }); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[job.ExecutionID]job.Group{waits.ID: {Key: 77, Max: 5, Rate: fast}, own.ID: {Key: 77, Max: 1, Rate: hourly}} {
+			if got := must(f.Execution(f.ctx, tenant.Default, id)).Group; got != want {
+				t.Errorf("its limits are %+v, want %+v", got, want)
+			}
+		}
+	})
 	t.Run("the definition", func(t *testing.T) {
 		j := f.recurring("before", future)
 		n := j

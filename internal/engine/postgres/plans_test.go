@@ -148,7 +148,7 @@ func TestPlans(t *testing.T) {
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
 		"lease fenced": leaseFencedSQL, "fire judged": fireJudgedSQL, "refused": refusedSQL, "advance": advanceSQL, "drain": drainSQL, "incumbents": incumbentsSQL,
 		"running": runningSQL, "overrun": overrunSQL, "park": parkSQL, "overdue parked": overdueParkedSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,
-		"draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
+		"relimit": relimitSQL, "draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "last status": lastStatusSQL, "drop badges": dropBadgesSQL, "find badges": findBadgesSQL, "count badges": countBadgesSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",

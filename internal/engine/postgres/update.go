@@ -45,6 +45,15 @@ var (
 		)) u(id) ORDER BY u.id) d
 		WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0`
 
+	relimitSQL = `
+		UPDATE live v SET group_max = $3, rate_count = $4, rate_us = $5, rate_burst = $6 FROM (SELECT u.id FROM unnest(ARRAY(
+			SELECT s.id FROM (` + waitingRows + `) s WHERE s.lease <= 0 AND s.group_key <> 0 AND (s.group_max, s.rate_count, s.rate_us, s.rate_burst) = ($7::int4, $8::int4, $9::int8, $10::int4)
+			ORDER BY s.due_at LIMIT $11
+		)) u(id) ORDER BY u.id) d
+		WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0`
+	waitingRows = "SELECT id, lease, due_at, group_key, group_max, rate_count, rate_us, rate_burst FROM live WHERE job = $2 AND tally AND tenant = $1" +
+		" UNION ALL SELECT id, lease, due_at, group_key, group_max, rate_count, rate_us, rate_burst FROM live WHERE id = $2 AND NOT tally AND tenant = $1"
+
 	lockPlanSQL = "SELECT next_run_at, runs FROM schedules WHERE part = $1 AND job = $2 AND tenant = $3 FOR UPDATE"
 	replanSQL   = `
 		INSERT INTO schedules AS s (part, job, tenant, next_run_at, runs, revision, active) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -115,6 +124,10 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	}
 	b := &pgx.Batch{}
 	b.Queue(holdSQL, append(of[:2:2], hold)...)
+	if was := u.Was; was != nil {
+		b.Queue(relimitSQL, append(of[:2:2], j.MaxConcurrent, j.Rate.Count, j.Rate.Per.Microseconds(), j.Rate.Burst,
+			was.Max, was.Rate.Count, was.Rate.Per.Microseconds(), was.Rate.Burst, engine.MostRelimited)...)
+	}
 	keepRevision(ctx, b, t, &u, p.revision)
 	b.Queue(updateJobSQL, append(of[:2:2], u.AsOf,
 		int16(state), int16(j.Schedule.Type), int16(j.Priority), j.Retry.MaxRetries+1, j.Name, orNone(j.Description), listOrNil(j.Tags),

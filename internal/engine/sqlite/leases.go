@@ -68,11 +68,15 @@ func (q *stmt) group(g *job.Group) *stmt {
 	if g.Key == 0 {
 		return q.int(0).null()
 	}
-	var n []byte
+	return q.int(int64(g.Key)).bytes(groupLimits(g))
+}
+
+// groupLimits is what is stored of the limits of a group.
+func groupLimits(g *job.Group) (n []byte) {
 	for _, limit := range []int64{int64(g.Max), int64(g.Rate.Count), g.Rate.Per.Microseconds(), int64(g.Rate.Burst)} {
 		n = binary.BigEndian.AppendUint64(n, uint64(limit))
 	}
-	return q.int(int64(g.Key)).bytes(n)
+	return n
 }
 
 // lane binds a lane.

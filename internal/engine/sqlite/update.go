@@ -15,6 +15,8 @@ const (
 	// has come and only waits for its jitter stays.
 	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at"
 	holdSQL     = "UPDATE live SET hold = ?3 WHERE " + ofSchedule + " AND lease <= 0"
+	relimitSQL  = `UPDATE live SET group_limits = ?3 WHERE id IN (
+		SELECT id FROM live WHERE (id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND lease <= 0 AND group_key <> 0 AND group_limits = ?4 ORDER BY due_at LIMIT ?5)`
 
 	updateJobSQL = `
 		UPDATE jobs SET name = ?, description = ?, state = ?, kind = ?, priority = ?, updated_at = ?, tags = ?, spec = ?, target = ?,
@@ -56,6 +58,13 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		q := c.prepare(holdSQL).id(u.Job.ID).text(string(t)).bool(u.Job.State == job.Paused)
 		if _, err := q.exec(); err != nil {
 			return err
+		}
+		if u.Was != nil {
+			is := job.Group{Max: u.Job.MaxConcurrent, Rate: u.Job.Rate}
+			q := c.prepare(relimitSQL).id(u.Job.ID).text(string(t)).bytes(groupLimits(&is)).bytes(groupLimits(u.Was)).int(engine.MostRelimited)
+			if _, err := q.exec(); err != nil {
+				return err
+			}
 		}
 		if m := u.Job.Schedule.MaxRuns; u.Replan && m > 0 && m <= p.runs {
 			return &engine.Spent{Runs: p.runs}
