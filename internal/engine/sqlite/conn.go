@@ -20,7 +20,9 @@ const (
 // conn is a connection; whoever took it from its pool has it alone.
 type conn struct {
 	*sqlite.Conn
-	stmts map[string]*stmt
+	stmts     map[string]*stmt
+	committed func() // called after the commit that is under way
+	back      setBack
 }
 
 func openConn(path string, flags sqlite.OpenFlags, pragmas ...string) (*conn, error) {
@@ -65,7 +67,15 @@ func (s *Store) write(ctx context.Context, doing string, f func(c *conn, now int
 	}
 	p := engine.PendingEntry(ctx)
 	err := s.alter(ctx, writePatience, doing, func(c *conn) error {
-		if err := f(c, s.now()); err != nil {
+		now, by := s.clock.read()
+		if by != 0 {
+			if err := shift(c, now, by); err != nil {
+				return err
+			}
+			now += by
+			c.committed = func() { s.follow(c, now, by) }
+		}
+		if err := f(c, now); err != nil {
 			return err
 		}
 		return recordPending(c, p)
@@ -103,7 +113,10 @@ func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration
 		return translate(ctx, doing, err)
 	}
 	defer func() { pool <- c }() // which has room: c came from it
-	err = c.transact(ctx, begin, f)
+	c.committed = nil
+	if err = c.transact(ctx, begin, f); err == nil && c.committed != nil {
+		c.committed()
+	}
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull {
 		s.full.Store(true)
 	}
@@ -163,4 +176,16 @@ func (s *Store) unready(doing string) error {
 }
 
 // now is the store's clock, as it is stored.
-func (s *Store) now() int64 { return s.clock.Now().UnixMicro() }
+func (s *Store) now() int64 {
+	now, _ := s.clock.read()
+	return now
+}
+
+// follow goes by the machine's clock again, which was set and shows now; all that counts from a moment has moved with it.
+func (s *Store) follow(c *conn, now, by int64) {
+	s.clock.ahead.Add(by)
+	s.alarms.Store(nil)
+	if c.back = (setBack{}); by < 0 {
+		c.back = setBack{-by, now + behindStep.Microseconds()}
+	}
+}

@@ -145,7 +145,7 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.S
 		if snoozed {
 			uncounted = 1
 		}
-		n, err := h.prepare(againSQL).at(f.Then.DueAt).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
+		n, err := h.prepare(againSQL).at(h.back.due(f.Then.DueAt, h.now)).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n > 0 {
 			return n > 0, 0, err
 		}

@@ -26,13 +26,15 @@ type Config struct {
 	Path    string      // of the database file; it and its folder are made if they are missing
 	Clock   clock.Clock // judges what is due and alive; nil: this machine's
 	Readers int         // connections that read; 0: 4
+	// Monotonic is a clock that nobody sets; nil: this machine's or, where Clock is given, none: that is taken at its word.
+	Monotonic func() time.Duration
 }
 
 // Store is the store over one SQLite file.
 type Store struct {
 	path    string
 	about   string
-	clock   clock.Clock
+	clock   *ticking
 	lock    *os.File
 	watch   *watch
 	writer  chan *conn // holds the connection that writes, while nobody does
@@ -96,10 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, translate(ctx, doing, err)
 	}
 	s := &Store{
-		path: path, clock: cfg.Clock, lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
-	if s.clock == nil {
-		s.clock = clock.System{}
+		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	s.writer <- conns[0]
 	go s.fold(conns[1])
@@ -242,7 +241,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	case <-s.closed:
 		return time.Time{}, s.unready("read the clock")
 	default:
-		return s.clock.Now().UTC().Truncate(time.Microsecond), translate(ctx, "read the clock", ctx.Err())
+		return time.UnixMicro(s.now()).UTC(), translate(ctx, "read the clock", ctx.Err())
 	}
 }
 

@@ -48,7 +48,7 @@ func fresh(t testing.TB) *Store {
 // some makes a creation of n jobs that are due now.
 func some(s *Store, n int) engine.Creation {
 	c := engine.Creation{Tenant: tenant.Default}
-	now := s.clock.Now()
+	now := s.clock.machine.Now()
 	for i := range n {
 		j := job.Job{ID: newID(), Tenant: tenant.Default, State: job.Active, CreatedAt: now, UpdatedAt: now, Revision: 1}
 		j.Name, j.Schedule.Type, j.Priority, j.Target.Kind = fmt.Sprint("job ", i), job.Immediate, 5, job.Simulate
