@@ -102,6 +102,10 @@ corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) 
 faults-all: need-go ## Run every failpoint and action, and many schedulers for longer (make test runs a slice)
 	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
 
+.PHONY: attack
+attack: need-go ## Attack a running server on loopback, one line for each attack; 0 may be unexpected
+	@go test -count=1 -v ./test/attack $(ARGS) | grep -v '^=== '
+
 .PHONY: fmt
 fmt: need-go ## Format the Go code (gofumpt)
 	go run $(GOFUMPT) -l -w .

@@ -88,14 +88,15 @@ func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant
 	return reply(w, 201, client.Session{WorkerID: x.ID.String(), Session: secret, LeaseSeconds: lease, BeatSeconds: max(1, lease/3)})
 }
 
-// worker finds the worker that a request speaks for. Unknown, another tenant's and one that is not proved are the same.
+// worker finds the worker that a request speaks for. An unknown one, another tenant's and one that is not proved all get the
+// same answer, so that ids cannot be probed; only the session's own worker learns that it has ended.
 func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, error) {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
 		return id, engine.ErrNotFound
 	}
 	x, err := s.cfg.Dispatch.Worker(r.Context(), id)
-	if err != nil {
+	if err != nil && !errors.Is(err, engine.ErrSession) {
 		return id, err
 	}
 	proof := sha256.Sum256([]byte(r.Header.Get("X-Worker-Session")))
@@ -103,7 +104,7 @@ func (s *Server) worker(r *http.Request, p tenant.Principal) (job.WorkerID, erro
 	if !proved || x.Tenant != p.Tenant && !(x.Tenant == "" && p.Role == tenant.System) {
 		return id, engine.ErrNotFound
 	}
-	return id, nil
+	return id, err
 }
 
 // intake is the way in for what workers say.

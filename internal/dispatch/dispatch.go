@@ -199,8 +199,8 @@ func (d *Dispatcher) anyServes(t tenant.ID, c job.Class) bool {
 	return false
 }
 
-// Worker finds the worker of a session, also of one that began at another server. engine.ErrSession if there is none,
-// or it has ended.
+// Worker finds the worker of a session, also of one that began at another server. It returns engine.ErrSession if there is
+// none; also, with the worker, if its session has ended.
 func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, error) {
 	d.mu.Lock()
 	s := d.known[id]
@@ -210,10 +210,12 @@ func (d *Dispatcher) Worker(ctx context.Context, id job.WorkerID) (job.Worker, e
 	}
 	w, err := d.store.Worker(ctx, id)
 	switch {
-	case errors.Is(err, engine.ErrNotFound) || err == nil && w.Ended:
+	case errors.Is(err, engine.ErrNotFound):
 		return job.Worker{}, engine.ErrSession
 	case err != nil:
 		return job.Worker{}, err
+	case w.Ended:
+		return w, engine.ErrSession
 	}
 	d.remember(newSession(w, false))
 	return w, nil

@@ -174,12 +174,7 @@ func Address(printed string) string {
 func (p *Process) Greeted() *Process {
 	p.Helper()
 	Eventually(p.T, 30*time.Second, "a greeting", func() bool {
-		ended := false
-		select {
-		case <-p.done:
-			ended = true
-		default:
-		}
+		ended := p.Ended()
 		if p.Base = Address(p.Out.String()); p.Base == "" && ended { // one that greeted may have been killed since
 			p.Fatalf("it ended: %v\n%s", p.err, p.Out.String())
 		}
@@ -214,6 +209,16 @@ func (p *Process) End(s os.Signal) int {
 
 // Kill ends the process without giving it time for anything.
 func (p *Process) Kill() { p.Helper(); p.End(os.Kill) }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Exit waits for the end and returns the exit code, -1 where a signal ended it.
 func (p *Process) Exit() int {
