@@ -104,7 +104,7 @@ faults-all: need-go ## Run every failpoint and action, and many schedulers for l
 
 .PHONY: attack
 attack: need-go ## Attack a running server on loopback, one line for each attack; 0 may be unexpected
-	@go test -count=1 -v ./test/attack $(ARGS) | grep -v '^=== '
+	@set -o pipefail; go test -count=1 -v ./test/attack $(ARGS) | grep -v '^=== '
 
 .PHONY: fmt
 fmt: need-go ## Format the Go code (gofumpt)
