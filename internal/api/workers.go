@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -144,6 +145,10 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	if err != nil {
 		return err
 	}
+	if r.Context().Err() != nil { // the worker has gone, and will never hear of it
+		s.handBack(r.Context(), id, as)
+		return nil
+	}
 	if err := vigil.confirm(); err != nil { // while it waited, or while this was leased
 		s.handBack(r.Context(), id, as)
 		return err
@@ -163,7 +168,23 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	if err := e.Encode(out); err != nil {
 		return err
 	}
-	return replyRaw(w, 200, data.Bytes())
+	if r.Context().Err() != nil || !delivered(w, data.Bytes()) {
+		s.handBack(r.Context(), id, as[:n])
+	}
+	return nil
+}
+
+// delivered answers a request, and reports whether the answer could be sent: to a caller that was seen to go it cannot. One that
+// goes unseen may still lose it.
+func delivered(w http.ResponseWriter, data []byte) bool {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(200)
+	if _, err := w.Write(data); err != nil {
+		return false
+	}
+	err := http.NewResponseController(w).Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
 // maxGrant bounds the payloads and targets of one claim's answer, far below what a client reads.

@@ -38,6 +38,21 @@ func running(t *testing.T, f *fakeStore, cfg Config) *Dispatcher {
 
 var w1 = job.WorkerID{1}
 
+// claimed claims as a worker that does not wait for ever: in the time of a bubble a dispatcher that has forgotten something looks
+// for it until the test is killed.
+func claimed(t *testing.T, d *Dispatcher, w job.WorkerID, limit int) ([]job.Attempt, error) {
+	t.Helper()
+	const patience = 5 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	as, err := d.Claim(ctx, w, limit)
+	if err == nil && len(as) == 0 && limit > 0 {
+		t.Errorf("nothing was given to worker %v within %v", w, patience)
+		t.FailNow()
+	}
+	return as, err
+}
+
 func TestClaimTakesWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)
@@ -48,7 +63,7 @@ func TestClaimTakesWhatIsThere(t *testing.T) {
 		got := map[job.ExecutionID]bool{}
 		var last time.Time
 		for len(got) < 500 {
-			as, err := d.Claim(t.Context(), w1, 37)
+			as, err := claimed(t, d, w1, 37)
 			if err != nil || len(as) == 0 || len(as) > 37 {
 				t.Fatalf("%d attempts, %v", len(as), err)
 			}
@@ -79,7 +94,7 @@ func TestClaimWaits(t *testing.T) {
 				f.add(r)
 				d.Offer([]job.Ready{r})
 			}()
-			as, err := d.Claim(t.Context(), w1, 5)
+			as, err := claimed(t, d, w1, 5)
 			if err != nil || len(as) != 1 || time.Since(began) != 10*time.Second {
 				t.Errorf("%d attempts, %v, after %v", len(as), err, time.Since(began))
 			}
@@ -90,7 +105,7 @@ func TestClaimWaits(t *testing.T) {
 				<-time.After(3 * time.Second)
 				f.add(ready(2, time.Now()))
 			}()
-			as, err := d.Claim(t.Context(), w1, 5)
+			as, err := claimed(t, d, w1, 5)
 			if late := time.Since(began) - 3*time.Second; err != nil || len(as) != 1 || late < 0 || late > 250*time.Millisecond {
 				t.Errorf("%d attempts, %v, late by %v", len(as), err, late)
 			}
@@ -100,7 +115,7 @@ func TestClaimWaits(t *testing.T) {
 			r := ready(3, at)
 			f.add(r)
 			d.Offer([]job.Ready{r})
-			as, err := d.Claim(t.Context(), w1, 5)
+			as, err := claimed(t, d, w1, 5)
 			if err != nil || len(as) != 1 || !time.Now().Equal(at) {
 				t.Errorf("%d attempts, %v, %v after the instant", len(as), err, time.Since(at))
 			}
@@ -134,7 +149,7 @@ func TestWake(t *testing.T) {
 			d.Wake()
 			d.Wake()
 		}()
-		as, err := d.Claim(t.Context(), w1, 5)
+		as, err := claimed(t, d, w1, 5)
 		if err != nil || len(as) != 1 || time.Since(began) != 3*time.Second {
 			t.Errorf("%d attempts, %v, after %v", len(as), err, time.Since(began))
 		}
@@ -150,7 +165,7 @@ func TestClaimsShareACommit(t *testing.T) {
 		total := 0
 		for i := range 20 {
 			wg.Go(func() {
-				as, err := d.Claim(t.Context(), job.WorkerID{byte(i)}, 5)
+				as, err := claimed(t, d, job.WorkerID{byte(i)}, 5)
 				if err != nil {
 					t.Errorf("claim: %v", err)
 				}
@@ -181,16 +196,16 @@ func TestAnUnansweredLeaseIsDisowned(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.add(ready(1, time.Now()))
-		known, err := d.Claim(t.Context(), w1, 1)
+		known, err := claimed(t, d, w1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.add(ready(2, time.Now()))
 		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
-		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
+		if _, err := claimed(t, d, w1, 1); !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
-		as, err := d.Claim(t.Context(), w1, 5)
+		as, err := claimed(t, d, w1, 5)
 		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
 			t.Fatalf("got %v, %v", as, err)
 		}
@@ -223,7 +238,7 @@ func TestAWorkerOfATenant(t *testing.T) {
 			t.Fatalf("%d leases of another tenant's executions were tried", f.leases)
 		}
 		began := time.Now()
-		if as, err := d.Claim(t.Context(), job.WorkerID{2}, 10); err != nil || len(as) != 1 || time.Since(began) > 0 {
+		if as, err := claimed(t, d, job.WorkerID{2}, 10); err != nil || len(as) != 1 || time.Since(began) > 0 {
 			t.Fatalf("got %v, %v after %v", as, err, time.Since(began))
 		}
 		own := ready(2, time.Now())
@@ -247,7 +262,7 @@ func stock(f *fakeStore, n int) {
 func claims(t *testing.T, d *Dispatcher, w job.WorkerID, limit int) <-chan answer {
 	out := make(chan answer, 1)
 	go func() {
-		as, err := d.Claim(t.Context(), w, limit)
+		as, err := claimed(t, d, w, limit)
 		out <- answer{as, err}
 	}()
 	synctest.Wait()
@@ -328,7 +343,7 @@ func TestALeaseOnItsWayIsNotDisowned(t *testing.T) {
 		}
 		got := slices.Concat(x.attempts, z.attempts)
 		for len(got) < 3*alongside {
-			as, err := d.Claim(t.Context(), w1, 3*alongside)
+			as, err := claimed(t, d, w1, 3*alongside)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -349,10 +364,10 @@ func TestALeaseThatPanics(t *testing.T) {
 		stock(f, 3)
 		f.panicAt = 1
 		d := running(t, f, Config{})
-		if _, err := d.Claim(t.Context(), w1, 3); !errors.Is(err, engine.ErrUnavailable) {
+		if _, err := claimed(t, d, w1, 3); !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
-		if as, err := d.Claim(t.Context(), w1, 3); err != nil || len(as) != 3 {
+		if as, err := claimed(t, d, w1, 3); err != nil || len(as) != 3 {
 			t.Fatalf("%d attempts, %v", len(as), err)
 		}
 	})
@@ -366,7 +381,7 @@ func TestLeasesThatFailAreTriedLessOften(t *testing.T) {
 		f.away = true
 		d := running(t, f, Config{})
 		for began := time.Now(); time.Since(began) < time.Minute; {
-			if _, err := d.Claim(t.Context(), w1, 3); !errors.Is(err, engine.ErrUnavailable) {
+			if _, err := claimed(t, d, w1, 3); !errors.Is(err, engine.ErrUnavailable) {
 				t.Fatalf("got %v", err)
 			}
 		}
@@ -376,7 +391,7 @@ func TestLeasesThatFailAreTriedLessOften(t *testing.T) {
 		f.mu.Lock()
 		f.away = false
 		f.mu.Unlock()
-		if as, err := d.Claim(t.Context(), w1, 3); err != nil || len(as) != 3 {
+		if as, err := claimed(t, d, w1, 3); err != nil || len(as) != 3 {
 			t.Fatalf("%d attempts, %v", len(as), err)
 		}
 	})
@@ -388,7 +403,7 @@ func TestReportDecides(t *testing.T) {
 		d := running(t, f, Config{})
 		f.add(ready(1, time.Now()))
 		for n := 1; ; n++ {
-			as, err := d.Claim(t.Context(), w1, 1)
+			as, err := claimed(t, d, w1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -415,7 +430,7 @@ func TestSessions(t *testing.T) {
 		f := newFake(time.Now)
 		d := running(t, f, Config{})
 		f.add(ready(1, time.Now()), ready(2, time.Now()))
-		as, err := d.Claim(t.Context(), w1, 2)
+		as, err := claimed(t, d, w1, 2)
 		if err != nil || len(as) != 2 {
 			t.Fatalf("got %v, %v", as, err)
 		}
@@ -425,7 +440,7 @@ func TestSessions(t *testing.T) {
 		if err := d.Leave(t.Context(), w1); err != nil {
 			t.Fatal(err)
 		}
-		back, err := d.Claim(t.Context(), job.WorkerID{2}, 5)
+		back, err := claimed(t, d, job.WorkerID{2}, 5)
 		if err != nil || len(back) != 2 {
 			t.Errorf("%d came back, %v", len(back), err)
 		}
@@ -438,7 +453,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("beat: got %v, want ErrSession", err)
 		}
 		f.add(ready(3, time.Now()))
-		if _, err := d.Claim(t.Context(), w1, 5); !errors.Is(err, engine.ErrSession) {
+		if _, err := claimed(t, d, w1, 5); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("claim: got %v, want ErrSession", err)
 		}
 	})
@@ -452,7 +467,7 @@ func TestBeatsTellHowAWorkerDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.add(ready(1, time.Now()), ready(2, time.Now()), ready(3, time.Now()))
-		as, err := d.Claim(t.Context(), w1, 3)
+		as, err := claimed(t, d, w1, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -492,10 +507,10 @@ func TestStop(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go d.Run(ctx)
 		go func() { <-time.After(time.Second); cancel() }()
-		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, ErrStopped) {
+		if _, err := claimed(t, d, w1, 1); !errors.Is(err, ErrStopped) {
 			t.Errorf("a waiting claim: got %v, want ErrStopped", err)
 		}
-		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, ErrStopped) {
+		if _, err := claimed(t, d, w1, 1); !errors.Is(err, ErrStopped) {
 			t.Errorf("a late claim: got %v, want ErrStopped", err)
 		}
 	})
@@ -520,10 +535,10 @@ func TestClaimsByClass(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		as, err := d.Claim(t.Context(), plain.ID, 100)
+		as, err := claimed(t, d, plain.ID, 100)
 		for err == nil && len(as) < 10 {
 			var more []job.Attempt
-			more, err = d.Claim(t.Context(), plain.ID, 100)
+			more, err = claimed(t, d, plain.ID, 100)
 			as = append(as, more...)
 		}
 		if err != nil || len(as) != 10 {
@@ -536,7 +551,7 @@ func TestClaimsByClass(t *testing.T) {
 		}
 		n := 0
 		for n < 90 {
-			as, err := d.Claim(t.Context(), strong.ID, 100)
+			as, err := claimed(t, d, strong.ID, 100)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -554,13 +569,13 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.add(ready(1, time.Now()))
-		known, err := d.Claim(t.Context(), w1, 1)
+		known, err := claimed(t, d, w1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.add(ready(2, time.Now()))
 		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
-		if _, err := d.Claim(t.Context(), w1, 1); !errors.Is(err, engine.ErrUnavailable) {
+		if _, err := claimed(t, d, w1, 1); !errors.Is(err, engine.ErrUnavailable) {
 			t.Fatalf("got %v", err)
 		}
 		for range 8 { // what it does not name a whole lease later it was never told of
@@ -569,7 +584,7 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 			}
 			<-time.After(10 * time.Second)
 		}
-		as, err := d.Claim(t.Context(), w1, 5)
+		as, err := claimed(t, d, w1, 5)
 		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
 			t.Errorf("got %v, %v", as, err)
 		}

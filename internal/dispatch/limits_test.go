@@ -60,7 +60,7 @@ func TestAGroupRunsAtMostItsNumber(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			as, err := d.Claim(t.Context(), w1, 5)
+			as, err := claimed(t, d, w1, 5)
 			if err != nil || len(as) != 1 || time.Since(began) > 0 {
 				t.Fatalf("after one ended %d came, %v, in %v", len(as), err, time.Since(began))
 			}
@@ -89,7 +89,7 @@ func TestWhatEndedElsewhereIsFoundOut(t *testing.T) {
 		delete(f.held, as[0].Lease) // another server has taken its result, or a reaper its lease
 		f.mu.Unlock()
 		began := time.Now()
-		if as, err := d.Claim(t.Context(), w1, 5); err != nil || len(as) != 1 || time.Since(began) > 2*time.Second {
+		if as, err := claimed(t, d, w1, 5); err != nil || len(as) != 1 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d came, %v, after %v", len(as), err, time.Since(began))
 		}
 	})
@@ -154,7 +154,7 @@ func TestRatesSpreadStarts(t *testing.T) {
 		began := time.Now()
 		n := 0
 		for n < 31 {
-			as, err := d.Claim(t.Context(), w1, 100)
+			as, err := claimed(t, d, w1, 100)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +235,7 @@ func TestTokensAreDrawnAheadOfABacklog(t *testing.T) {
 					f.add(ready(i, time.Now()))
 				}
 				began := time.Now()
-				as, err := running(t, f, Config{PerLane: 1000}).Claim(t.Context(), w1, c.claims)
+				as, err := claimed(t, running(t, f, Config{PerLane: 1000}), w1, c.claims)
 				if err != nil || len(as) != min(c.claims, c.waits) {
 					t.Fatalf("%d started, %v", len(as), err)
 				}
@@ -271,7 +271,7 @@ func TestTenantsShare(t *testing.T) {
 		d := running(t, f, Config{PerLane: 1000})
 		by := map[tenant.ID]int{}
 		for range 22 {
-			as, err := d.Claim(t.Context(), w1, 10)
+			as, err := claimed(t, d, w1, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +357,7 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 		f := newFake(time.Now)
 		f.add(ready(1, time.Now()))
 		d := running(t, f, Config{LeaseTTL: 30 * time.Second})
-		as, err := d.Claim(t.Context(), w1, 1) // the worker never hears of it
+		as, err := claimed(t, d, w1, 1) // the worker never hears of it
 		if err != nil || len(as) != 1 {
 			t.Fatalf("%d, %v", len(as), err)
 		}
@@ -376,7 +376,7 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 			<-time.After(10 * time.Second)
 		}
 		f.add(ready(2, time.Now()))
-		if as, err = d.Claim(t.Context(), w1, 1); err != nil || len(as) != 1 || len(f.disowned) != 0 || len(f.held) != 2 {
+		if as, err = claimed(t, d, w1, 1); err != nil || len(as) != 1 || len(f.disowned) != 0 || len(f.held) != 2 {
 			t.Fatalf("%d, %v, compared %v", len(as), err, f.disowned)
 		}
 		if _, err := d.Report(t.Context(), w1, done(job.Attempt{Lease: job.Lease{Execution: ready(1, time.Time{}).ID, Token: 1}})); err != nil {
@@ -400,7 +400,7 @@ func TestAClaimWhoseAnswerWasLost(t *testing.T) {
 		if age := time.Since(f.disowned[1]); age != 30*time.Second {
 			t.Errorf("what was given less than %v ago is spared", age)
 		}
-		as, err = d.Claim(t.Context(), w1, 1)
+		as, err = claimed(t, d, w1, 1)
 		if err != nil || len(as) != 1 {
 			t.Fatalf("%d, %v", len(as), err)
 		}
@@ -483,7 +483,7 @@ func TestOwnPartitionsComeFirst(t *testing.T) {
 		grouped.Group = job.Group{Key: 5, Max: 1}
 		f.add(grouped)
 		d := running(t, f, Config{Owner: o})
-		as, err := d.Claim(t.Context(), w1, 10)
+		as, err := claimed(t, d, w1, 10)
 		if err != nil || len(as) != 10 {
 			t.Fatalf("%d, %v", len(as), err)
 		}
@@ -555,7 +555,7 @@ func TestABurstDoesNotWaitForAShare(t *testing.T) {
 			}
 			d.Offer(hints)
 			for was := given; given < was+n; {
-				as, err := d.Claim(t.Context(), w1, n)
+				as, err := claimed(t, d, w1, n)
 				if err != nil || len(as) == 0 {
 					t.Fatalf("%d of %d: %v", given-was, n, err)
 				}
@@ -599,7 +599,7 @@ func TestACrowdOfGroups(t *testing.T) {
 		d := running(t, f, Config{Window: 500})
 		seen := map[job.ExecutionID]bool{}
 		for n := range 300 {
-			as, err := d.Claim(t.Context(), w1, 100)
+			as, err := claimed(t, d, w1, 100)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,7 +29,7 @@ func TestAFloodOfOneGroupAmongOthers(t *testing.T) {
 			began := time.Now()
 			given := 0
 			for len(rest) > 0 {
-				as, err := d.Claim(t.Context(), w1, 100)
+				as, err := claimed(t, d, w1, 100)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -67,7 +67,7 @@ func TestAGroupInBulkStartsInItsOrder(t *testing.T) {
 		d := running(t, f, Config{})
 		d.Offer(hints)
 		for next := 0; next < 70; {
-			as, err := d.Claim(t.Context(), w1, 100)
+			as, err := claimed(t, d, w1, 100)
 			if err != nil || len(as) == 0 || len(as) > 2 {
 				t.Fatalf("%d were given: %v", len(as), err)
 			}
@@ -107,7 +107,7 @@ func TestARateOfAGroupInBulk(t *testing.T) {
 		for _, want := range []int{4 * 3, 4 * 2} {
 			var got []job.Attempt
 			for len(got) < want { // no claim is given up: what was picked for one that is would have been paid for in vain
-				as, err := d.Claim(t.Context(), w1, 100)
+				as, err := claimed(t, d, w1, 100)
 				if err != nil {
 					t.Fatal(err)
 				}

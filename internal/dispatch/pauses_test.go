@@ -33,7 +33,7 @@ func TestNothingOfAPausedQueueStarts(t *testing.T) {
 			f.add(inQueue(i, "mail", time.Now()), inQueue(1000+i, "other", time.Now()))
 		}
 		d := running(t, f, Config{PerLane: 10, Window: 200})
-		if as, err := d.Claim(t.Context(), w1, 10); err != nil || len(as) != 10 {
+		if as, err := claimed(t, d, w1, 10); err != nil || len(as) != 10 {
 			t.Fatalf("%d came, %v", len(as), err)
 		}
 		f.pause(mail(job.Pause{At: time.Now()}))
@@ -69,7 +69,7 @@ func TestNothingOfAPausedQueueStarts(t *testing.T) {
 		f.pause()
 		d.Refresh()
 		began := time.Now()
-		if as, err := d.Claim(t.Context(), w1, 10); err != nil || len(as) != 10 || time.Since(began) > 0 {
+		if as, err := claimed(t, d, w1, 10); err != nil || len(as) != 10 || time.Since(began) > 0 {
 			t.Errorf("resumed: %d came, %v, after %v", len(as), err, time.Since(began))
 		}
 		claimAll(t, d, w1)
@@ -86,7 +86,7 @@ func TestAPauseEndsByItself(t *testing.T) {
 		until := time.Now().Add(10 * time.Second)
 		f.pause(mail(job.Pause{At: time.Now(), Until: until}))
 		d := running(t, f, Config{})
-		if as, err := d.Claim(t.Context(), w1, 10); err != nil || len(as) != 1 || time.Now().Before(until) || time.Since(until) > time.Second {
+		if as, err := claimed(t, d, w1, 10); err != nil || len(as) != 1 || time.Now().Before(until) || time.Since(until) > time.Second {
 			t.Errorf("%d came, %v, %v after the end", len(as), err, time.Since(until))
 		}
 	})
@@ -142,7 +142,7 @@ func TestACordonedWorkerIsGivenNothing(t *testing.T) {
 			f.add(ready(i, time.Now()))
 		}
 		d := running(t, f, Config{})
-		if as, err := d.Claim(t.Context(), w1, 1); err != nil || len(as) != 1 {
+		if as, err := claimed(t, d, w1, 1); err != nil || len(as) != 1 {
 			t.Fatalf("%d came, %v", len(as), err)
 		}
 		cordon(w1)
@@ -158,12 +158,12 @@ func TestACordonedWorkerIsGivenNothing(t *testing.T) {
 		if n := f.reads - reads; n > 1 {
 			t.Errorf("lanes were read %d times for nobody", n)
 		}
-		if as, err := d.Claim(t.Context(), job.WorkerID{2}, 1); err != nil || len(as) != 1 {
+		if as, err := claimed(t, d, job.WorkerID{2}, 1); err != nil || len(as) != 1 {
 			t.Errorf("another worker: %d came, %v", len(as), err)
 		}
 		cordon()
 		d.Refresh()
-		if as, err := d.Claim(t.Context(), w1, 10); err != nil || len(as) != 2 {
+		if as, err := claimed(t, d, w1, 10); err != nil || len(as) != 2 {
 			t.Errorf("uncordoned: %d came, %v", len(as), err)
 		}
 	})
