@@ -120,7 +120,7 @@ func (c *caller) create(x wish) {
 	d := x.def
 	e := check.Event{Op: check.Create, Job: d.Name, Tag: d.Name}
 	if d.Schedule.Type == job.OneTime {
-		d.Schedule.At = time.Now().Add(upTo(c.rng, 20*time.Second)).UTC().Truncate(time.Microsecond)
+		d.Schedule.At = c.w.now().Add(upTo(c.rng, 20*time.Second)).UTC().Truncate(time.Microsecond)
 		e.SchedAt = d.Schedule.At
 	}
 	m := made{job: d.Name}
@@ -219,7 +219,7 @@ func (c *caller) pause(x wish) {
 		if x.last == 0 {
 			_, err = s.ResumeQueue(ctx, tenant.Local(), slow)
 		} else {
-			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", time.Now().Add(x.last))
+			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", c.w.now().Add(x.last))
 		}
 		return err
 	})

@@ -8,7 +8,8 @@
 // made up. A seed says who asks for what and when, how each attempt behaves, and
 // which faults come: servers and workers that are killed or stand still, servers
 // whose partitions others take, calls that are lost, late or repeated, and a
-// store that fails before or after its commits. Then the faults end, everything
+// store that fails before or after its commits, and whose clock is not that of
+// the servers. Then the faults end, everything
 // must come to its end within a bounded time, and package check judges the
 // history.
 //

@@ -47,7 +47,9 @@ func (x *executor) Execute(ctx context.Context, a client.Attempt) client.Outcome
 	e.Kind = check.Arrive
 	x.w.store.add(e)
 	c := conductOf(x.w.seed, a.JobName, a.AttemptNumber, a.FencingToken)
+	end := x.w.runs.begin(x, e)
 	out := x.act(ctx, c)
+	end()
 	if x.pause(); x.dead() {
 		return client.Outcome{Status: client.Failed}
 	}

@@ -36,6 +36,7 @@ func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, er
 			for _, x := range xs.Executions {
 				w.final(check.Event{Op: check.Execution, Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()})
 				ended[x.ID] = x
+				out = append(out, w.counted(x)...)
 				rerun[x.RetryOf] = true
 				if x.Status != job.Skipped { // which is no run
 					want.Total++

@@ -21,6 +21,7 @@ type recorder struct {
 	engine.Store
 	history *check.History
 	begun   time.Time
+	fired   func(job.Execution) // told of what a schedule fires
 
 	mu       sync.Mutex                // held while something is committed and written down
 	known    map[job.ExecutionID]*seen // guarded by mu
@@ -244,6 +245,7 @@ func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence)
 		for _, f := range fs {
 			for _, e := range f.Executions {
 				if slices.ContainsFunc(out, func(x job.Ready) bool { return x.ID == e.ID }) {
+					r.fired(e)
 					delete(r.planned, f.Job)
 					r.added(e)
 				} else if x, err := r.Store.Execution(ctx, f.Tenant, e.ID); err == nil && r.known[e.ID] == nil {

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -27,6 +28,7 @@ const (
 // script is all that a seed decides beforehand.
 type script struct {
 	seed    uint64
+	skew    time.Duration // of the store's clock
 	servers int
 	crowded bool        // most of what clients want is of one group
 	alone   bool        // there is one server, and its store is its own
@@ -103,7 +105,7 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 // write makes up the script of a seed.
 func write(seed uint64) script {
 	r := stream(seed, "script")
-	s := script{seed: seed, servers: 1 + r.IntN(3), remotes: 1 + r.IntN(3)}
+	s := script{seed: seed, skew: skewOf(seed), servers: 1 + r.IntN(3), remotes: 1 + r.IntN(3)}
 	s.alone = s.servers == 1 && r.IntN(2) == 0
 	s.crowded = r.IntN(3) == 0
 	if r.IntN(4) == 0 {
@@ -121,6 +123,12 @@ func write(seed uint64) script {
 	}
 	if p := stream(seed, "pauses"); p.IntN(3) == 0 {
 		s.clients = append(s.clients, pauses(p))
+	}
+	if p := stream(seed, "long"); p.IntN(2) == 0 {
+		ws, cuts := longs(p, len(s.clients))
+		s.clients = append(s.clients, ws)
+		s.faults = append(s.faults, cuts...)
+		slices.SortStableFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	}
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
@@ -317,6 +325,9 @@ const (
 func conductOf(seed uint64, jobName string, n int, token int64) conduct {
 	r := stream(seed, fmt.Sprint(jobName, " attempt ", n))
 	quick, slow := upTo(r, 2*time.Second), 2*time.Second+upTo(r, 8*time.Second)
+	if strings.HasPrefix(jobName, long) {
+		return conduct{beSlow, 2*lease + upTo(r, 2*lease)}
+	}
 	switch k := r.IntN(100); {
 	case k < 50:
 		return conduct{succeed, quick}

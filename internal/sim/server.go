@@ -57,6 +57,9 @@ func (w *world) startServer() {
 	faults.Seed = stream(w.seed, s.name).Uint64()
 	s.store = enginetest.NewFaulty(w.store, faults)
 	clk := clock.NewTracked(s.store.Now)
+	for clk.Refresh(s.ctx) != nil && s.alive() { // as app does: nothing starts before the store's clock was read
+		w.after(100 * time.Millisecond)
+	}
 	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll}
 	if w.shared != nil {
 		s.board = &board{Owners: s.store.Owners(w.shared)}
@@ -71,7 +74,7 @@ func (w *world) startServer() {
 	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
 	ticks := map[string]loop.Tick{
 		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
-		"scheduler": scheduler.New(s.store, clk, scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer}).Tick,
+		"scheduler": scheduler.New(s.store, w.schedulerClock(clk), scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer}).Tick,
 		"reaper":    (&upkeep.Reaper{Store: s.store, Hint: s.disp.Offer, Log: w.log, Poison: poison}).Tick,
 		"canceller": (&upkeep.Canceller{Store: s.store, Grace: grace, Log: w.log}).Tick,
 		"watchdog":  (&upkeep.Watchdog{Store: s.store, Clock: clk, Hint: s.disp.Offer, Log: w.log}).Tick,

@@ -24,6 +24,7 @@ type Options struct {
 	Path   string                          // of a database file with its schema, and nothing in it
 	Logger *slog.Logger                    // of the product; nil: none
 	Mutant func(engine.Store) engine.Store // breaks the store, to see that it is noticed; nil: none
+	Flaws  Flaws                           // break something else
 }
 
 // Result is what came of a run.
@@ -42,10 +43,12 @@ type world struct {
 	log     *slog.Logger
 	store   *recorder
 	shared  engine.Owners // nil: there is one server, whose store is its own
+	flaws   Flaws
 	ctx     context.Context
 	wg      sync.WaitGroup // of everything that runs
 	broken  atomic.Bool    // there are faults
 	count   atomic.Int64   // of faults
+	runs    runs
 
 	mu      sync.Mutex
 	servers []*server // guarded by mu: those that run
@@ -57,7 +60,7 @@ type world struct {
 func Run(seed uint64, o Options) (Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1})
+	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1, Clock: skewed{skewOf(seed)}})
 	if err != nil {
 		return Result{}, err
 	}
@@ -65,7 +68,7 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err := sound.Migrate(ctx); err != nil {
 		return Result{}, err
 	}
-	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, ctx: ctx}
+	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, flaws: o.Flaws, ctx: ctx}
 	var store engine.Store = sound
 	if !w.alone {
 		shared := enginetest.NewShared(store)
@@ -78,6 +81,7 @@ func Run(seed uint64, o Options) (Result, error) {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	w.store = newRecorder(store, w.history)
+	w.store.fired = w.early
 	w.broken.Store(true)
 	for _, l := range w.limits {
 		l.Tenant = tenant.Default
@@ -111,7 +115,7 @@ func Run(seed uint64, o Options) (Result, error) {
 		extra = append(extra, check.Quotas(w.history)...)
 	}
 	return Result{
-		History: w.history, Violations: append(check.All(w.history, within), extra...),
+		History: w.history, Violations: slices.Concat(check.All(w.history, within), extra, w.runs.wrong),
 		Executions: len(w.store.known), Faults: int(w.count.Load()), Settled: settled,
 	}, nil
 }

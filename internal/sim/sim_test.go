@@ -61,7 +61,7 @@ func memory() string {
 }
 
 // play plays a seed in a bubble, over a database of its own.
-func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store) (out Result) {
+func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store, flaws ...Flaws) (out Result) {
 	t.Helper()
 	empty, err := template()
 	if err != nil {
@@ -73,6 +73,9 @@ func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store) (ou
 	}
 	defer os.RemoveAll(dir)
 	o := Options{Path: filepath.Join(dir, "sim.db"), Mutant: mutant}
+	for _, f := range flaws {
+		o.Flaws = f
+	}
 	if err := os.WriteFile(o.Path, empty, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// skewed is the clock of the store, which is not that of the servers.
+type skewed struct{ by time.Duration }
+
+func (s skewed) Now() time.Time { return time.Now().Add(s.by).UTC() }
+
+// skewOf is how far the store's clock is from that of the servers: in half of all seeds it is as good as theirs.
+func skewOf(seed uint64) time.Duration {
+	switch r := stream(seed, "clock"); r.IntN(4) {
+	case 0:
+		return 25 * time.Second
+	case 1:
+		return -25 * time.Second
+	}
+	return 0
+}
+
+// now is the time by the store's clock.
+func (w *world) now() time.Time { return skewed{w.skew}.Now() }
+
+// Flaws are ways in which a run is broken elsewhere than in its store.
+type Flaws struct {
+	HostClock   bool // schedulers go by the clock of their machine
+	NoSelfFence bool // workers take every beat for answered
+}
+
+// schedulerClock is the clock that a scheduler goes by.
+func (w *world) schedulerClock(c clock.Clock) clock.Clock {
+	if w.flaws.HostClock {
+		return clock.System{}
+	}
+	return c
+}
+
+// believe beats, and takes that for answered if nobody says otherwise.
+func (r *remote) believe(ctx context.Context, x client.Session, b client.Beat) (client.Orders, error) {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	o, err := speak(ctx, r, x, func(ctx context.Context, s *server) (client.Orders, error) { return s.door.Beat(ctx, x, b) })
+	if errors.Is(err, client.ErrSession) {
+		return o, err
+	}
+	return o, nil
+}
+
+// long is what the names of jobs begin with whose attempts last for longer than a lease, and stop when they are told.
+const long = "long-"
+
+// longs makes up what a client wants that lasts long, and a cut of a worker that falls into it.
+func longs(r *rand.Rand, client int) ([]wish, []fault) {
+	var out []wish
+	for n := range 2 + r.IntN(3) {
+		out = append(out, wish{at: upTo(r, 4*time.Second), kind: wishCreate, gap: time.Second, try: 3, def: job.Definition{
+			Name: fmt.Sprintf("%sc%d-j%d", long, client, n), Schedule: job.Schedule{Type: job.Immediate}, Priority: 1, Queue: "default",
+			Target: job.Target{Kind: job.Handler, Handler: kind, Timeout: time.Minute},
+			Retry:  job.RetryPolicy{MaxRetries: 3, Backoff: job.Fixed, InitialDelay: 100 * time.Millisecond, MaxDelay: time.Second},
+		}})
+	}
+	slices.SortFunc(out, func(a, b wish) int { return int(a.at - b.at) })
+	cuts := []fault{{at: 4*time.Second + upTo(r, 3*time.Second), kind: cutWorker, whom: r.IntN(8), last: 2*lease + upTo(r, lease)}}
+	return out, cuts
+}
+
+// runs are the attempts of long jobs that are being executed: of one execution there is one at a time, so long as their workers move.
+type runs struct {
+	mu    sync.Mutex
+	of    map[string][]longRun
+	wrong []check.Violation
+}
+
+type longRun struct {
+	x     *executor
+	event check.Event
+}
+
+// begin notes that an attempt is executed, and answers with what notes its end.
+func (rs *runs) begin(x *executor, e check.Event) (end func()) {
+	if !strings.HasPrefix(e.Job, long) {
+		return func() {}
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.of == nil {
+		rs.of = map[string][]longRun{}
+	}
+	for _, other := range rs.of[e.Execution] {
+		if other.event.Token < e.Token && !other.x.dead() && !other.x.standsStill() {
+			rs.wrong = append(rs.wrong, check.Violation{Check: "fence", Slice: []check.Event{other.event, e}, What: fmt.Sprintf("%s runs at %s while %s still does", e.Execution, e.Proc, other.event.Proc)})
+		}
+	}
+	mine := longRun{x, e}
+	rs.of[e.Execution] = append(rs.of[e.Execution], mine)
+	return func() {
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		rs.of[e.Execution] = slices.DeleteFunc(rs.of[e.Execution], func(r longRun) bool { return r == mine })
+	}
+}
+
+// standsStill reports whether the process does: it can do nothing about what it runs.
+func (x *executor) standsStill() bool {
+	if x.still == nil {
+		return false
+	}
+	select {
+	case <-x.still():
+		return false
+	default:
+		return true
+	}
+}
+
+// counted judges the counts of an execution that succeeded: each attempt but the last failed, or lost its worker.
+func (w *world) counted(x job.Execution) []check.Violation {
+	if x.Status != job.Succeeded || x.Attempt == x.Tries+x.Lost+1 {
+		return nil
+	}
+	return []check.Violation{{Check: "counts", What: fmt.Sprintf("%s succeeded with attempt %d; %d failed and %d were lost", w.store.name(x.ID), x.Attempt, x.Tries, x.Lost)}}
+}
+
+// early judges what is fired: not long before its instant, by the store's clock.
+func (w *world) early(e job.Execution) {
+	if by := e.ScheduledAt.Sub(w.now()); by > ahead+time.Second {
+		w.runs.mu.Lock()
+		defer w.runs.mu.Unlock()
+		w.runs.wrong = append(w.runs.wrong, check.Violation{Check: "early", What: fmt.Sprintf("an execution of %s was made %v before its instant", e.JobName, by)})
+	}
+}
