@@ -85,8 +85,9 @@ var table = map[string]rule{
 	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
 	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
-	"internal/secret": {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
-	"internal/sign":   {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
+	"internal/secret":         {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
+	"internal/secret/backend": {ours: []string{core, "internal/secret"}, why: "it reads secrets that others keep, and knows nobody who asks for them"},
+	"internal/sign":           {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/dashboard": {why: "a leaf: it serves files"},
 

@@ -89,7 +89,7 @@ func (r *running) readable() []string {
 // private is where this process keeps what commands must not reach.
 func (r *running) private() []string {
 	c := r.Config
-	all := []string{r.ConfigFile, c.SecretsKeyFile, c.TLSCert, c.TLSKey}
+	all := []string{r.ConfigFile, c.SecretsKeyFile, c.SecretsFiles, c.Vault.Credential, c.TLSCert, c.TLSKey}
 	if !r.remote {
 		all = append(all, c.Data, c.Artifacts.Folder)
 		all = append(all, databaseFiles(c.Database)...)

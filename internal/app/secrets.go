@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
+	"github.com/carillon-jobs/carillon/internal/secret/backend"
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
@@ -32,8 +35,43 @@ func (r *running) unlock(ctx context.Context, store engine.Store) (err error) {
 		return err
 	}
 	r.vault = secret.New(store, r.ring)
+	backends, err := secretBackends(r.Config)
+	if err != nil {
+		return err
+	}
+	r.vault.Attach(backends, r.Config.SecretsCache, store)
 	r.log = slog.New(r.vault.Handler(r.log.Handler()))
+	if u, err := url.Parse(r.Config.Vault.Address); err == nil && u.Scheme == "http" && !thisMachine(u.Hostname()) {
+		r.log.Warn("secrets travel from Vault to this server unencrypted; set secrets.vault_address to an https address", "address", r.Config.Vault.Address)
+	}
 	return r.vault.Check(ctx)
+}
+
+// thisMachine reports whether a host is the one that this process runs on.
+func thisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// secretBackends are what keeps secrets outside of the store, by the names that references begin with.
+func secretBackends(c config.Config) (map[string]secret.Backend, error) {
+	out := map[string]secret.Backend{}
+	if c.SecretsFiles != "" {
+		if info, err := os.Stat(c.SecretsFiles); err != nil || !info.IsDir() {
+			return nil, config.Mistakes{{Key: "secrets.files", Value: c.SecretsFiles, Want: "a folder that can be read", From: "as set"}}
+		}
+		out["files"] = backend.Files{Folder: c.SecretsFiles}
+	}
+	if v := c.Vault; v.Address != "" {
+		b, err := backend.NewVault(backend.VaultConfig{
+			Address: v.Address, Mount: strings.Trim(v.Mount, "/"), Prefix: v.Prefix, Namespace: v.Namespace, CAFile: v.CAFile, Auth: v.Auth, AuthPath: v.AuthPath, Token: v.Token, Role: v.Role, Credential: v.Credential,
+		})
+		if err != nil {
+			return nil, config.Mistakes{{Key: "secrets.vault_ca_file", Value: v.CAFile, Want: "a file of certificates: " + err.Error(), From: "as set"}}
+		}
+		out["vault"] = b
+	}
+	return out, nil
 }
 
 // readRing reads keys from a file or a setting; nil for neither.

@@ -46,6 +46,9 @@ type Config struct {
 	PoisonAfter      int
 	SecretsKeyFile   string
 	SecretsKey       string
+	SecretsFiles     string        // folder of a secret backend; empty: none
+	SecretsCache     time.Duration // for which a value of a backend is not read again
+	Vault            Vault
 	Commands         Commands
 	Artifacts        Artifacts
 	Migrate          bool
@@ -109,6 +112,27 @@ type JWT struct {
 
 // On reports whether tokens are accepted.
 func (j JWT) On() bool { return j.Issuer != "" }
+
+// Vault is the secret backend in HashiCorp Vault: what begins with vault_ in the [secrets] table.
+type Vault struct {
+	Address    string // empty: none
+	Mount      string
+	Prefix     string
+	Namespace  string
+	CAFile     string
+	Auth       string
+	AuthPath   string
+	Token      string
+	Role       string
+	Credential string
+}
+
+// The ways to sign in to Vault.
+const (
+	VaultToken      = "token"
+	VaultAppRole    = "approle"
+	VaultKubernetes = "kubernetes"
+)
 
 // Commands is the [commands] table.
 type Commands struct {
@@ -188,7 +212,8 @@ func Default() Config {
 		JWT:         JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
 		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
-		LookAhead: 5 * time.Second, OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
+		LookAhead: 5 * time.Second, SecretsCache: 15 * time.Second, Vault: Vault{Mount: "secret", Prefix: "carillon", Auth: VaultToken},
+		OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},
 		Artifacts: Artifacts{MaxMB: 256, TenantMB: 10_240},
 		Migrate:   true, Partitions: 64,

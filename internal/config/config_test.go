@@ -40,6 +40,8 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
 		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "workers.poison_after": "5", "scheduler.look_ahead_seconds": "5", "scheduler.ownership_ttl_seconds": "5",
+		"secrets.files": "./secrets", "secrets.cache_seconds": "30", "secrets.vault_address": "https://vault:8200", "secrets.vault_mount": "kv", "secrets.vault_prefix": "a/b", "secrets.vault_namespace": "team", "secrets.vault_ca_file": "ca.pem",
+		"secrets.vault_auth": "approle", "secrets.vault_auth_path": "approle", "secrets.vault_token": "hvs.x", "secrets.vault_role": "r", "secrets.vault_credential_file": "f",
 		"secrets.key_file": "keys", "secrets.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
 		"commands.allow": "true", "commands.shared": "true", "commands.folder": "./x", "commands.user": "1000:1000", "commands.grace_seconds": "5s", "commands.max_output_kb": "1",
 		"commands.max_open_files": "64", "commands.max_processes": "0", "commands.max_file_mb": "1", "commands.max_cpu_seconds": "60", "commands.max_memory_mb": "512", "commands.cache_mb": "0",
@@ -116,4 +118,25 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("got %T: %v", err, err)
 		}
 	})
+}
+
+func TestVaultSettingsGoTogether(t *testing.T) {
+	for _, c := range []struct {
+		set  map[string]string
+		fine bool
+	}{
+		{map[string]string{"secrets.vault_address": "https://vault:8200", "secrets.vault_token": "t"}, true},
+		{map[string]string{"secrets.vault_address": "https://vault:8200", "secrets.vault_credential_file": "f"}, true},
+		{map[string]string{"secrets.vault_address": "https://vault:8200", "secrets.vault_auth": "kubernetes", "secrets.vault_role": "r", "secrets.vault_credential_file": "f"}, true},
+		{map[string]string{"secrets.vault_address": "https://vault:8200"}, false},
+		{map[string]string{"secrets.vault_address": "https://vault:8200", "secrets.vault_token": "t", "secrets.vault_credential_file": "f"}, false},
+		{map[string]string{"secrets.vault_address": "https://vault:8200", "secrets.vault_auth": "approle", "secrets.vault_role": "r"}, false},
+		{map[string]string{"secrets.vault_address": "vault:8200", "secrets.vault_token": "t"}, false},
+		{map[string]string{"secrets.vault_prefix": "../x"}, false},
+		{map[string]string{"secrets.vault_mount": "a//b"}, false},
+	} {
+		if _, err := Load(Default(), c.set, nil, ""); (err == nil) != c.fine {
+			t.Errorf("%v: %v", c.set, err)
+		}
+	}
 }

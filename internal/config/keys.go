@@ -109,6 +109,19 @@ var Keys = []Key{
 	text("secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", some, func(c *Config) *string { return &c.SecretsKeyFile }),
 	envOnly(text("secrets.key", "the keys themselves, parted by commas", "32 random bytes in base64, as openssl rand -base64 32 prints", func(v string) bool { return len(v) >= 44 }, func(c *Config) *string { return &c.SecretsKey })),
 
+	text("secrets.files", "folder of the secret backend files: a folder for each tenant, a file for each secret; empty: none", "a path", some, func(c *Config) *string { return &c.SecretsFiles }),
+	length("secrets.cache_seconds", "for how long a value out of a backend is not read again", 0, 3600, time.Second, func(c *Config) *time.Duration { return &c.SecretsCache }),
+	text("secrets.vault_address", "address of HashiCorp Vault, for the secret backend vault; empty: none", "an address such as https://vault.internal:8200", webAddress, func(c *Config) *string { return &c.Vault.Address }),
+	text("secrets.vault_mount", "where its key-value store (version 2) is mounted", "a path such as secret", vaultPath, func(c *Config) *string { return &c.Vault.Mount }),
+	text("secrets.vault_prefix", "what paths in it begin with; the tenant's id follows", "a path such as carillon", vaultPath, func(c *Config) *string { return &c.Vault.Prefix }),
+	text("secrets.vault_namespace", "namespace of Vault Enterprise; empty: none", "a namespace such as team-a", vaultPath, func(c *Config) *string { return &c.Vault.Namespace }),
+	text("secrets.vault_ca_file", "certificates that are trusted for it in place of the system's, in PEM", "a path", some, func(c *Config) *string { return &c.Vault.CAFile }),
+	oneOf("secrets.vault_auth", "how to sign in to it", []string{VaultToken, VaultAppRole, VaultKubernetes}, func(c *Config) *string { return &c.Vault.Auth }),
+	text("secrets.vault_auth_path", "where that method is mounted; empty: by its name", "a path such as approle", vaultPath, func(c *Config) *string { return &c.Vault.AuthPath }),
+	envOnly(text("secrets.vault_token", "the token, for secrets.vault_auth = token", "a token of Vault", some, func(c *Config) *string { return &c.Vault.Token })),
+	text("secrets.vault_role", "the role_id for approle, or the role for kubernetes", "a role", some, func(c *Config) *string { return &c.Vault.Role }),
+	text("secrets.vault_credential_file", "file of the secret_id for approle, or of the service account's token for kubernetes; for token, a file with the token, such as Vault Agent writes", "a path", some, func(c *Config) *string { return &c.Vault.Credential }),
+
 	list("trusted_proxies", "address ranges of proxies whose X-Forwarded-For is believed", "ranges such as 10.0.0.0/8",
 		func(c *Config, v string) bool { return prefixes(v, &c.TrustedProxies) }, func(c *Config) []string { return shown(c.TrustedProxies) }),
 	list("callbacks.allow", "address ranges that callbacks may reach although they are private", "ranges such as 10.0.0.0/8",
@@ -265,6 +278,17 @@ func shown(ps []netip.Prefix) []string {
 }
 
 func some(v string) bool { return v != "" }
+
+// vaultPath reports whether a text is a path of Vault.
+func vaultPath(v string) bool {
+	for part := range strings.SplitSeq(strings.Trim(v, "/"), "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "?#% ") {
+			return false
+		}
+	}
+	return true
+}
+
 func long(v string) bool { return len(v) >= 32 }
 
 func pairs(v string) bool {

@@ -187,6 +187,9 @@ func contradictions(c Config) (wrong Mistakes) {
 	say((c.TLSCert == "") != (c.TLSKey == ""), "tls.key", c.TLSKey, "tls.cert and tls.key together, or neither")
 	say(c.TLSClientCA != "" && c.TLSCert == "", "tls.client_ca", c.TLSClientCA, "tls.cert and tls.key, too: certificates of clients are asked for over https only")
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
+	v := c.Vault
+	say(v.Address != "" && v.Auth == VaultToken && (v.Token == "") == (v.Credential == ""), "secrets.vault_credential_file", v.Credential, "for secrets.vault_auth = token either secrets.vault_token or a file with the token")
+	say(v.Address != "" && v.Auth != VaultToken && (v.Role == "" || v.Credential == ""), "secrets.vault_role", v.Role, "for secrets.vault_auth = "+v.Auth+" both secrets.vault_role and secrets.vault_credential_file")
 	say(c.Artifacts.TenantMB < c.Artifacts.MaxMB, "artifacts.tenant_mb", strconv.Itoa(c.Artifacts.TenantMB), fmt.Sprintf("at least artifacts.max_mb, which is %d", c.Artifacts.MaxMB))
 	say(c.Workers.MaxCount < c.Workers.DefaultCount, "workers.max_count", strconv.Itoa(c.Workers.MaxCount), fmt.Sprintf("at least workers.default_count, which is %d", c.Workers.DefaultCount))
 	say(c.Retry.Max < c.Retry.Initial, "retry.max_delay_ms", strconv.FormatInt(c.Retry.Max.Milliseconds(), 10), fmt.Sprintf("at least retry.initial_delay_ms, which is %d", c.Retry.Initial.Milliseconds()))

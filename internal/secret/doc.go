@@ -6,6 +6,7 @@
 //	report   worker ──▶ api: Vault.Guards       what comes back loses them again, in any common encoding
 //	log      slog ──▶ Vault.Handler             what the process says of itself, too
 //
+// A reference with a / is to a Backend, which keeps values outside of the store.
 // Values are sealed (package seal) before they reach a store, and opened only
 // here. Open ones are held in memory for seconds, in bounded numbers. The
 // package never writes a value anywhere, and no error of it holds one.

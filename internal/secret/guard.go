@@ -128,7 +128,11 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 			}
 			g = append(g, k.index)
 		}
-		set(u.Execution, g)
+		more, err := v.outsiders(ctx, u.Tenant, u.Execution)
+		if err != nil {
+			return nil, err
+		}
+		set(u.Execution, append(g, more...))
 	}
 	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 const opening = "${secret:"
 
 const (
-	wantReference = "a reference such as ${secret:name}, of 1 to 128 of a-z, 0-9, '.', '_' and '-'; for the text itself write $${secret:"
+	wantReference = "a reference such as ${secret:name}, of 1 to 128 of a-z, 0-9, '.', '_' and '-', or ${secret:backend/path#field}; for the text itself write $${secret:"
 	wantKnown     = "the name of a secret that exists; PUT /secrets/{name} makes one"
 )
 
@@ -36,7 +36,7 @@ func scan(s string, plain func(string), ref func(name string), bad func(string))
 		}
 		plain(s[:i])
 		name, after, ok := strings.Cut(rest, "}")
-		if !ok || !job.ValidKey(name) && !isManaged(name) {
+		if !ok || !job.ValidKey(name) && !isManaged(name) && !isExternal(name) {
 			bad(opening + name)
 			plain(opening)
 			s = rest

@@ -147,9 +147,12 @@ func (r *resolving) value(name string) (string, error) {
 	}
 	var o opened
 	var err error
-	if isManaged(name) {
+	switch {
+	case isManaged(name):
 		o, err = r.managed(name)
-	} else {
+	case isExternal(name):
+		o, err = r.external(name)
+	default:
 		o, err = r.named(name)
 	}
 	if err != nil {
@@ -185,7 +188,7 @@ func (r *resolving) named(name string) (opened, error) {
 		o, ok = s.open[name]
 	}
 	if !ok {
-		return o, refusal(fmt.Sprintf("the secret %q, which the job names, does not exist; it may have been deleted", name))
+		return o, missing(name)
 	}
 	return o, nil
 }

@@ -46,6 +46,7 @@ type Vault struct {
 	size    int                 // guarded by mu: bytes of managed
 
 	unsealed unsealed
+	outside  external
 
 	known  atomic.Pointer[[]*index] // of all views, for logs
 	recent recent                   // managed ones, for logs

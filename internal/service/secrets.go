@@ -51,7 +51,14 @@ func overridable(j job.Job, e *job.Execution) error {
 // unknown says which references name nothing. Each name is looked for once in a request.
 func (p *plans) unknown(ctx context.Context, refs []secret.Reference) (job.Invalids, error) {
 	var ask []string
+	var v job.Invalids
 	for _, r := range refs {
+		if r.External() {
+			if wrong, lacks := p.s.cfg.Secrets.Lacks(ctx, p.tenant, r); lacks {
+				v = append(v, wrong)
+			}
+			continue
+		}
 		if _, ok := p.secrets[r.Name]; !ok {
 			if p.secrets == nil {
 				p.secrets = map[string]bool{}
@@ -69,9 +76,8 @@ func (p *plans) unknown(ctx context.Context, refs []secret.Reference) (job.Inval
 			p.secrets[name] = false
 		}
 	}
-	var v job.Invalids
 	for _, r := range refs {
-		if !p.secrets[r.Name] {
+		if !r.External() && !p.secrets[r.Name] {
 			v = append(v, secret.Unknown(r))
 		}
 	}

@@ -1,0 +1,67 @@
+// Package backend reads secrets that are kept outside of the store: in a
+// folder, as Kubernetes and systemd mount them, and in HashiCorp Vault.
+//
+//	${secret:files/db-password}     FOLDER/TENANT/db-password
+//	${secret:vault/shop/db#password}   MOUNT/data/PREFIX/TENANT/shop/db, field password
+//
+// The tenant's id is always a part of the place, put in here and nowhere else,
+// and names cannot lead out of it. No error holds a value or a token.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/secret"
+)
+
+// Files is a folder with a folder for each tenant and in it a file for each secret.
+type Files struct{ Folder string }
+
+// Read reads a file. One line break at its end is not a part of the value.
+func (f Files) Read(_ context.Context, t tenant.ID, p secret.Path) (string, error) {
+	if p.Field != "" || !secret.Segment(string(t)) {
+		return "", secret.ErrMissing // a file has no fields
+	}
+	root, err := os.OpenRoot(f.Folder) // symbolic links may not lead out of it
+	if err != nil {
+		return "", f.failed(err)
+	}
+	defer root.Close()
+	file, err := root.Open(filepath.Join(append([]string{string(t)}, p.Segments...)...))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", secret.ErrMissing
+	}
+	if err != nil {
+		return "", f.failed(err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err == nil && !info.Mode().IsRegular() {
+		return "", secret.ErrMissing
+	}
+	data, err := io.ReadAll(io.LimitReader(file, secret.MaxValue+2))
+	if err != nil {
+		return "", f.failed(err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+}
+
+func (f Files) failed(err error) error {
+	return fmt.Errorf("the secret backend files (%s) cannot be read: %w", f.Folder, plain(err))
+}
+
+// plain is an error without the path that is named already.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

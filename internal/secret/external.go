@@ -1,0 +1,241 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/handout"
+)
+
+// Backend keeps secrets outside of the store. It keeps tenants apart: what it reads for one is nothing of another's.
+type Backend interface {
+	// Read is the value at a path, which Locate has checked. It fails with ErrMissing where there is none; no error of it holds a value.
+	Read(ctx context.Context, t tenant.ID, p Path) (string, error)
+}
+
+// Path is a place in a backend.
+type Path struct {
+	Backend  string
+	Segments []string
+	Field    string // empty: the whole, or the field value
+}
+
+// ErrMissing says that a backend has no such secret.
+var ErrMissing = errors.New("no such secret")
+
+// Limits of what is read from backends.
+const (
+	maxPathName   = 512
+	maxExternal   = 1000     // values in memory
+	maxExternalMB = 16 << 20 // bytes of them and of their forms
+	MaxValue      = 64 << 10 // of a value, as of one that is stored
+	DefaultCache  = 15 * time.Second
+	brokenFor     = 2 * time.Second // for which a backend that failed is not asked again
+)
+
+// Segment reports whether a text may be a part of a path: it names something in a folder, and never the folder above.
+func Segment(s string) bool {
+	if s == "" || len(s) > 128 || s == "." || strings.HasPrefix(s, "..") {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
+	})
+}
+
+// Locate reads the name of a secret in a backend, such as vault/shop/db#password.
+func Locate(name string) (p Path, ok bool) {
+	place, field, has := strings.Cut(name, "#")
+	parts := strings.Split(place, "/")
+	if len(name) > maxPathName || len(parts) < 2 || has && !Segment(field) || slices.ContainsFunc(parts, func(s string) bool { return !Segment(s) }) {
+		return Path{}, false
+	}
+	return Path{parts[0], parts[1:], field}, true
+}
+
+// isExternal reports whether a name is one of a secret in a backend.
+func isExternal(name string) bool {
+	_, ok := Locate(name)
+	return ok
+}
+
+// Definitions finds what executions were made of.
+type Definitions interface {
+	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)
+	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
+}
+
+// external is what is known of backends.
+type external struct {
+	backends map[string]Backend
+	cache    time.Duration
+	defs     Definitions
+
+	mu     sync.Mutex
+	values map[managedKey]*fetched // guarded by mu
+	broken map[string]failure      // guarded by mu, by backend
+	size   int                     // guarded by mu
+}
+
+// fetched is a value out of a backend; whoever needs it while it is read waits.
+type fetched struct {
+	mu sync.Mutex
+	kept
+}
+
+type failure struct {
+	err   error
+	until time.Time
+}
+
+// Attach gives a vault backends by the names that references begin with. cache is for how long a value is not read again.
+func (v *Vault) Attach(backends map[string]Backend, cache time.Duration, defs Definitions) {
+	v.outside = external{backends: backends, cache: cache, defs: defs, values: map[managedKey]*fetched{}, broken: map[string]failure{}}
+}
+
+// fetch is a value out of a backend.
+func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, error) {
+	p, ok := Locate(name)
+	x := &v.outside
+	b := x.backends[p.Backend]
+	if !ok || b == nil {
+		return kept{}, &noBackend{p.Backend}
+	}
+	key := managedKey{t, name}
+	x.mu.Lock()
+	f := x.values[key]
+	if f == nil {
+		if len(x.values) >= maxExternal || x.size >= maxExternalMB {
+			x.values, x.size = map[managedKey]*fetched{}, 0
+		}
+		f = &fetched{}
+		x.values[key] = f
+	}
+	broken := x.broken[p.Backend]
+	x.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := v.now()
+	if now.Before(f.until) {
+		return f.kept, nil
+	}
+	if now.Before(broken.until) {
+		return kept{}, broken.err // others wait for the same, and a claim has many attempts
+	}
+	text, err := b.Read(ctx, t, p)
+	if err == nil && len(text) > MaxValue {
+		err = fmt.Errorf("the value has more than %d bytes", MaxValue)
+	}
+	if err != nil {
+		if !errors.Is(err, ErrMissing) && ctx.Err() == nil {
+			x.mu.Lock()
+			x.broken[p.Backend] = failure{err, now.Add(brokenFor)}
+			x.mu.Unlock()
+		}
+		return kept{}, err
+	}
+	was := f.bytes()
+	if f.index == nil || f.text != text {
+		f.kept = kept{text: text, index: newIndex(text)}
+	}
+	f.until = now.Add(x.cache)
+	x.mu.Lock()
+	x.size += f.bytes() - was
+	x.mu.Unlock()
+	v.recent.add(text)
+	return f.kept, nil
+}
+
+// noBackend says that a reference names a backend which this server does not have.
+type noBackend struct{ name string }
+
+func (e *noBackend) Error() string {
+	return fmt.Sprintf("this server has no secret backend %q: set secrets.files or secrets.vault_address", e.name)
+}
+
+// external resolves a reference to a backend.
+func (r *resolving) external(name string) (opened, error) {
+	k, err := r.v.fetch(r.ctx, r.a.Tenant, name)
+	switch {
+	case errors.Is(err, ErrMissing):
+		return opened{}, missing(name)
+	case err != nil && r.ctx.Err() != nil:
+		return opened{}, err
+	case err != nil:
+		return opened{}, &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("the secret %q cannot be read: %v", name, err)}, Retryable: true}
+	}
+	if k.index != nil {
+		r.own = append(r.own, k.index)
+	}
+	return opened{text: k.text}, nil
+}
+
+// missing is the failure of an attempt whose job names a secret that is not there.
+func missing(name string) error {
+	return refusal(fmt.Sprintf("the secret %q, which the job names, does not exist; it may have been deleted", name))
+}
+
+// Lacks says what is wrong with references to backends. What cannot be asked now is taken to be there: it is read when an attempt starts.
+func (v *Vault) Lacks(ctx context.Context, t tenant.ID, r Reference) (job.Invalid, bool) {
+	if v == nil || v.outside.backends == nil {
+		return job.Invalid{}, false // it is a process that writes jobs and runs none
+	}
+	_, err := v.fetch(ctx, t, r.Name)
+	var none *noBackend
+	switch {
+	case errors.Is(err, ErrMissing):
+		return job.Invalid{Field: r.Field, Value: opening + r.Name + "}", Want: "the name of a secret that the backend has for the tenant " + string(t)}, true
+	case errors.As(err, &none):
+		return job.Invalid{Field: r.Field, Value: opening + r.Name + "}", Want: "a secret of a backend that is configured; " + none.Error()}, true
+	}
+	return job.Invalid{}, false
+}
+
+// External reports whether a reference is to a backend.
+func (r Reference) External() bool { return isExternal(r.Name) }
+
+// outsiders are the values out of backends that an execution was given by another server.
+func (v *Vault) outsiders(ctx context.Context, t tenant.ID, id job.ExecutionID) (guard, error) {
+	x := &v.outside
+	if len(x.backends) == 0 || x.defs == nil {
+		return nil, nil
+	}
+	e, err := x.defs.Execution(ctx, t, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j, err := x.defs.Job(ctx, t, engine.Ref{ID: e.Job})
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return nil, err
+	}
+	refs, _ := Find(&j.Definition, &j.Definition)
+	more, _ := FindIn("", e.Payload)
+	var out guard
+	seen := map[string]bool{}
+	for _, r := range append(refs, more...) {
+		if !r.External() || seen[r.Name] {
+			continue
+		}
+		seen[r.Name] = true
+		k, err := v.fetch(ctx, t, r.Name)
+		if errors.Is(err, ErrMissing) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the secret %q to redact it: %w", r.Name, err) // the report is sent again
+		}
+		out = append(out, k.index)
+	}
+	return out, nil
+}
