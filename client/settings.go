@@ -70,6 +70,11 @@ func (c *Client) AddSigningSecret(ctx context.Context, r SigningSecretRequest) (
 	return post[SigningSecret](ctx, c, "/signing-secrets", r)
 }
 
+// RevealSigningSecret shows a signing secret that nobody was shown yet, once.
+func (c *Client) RevealSigningSecret(ctx context.Context, id string) (SigningSecret, error) {
+	return post[SigningSecret](ctx, c, "/signing-secrets/"+seg(id)+"/reveal", nil)
+}
+
 // DeleteSigningSecret revokes a signing secret.
 func (c *Client) DeleteSigningSecret(ctx context.Context, id string) (SigningSecret, error) {
 	return drop[SigningSecret](ctx, c, "/signing-secrets/"+seg(id))

@@ -12,11 +12,12 @@ type SigningSecretRequest struct {
 type SigningSecret struct {
 	ID        string     `json:"id"`
 	Algorithm string     `json:"algorithm" enum:"hmac-sha256,ed25519"`
-	Prefix    string     `json:"prefix" doc:"How the secret, or the public key, begins."`
+	Prefix    string     `json:"prefix" doc:"How the secret, or the public key, begins; empty while nobody was shown it."`
+	Shown     bool       `json:"shown" doc:"false: nobody has seen it yet. POST /signing-secrets/{id}/reveal shows it, once."`
 	PublicKey string     `json:"public_key,omitempty" doc:"Of ed25519: whpk_ and base64, as Standard Webhooks has it. Targets verify with it."`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at" doc:"When it no longer signs; null: there is none after it yet."`
-	Secret    string     `json:"secret,omitempty" doc:"Of hmac-sha256, in the answer to making it, and never again: whsec_ and base64, as Standard Webhooks has it."`
+	Secret    string     `json:"secret,omitempty" doc:"Of hmac-sha256, in the answer to making or revealing it, and never again: whsec_ and base64, as Standard Webhooks has it."`
 }
 
 // SigningSecrets is all of a tenant's, the newest first.

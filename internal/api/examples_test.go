@@ -166,6 +166,15 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 		want[client.Job](x.face, 200, "POST", "/api/v1/jobs/key:nightly/pause", "", x.by(tenant.Admin)...)
 	case "POST /api/v1/sign-in":
 		body = strings.Replace(body, "car_live_the-text-of-a-key", strings.TrimPrefix(x.keys[mine][tenant.Admin], "Bearer "), 1)
+	case "POST /api/v1/signing-secrets/{id}/reveal":
+		all := func() []client.SigningSecret {
+			return want[client.SigningSecrets](x.face, 200, "GET", "/api/v1/signing-secrets", "", x.by(tenant.Admin)...).SigningSecrets
+		}
+		for _, s := range all() {
+			want[client.SigningSecret](x.face, 200, "DELETE", "/api/v1/signing-secrets/"+s.ID, "", x.by(tenant.Admin)...)
+		}
+		x.things["/api/v1/signing-secrets/"] = all()[0].ID // made when there was none, and shown to nobody
+		target = strings.Replace(path, "{id}", all()[0].ID, 1)
 	case "POST /api/v1/sign-out":
 		headers = []string{"Cookie", signInWith(x.face, x.keys[mine][tenant.Viewer])}
 	case "PUT /api/v1/artifacts":

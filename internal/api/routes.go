@@ -258,7 +258,11 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/signing-secrets", needs: tenant.Read, group: "Signing secrets", summary: "List what callbacks are signed with, the newest first",
-			detail: "Never the secrets themselves. Without any, callbacks are not signed.", status: 200, answer: of[client.SigningSecrets](), handle: s.listSigningSecrets,
+			detail: "Never the secrets themselves. A tenant has one from the start, unless the server has no key to keep it under: then callbacks are not signed.", status: 200, answer: of[client.SigningSecrets](), handle: s.listSigningSecrets,
+		},
+		{
+			method: "POST", path: "/api/v1/signing-secrets/{id}/reveal", needs: tenant.Manage, group: "Signing secrets", summary: "Show the signing secret that a tenant has from the start, once",
+			detail: "The first who asks is shown it. 409 for everyone after: rotate it instead.", status: 200, answer: of[client.SigningSecret](), handle: s.revealSigningSecret,
 		},
 		{
 			method: "POST", path: "/api/v1/signing-secrets", needs: tenant.Manage, group: "Signing secrets", summary: "Make a signing secret, in place of the one before",

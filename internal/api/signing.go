@@ -16,7 +16,7 @@ import (
 )
 
 func wireSigning(x engine.SigningSecret) client.SigningSecret {
-	out := client.SigningSecret{ID: x.ID, Algorithm: string(sign.AlgorithmOf(x.Prefix)), Prefix: x.Prefix, CreatedAt: x.CreatedAt}
+	out := client.SigningSecret{ID: x.ID, Algorithm: string(sign.AlgorithmOf(x.Prefix)), Prefix: x.Prefix, Shown: x.Prefix != "", CreatedAt: x.CreatedAt}
 	if out.Algorithm == string(sign.Ed25519) {
 		out.PublicKey, out.Prefix = x.Prefix, x.Prefix[:10]
 	}
@@ -74,6 +74,17 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 	w.Header().Set("Location", fmt.Sprintf("/api/v1/signing-secrets/%s", x.ID))
 	w.Header().Set("Cache-Control", "no-store")
 	return reply(w, 201, out)
+}
+
+func (s *Server) revealSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+	x, secret, err := s.service.RevealSigningSecret(r.Context(), p, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	out := wireSigning(x)
+	out.Secret = secret
+	w.Header().Set("Cache-Control", "no-store")
+	return reply(w, 200, out)
 }
 
 func (s *Server) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -266,6 +266,10 @@ func (r *running) start(ctx context.Context) error {
 		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Artifacts: artifacts, Rations: rations,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
+	secrets.Seed(svc.SeedSigningSecret)
+	if err := r.signs(ctx, svc); err != nil {
+		return err
+	}
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
@@ -18,18 +17,30 @@ func (r *running) breaker() executor.Breaker {
 	return executor.Breaker{}
 }
 
+// signs makes sure that the default tenant's callbacks are signed, or says why nobody's are.
+func (r *running) signs(ctx context.Context, svc *service.Service) error {
+	if r.ring == nil {
+		r.log.Warn("callbacks are not signed: signing secrets are kept encrypted, and there is no key; set secrets.key_file or CARILLON_SECRETS_KEY")
+		return nil
+	}
+	if r.Dev { // where the secret is made, and shown, below
+		return nil
+	}
+	return svc.SeedSigningSecret(ctx, tenant.Default)
+}
+
 // devSecret is what callbacks are signed with in dev, where one exists from the start; "" elsewhere.
 func (r *running) devSecret(ctx context.Context, svc *service.Service) (string, error) {
 	if !r.Dev || r.ring == nil {
 		return "", nil
 	}
 	all, err := svc.SigningSecrets(ctx, tenant.Local())
-	if err != nil {
+	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	if len(all) > 0 {
-		return sign.Open(r.ring, all[0])
+	if all[0].Prefix == "" {
+		_, secret, err := svc.RevealSigningSecret(ctx, tenant.Local(), all[0].ID)
+		return secret, err
 	}
-	_, secret, err := svc.AddSigningSecret(ctx, tenant.Local(), sign.HMAC, 0, service.Once[engine.SigningSecret]{})
-	return secret, err
+	return sign.Open(r.ring, all[0])
 }

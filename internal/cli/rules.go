@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +117,7 @@ func (s *session) signingCommand() *cobra.Command {
 	v := view[client.SigningSecret]{columns[client.SigningSecret](
 		col("ID", func(x client.SigningSecret) string { return x.ID }),
 		col("ALGORITHM", func(x client.SigningSecret) string { return x.Algorithm }),
-		col("PREFIX", func(x client.SigningSecret) string { return x.Prefix }),
+		col("PREFIX", func(x client.SigningSecret) string { return cmp.Or(x.Prefix, "(not shown yet)") }),
 		when(s, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
 		when(s, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
 	), func(x client.SigningSecret) string { return x.ID }}
@@ -125,7 +127,7 @@ func (s *session) signingCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return listedAll(s, v, "There are no signing secrets: callbacks are not signed.", each(all))
+		return listedAll(s, v, "There are no signing secrets: callbacks are not signed. The server has no key to keep one under.", each(all))
 	})
 	var w write
 	overlap := 24 * time.Hour
@@ -160,6 +162,36 @@ func (s *session) signingCommand() *cobra.Command {
 		}
 		return s.value(x)
 	})
+	show := &cobra.Command{
+		Use: "show", Short: "Print the signing secret that a tenant has from the start; only the first who asks is shown it", Args: cobra.NoArgs,
+		Long:    "Print the signing secret that a tenant has from the start. Only the first who asks is shown it, and that is audited; after that, 'carillon signing create' makes another.",
+		Example: "  carillon signing show",
+	}
+	var shows write
+	shows.flags(show)
+	show.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		all, err := c.SigningSecrets(ctx)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return errors.New("there is no signing secret: the server has no key to keep one under; set secrets.key_file")
+		}
+		i := max(0, slices.IndexFunc(all, func(x client.SigningSecret) bool { return !x.Shown })) // the server says that the others were shown
+		if shows.dryRun {
+			return s.would("show the signing secret "+all[i].ID+", which nobody could be shown after that", nil)
+		}
+		x, err := c.RevealSigningSecret(ctx, all[i].ID)
+		if err != nil {
+			return err
+		}
+		s.say("The signing secret %s. It is shown only this once:", x.ID)
+		if s.output == "table" || s.output == "wide" || s.output == "name" {
+			_, err := fmt.Fprintln(s.out, x.Secret)
+			return err
+		}
+		return s.value(x)
+	})
 	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Have nothing be signed with a secret any more, within 5 s"}, "revoke the signing secret",
 		lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
 			all, _ := c.SigningSecrets(ctx)
@@ -171,5 +203,5 @@ func (s *session) signingCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string) (client.SigningSecret, error) {
 			return c.DeleteSigningSecret(ctx, id)
 		})
-	return s.noun(&cobra.Command{Use: "signing", Short: "Secrets that callbacks are signed with"}, list, create, rm)
+	return s.noun(&cobra.Command{Use: "signing", Short: "Secrets that callbacks are signed with"}, list, show, create, rm)
 }

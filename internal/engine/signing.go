@@ -9,9 +9,15 @@ import (
 
 // SigningSecrets are what callbacks are signed with. What is kept of them is sealed; the store never sees a secret.
 type SigningSecrets interface {
-	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before. One whose id is
+	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before; those that nobody
+	// was shown are deleted. One whose id is
 	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended.
 	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time) error
+	// SeedSigningSecret stores a secret that nobody has been shown, if the tenant has none in use, and reports whether it did.
+	SeedSigningSecret(ctx context.Context, s SigningSecret) (bool, error)
+	// ShowSigningSecret notes that a secret is shown to its tenant, by its prefix. ErrConflict if it was before, ErrNotFound if
+	// there is none: of two who ask at once, one is shown it.
+	ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error
 	// SigningSecrets lists a tenant's, or those of all tenants, that have not ended by the store's clock, the newest first.
 	SigningSecrets(ctx context.Context, t tenant.ID) ([]SigningSecret, error)
 	// DeleteSigningSecret forgets one; ErrNotFound if there is none.
@@ -32,7 +38,7 @@ const MaxSigningSecrets = 10
 type SigningSecret struct {
 	Tenant    tenant.ID
 	ID        string
-	Prefix    string // of the secret, for people; the whole public key of a pair
+	Prefix    string // of the secret, for people; the whole public key of a pair; empty: nobody was shown it yet
 	Sealed    []byte
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never

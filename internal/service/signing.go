@@ -29,8 +29,79 @@ func (s *Service) SigningSecrets(ctx context.Context, p tenant.Principal) ([]eng
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
+	all, err := s.store.SigningSecrets(ctx, p.Tenant)
+	if err != nil || len(all) > 0 || !s.canSign() {
+		return all, err
+	}
+	if err := s.SeedSigningSecret(ctx, p.Tenant); err != nil {
+		return nil, err
+	}
 	return s.store.SigningSecrets(ctx, p.Tenant)
 }
+
+// canSign reports whether signing secrets can be kept.
+func (s *Service) canSign() bool {
+	if s.cfg.Sealer == nil {
+		return false
+	}
+	_, err := s.cfg.Sealer.Seal("", nil)
+	return err == nil
+}
+
+// SeedSigningSecret makes the secret that a tenant has from the start, unless it has one. Nobody has seen it: the first admin who
+// asks is shown it. Without a key to seal it under there is none.
+func (s *Service) SeedSigningSecret(ctx context.Context, t tenant.ID) error {
+	return s.seedSigningSecret(ctx, tenant.Principal{Tenant: t, Role: tenant.System, Name: "Carillon"})
+}
+
+// seedSigningSecret does so for the tenant of whoever is the cause.
+func (s *Service) seedSigningSecret(ctx context.Context, by tenant.Principal) error {
+	if !s.canSign() {
+		return nil
+	}
+	t := by.Tenant
+	secret := sign.NewSecret(sign.HMAC)
+	x := engine.SigningSecret{Tenant: t, ID: strings.ToLower(rand.Text()[:16]), CreatedAt: s.now()}
+	var err error
+	if x.Sealed, err = s.cfg.Sealer.Seal(sign.Place(x.Tenant, x.ID), []byte(secret)); err != nil {
+		return err
+	}
+	made, err := s.store.SeedSigningSecret(s.audited(ctx, by, "signing_secret.create", x.ID, detail{After: fields{"shown": "not yet"}}), x)
+	if made && s.cfg.Resign != nil {
+		s.cfg.Resign(t)
+	}
+	return err
+}
+
+// RevealSigningSecret shows a secret that nobody was shown yet, once.
+func (s *Service) RevealSigningSecret(ctx context.Context, p tenant.Principal, id string) (x engine.SigningSecret, secret string, err error) {
+	if err := allow(p, tenant.Manage); err != nil {
+		return x, "", err
+	}
+	if x, err = s.signingSecret(ctx, p, id); err != nil {
+		return x, "", err
+	}
+	if x.Prefix != "" {
+		return x, "", errShown
+	}
+	if s.cfg.Sealer == nil {
+		return x, "", errNoSeal
+	}
+	if secret, err = sign.Open(s.cfg.Sealer, x); err != nil {
+		return x, "", err
+	}
+	x.Prefix = sign.Public(secret)
+	err = s.store.ShowSigningSecret(s.audited(ctx, p, "signing_secret.reveal", id, detail{After: fields{"prefix": x.Prefix}}), p.Tenant, id, x.Prefix)
+	if isConflict(err) {
+		return x, "", errShown
+	}
+	if err != nil {
+		return x, "", err
+	}
+	return x, secret, nil
+}
+
+var errShown = &NotDone{"reveal", "The signing secret was shown before, and is shown only once. Rotate it to get another: POST /signing-secrets, or 'carillon signing create'."}
 
 // AddSigningSecret makes a secret, which is answered this once, but for the private half of a pair, which never is; those before it sign as well for an overlap. With an
 // idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use: with

@@ -90,7 +90,7 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 		if err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t); err != nil && !isConflict(err) {
 			return t, nil, err // the same request again comes here again
 		}
-		return t, replay, nil
+		return t, replay, s.seedSigningSecret(ctx, of(p, t.ID))
 	}
 	for n := 1; n <= maxSuffix; n++ {
 		t.ID = tenant.ID(base)
@@ -98,6 +98,9 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 			t.ID = tenant.ID(fmt.Sprintf("%s-%d", base, n))
 		}
 		err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t)
+		if err == nil {
+			err = s.seedSigningSecret(ctx, of(p, t.ID))
+		}
 		if !errors.Is(err, engine.ErrConflict) {
 			return t, nil, err
 		}

@@ -36,6 +36,8 @@ type Secrets struct {
 	seal  Sealer
 	clock clock.Clock // the store's
 
+	seed func(context.Context, tenant.ID) error // makes a tenant's first; nil: nobody does
+
 	mu    sync.Mutex
 	known map[tenant.ID]*secrets // guarded by mu
 }
@@ -57,6 +59,9 @@ type key struct {
 func NewSecrets(store Store, seal Sealer, clk clock.Clock) *Secrets {
 	return &Secrets{store: store, seal: seal, clock: clk, known: map[tenant.ID]*secrets{}}
 }
+
+// Seed has a tenant that has no secret get one when its first callback is made. It is for before the first.
+func (s *Secrets) Seed(make func(context.Context, tenant.ID) error) { s.seed = make }
 
 // Forget has a tenant's secrets read anew: they have changed.
 func (s *Secrets) Forget(t tenant.ID) {
@@ -95,6 +100,11 @@ func (s *Secrets) Keys(ctx context.Context, t tenant.ID, at time.Time) ([]Key, e
 
 func (s *Secrets) read(ctx context.Context, t tenant.ID, at time.Time) (*secrets, error) {
 	list, err := s.store.SigningSecrets(ctx, t)
+	if err == nil && len(list) == 0 && s.seed != nil {
+		if err = s.seed(ctx, t); err == nil {
+			list, err = s.store.SigningSecrets(ctx, t)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

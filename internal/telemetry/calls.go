@@ -483,6 +483,16 @@ func (s *Store) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string)
 	return s.Store.DeleteSigningSecret(ctx, t, id)
 }
 
+func (s *Store) SeedSigningSecret(ctx context.Context, x engine.SigningSecret) (_ bool, err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.SeedSigningSecret(ctx, x)
+}
+
+func (s *Store) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) (err error) {
+	defer s.begin(&ctx, opSettings).end(&err)
+	return s.Store.ShowSigningSecret(ctx, t, id, prefix)
+}
+
 func (s *Store) ResealSigningSecret(ctx context.Context, x engine.SigningSecret, was []byte) (err error) {
 	defer s.begin(&ctx, opSettings).end(&err)
 	return s.Store.ResealSigningSecret(ctx, x, was)

@@ -435,6 +435,15 @@ func (f *Faulty) DeleteSigningSecret(ctx context.Context, t tenant.ID, id string
 	return err
 }
 
+func (f *Faulty) SeedSigningSecret(ctx context.Context, s engine.SigningSecret) (bool, error) {
+	return disturb(ctx, f, "SeedSigningSecret", func() (bool, error) { return f.Store.SeedSigningSecret(ctx, s) })
+}
+
+func (f *Faulty) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error {
+	_, err := disturb(ctx, f, "ShowSigningSecret", func() (struct{}, error) { return none(f.Store.ShowSigningSecret(ctx, t, id, prefix)) })
+	return err
+}
+
 func (f *Faulty) ResealSigningSecret(ctx context.Context, s engine.SigningSecret, was []byte) error {
 	_, err := disturb(ctx, f, "ResealSigningSecret", func() (struct{}, error) { return none(f.Store.ResealSigningSecret(ctx, s, was)) })
 	return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,6 +175,57 @@ func park(t *testing.T, h Harness) {
 	})
 }
 
+// seeds makes the secret that a tenant has from the start, and shows it once.
+func seeds(f fixture, now time.Time) {
+	f.Helper()
+	var wg sync.WaitGroup
+	var made, shown, refused atomic.Int64
+	for i := range 4 {
+		wg.Go(func() {
+			ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: fmt.Sprintf("seed%d", i), Sealed: []byte{9}, CreatedAt: now})
+			if err != nil {
+				f.Error(err)
+			}
+			if ok {
+				made.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	all := must(f.SigningSecrets(f.ctx, tenant.Default))
+	if made.Load() != 1 || len(all) != 1 || all[0].Prefix != "" || !all[0].ExpiresAt.IsZero() {
+		f.Fatalf("made %d of four at once: %+v", made.Load(), all)
+	}
+	if err := f.ShowSigningSecret(f.ctx, "other", all[0].ID, "whsec_x"); !errors.Is(err, engine.ErrNotFound) {
+		f.Errorf("another tenant is shown it: %v", err)
+	}
+	for range 4 {
+		wg.Go(func() {
+			switch err := f.ShowSigningSecret(f.ctx, tenant.Default, all[0].ID, "whsec_x"); {
+			case err == nil:
+				shown.Add(1)
+			case errors.Is(err, engine.ErrConflict):
+				refused.Add(1)
+			default:
+				f.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if shown.Load() != 1 || refused.Load() != 3 {
+		f.Errorf("shown %d times, refused %d times", shown.Load(), refused.Load())
+	}
+	if all = must(f.SigningSecrets(f.ctx, tenant.Default)); all[0].Prefix != "whsec_x" {
+		f.Errorf("shown: %+v", all)
+	}
+	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, all[0].ID); err != nil {
+		f.Fatal(err)
+	}
+	if ok, err := f.SeedSigningSecret(f.ctx, engine.SigningSecret{Tenant: tenant.Default, ID: "again", Sealed: []byte{9}, CreatedAt: now}); !ok || err != nil {
+		f.Errorf("after all were revoked: %v, %v", ok, err)
+	}
+}
+
 func signingSecrets(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()
@@ -191,7 +244,11 @@ func signingSecrets(t *testing.T, h Harness) {
 			t.Fatal(err)
 		}
 	}
+	seeds(f, now)
 	add(secret(1, tenant.Default), now.Add(time.Hour))
+	if got := must(f.SigningSecrets(f.ctx, tenant.Default)); len(got) != 1 || got[0].ID != "s01" {
+		t.Errorf("one that nobody was shown outlived the next: %+v", got)
+	}
 	add(secret(1, other), now.Add(time.Hour))
 	add(secret(2, tenant.Default), now.Add(time.Hour))
 	add(secret(2, tenant.Default), now.Add(time.Minute)) // again: it changes nothing

@@ -18,6 +18,11 @@ const (
 		SELECT $1, $2, $3, $4, $5, $6 WHERE (SELECT count(*) FROM signing_secrets WHERE tenant = $1) < $7`
 	endOthersSQL = `
 		UPDATE signing_secrets SET expires_at = $1 WHERE tenant = $2 AND id <> $3 AND (expires_at IS NULL OR expires_at > $1)`
+	seedSecretSQL = `
+		INSERT INTO signing_secrets (tenant, id, created_at, expires_at, prefix, sealed)
+		SELECT $1, $2, $3, NULL, '', $4 WHERE NOT EXISTS (SELECT 1 FROM signing_secrets WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > now()))`
+	showSecretSQL = `
+		UPDATE signing_secrets SET prefix = $3 WHERE tenant = $1 AND id = $2 AND prefix = '' AND (expires_at IS NULL OR expires_at > now())`
 	secretsSQL = `
 		SELECT tenant, id, created_at, expires_at, prefix, sealed FROM signing_secrets
 		WHERE $1 IN ('', tenant) AND (expires_at IS NULL OR expires_at > now()) ORDER BY created_at DESC, id DESC`
@@ -59,7 +64,50 @@ func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, ot
 			case done.RowsAffected() == 0:
 				return engine.ErrConflict
 			}
+			if _, err := tx.Exec(ctx, "DELETE FROM signing_secrets WHERE tenant = $1 AND id <> $2 AND prefix = ''", t, x.ID); err != nil {
+				return err
+			}
 			_, err = tx.Exec(ctx, endOthersSQL, othersUntil, t, x.ID)
+			return err
+		})
+	})
+}
+
+// SeedSigningSecret stores a secret that nobody has been shown, if the tenant has none in use. The lock on the tenant makes one
+// of two at once see the other.
+func (s *Store) SeedSigningSecret(ctx context.Context, x engine.SigningSecret) (made bool, err error) {
+	err = s.change(ctx, "seed a signing secret", func(ctx context.Context, c writer) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			t := string(x.Tenant)
+			if _, err := tx.Exec(ctx, "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE", t); err != nil {
+				return err
+			}
+			done, err := tx.Exec(ctx, seedSecretSQL, t, x.ID, x.CreatedAt, notNil(x.Sealed))
+			if made = err == nil && done.RowsAffected() > 0; !made {
+				engine.Unchanged(ctx)
+			}
+			return err
+		})
+	})
+	return made, err
+}
+
+// ShowSigningSecret notes that a secret is shown to its tenant.
+func (s *Store) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error {
+	return s.change(ctx, "show a signing secret", func(ctx context.Context, c writer) error {
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			done, err := tx.Exec(ctx, showSecretSQL, string(t), id, prefix)
+			if err != nil || done.RowsAffected() > 0 {
+				return err
+			}
+			var there bool
+			err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM signing_secrets WHERE tenant = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > now()))", string(t), id).Scan(&there)
+			if err == nil && !there {
+				return engine.ErrNotFound
+			}
+			if err == nil {
+				err = engine.ErrConflict
+			}
 			return err
 		})
 	})

@@ -13,6 +13,11 @@ const (
 	addSecretSQL = "INSERT INTO signing_secrets (tenant, id, created_at, expires_at, prefix, sealed) VALUES (?, ?, ?, ?, ?, ?)"
 	endOthersSQL = `
 		UPDATE signing_secrets SET expires_at = ?1 WHERE tenant = ?2 AND id <> ?3 AND (expires_at IS NULL OR expires_at > ?1)`
+	seedSecretSQL = `
+		INSERT INTO signing_secrets (tenant, id, created_at, expires_at, prefix, sealed)
+		SELECT ?1, ?2, ?3, NULL, '', ?4 WHERE NOT EXISTS (SELECT 1 FROM signing_secrets WHERE tenant = ?1 AND (expires_at IS NULL OR expires_at > ?5))`
+	showSecretSQL = `
+		UPDATE signing_secrets SET prefix = ?3 WHERE tenant = ?1 AND id = ?2 AND prefix = '' AND (expires_at IS NULL OR expires_at > ?4)`
 	goneSecretsSQL  = "DELETE FROM signing_secrets WHERE tenant = ? AND expires_at <= ?"
 	countSecretsSQL = "SELECT count(*), coalesce(max(id = ?2), 0) FROM signing_secrets WHERE tenant = ?1"
 	secretsSQL      = `
@@ -44,7 +49,40 @@ func (s *Store) AddSigningSecret(ctx context.Context, x engine.SigningSecret, ot
 		if _, err := c.prepare(addSecretSQL).text(string(x.Tenant)).text(x.ID).int(x.CreatedAt.UnixMicro()).at(x.ExpiresAt).text(x.Prefix).bytes(x.Sealed).exec(); err != nil {
 			return err
 		}
+		if _, err := c.prepare("DELETE FROM signing_secrets WHERE tenant = ? AND id <> ? AND prefix = ''").text(string(x.Tenant)).text(x.ID).exec(); err != nil {
+			return err
+		}
 		_, err = c.prepare(endOthersSQL).int(othersUntil.UnixMicro()).text(string(x.Tenant)).text(x.ID).exec()
+		return err
+	})
+}
+
+// SeedSigningSecret stores a secret that nobody has been shown, if the tenant has none in use.
+func (s *Store) SeedSigningSecret(ctx context.Context, x engine.SigningSecret) (made bool, err error) {
+	err = s.write(ctx, "seed a signing secret", func(c *conn, now int64) error {
+		n, err := c.prepare(seedSecretSQL).text(string(x.Tenant)).text(x.ID).int(x.CreatedAt.UnixMicro()).bytes(x.Sealed).int(now).exec()
+		if made = n > 0; !made {
+			engine.Unchanged(ctx)
+		}
+		return err
+	})
+	return made, err
+}
+
+// ShowSigningSecret notes that a secret is shown to its tenant.
+func (s *Store) ShowSigningSecret(ctx context.Context, t tenant.ID, id, prefix string) error {
+	return s.write(ctx, "show a signing secret", func(c *conn, now int64) error {
+		n, err := c.prepare(showSecretSQL).text(string(t)).text(id).text(prefix).int(now).exec()
+		if err != nil || n > 0 {
+			return err
+		}
+		there, err := c.prepare("SELECT 1 FROM signing_secrets WHERE tenant = ?1 AND id = ?2 AND (expires_at IS NULL OR expires_at > ?3)").text(string(t)).text(id).int(now).first(func(*row) error { return nil })
+		if err == nil && !there {
+			return engine.ErrNotFound
+		}
+		if err == nil {
+			err = engine.ErrConflict
+		}
 		return err
 	})
 }

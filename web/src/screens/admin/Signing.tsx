@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { del, post, usePage, useRefresh } from "../../api";
 import { useMay } from "../../session";
-import { asCurl, Button, Confirm, copy, Empty, Head, SelectField, State, Table, Time, toast, useNow, type Column } from "../../ui";
+import { asCurl, Button, Confirm, copy, Empty, failed, Head, SelectField, State, Table, Time, toast, useNow, type Column } from "../../ui";
 import { Ask, Once } from "../../ui/ask";
 import { acts, hoursOf, New, Only } from "./parts";
 import type { SigningSecret } from "./types";
@@ -17,7 +17,7 @@ export function Signing() {
   const [fresh, setFresh] = useState<SigningSecret>();
   const [drop, setDrop] = useState<SigningSecret>();
   const columns: Column<SigningSecret>[] = [
-    { id: "id", head: "Secret", lead: true, cell: (s) => <span className="name mono">{s.prefix}…</span> },
+    { id: "id", head: "Secret", lead: true, cell: (s) => (s.shown ? <span className="name mono">{s.prefix}…</span> : <span className="name dim">not shown yet</span>) },
     {
       id: "state",
       head: "State",
@@ -31,6 +31,16 @@ export function Signing() {
         {s.public_key && (
           <Button small onClick={() => copy(s.public_key ?? "", "Public key copied")}>
             Copy public key
+          </Button>
+        )}
+        {may && !s.shown && (
+          <Button
+            small
+            onClick={() =>
+              void post<SigningSecret>(`/signing-secrets/${encodeURIComponent(s.id)}/reveal`, undefined).then(setFresh, (e: unknown) => failed(e, "It is not shown")).finally(() => void refresh("/signing-secrets"))
+            }
+          >
+            Show once
           </Button>
         )}
         {may && (
@@ -51,10 +61,10 @@ export function Signing() {
           </New>
         }
       >
-        <p className="dim">Callbacks carry webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks has them.</p>
+        <p className="dim">Callbacks are signed from the start. Callbacks carry webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks has them.</p>
       </Head>
       <Only may={may} role="admin" what="Making and revoking them" />
-      <Table label="Signing secrets" page={page} columns={columns} id={(s) => s.id} empty={<Empty title="Callbacks are not signed" command="carillon signing create">Make a signing secret, and give it to your targets: they can then tell Carillon's calls from anybody's.</Empty>} />
+      <Table label="Signing secrets" page={page} columns={columns} id={(s) => s.id} empty={<Empty title="Callbacks are not signed" command="carillon config show">The server has no key to keep a signing secret under: set secrets.key_file.</Empty>} />
       {making && (
         <Make
           first={page.rows.length === 0}

@@ -20,7 +20,7 @@ export type SignIn = {
   signed_in_at: string; last_used_at: string; idle_expires_at: string; expires_at: string;
 };
 export type Secret = { name: string; version: number; created_at: string; updated_at: string };
-export type SigningSecret = { id: string; algorithm: "hmac-sha256" | "ed25519"; prefix: string; public_key?: string; created_at: string; expires_at: string | null; secret?: string };
+export type SigningSecret = { id: string; algorithm: "hmac-sha256" | "ed25519"; prefix: string; shown: boolean; public_key?: string; created_at: string; expires_at: string | null; secret?: string };
 export type SigningSecrets = { signing_secrets: SigningSecret[]; pagination: Pagination };
 export type Badge = { badge_id: string; job_id: string; job_name: string; label: string | null; created_at: string; svg?: string; json?: string };
 export type Rule = { name: string; events: string[]; jobs: string[]; tags: string[]; callback_url: string; late_after_seconds: number; silence_until: string | null; created_at: string; updated_at: string };
