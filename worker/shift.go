@@ -259,7 +259,8 @@ func (h *shift) beat(ctx context.Context) {
 		}
 		asked := time.Now()
 		soon, last = nil, asked
-		call, cancel := context.WithTimeout(ctx, every)
+		// No longer than the lease lasts: a beat that hangs must not keep what runs from being stopped by then.
+		call, cancel := context.WithTimeout(ctx, max(0, min(every, h.lease()-h.silent())))
 		held, told := h.held()
 		err := failpoint.Hit("worker.beforeHeartbeat")
 		var orders client.Orders
