@@ -34,7 +34,7 @@ func (r *running) commandRunner(fetch artifact.Fetch) (*command.Runner, error) {
 			Files: uint64(c.Files), Processes: uint64(c.Processes), FileBytes: uint64(c.FileMB) << 20, CPU: uint64(c.CPU.Seconds()), Memory: uint64(c.MemoryMB) << 20,
 		},
 		Artifacts: artifact.NewCache(filepath.Join(folder, "artifacts"), int64(c.CacheMB)<<20, fetch),
-		Hidden:    r.private(), Read: r.readable(), Write: c.WritePaths, Unconfined: c.Unconfined, NoNetwork: c.Network == config.NoNetwork, Digests: c.Digests,
+		Hidden:    r.private(), Read: r.readable(), Write: r.writable(), Unconfined: c.Unconfined, NoNetwork: c.Network == config.NoNetwork, Digests: c.Digests,
 	})
 	if err != nil && r.Dev { // where nobody asked for them
 		r.log.Warn("commands cannot be run here", "error", err)
@@ -82,6 +82,16 @@ func (r *running) readable() []string {
 		if home, err := os.UserHomeDir(); err == nil && dir != home && dir != "/" {
 			all = append(all, dir)
 		}
+	}
+	return all
+}
+
+// writable is what commands may change beside their own folders: in dev also the system's folder of temporary files, where people
+// look for what a job wrote.
+func (r *running) writable() []string {
+	all := append([]string{}, r.Config.Commands.WritePaths...)
+	if r.Dev {
+		all = append(all, os.TempDir())
 	}
 	return all
 }

@@ -309,6 +309,14 @@ func TestAHardenedProcessStillRunsCommands(t *testing.T) {
 	if e, err := r.Run(t.Context(), shell("exit 7")); err != nil || e.Exit != 7 {
 		t.Errorf("%+v, %v", e, err)
 	}
+	for _, file := range []string{"stat", "limits", "status", "mountinfo", "cgroup"} { // what metrics and this package read of themselves
+		if _, err := os.ReadFile("/proc/self/" + file); err != nil {
+			t.Errorf("it no longer reads its own %s: %v", file, err)
+		}
+	}
+	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
+		t.Errorf("it no longer lists its open files: %v", err)
+	}
 	c := shell("cat /proc/" + strconv.Itoa(os.Getpid()) + "/environ")
 	free, _, _ := jail(t, func(c *Config) { c.plain, c.Unconfined = true, true })
 	if e, err := free.Run(t.Context(), c); err != nil || e.Exit == 0 {

@@ -156,6 +156,40 @@ func TestACommandCannotTakeOverItsServer(t *testing.T) {
 	}
 }
 
+// In dev commands read the folder in which it was started and write temporary files, and do not get at its store.
+func TestCommandsOfDevDoTheirWork(t *testing.T) {
+	t.Parallel()
+	if !landlocked() {
+		t.Skip("this kernel has no Landlock; dev warns, which TestAServerRefusesCommandsThatItCannotConfine shows")
+	}
+	i := install(t)
+	if err := os.WriteFile(filepath.Join(i.dir, "project.txt"), []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	temp := filepath.Join(i.dir, "tmp") // the system's holds this test's data
+	if err := errors.Join(os.Mkdir(temp, 0o700), os.Chmod(temp, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	i.env = append(i.env, "HOME="+t.TempDir(), "TMPDIR="+temp, "XDG_CONFIG_HOME="+filepath.Join(i.dir, "settings"))
+	p := harness.LaunchWith(t, i.as(true), i.env, "dev", "--listen", "127.0.0.1:0", "--data", filepath.Join(i.dir, "data")).Greeted()
+	token, err := os.ReadFile(filepath.Join(i.dir, "data", "dev-token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Key = strings.TrimSpace(string(token))
+	if e := ran(p, "grep mine "+i.dir+"/project.txt && echo x > "+temp+"/mark"); e.Status != "SUCCEEDED" {
+		t.Errorf("an honest command: %+v", e)
+	}
+	for _, file := range []string{"data/secrets.key", "data/dev-token", "data/carillon.db"} {
+		if e := ran(p, "grep -a . "+filepath.Join(i.dir, file)); e.Status == "SUCCEEDED" {
+			t.Errorf("a command could read %s", file)
+		}
+	}
+	if e := ran(p, "echo > "+i.dir+"/project.txt"); e.Status == "SUCCEEDED" {
+		t.Error("a command could change the folder in which dev was started")
+	}
+}
+
 // Where commands cannot be confined, a server refuses to start and names the ways out. Each of them works.
 func TestAServerRefusesCommandsThatItCannotConfine(t *testing.T) {
 	t.Parallel()

@@ -37,9 +37,8 @@ const mostOutOfMemory = "1000"
 
 // confine takes from this process what a command is not to have.
 func confine(spec Spec) error {
-	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(mostOutOfMemory), 0); err != nil { // first: the file is root's once the user has changed
-		return fmt.Errorf("be the first to end when memory runs out: %w", err)
-	}
+	// First, for the file is root's once the user has changed. A /proc that cannot be written to is no reason to run nothing.
+	os.WriteFile("/proc/self/oom_score_adj", []byte(mostOutOfMemory), 0)
 	hide()
 	unix.Umask(0o077)
 	if err := unix.Chdir(spec.Dir); err != nil {
