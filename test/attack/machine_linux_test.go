@@ -107,10 +107,10 @@ func TestCommands(t *testing.T) {
 				c.Dir = dir
 				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 			}, harness.Settings("CARILLON_SECRETS_KEY_FILE="+key, "HOME="+dir), "serve", "--database", "sqlite:"+db, "--allow-commands", "--listen", "127.0.0.1:0")
-			started := harness.Within(20*time.Second, func() bool { return harness.Address(p.Out.String()) != "" || p.Ended() })
-			if !started || p.Ended() {
+			started := harness.Within(20*time.Second, func() bool { return harness.Address(p.Out.String()) != "" || p.Exited() })
+			if !started || p.Exited() {
 				// A machine on which commands cannot be kept away from the server: then it must say so and not start.
-				r.row(p.Ended() && p.Exit() == 2 && strings.Contains(p.Out.String(), "command"), "serve --allow-commands where commands cannot be confined", "it does not start")
+				r.row(p.Exited() && p.Exit() == 2 && strings.Contains(p.Out.String(), "command"), "serve --allow-commands where commands cannot be confined", "it does not start")
 				return
 			}
 			p.Greeted()

@@ -174,7 +174,7 @@ func Address(printed string) string {
 func (p *Process) Greeted() *Process {
 	p.Helper()
 	Eventually(p.T, 30*time.Second, "a greeting", func() bool {
-		ended := p.Ended()
+		ended := p.Exited()
 		if p.Base = Address(p.Out.String()); p.Base == "" && ended { // one that greeted may have been killed since
 			p.Fatalf("it ended: %v\n%s", p.err, p.Out.String())
 		}
@@ -210,8 +210,8 @@ func (p *Process) End(s os.Signal) int {
 // Kill ends the process without giving it time for anything.
 func (p *Process) Kill() { p.Helper(); p.End(os.Kill) }
 
-// Ended reports whether the process has ended.
-func (p *Process) Ended() bool {
+// Exited reports whether the process has ended.
+func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
 		return true
