@@ -26,6 +26,7 @@ var engines = []struct {
 // StoreOptions is what an operator may ask of a store.
 type StoreOptions struct {
 	AllowAsyncCommit bool
+	AppRole          string // of PostgreSQL: the role of servers, where it is not the tables' owner
 }
 
 func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, error) {
@@ -33,7 +34,7 @@ func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, 
 }
 
 func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
-	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit})
+	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit, AppRole: o.AppRole})
 }
 
 // DevDatabase is the store of 'carillon dev' in a data folder.

@@ -67,7 +67,7 @@ func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
 	if path, ok := strings.CutPrefix(c.Database, "sqlite:"); ok {
 		return sqlite.Steps(ctx, path)
 	}
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func Steps(ctx context.Context, c config.Config) ([]engine.Step, error) {
 // MigrateUp applies the steps that are missing, and answers with these. Without force it is ErrConflict where one of them is for no
 // server that does not know it, and servers live.
 func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.Step, err error) {
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
 	if err != nil {
 		return nil, err
 	}

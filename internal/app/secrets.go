@@ -188,7 +188,7 @@ func sealed(ctx context.Context, c config.Config, do func(engine.Store, *seal.Ri
 	if _, err := Steps(ctx, c); err != nil { // opening it would make it
 		return err
 	}
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func reached(ctx context.Context, c config.Config) (engine.Store, error) {
 	if _, err := Steps(ctx, c); err != nil { // opening it would make it
 		return nil, err
 	}
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit})
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,11 @@ func migrateCommand() *cobra.Command {
 }
 
 // overDatabase adds the settings of a command that works on a database itself, and says how to load them.
-func overDatabase(c *cobra.Command) func() (config.Config, error) {
+func overDatabase(c *cobra.Command, more ...func(*settings)) func() (config.Config, error) {
 	s := newSettings(c)
+	for _, add := range more {
+		add(s)
+	}
 	s.add(c, "database", "database", ": sqlite:PATH or postgres://…")
 	s.add(c, "allow-async-commit", "store.allow_async_commit", "")
 	c.Flags().Lookup("allow-async-commit").Hidden = true
@@ -181,7 +184,7 @@ func migrateUp() *cobra.Command {
 			"A step for which older servers must be stopped ('carillon migrate plan' says which) is refused while servers live.",
 		Example: "  carillon migrate up --database postgres://carillon@db.internal/carillon",
 	}
-	load := overDatabase(c)
+	load := overDatabase(c, func(s *settings) { s.add(c, "app-role", "store.app_role", "") })
 	dry := c.Flags().Bool("dry-run", false, "only list them, as 'carillon migrate plan' does")
 	force := c.Flags().Bool("force", false, "also where servers live that must be stopped: they answer, and are not ready from then on")
 	c.RunE = func(c *cobra.Command, _ []string) error {

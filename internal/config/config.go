@@ -35,6 +35,7 @@ type Config struct {
 	TLSClientAuth    string // OptionalCert or WorkerCert
 	TLSCA            string // of a worker: who signs servers' certificates; empty: those that the system trusts
 	AllowAsyncCommit bool
+	AppRole          string // the role of servers on PostgreSQL, where it is not the owner
 	TrustedProxies   []netip.Prefix
 	CallbacksAllow   []netip.Prefix
 	Callbacks        Callbacks

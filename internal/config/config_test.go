@@ -35,6 +35,7 @@ func TestPrecedence(t *testing.T) {
 func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	good := map[string]string{
 		"listen": ":8080", "data": "./x", "database": "postgres://h/x", "roles": "api", "bootstrap_key": strings.Repeat("k", 32),
+		"store.app_role":  "carillon_app",
 		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.allow": "10.0.0.0/8", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
 		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k", "tls.min_version": "1.2", "tls.client_ca": "ca", "tls.client_auth": "optional", "tls.ca": "ca", "auth.session_idle_seconds": "600", "auth.session_seconds": "8h",
 		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
@@ -73,6 +74,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	}
 	for key, bad := range map[string][]string{
 		"listen": {"8080", "h:99999", "h:x"}, "database": {"sqlite:", "mysql://x", "x"}, "roles": {",", "cook"}, "bootstrap_key": {"short"},
+		"store.app_role":           {strings.Repeat("x", 64)},
 		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "callbacks.breaker": {"maybe"}, "callbacks.breaker_failures": {"0", "x"}, "callbacks.first_byte_timeout_seconds": {"-1", "x", "86401"}, "log.level": {"loud"}, "log.format": {"xml"},
 		"tls.min_version": {"1.1", "TLS13"}, "tls.client_auth": {"all"}, "commands.allow": {"perhaps"}, "commands.paths": {"srv/app", "/a,b"}, "commands.network": {"off"}, "commands.digests": {"abc", strings.Repeat("g", 64)}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "artifacts.max_mb": {"0", "x"}, "artifacts.tenant_mb": {"0", "x"},
 		"workers.default_count": {"0", "x", "10001"}, "workers.poll_interval_ms": {"9", "2h", "x"}, "scheduler.look_ahead_seconds": {"0", "301", "-5s"},

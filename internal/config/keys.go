@@ -104,6 +104,7 @@ var Keys = []Key{
 	text("tls.ca", "of a worker: file of certificates that sign those of servers; empty: those that the system trusts", "a path", some, func(c *Config) *string { return &c.TLSCA }),
 
 	truth("store.allow_async_commit", "start although the database may lose acknowledged work in a crash", func(c *Config) *bool { return &c.AllowAsyncCommit }),
+	text("store.app_role", "on PostgreSQL, for 'carillon migrate up': the role that servers run with, where it is not the tables' owner; it is granted what servers need", "a role's name", func(v string) bool { return len(v) <= 63 }, func(c *Config) *string { return &c.AppRole }),
 	truth("store.migrate", "bring the schema up to date at the start; without, a server refuses an older one", func(c *Config) *bool { return &c.Migrate }),
 
 	text("secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", some, func(c *Config) *string { return &c.SecretsKeyFile }),

@@ -23,8 +23,10 @@ func TestStorePacked(t *testing.T) {
 	conform(t, (*postgres.Store).PackAll)
 }
 
-func conform(t *testing.T, with func(*postgres.Store)) {
-	enginetest.Store(t, enginetest.Harness{
+func conform(t *testing.T, with func(*postgres.Store)) { enginetest.Store(t, harness(with)) }
+
+func harness(with func(*postgres.Store)) enginetest.Harness {
+	return enginetest.Harness{
 		New: postgrestest.URL,
 		Migrated: func(t testing.TB) string {
 			return postgrestest.Migrated(t, func(ctx context.Context, url string) error {
@@ -47,5 +49,7 @@ func conform(t *testing.T, with func(*postgres.Store)) {
 		AgeSeals: func(t testing.TB, where string, by time.Duration) {
 			postgrestest.Exec(t, where, fmt.Sprintf("UPDATE audit_seals SET sealed_at = sealed_at - interval '%d seconds'", int(by.Seconds())))
 		},
-	})
+	}
 }
+
+func today() string { return time.Now().UTC().Format("20060102") }

@@ -31,7 +31,10 @@ type batch struct {
 // CreateJobs stores each creation whole or not at all, and answers in their order.
 func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
 	firsts, repeats := splitRepeats(cs)
-	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}.paged(s.packing(ctx))
+	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}
+	if !s.noCopy.Load() {
+		b = b.paged(s.packing(ctx))
+	}
 	defer b.pages.free()
 	if err := s.create(ctx, b); err != nil {
 		return nil, err

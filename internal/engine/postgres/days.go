@@ -9,10 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const (
-	daysAhead = 3
-	dayLock   = 0x4361_7264 // the first half of the advisory lock's key
-)
+const daysAhead = 3
 
 func dayTable(day time.Time) string { return "executions_" + day.Format("20060102") }
 
@@ -45,25 +42,11 @@ func prepareDays(ctx context.Context, c *pgx.Conn) (made int, err error) {
 	return made, nil
 }
 
-// makeDay makes a day's table. Attaching one, unlike creating it as a part of
-// executions, does not wait for those who read and write executions.
-func makeDay(ctx context.Context, c beginner, day time.Time) error {
-	name := pgx.Identifier{dayTable(day)}.Sanitize()
-	from, to := day.Format(time.RFC3339), day.AddDate(0, 0, 1).Format(time.RFC3339)
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))", dayLock); err != nil {
-			return err
-		}
-		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name).Scan(&exists); err != nil || exists {
-			return err
-		}
-		if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE %s (LIKE executions INCLUDING ALL)", name)); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE executions ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')", name, from, to))
-		return err
-	})
+// makeDay makes a day's table, by a function of the tables' owner: who calls it may own none.
+func makeDay(ctx context.Context, c querier, day time.Time) error {
+	rows, _ := c.Query(ctx, "SELECT carillon_make_day($1)", day)
+	_, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	return err
 }
 
 // withDays runs f, which inserts into executions, and once more if the day's table was missing.

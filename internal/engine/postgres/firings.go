@@ -244,7 +244,7 @@ func (s *Store) Fire(ctx context.Context, fs []engine.Firing, f engine.Fence) ([
 	})
 	x := volley{firings: fs, args: moveArgs(fs, f)}
 	var rows page // made before the transaction begins, as those of a creation are
-	plain := len(fs) >= copyFrom && x.plain()
+	plain := len(fs) >= copyFrom && !s.noCopy.Load() && x.plain()
 	if plain {
 		rows = x.rows()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -36,6 +37,16 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return translate("migrate", err)
 	}
 	defer c.Close(context.WithoutCancel(ctx)) // which also gives the lock back
+	me, err := identify(ctx, c)
+	if err != nil {
+		return translate("migrate", err)
+	}
+	if err := s.become(me); err != nil {
+		return err
+	}
+	if !me.owns {
+		return s.serveOnly(ctx, c, me)
+	}
 	if err := setLockTimeout(ctx, c, migrationWait); err != nil {
 		return translate("migrate", err)
 	}
@@ -76,6 +87,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 	why, err := raise(ctx, c)
 	if err != nil {
 		return translate("raise the wall between tenants", err)
+	}
+	if s.app != "" {
+		if err := admit(ctx, c, s.app); err != nil {
+			return translate("admit the role of servers", err)
+		}
 	}
 	if err := s.stand(ctx, schema, why); err != nil {
 		return translate("raise the wall between tenants", err)
@@ -185,6 +201,13 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		if err := s.check(ctx, c); err != nil {
 			return err
 		}
+		me, err := identify(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := s.become(me); err != nil {
+			return err
+		}
 		schema, why, err = standing(ctx, c)
 		return err
 	})
@@ -214,6 +237,9 @@ func (s *Store) check(ctx context.Context, c querier) error {
 
 // apply takes a step. One that met with servers who lock tables in another order is taken back, and tried again.
 func apply(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
+	if done, err := applyInParts(ctx, c, m); done || err != nil {
+		return err
+	}
 	for range races {
 		if err := applyOnce(ctx, c, m); !isCode(err, deadlockDetected) {
 			return err
@@ -231,7 +257,14 @@ func applyOnce(ctx context.Context, c *pgx.Conn, m engine.Migration) error {
 		if err := failpoint.Hit("migrate.midStep"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES ($1, $2, $3, $4)", m.Version, m.Name, m.Sum, m.Oldest)
-		return err
+		return noteStep(ctx, tx, m)
 	})
+}
+
+// noteStep writes down that a step was taken.
+func noteStep(ctx context.Context, c interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}, m engine.Migration) error {
+	_, err := c.Exec(ctx, "INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES ($1, $2, $3, $4)", m.Version, m.Name, m.Sum, m.Oldest)
+	return err
 }

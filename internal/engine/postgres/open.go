@@ -25,6 +25,7 @@ type Config struct {
 	AllowAsyncCommit bool   // accept a server that may lose what it acknowledged
 	HotConns         int    // 0: 6
 	ReadConns        int    // 0: 8
+	AppRole          string // to whom Migrate gives what servers need; "": servers are the tables' owner
 	Logger           *slog.Logger
 }
 
@@ -37,6 +38,8 @@ type Store struct {
 	admin     *pgx.ConnConfig // for connections of its own: migrations
 	about     string
 	name      string      // what it signs its notifications with
+	app       string      // the role that servers run with; "": as this
+	noCopy    atomic.Bool // row-level security, and be it without effect, keeps it from COPY
 	ready     atomic.Bool // the schema was found to be this version's
 	full      atomic.Bool // a write found no room on the disk, and none has since
 	// swept is the token up to which Tidy has looked at the directory: leases that
@@ -97,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			"synchronous_commit", srv.commit, "fsync", srv.fsync)
 	}
 
-	s := &Store{admin: cc.Copy(), name: newName(), about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s := &Store{admin: cc.Copy(), name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}

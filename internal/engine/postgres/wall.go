@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,21 +33,22 @@ const ownedSQL = `
 		AND (c.relname = 'tenants' OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped))
 	ORDER BY c.relname`
 
-// grantsSQL gives the role what it needs: all tables but those that are the installation's own, and never a day of history
-// by itself, which has no policy. What is in the audit log it cannot change.
-const grantsSQL = `
-	SELECT format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I.%I TO ` + wallRole + `', current_schema(), c.relname)
-	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-		AND c.relname NOT IN ('installation', 'carillon_migrations', 'watched', 'audit', 'audit_seals', 'audit_sealed')
-		AND NOT has_table_privilege('` + wallRole + `', c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+// extraPolicies are what the role is held to beyond the rows of its tenant.
+var extraPolicies = []struct{ table, name, sql string }{
+	{"api_keys", "carillon_role_added", "FOR INSERT TO " + wallRole + " WITH CHECK (role <> 'system')"},
+	{"api_keys", "carillon_role_changed", "FOR UPDATE TO " + wallRole + " USING (role <> 'system')"},
+	{"api_keys", "carillon_no_drop", "FOR DELETE TO " + wallRole + " USING (false)"}, // the table may be locked
+	{"executions", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"},
+	{"tenants", "carillon_no_change", "FOR UPDATE TO " + wallRole + " WITH CHECK (false)"}, // its row may be locked
+}
+
+// otherGrantsSQL lists what the role needs beside tables: the number of an entry in the audit log. Nothing else draws numbers for it.
+const otherGrantsSQL = `
+	SELECT format(CASE c.relname WHEN 'audit_seq_seq' THEN 'GRANT USAGE ON SEQUENCE %I TO ` + wallRole + `' ELSE 'REVOKE ALL ON SEQUENCE %I FROM ` + wallRole + `' END, c.relname)
+	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND CASE WHEN c.relkind = 'S'
+		THEN (c.relname = 'audit_seq_seq') <> has_sequence_privilege('` + wallRole + `', c.oid, 'USAGE') END
 	UNION ALL
-	SELECT format('GRANT SELECT%s ON %I.%I TO ` + wallRole + `', CASE c.relname WHEN 'audit' THEN ', INSERT' ELSE '' END, current_schema(), c.relname)
-	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relname IN ('audit', 'audit_seals', 'audit_sealed')
-	UNION ALL
-	SELECT format('GRANT USAGE ON SEQUENCE %I.%I TO ` + wallRole + `', current_schema(), c.relname)
-	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'S'
-	UNION ALL
-	SELECT format('GRANT USAGE ON SCHEMA %I TO ` + wallRole + `', current_schema())`
+	SELECT format('GRANT USAGE ON SCHEMA %I TO ` + wallRole + `', current_schema()) WHERE NOT has_schema_privilege('` + wallRole + `', current_schema(), 'USAGE')`
 
 // raise builds the wall, or what is missing of it, and says why it cannot.
 func raise(ctx context.Context, c *pgx.Conn) (why string, err error) {
@@ -119,12 +122,20 @@ func build(ctx context.Context, c *pgx.Conn) error {
 				}
 			}
 		}
-		rows, _ := tx.Query(ctx, grantsSQL)
-		grants, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		more, err := policiesMissing(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for _, sql := range grants {
+		has, err := granted(ctx, tx, wallRole)
+		if err != nil {
+			return err
+		}
+		rows, _ := tx.Query(ctx, otherGrantsSQL)
+		others, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, sql := range slices.Concat(more, regrant(has, wallRole, asTenant), others) {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}
@@ -133,16 +144,24 @@ func build(ctx context.Context, c *pgx.Conn) error {
 	})
 }
 
+// policiesMissing lists the statements that make the extra policies that are not there.
+func policiesMissing(ctx context.Context, c querier) (out []string, err error) {
+	rows, _ := c.Query(ctx, "SELECT c.relname || ' ' || p.polname FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid WHERE c.relnamespace = current_schema()::regnamespace")
+	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, x := range extraPolicies {
+		if !slices.Contains(there, x.table+" "+x.name) {
+			out = append(out, fmt.Sprintf("CREATE POLICY %s ON %s AS RESTRICTIVE %s", x.name, x.table, x.sql))
+		}
+	}
+	return out, err
+}
+
 // standingSQL asks for the schema, whether the role is there to be taken on, and whether it is held back and let in everywhere.
 const standingSQL = `
 	SELECT current_schema(), coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') AND NOT rolsuper AND NOT rolbypassrls FROM pg_roles WHERE rolname = '` + wallRole + `'), false),
 		NOT EXISTS (
 			SELECT 1 FROM (` + ownedSQL + `) o(relname, rows) JOIN pg_class c ON c.relname = o.relname AND c.relnamespace = current_schema()::regnamespace
 			WHERE NOT c.relrowsecurity OR (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname IN ('carillon_all', 'carillon_tenant')) <> 2
-		) AND NOT EXISTS (
-			SELECT 1 FROM pg_class c JOIN pg_roles r ON r.rolname = '` + wallRole + `'
-			WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-				AND c.relname NOT IN ('installation', 'carillon_migrations', 'watched') AND NOT has_table_privilege(r.oid, c.oid, 'SELECT')
 		)`
 
 // standing looks for the wall that a migration has built, and says why it is not there.
@@ -151,11 +170,21 @@ func standing(ctx context.Context, c *pgxpool.Conn) (schema, why string, err err
 	if err := c.QueryRow(ctx, standingSQL).Scan(&schema, &role, &built); err != nil {
 		return "", "", err
 	}
+	holes, err := misgranted(ctx, c, wallRole, asTenant)
+	if err != nil {
+		return "", "", err
+	}
+	more, err := policiesMissing(ctx, c)
+	if err != nil {
+		return "", "", err
+	}
 	switch {
 	case !role:
 		why = fmt.Sprintf("the database user is not a member of a role %s that row-level security holds back; carillon migrate up makes it, or says how", wallRole)
-	case !built:
+	case !built || len(more) > 0:
 		why = "not every table has its policy; carillon migrate up makes them"
+	case len(holes) > 0:
+		why = fmt.Sprintf("the role %s has other rights than it needs on %s; carillon migrate up gives it these", wallRole, strings.Join(holes, ", "))
 	}
 	return schema, why, nil
 }

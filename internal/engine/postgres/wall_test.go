@@ -134,11 +134,11 @@ func TestTheWallHoldsWithoutPredicates(t *testing.T) {
 		}
 	}
 	err = s.write(ctx, "test", func(ctx context.Context, c *pgxpool.Conn) error {
-		_, err := c.Exec(ctx, "DELETE FROM jobs")
+		_, err := c.Exec(ctx, "DELETE FROM calendars")
 		return err
 	})
-	if n := count(t.Context(), "SELECT count(*) FROM jobs WHERE tenant = 'b'"); err != nil || n != 1 {
-		t.Errorf("%v, %d jobs of the other's are left", err, n)
+	if n := count(t.Context(), "SELECT count(*) FROM calendars WHERE tenant = 'b'"); err != nil || n != 1 {
+		t.Errorf("%v, %d calendars of the other's are left", err, n)
 	}
 	// The port works in front of the wall, and finds nothing behind it.
 	if _, err := s.Job(ctx, "b", engine.Ref{ID: theirs.ID}); err == nil {
