@@ -130,25 +130,52 @@ func (s *Store) Overrun(ctx context.Context, slack time.Duration, limit int) ([]
 		if out, err = overdueParked(ctx, c, limit); err != nil || len(late) == 0 {
 			return err
 		}
-		tokens := bigints(len(late))
-		for _, t := range late {
-			tokens.int8(t)
+		piece, begun := watchedFirst, time.Now()
+		for len(late) > 0 && len(out) < limit && time.Since(begun) < watchTime {
+			n, since := min(piece, len(late)), time.Now()
+			found, err := s.overrunning(ctx, c, slack, limit-len(out), late[:n], now)
+			if err != nil {
+				return err
+			}
+			out, late = append(out, found...), late[n:]
+			switch took := time.Since(since); {
+			case took < pieceTime/4:
+				piece *= 2
+			case took > pieceTime:
+				piece = max(1, piece/2)
+			}
 		}
-		if err := s.unpackOverdue(ctx, c, slack, tokens); err != nil {
-			return err
-		}
-		rows, _ := c.Query(ctx, overrunSQL, slack, max(limit-len(out), 0), tokens)
-		held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
-			o.Held, err = scanHeld(r, &o.Stalled)
-			return o, err
-		})
-		if err != nil {
-			return err
-		}
-		out = append(out, held...)
-		return s.watch.look(ctx, c, late, tokens, now)
+		return nil
 	})
 	return out, err
+}
+
+// How much of what is given one look for what overruns goes through: a server that starts knows of nothing yet, and others may hold very
+// much. Each statement is over some leases, of which each may name a thousand executions; what a look has no time for, the next one sees.
+const (
+	watchedFirst = 20
+	pieceTime    = 200 * time.Millisecond
+	watchTime    = time.Second
+)
+
+// overrunning lists what overruns under leases, and notes when they are to be looked at again.
+func (s *Store) overrunning(ctx context.Context, c *pgxpool.Conn, slack time.Duration, limit int, late []int64, now time.Time) ([]engine.Overrun, error) {
+	tokens := bigints(len(late))
+	for _, t := range late {
+		tokens.int8(t)
+	}
+	if err := s.unpackOverdue(ctx, c, slack, tokens); err != nil {
+		return nil, err
+	}
+	rows, _ := c.Query(ctx, overrunSQL, slack, limit, tokens)
+	held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (o engine.Overrun, err error) {
+		o.Held, err = scanHeld(r, &o.Stalled)
+		return o, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, s.watch.look(ctx, c, late, tokens, now)
 }
 
 // overdueParked lists up to limit executions that their targets did not complete in time.
@@ -190,8 +217,11 @@ func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now ti
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var unknown []int64
 	for t := range there {
-		if at, ok := w.at[t]; !ok || !at.IsZero() && !at.After(now) {
+		if at, ok := w.at[t]; !ok {
+			unknown = append(unknown, t)
+		} else if !at.IsZero() && !at.After(now) {
 			late = append(late, t)
 		}
 	}
@@ -201,7 +231,8 @@ func (w *watch) late(ctx context.Context, c *pgxpool.Conn) (late []int64, now ti
 		}
 	}
 	slices.Sort(late)
-	return late, now, nil
+	slices.Sort(unknown)
+	return append(late, unknown...), now, nil // what is known to be late comes first
 }
 
 // look finds out when leases are to be looked at again.
