@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
@@ -41,6 +42,9 @@ type Options struct {
 	Tenant string
 	// Schema is where Carillon's tables are; "" for public. The search_path does not matter.
 	Schema string
+	// NotifyInCommit wakes the servers with the commit. PostgreSQL lets transactions that notify commit one after the other, over
+	// all databases of the server: where many commit at once, leave it out, and call Wake after the commit, or not at all.
+	NotifyInCommit bool
 	// IdempotencyKey makes the call safe to repeat for 24 hours: the same key with the same requests answers as the first
 	// time and creates nothing. "" for none.
 	IdempotencyKey string
@@ -157,13 +161,22 @@ func insert(ctx context.Context, w *postgres.Within, o Options, requests []clien
 		var before []Created
 		return before, json.Unmarshal(replay, &before)
 	}
-	if ready {
+	if ready && o.NotifyInCommit {
 		if err := w.Notify(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return named(made), nil
 }
+
+// Execer runs a statement: a pool, or a connection.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Wake tells the servers to look for jobs that are ready. Call it after the commit, outside of a transaction. It saves them the wait for their
+// next look, and nothing depends on it.
+func Wake(ctx context.Context, db Execer) error { return postgres.Wake(ctx, db) }
 
 // lookAhead is how soon a job must be due to get its execution with it; schedulers see to the others.
 const lookAhead = 5 * time.Second

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,14 +281,14 @@ func TestStartsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := b.begin()
-	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("undone")); err != nil {
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{NotifyInCommit: true}, request("undone")); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	tx = b.begin()
-	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("heard")); err != nil {
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{NotifyInCommit: true}, request("heard")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ears.Exec(t.Context(), "SELECT 1"); err != nil {
@@ -328,7 +331,7 @@ func TestStartsAtOnce(t *testing.T) {
 	best := time.Hour
 	for i := range 5 {
 		tx := b.begin()
-		if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("now")); err != nil {
+		if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{NotifyInCommit: true}, request("now")); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
@@ -375,5 +378,69 @@ func TestLeastPermissions(t *testing.T) {
 	}
 	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, many...); err != nil {
 		t.Error(err)
+	}
+}
+
+// A commit does not notify unless it is told to: Wake does, after it.
+func TestWake(t *testing.T) {
+	b := newBed(t)
+	ears := b.connect()
+	if _, err := ears.Exec(t.Context(), "LISTEN carillon_ready"); err != nil {
+		t.Fatal(err)
+	}
+	heard := func(within time.Duration) bool {
+		ctx, stop := context.WithTimeout(t.Context(), within)
+		defer stop()
+		_, err := ears.WaitForNotification(ctx)
+		return err == nil
+	}
+	tx := b.begin()
+	if _, err := enqueue.Insert(t.Context(), tx, enqueue.Options{}, request("quiet")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if heard(50 * time.Millisecond) {
+		t.Error("the commit notified")
+	}
+	if err := enqueue.Wake(t.Context(), b.connect()); err != nil {
+		t.Fatal(err)
+	}
+	if !heard(time.Minute) {
+		t.Error("Wake was not heard")
+	}
+}
+
+// What notifying in the commit costs those who commit at once: CARILLON_MEASURE=1 go test -run TestNotifyCost -v
+func TestNotifyCost(t *testing.T) {
+	if os.Getenv("CARILLON_MEASURE") == "" {
+		t.Skip("a measurement; CARILLON_MEASURE=1 takes it")
+	}
+	b := newBed(t)
+	for range 3 {
+		for _, o := range []enqueue.Options{{}, {NotifyInCommit: true}} {
+			var n atomic.Int64
+			var wg sync.WaitGroup
+			end := time.Now().Add(3 * time.Second)
+			for range 16 {
+				c := b.connect()
+				wg.Go(func() {
+					for time.Now().Before(end) {
+						err := pgx.BeginFunc(t.Context(), c, func(tx pgx.Tx) error {
+							_, err := enqueue.Insert(t.Context(), tx, o, request("x"))
+							return err
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						n.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("notify in the commit %v: %d commits a second", o.NotifyInCommit, n.Load()/3)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -151,7 +152,12 @@ func (w *Within) LackSecrets(ctx context.Context, t tenant.ID, names []string) (
 }
 
 // Notify wakes the servers when the transaction commits.
-func (w *Within) Notify(ctx context.Context) error {
-	_, err := w.tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, "enqueue")
+func (w *Within) Notify(ctx context.Context) error { return Wake(ctx, w.tx) }
+
+// Wake wakes the servers: at once, or with the commit where it is called within a transaction.
+func Wake(ctx context.Context, c interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}) error {
+	_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", channel, "enqueue")
 	return err
 }
