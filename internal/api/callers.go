@@ -182,8 +182,44 @@ func forget[K comparable](m map[K]time.Time, now time.Time) {
 	}
 }
 
+// proven reports whether a credential has worked from there lately.
+func (f *failures) proven(a netip.Addr, credential string, now time.Time) bool {
+	if credential == "" {
+		return false
+	}
+	h := f.hash(a, credential)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return now.Before(f.good[h])
+}
+
+// probes reports whether a request asks for no more than whether the server is well.
+func probes(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+
+// prove holds who shows no credential that has worked from there to a rate, before anything else is done for them.
+func (s *Server) prove(r *http.Request, from netip.Addr) error {
+	credential, now := r.Header.Get("Authorization"), time.Now()
+	if cookie := s.cookie(r); cookie != "" {
+		credential = cookie
+	}
+	if s.failures.proven(from, credential, now) {
+		return nil
+	}
+	if wait := s.unproven.take(from, now); wait > 0 {
+		err := &tooMany{wait: wait, unproven: true, most: s.cfg.Unproven}
+		s.denials.note(r, from, credential, err)
+		return err
+	}
+	return nil
+}
+
 // signIn says who asks for a route, unless too many have failed to say so from there.
-func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (tenant.Principal, error) {
+func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (p tenant.Principal, err error) {
+	defer func() {
+		if err != nil {
+			s.denials.note(r, from, r.Header.Get("Authorization"), err)
+		}
+	}()
 	credential, cookie, now := r.Header.Get("Authorization"), s.cookie(r), time.Now()
 	if cookie != "" {
 		credential = cookie
@@ -194,7 +230,7 @@ func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (tenant.Prin
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
 		return tenant.Principal{}, &tooMany{wait: wait}
 	}
-	p, err := s.who(r)
+	p, err = s.who(r)
 	if err != nil && rt.away && s.cfg.SignIns != nil && !refuses(err) {
 		if known, ok := s.cfg.SignIns.Lately(r.Header.Get("Authorization"), cookie); ok {
 			p, err = known, nil
@@ -233,8 +269,10 @@ func refuses(err error) bool {
 
 // tooMany says that too many sign-ins have failed or, of badges, that too many were asked for that there are not.
 type tooMany struct {
-	wait   time.Duration
-	badges bool
+	wait     time.Duration
+	badges   bool
+	unproven bool // there were too many requests without a credential that has worked
+	most     int  // that may be; 0: what may fail at once
 }
 
 // limit is what is exceeded, as metrics name it.
@@ -242,12 +280,18 @@ func (t *tooMany) limit() string {
 	if t.badges {
 		return "unknown_badges"
 	}
+	if t.unproven {
+		return "unproven_requests"
+	}
 	return "failed_sign_ins"
 }
 
 func (t *tooMany) Error() string {
 	if t.badges {
 		return fmt.Sprintf("Too many badges that there are not, or no more, were asked for from this address. Try again in %s.", t.wait.Round(time.Second))
+	}
+	if t.unproven {
+		return fmt.Sprintf("Too many requests without a credential that has worked came from this address. Try again in %s.", max(t.wait.Round(time.Second), time.Second))
 	}
 	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
 }

@@ -90,8 +90,12 @@ func problem(err error) (p client.Problem, ours bool) {
 	case errors.As(err, &over):
 		return overQuota(over), false
 	case errors.As(err, &many):
-		p := made(429, "too_many_failures", many.Error())
-		p.Quota = &client.QuotaProblem{Name: many.limit(), Limit: failuresAtOnce, Current: failuresAtOnce + 1, RetryAfterMS: roundUp(many.wait, time.Millisecond)}
+		code, most := "too_many_failures", int64(failuresAtOnce)
+		if many.unproven {
+			code, most = "rate_limited", int64(many.most)
+		}
+		p := made(429, code, many.Error())
+		p.Quota = &client.QuotaProblem{Name: many.limit(), Limit: most, Current: most + 1, RetryAfterMS: roundUp(many.wait, time.Millisecond)}
 		return p, false
 	case errors.As(err, &revised):
 		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),

@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dashboard"
@@ -50,6 +51,8 @@ type Config struct {
 	Local        *Local                      // without sign-in: who is answered; nil: everyone on the machine
 	SignIns      *access.Authenticator       // signs browsers in; nil: none are
 	Failures     int                         // sign-ins that may fail from one address at once; 0: 30
+	Unproven     int                         // requests a second from one address without a credential that has worked from there; 0: any number
+	Sessions     int                         // of workers that a tenant may have at this server; 0: 5000
 	Proxies      []netip.Prefix              // whose X-Forwarded-For is believed
 	Ready        func(context.Context) error // nil when all that the server needs is there
 	HealthOnly   bool                        // serve nothing but health, and how the process is watched
@@ -81,6 +84,9 @@ type Server struct {
 	documented func() []byte          // for programs
 
 	failures  *failures
+	unproven  *unproven
+	denials   *denials
+	sessions  *sessions
 	badges    *showing
 	followers *seats        // one for each stream
 	exports   *seats        // one for each export
@@ -102,6 +108,13 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, service: cfg.Service, log: cfg.Logger, mux: http.NewServeMux(), failures: newFailures(cfg.Failures), badges: newShowing(cfg.Failures), followers: newSeats(maxFollowers), exports: newSeats(maxExports), stopping: make(chan struct{}),
 	}
+	s.unproven = newUnproven(cfg.Unproven)
+	s.denials = newDenials(cfg.Logger, cfg.Metrics, func(ctx context.Context, e audit.Entry) error { return cfg.Service.Denied(ctx, e) })
+	life := time.Minute
+	if cfg.Dispatch != nil {
+		life = cfg.Dispatch.LeaseTTL()
+	}
+	s.sessions = newSessions(cfg.Sessions, life)
 	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
 	s.routes = s.table()
 	s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !s.kept(rt) })
@@ -290,6 +303,12 @@ var nowhere = refuse(404, "not_found", "There is nothing at this path; /docs lis
 func (s *Server) guard(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, from := tenant.Local(), s.caller(r)
+		if s.cfg.Authenticate != nil && s.unproven != nil && !probes(r) {
+			if err := s.prove(r, from); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
 		if rt.needs.Keyed() && s.cfg.Authenticate != nil {
 			var err error
 			if p, err = s.signIn(r, rt, from); err != nil {

@@ -161,7 +161,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 	from, now, credential := s.caller(r), time.Now(), "Bearer "+text
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
-		return engine.SignIn{}, &tooMany{wait: wait}
+		err := &tooMany{wait: wait}
+		s.denials.note(r, from, credential, err)
+		return engine.SignIn{}, err
 	}
 	x, err := s.cfg.SignIns.Begin(r.Context(), text)
 	switch {
@@ -169,7 +171,7 @@ func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 		s.failures.worked(from, credential, now)
 	case refusesCredential(err):
 		s.failures.failed(from, now)
-		s.log.Warn("a sign-in was refused", "request_id", requestID(r), "from", from.String(), "key_id", access.KeyID(text))
+		s.denials.note(r, from, credential, err)
 	}
 	return x, err
 }

@@ -74,19 +74,34 @@ func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant
 	if err := v.Err(); err != nil {
 		return err
 	}
+	if err := s.service.TakeRegistration(p); err != nil {
+		s.cfg.Metrics.Limited("worker_registrations")
+		return err
+	}
 	secret := rand.Text()
 	x := job.Worker{
 		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: p.Tenant, Secret: sha256.Sum256([]byte(secret)), Host: req.Host, Version: req.Version,
 		Labels: req.Labels, Queues: req.Queues, Targets: req.Targets, Kinds: req.Kinds, Capacity: req.Capacity, StartedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
-	if p.Role == tenant.System {
-		x.Tenant = "" // it serves them all
+	x.Tenant = servedBy(p)
+	if err := s.sessions.begin(x.Tenant, x.ID, time.Now()); err != nil {
+		s.cfg.Metrics.Limited("worker_sessions")
+		return err
 	}
 	if err := s.cfg.Dispatch.Register(r.Context(), x); err != nil {
+		s.sessions.end(x.Tenant, x.ID)
 		return err
 	}
 	lease := int(s.cfg.Dispatch.LeaseTTL() / time.Second)
 	return reply(w, 201, client.Session{WorkerID: x.ID.String(), Session: secret, LeaseSeconds: lease, BeatSeconds: max(1, lease/3)})
+}
+
+// servedBy is the tenant that a worker with a credential serves; "" for all of them.
+func servedBy(p tenant.Principal) tenant.ID {
+	if p.Role == tenant.System {
+		return ""
+	}
+	return p.Tenant
 }
 
 // worker finds the worker that a request speaks for. An unknown one, another tenant's and one that is not proved all get the
@@ -237,6 +252,7 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	if err != nil {
 		return err
 	}
+	s.sessions.heard(servedBy(p), id, time.Now())
 	return reply(w, 200, orders)
 }
 
@@ -283,6 +299,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	if err := s.cfg.Dispatch.Leave(r.Context(), id); err != nil {
 		return err
 	}
+	s.sessions.end(servedBy(p), id)
 	return reply(w, 200, struct{}{})
 }
 

@@ -461,7 +461,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 	cfg := api.Config{
 		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
-		Proxies: r.Config.TrustedProxies, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
+		Proxies: r.Config.TrustedProxies, Failures: r.Config.FailedPerAddress, Unproven: r.Config.UnprovenRate, Sessions: r.Config.Workers.Sessions, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {
 			if r.draining.Load() {
 				return errors.New("the server is stopping")
@@ -496,12 +496,15 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		}
 		r.token, r.tokenFile = cfg.Local.Token, cfg.Local.File
 	}
-	r.answer(ln, cfg, r.tls)
+	face := r.answer(ln, cfg, r.tls)
+	if cfg.Authenticate != nil {
+		r.background("denials", func(ctx context.Context) { loop.Run(ctx, r.log, "denials", nil, face.Tick) })
+	}
 	return key, r.scraped(cfg.Ready)
 }
 
 // answer begins to answer HTTP on the listener, over TLS unless secure is nil.
-func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) {
+func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) *api.Server {
 	face := api.New(cfg)
 	server := &http.Server{
 		Handler: face, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
@@ -525,6 +528,7 @@ func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) {
 		defer cancel()
 		return server.Shutdown(ctx)
 	})
+	return face
 }
 
 func hostname() string {

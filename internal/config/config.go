@@ -37,6 +37,8 @@ type Config struct {
 	AllowAsyncCommit bool
 	AppRole          string // the role of servers on PostgreSQL, where it is not the owner
 	TrustedProxies   []netip.Prefix
+	FailedPerAddress int // credentials that may fail from one address at once
+	UnprovenRate     int // requests a second from one address without a credential that has worked from there; 0: any number
 	CallbacksAllow   []netip.Prefix
 	Callbacks        Callbacks
 	LogLevel         string
@@ -178,6 +180,7 @@ type Workers struct {
 	Lease        time.Duration
 	Scale        time.Duration
 	Drain        time.Duration
+	Sessions     int // that a tenant may have at one server
 }
 
 // Callbacks is the [callbacks] table, but for what may be reached.
@@ -207,10 +210,11 @@ func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8080", Data: "./carillon-data", Roles: slices.Clone(Roles), LogLevel: "info", LogFormat: "text",
 		Workers: Workers{
-			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second,
+			DefaultCount: 2, MaxCount: 8, Poll: 250 * time.Millisecond, Lease: 30 * time.Second, Scale: time.Second, Drain: 30 * time.Second, Sessions: 5000,
 		},
 		TLSMin: "1.3", TLSClientAuth: WorkerCert,
-		JWT:         JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		JWT:              JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
+		FailedPerAddress: 30, UnprovenRate: 200,
 		SessionIdle: time.Hour, Session: 12 * time.Hour,
 		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
 		LookAhead: 5 * time.Second, SecretsCache: 15 * time.Second, Vault: Vault{Mount: "secret", Prefix: "carillon", Auth: VaultToken},

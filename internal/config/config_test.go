@@ -36,7 +36,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	good := map[string]string{
 		"listen": ":8080", "data": "./x", "database": "postgres://h/x", "roles": "api", "bootstrap_key": strings.Repeat("k", 32),
 		"store.app_role":  "carillon_app",
-		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.allow": "10.0.0.0/8", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
+		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.allow": "10.0.0.0/8", "auth.failed_per_address": "10", "auth.unproven_per_second": "0", "workers.sessions_per_tenant": "10", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
 		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k", "tls.min_version": "1.2", "tls.client_ca": "ca", "tls.client_auth": "optional", "tls.ca": "ca", "auth.session_idle_seconds": "600", "auth.session_seconds": "8h",
 		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",

@@ -96,6 +96,9 @@ var Keys = []Key{
 	length("auth.session_idle_seconds", "how long a browser stays signed in without a request", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.SessionIdle }),
 	length("auth.session_seconds", "how long a browser stays signed in at most", 300, 2_592_000, time.Second, func(c *Config) *time.Duration { return &c.Session }),
 
+	count("auth.failed_per_address", "how many credentials may fail from one address at once, before it has to wait 2 s for each", 1, 10_000, func(c *Config) *int { return &c.FailedPerAddress }),
+	count("auth.unproven_per_second", "requests a second from one address without a credential that has worked from there, ten times as many at once; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.UnprovenRate }),
+
 	text("tls.cert", "certificate file for https; of a worker: the certificate that it shows to servers", "a path", some, func(c *Config) *string { return &c.TLSCert }),
 	text("tls.key", "key file of tls.cert", "a path", some, func(c *Config) *string { return &c.TLSKey }),
 	oneOf("tls.min_version", "oldest version of TLS that a server accepts", []string{"1.2", "1.3"}, func(c *Config) *string { return &c.TLSMin }),
@@ -175,6 +178,7 @@ var Keys = []Key{
 	length("workers.lease_timeout_seconds", "how long a worker may be silent before its executions go to others", 3, 3600, time.Second, func(c *Config) *time.Duration { return &c.Workers.Lease }),
 	length("workers.scale_interval_ms", "how often the number of slots is looked at", 10, 600_000, time.Millisecond, func(c *Config) *time.Duration { return &c.Workers.Scale }),
 	length("workers.drain_timeout_seconds", "how long a stop waits for what runs", 1, 3600, time.Second, func(c *Config) *time.Duration { return &c.Workers.Drain }),
+	count("workers.sessions_per_tenant", "how many worker sessions a tenant may have at one server", 1, 1_000_000, func(c *Config) *int { return &c.Workers.Sessions }),
 	count("workers.poison_after", "how many workers an execution may lose within an hour before it ends as POISON", 1, 1000, func(c *Config) *int { return &c.PoisonAfter }),
 
 	count("scheduler.partitions", "into how many slices the work is divided among servers; this version knows one number", 64, 64, func(c *Config) *int { return &c.Partitions }),

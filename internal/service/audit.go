@@ -235,6 +235,9 @@ func (s *Service) Noted(ctx context.Context, p tenant.Principal, action, object,
 	return s.store.Record(ctx, s.entry(p, action, object, detail{Before: fields{object: before}, After: fields{object: after}}))
 }
 
+// Denied writes an entry about requests whose caller could not be authenticated.
+func (s *Service) Denied(ctx context.Context, e audit.Entry) error { return s.store.Record(ctx, e) }
+
 // BundleRead writes down that someone read the support bundle of a host.
 func (s *Service) BundleRead(ctx context.Context, p tenant.Principal, host string) error {
 	if err := allow(p, tenant.Run); err != nil {

@@ -290,6 +290,21 @@ func checkOverrides(o tenant.Overrides, v *job.Invalids) {
 	}
 }
 
+// registering is how many worker sessions may begin for a tenant: after a restart a whole fleet does at once.
+var registering = job.Rate{Count: 50, Per: time.Second, Burst: 1000}
+
+// TakeRegistration takes one worker session that begins out of the tenant's rate, or says with *OverQuota when there is room.
+func (s *Service) TakeRegistration(p tenant.Principal) error {
+	a := s.cfg.Rations.Take("registrations/"+string(p.Tenant), registering, 1)
+	if a.OK {
+		return nil
+	}
+	return &OverQuota{
+		What:  fmt.Sprintf("The tenant's workers may begin %d sessions a second, and %d at once. Try again in %s.", registering.Count, registering.Burst, a.Wait.Round(time.Millisecond)),
+		Limit: int64(registering.Count), Current: int64(registering.Count + 1), Wait: a.Wait,
+	}
+}
+
 // TakeRequest takes one request out of what the tenant may ask for each second, and answers with how many that are
 // (tenant.NoLimit: any number) and what is left; *OverQuota where it is one too many.
 func (s *Service) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ration.Answer, err error) {

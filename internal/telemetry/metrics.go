@@ -3,6 +3,7 @@ package telemetry
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,7 @@ type Metrics struct {
 
 	byStatus          [job.Expired + 1]prometheus.Counter // executions that ended
 	limited, requests *prometheus.CounterVec
+	denied            *prometheus.CounterVec
 	ops               [opCount]opMetrics
 }
 
@@ -75,6 +77,11 @@ func NewMetrics(version string) *Metrics {
 	m.limited = m.vec("limited_total", "What was refused, or made to wait, because of a limit.", "limit")
 	for _, l := range limits {
 		m.limited.WithLabelValues(l)
+	}
+
+	m.denied = m.vec("auth_failures_total", "Requests whose caller could not be authenticated, by the reason.", "reason")
+	for _, r := range denials {
+		m.denied.WithLabelValues(r)
 	}
 
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_store_seconds", Help: "How long calls of the store took.", Buckets: storeBounds}, []string{"op"})
@@ -164,10 +171,21 @@ func (m *Metrics) Answered(route string, code int) {
 // limits are what limited_total tells apart: the quotas of tiers by their names, and what stands beside them.
 var limits = []string{
 	"active_jobs", "executions_per_minute", "executions_burst", "payload_bytes", "max_retries", "shortest_interval_ms", "best_priority", "dead_letters", "notification_rules", "requests_per_second",
-	"failed_sign_ins", "unknown_badges", "execution_rate", otherLimit,
+	"failed_sign_ins", "unknown_badges", "unproven_requests", "worker_registrations", "worker_sessions", "execution_rate", otherLimit,
 }
 
 const otherLimit = "other"
+
+// denials are what auth_failures_total tells apart.
+var denials = []string{"no_credential", "unknown_key", "token", "signed_out", "tenant", "throttled"}
+
+// AuthFailed counts a request whose caller could not be authenticated. A nil receiver counts nothing.
+func (m *Metrics) AuthFailed(reason string) {
+	if m == nil || m.denied == nil || !slices.Contains(denials, reason) {
+		return
+	}
+	m.denied.WithLabelValues(reason).Inc()
+}
 
 // Limited counts a request that was refused because of a limit. A nil receiver counts nothing.
 func (m *Metrics) Limited(limit string) { m.limitedBy(limit, 1) }

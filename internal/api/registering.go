@@ -1,0 +1,78 @@
+package api
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/service"
+)
+
+// sessions counts the worker sessions of each tenant that began at this server and live: those that have not left, and were
+// heard of within the time for which a session lives.
+type sessions struct {
+	most int
+	life time.Duration
+
+	mu sync.Mutex
+	of map[tenant.ID]map[job.WorkerID]time.Time // guarded by mu: when each was last heard of
+}
+
+// usualSessions is how many sessions a tenant may have at a server, where nobody says otherwise.
+const usualSessions = 5000
+
+func newSessions(most int, life time.Duration) *sessions {
+	if most == 0 {
+		most = usualSessions
+	}
+	return &sessions{most: most, life: life, of: map[tenant.ID]map[job.WorkerID]time.Time{}}
+}
+
+// begin counts a session, or says with *service.OverQuota that the tenant has too many. "" is those that serve every tenant.
+func (s *sessions) begin(t tenant.ID, w job.WorkerID, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.of[t]
+	if all == nil {
+		all = map[job.WorkerID]time.Time{}
+		s.of[t] = all
+	}
+	if len(all) >= s.most {
+		first := now
+		for id, at := range all {
+			if now.Sub(at) > s.life {
+				delete(all, id)
+			} else if at.Before(first) {
+				first = at
+			}
+		}
+		if len(all) >= s.most {
+			return &service.OverQuota{
+				What:  fmt.Sprintf("The tenant has %d worker sessions at this server, which is as many as it may have. End some, or wait until one that is not heard of ends.", len(all)),
+				Limit: int64(s.most), Current: int64(len(all) + 1), Wait: max(time.Second, first.Add(s.life).Sub(now)),
+			}
+		}
+	}
+	all[w] = now
+	return nil
+}
+
+// heard notes a sign of life.
+func (s *sessions) heard(t tenant.ID, w job.WorkerID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.of[t]; !all[w].IsZero() {
+		all[w] = now
+	}
+}
+
+// end forgets a session that has left, or did not begin.
+func (s *sessions) end(t tenant.ID, w job.WorkerID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.of[t], w); len(s.of[t]) == 0 {
+		delete(s.of, t)
+	}
+}
