@@ -619,3 +619,33 @@ func TestACrowdOfGroups(t *testing.T) {
 		t.Errorf("%d of 1501 were given", len(seen))
 	})
 }
+
+// A server that could not say in time that it lives does not know what it owns, and gives back nothing of a limit: what runs there
+// is counted for it until others have its partitions.
+func TestAServerThatLapsedGivesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 3}}
+		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 3}
+		for i := range 6 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{Owner: o})
+		if as := claimAll(t, d, w1); len(as) != 3 {
+			t.Fatalf("%d run under a limit of 3", len(as))
+		}
+		o.mu.Lock()
+		o.held = engine.Holding{Version: 99, Lapsed: true}
+		before := o.asked
+		o.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if as, err := d.Claim(ctx, w1, 5); err != nil || len(as) > 0 {
+			t.Errorf("%d more were given, %v", len(as), err)
+		}
+		<-time.After(5 * time.Second)
+		if n := o.asked - before; n > 0 {
+			t.Errorf("it told %d times how much it uses, and does not know it", n)
+		}
+	})
+}

@@ -85,6 +85,12 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 		}
 		return nil
 	}
+	if m.holding.Lapsed { // what runs here is counted for this server until others have its partitions
+		for _, s := range ss {
+			p.Deny(s)
+		}
+		return nil
+	}
 	bs := make([]engine.Share, len(ss))
 	for i, s := range ss {
 		bs[i] = engine.Share{Tenant: s.Tenant, Queue: s.Queue, Max: s.Whole, Want: s.Want, Used: s.Used}

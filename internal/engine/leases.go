@@ -154,6 +154,7 @@ type Holding struct {
 	Fence   Fence
 	Version int64                  // changes with every change of the fence
 	Quiet   map[job.Partition]bool // partitions of others at which no worker waits, or of nobody
+	Lapsed  bool                   // it could not attend in time: what it owns, and what of that runs, is not known
 }
 
 // Grant is what one worker session is to be given.

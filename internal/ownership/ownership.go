@@ -97,6 +97,7 @@ func (k *Keeper) Holding() engine.Holding {
 	defer k.mu.Unlock()
 	if time.Now().After(k.until) {
 		k.hold(nil)
+		k.held.Lapsed = true
 	}
 	return k.held
 }
@@ -192,7 +193,7 @@ func (k *Keeper) learn(r engine.Roster, began time.Time) {
 		}
 	}
 	changed := k.hold(epochs)
-	k.held.Quiet = quiet
+	k.held.Quiet, k.held.Lapsed = quiet, false
 	k.until = began.Add(k.cfg.TTL - k.cfg.TTL/5)
 	n := len(epochs)
 	k.mu.Unlock()
