@@ -195,9 +195,10 @@ func views(s string) []*folded {
 		add(l)
 		more(l)
 		if strings.Contains(l.text, `\`) {
-			l = bare.decode(backslashes | nested)
-			add(l)
-			more(l)
+			for _, l := range []layer{bare.decode(backslashes | nested), l.unwrap().decode(backslashes)} { // escaped twice, and wrapped in between
+				add(l)
+				more(l)
+			}
 		}
 	}
 	return out

@@ -237,3 +237,11 @@ func TestRecentCountsValues(t *testing.T) {
 		t.Errorf("of many: %q", got)
 	}
 }
+
+// A text that was escaped, wrapped within an escape sequence and escaped again is read.
+func TestEscapedTwiceAndWrapped(t *testing.T) {
+	x := newIndex("=€HKKex/vgt8CLwS=jXSPoéFH")
+	if got := x.clean(`"W7\\n=\\u20\nacHKKex/vgt8CLwS=jXSPo\\u00\ne9FH"`); strings.Contains(got, "HKKex") || strings.Contains(got, "FH") {
+		t.Errorf("got %s", got)
+	}
+}
