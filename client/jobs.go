@@ -86,6 +86,13 @@ func (c *Client) DeleteJob(ctx context.Context, id string) (Job, error) {
 	return drop[Job](ctx, c, "/jobs/"+seg(id))
 }
 
+// DeleteAndStopJob deletes a job as DeleteJob does, and asks what runs of it to stop.
+func (c *Client) DeleteAndStopJob(ctx context.Context, id string) (Job, error) {
+	q := params{}
+	q.text("running", "cancel")
+	return drop[Job](ctx, c, q.on("/jobs/"+seg(id)))
+}
+
 // PauseJob has a job fire no more until it is resumed. Pausing it again changes reason and until.
 func (c *Client) PauseJob(ctx context.Context, id string, r PauseRequest) (Job, error) {
 	return post[Job](ctx, c, "/jobs/"+seg(id)+"/pause", r)

@@ -52,7 +52,7 @@ type PreviewMoment struct {
 // Occurrence is an instant of a job's schedule and what became of it.
 type Occurrence struct {
 	ScheduledTime time.Time `json:"scheduled_time"`
-	Outcome       string    `json:"outcome" enum:"ran,skipped,missed,excluded,paused,planned" doc:"ran: it has an execution, which may not have finished. paused: it is judged when the job is resumed."`
+	Outcome       string    `json:"outcome" enum:"ran,waiting,caught_up,backfilled,skipped,missed,excluded,paused,planned" doc:"ran, caught_up (missed, and run later), backfilled: its execution has started or ended, see status. waiting: its execution has not started; the reason says caught_up or backfilled, where it is. paused: it is judged when the job is resumed."`
 	Reason        *string   `json:"reason"`
 	ExecutionID   *string   `json:"execution_id"`
 	Status        *string   `json:"status" doc:"Of the execution."`

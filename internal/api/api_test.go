@@ -147,7 +147,7 @@ func TestJobLifeOverHTTP(t *testing.T) {
 		t.Errorf("read: %+v", got)
 	}
 	e := want[client.Execution](f, 200, "GET", "/api/v1/executions/"+made.ExecutionID, "")
-	if e.Status != "PENDING" || e.JobID != made.JobID || e.JobName != "hello" || e.Trigger != "schedule" || e.MaxAttempts != 4 || len(e.IdempotencyKey) != 32 || e.AttemptNumber != 0 {
+	if e.Status != "PENDING" || e.JobID != made.JobID || e.JobName != "hello" || e.Trigger != "api" || e.MaxAttempts != 4 || len(e.IdempotencyKey) != 32 || e.AttemptNumber != 0 {
 		t.Errorf("execution: %+v", e)
 	}
 	triggered := want[client.Triggered](f, 202, "POST", "/api/v1/jobs/"+made.JobID+"/trigger", `{"payload_override": {"a": 1}}`)

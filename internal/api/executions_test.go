@@ -128,6 +128,39 @@ func TestAttemptsAreAllListed(t *testing.T) {
 	}
 }
 
+func TestDeletingAJobCanStopWhatRuns(t *testing.T) {
+	onBoth(t, func(t *testing.T, open newFaces) {
+		f := open()
+		status := func(id string) string {
+			return want[client.Execution](f, 200, "GET", "/api/v1/executions/"+id, "").Status
+		}
+		for query, left := range map[string]string{"": "RUNNING", "?running=leave": "RUNNING", "?running=cancel": "CANCELLING"} {
+			j := want[client.Job](f, 201, "POST", "/api/v1/jobs", `{"name": "hourly", "schedule": {"type": "INTERVAL", "every": "1h"}, "execution": {"target": "simulate", "work_kind": "noop"}}`)
+			runs, waits := f.triggers(j.JobID), f.triggers(j.JobID)
+			x, _ := core.ParseExecutionID(runs)
+			f.leases(x)
+			path := "/api/v1/jobs/" + j.JobID
+			if p := want[client.Problem](f, 400, "DELETE", path+"?running=stop", ""); len(p.Errors) != 1 || p.Errors[0].Field != "running" || !strings.Contains(p.Errors[0].Want, "cancel") {
+				t.Errorf("a wrong choice: %+v", p)
+			}
+			for range 2 { // the second finds nothing more to do
+				if got := want[client.Job](f, 200, "DELETE", path+query, ""); got.Status != "DELETED" {
+					t.Errorf("%q: %+v", query, got)
+				}
+				if r, w := status(runs), status(waits); r != left || w != "CANCELLED" {
+					t.Errorf("%q: what ran is %s, what waited %s", query, r, w)
+				}
+			}
+			if left == "RUNNING" { // it can be asked for later, too
+				want[client.Job](f, 200, "DELETE", path+"?running=cancel", "")
+				if r := status(runs); r != "CANCELLING" {
+					t.Errorf("%q, and then cancel: what ran is %s", query, r)
+				}
+			}
+		}
+	})
+}
+
 func TestRetryOverHTTP(t *testing.T) {
 	f := newFace(t)
 	j := want[client.Job](f, 201, "POST", "/api/v1/jobs", noop)

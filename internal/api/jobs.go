@@ -185,12 +185,36 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	return reply(w, 200, wireJob(j.Job, j.Stats))
 }
 
+var deletionParams = []param{{"running", "string", "What becomes of executions that run: leave (the default), or cancel: they are asked to stop, and ended after 30 s."}}
+
+// runningChoice is what becomes of what runs of a deleted job.
+type runningChoice string
+
+const (
+	leaveRunning  runningChoice = "leave"
+	cancelRunning runningChoice = "cancel"
+)
+
+func (c runningChoice) String() string { return string(c) }
+
 func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
 	}
-	j, err := s.service.DeleteJob(r.Context(), p, ref)
+	q, err := parseQuery(r, deletionParams)
+	if err != nil {
+		return err
+	}
+	running := choice(q, "running", []runningChoice{leaveRunning, cancelRunning})
+	if err := q.err(); err != nil {
+		return err
+	}
+	drop := s.service.DeleteJob
+	if running == cancelRunning {
+		drop = s.service.DeleteAndStopJob
+	}
+	j, err := drop(r.Context(), p, ref)
 	if err != nil {
 		return err
 	}

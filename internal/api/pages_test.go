@@ -77,5 +77,31 @@ func TestScreensArePagesAndData(t *testing.T) {
 	if w := f.ask("GET", "/no-such-screen", "", "Accept", "text/html"); w.Code != 404 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 		t.Errorf("a browser that goes nowhere: %d, %v", w.Code, w.Header())
 	}
-	want[client.Problem](f, 405, "POST", "/jobs", "{}")
+}
+
+// Paths of the API at the root lead to it, unless a screen is there; the method and the query are kept.
+func TestPathsOfTheAPIAtTheRoot(t *testing.T) {
+	f := newFace(t)
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/admin/queue/status", "/api/v1/admin/queue/status"},
+		{"GET", "/admin/scaling?queue=a&b=%2F", "/api/v1/admin/scaling?queue=a&b=%2F"},
+		{"GET", "/series/queues?step=60", "/api/v1/series/queues?step=60"},
+		{"POST", "/jobs", "/api/v1/jobs"},
+		{"POST", "/jobs:batch", "/api/v1/jobs:batch"},
+		{"DELETE", "/jobs/a%2Fb?running=cancel", "/api/v1/jobs/a%2Fb?running=cancel"},
+		{"POST", "/executions/x/cancel", "/api/v1/executions/x/cancel"},
+	} {
+		if w := f.ask(c.method, c.path, "", "Accept", "text/html"); w.Code != 308 || w.Header().Get("Location") != c.want {
+			t.Errorf("%s %s: %d, to %q; want %q", c.method, c.path, w.Code, w.Header().Get("Location"), c.want)
+		}
+	}
+	for path, code := range map[string]int{"/jobs": 200, "/admin/keys": 200, "/admin/operations/x": 200, "/admin/settings": 200, "/admin": 200, "/nowhere": 404, "/api/v1/api/v1/jobs": 404} {
+		if w := f.ask("GET", path, "", "Accept", "text/html"); w.Code != code || w.Header().Get("Location") != "" {
+			t.Errorf("GET %s: %d, to %q", path, w.Code, w.Header().Get("Location"))
+		}
+	}
+	a, b := f.ask("GET", "/healthz", ""), f.ask("GET", "/health", "")
+	if a.Code != 200 || b.Code != 200 || a.Body.String() != b.Body.String() {
+		t.Errorf("health: %d %s, %d %s", a.Code, a.Body, b.Code, b.Body)
+	}
 }

@@ -78,7 +78,7 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "DELETE", path: "/api/v1/jobs/{id}", needs: tenant.Write, group: "Jobs", summary: "Delete a job",
-			detail: "Cancels its executions that wait and leaves those that run. Its history stays.", status: 200, answer: of[client.Job](), handle: s.deleteJob,
+			detail: "Cancels its executions that wait and leaves those that run, or, with running=cancel, asks them to stop. Its history stays.", params: deletionParams, status: 200, answer: of[client.Job](), handle: s.deleteJob,
 		},
 		{
 			method: "PATCH", path: "/api/v1/jobs/{id}/pause", needs: tenant.Write, group: "Jobs", summary: "Pause a job",
@@ -338,6 +338,10 @@ func (s *Server) table() []route {
 		},
 		{
 			method: "GET", path: "/healthz", needs: tenant.Open, group: "Health", summary: "Is the process alive?",
+			status: 200, answer: of[client.Health](), handle: s.healthz,
+		},
+		{
+			method: "GET", path: "/health", needs: tenant.Open, group: "Health", summary: "The same as /healthz",
 			status: 200, answer: of[client.Health](), handle: s.healthz,
 		},
 		{

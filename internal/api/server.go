@@ -194,6 +194,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, pattern := s.mux.Handler(r)
+	if pattern == "" || pattern == "GET "+dashboard.AdminParts {
+		if to := s.meant(r); to != "" {
+			http.Redirect(w, r, to, http.StatusPermanentRedirect)
+			return
+		}
+	}
 	if pattern == "" {
 		s.lost(w, r)
 		return
@@ -270,6 +276,24 @@ func sameOrigin(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin)
 	return err == nil && strings.EqualFold(u.Host, r.Host)
+}
+
+// meant is the address of the API that a request at the root means, where no screen is there: /series for /api/v1/series; "": none.
+func (s *Server) meant(r *http.Request) string {
+	const api = "/api/v1"
+	if strings.HasPrefix(r.URL.Path, "/api/") || dashboard.AdminPart(r.URL.Path) {
+		return ""
+	}
+	to := &url.URL{Path: api + r.URL.Path, RawQuery: r.URL.RawQuery}
+	if r.URL.RawPath != "" {
+		to.RawPath = api + r.URL.RawPath
+	}
+	other := r.Clone(r.Context())
+	other.URL = to
+	if _, pattern := s.mux.Handler(other); pattern == "" {
+		return ""
+	}
+	return to.String()
 }
 
 // lost answers what no route takes.

@@ -24,14 +24,14 @@ func (f *executionFilter) flags(s *session, c *cobra.Command) {
 	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs of exactly this name")
 	c.Flags().StringVar(&f.Tag, "tag", "", "of jobs with this tag")
 	c.Flags().StringVar(&f.Worker, "worker", "", "held by this worker, or held by it last")
-	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "schedule, manual, catch_up, backfill, retry, redrive or workflow")
+	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "api, schedule, manual, catch_up, backfill, retry, redrive or workflow")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
 	f.times.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
 	complete(c, "job", s.jobNames())
 	complete(c, "status", fixed(statuses...))
 	complete(c, "tag", s.tags())
 	complete(c, "worker", s.workerNames())
-	complete(c, "trigger", fixed("schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"))
+	complete(c, "trigger", fixed("api", "schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"))
 }
 
 func (f *executionFilter) read(ctx context.Context, s *session, c *client.Client) (client.ExecutionFilter, error) {

@@ -475,11 +475,25 @@ func (s *session) jobResume() *cobra.Command {
 
 func (s *session) jobDelete() *cobra.Command {
 	var w write
-	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: what waits is cancelled, what runs goes on, history stays"}
+	running := "leave"
+	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: what waits is cancelled, what runs goes on or is cancelled, history stays"}
+	c.Flags().StringVar(&running, "running", running, "what becomes of executions that run: leave or cancel")
+	complete(c, "running", fixed("leave", "cancel"))
 	w.destructive(c)
 	return s.overJobs(c, &w, "delete", "Deleted", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
-		if err := s.confirm(w, "delete the job "+j.Name, j.Name); err != nil {
+		stop := running == "cancel"
+		if !stop && running != "leave" {
+			return j, usage{fmt.Errorf("--running: %q; want leave or cancel", running)}
+		}
+		what := "delete the job " + j.Name
+		if stop {
+			what += " and cancel what runs of it"
+		}
+		if err := s.confirm(w, what, j.Name); err != nil {
 			return j, err
+		}
+		if stop {
+			return c.DeleteAndStopJob(ctx, j.JobID)
 		}
 		return c.DeleteJob(ctx, j.JobID)
 	})

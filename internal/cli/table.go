@@ -208,7 +208,7 @@ func encodeJSON(w io.Writer, x any, indent string) error {
 
 // colours of states, by what they mean; a terminal's own green, yellow, red and so on.
 var colours = map[string]string{
-	"SUCCEEDED": "32", "COMPLETED": "32", "ACTIVE": "32", "IDLE": "32", "BUSY": "32", "ok": "32", "ran": "32",
+	"SUCCEEDED": "32", "COMPLETED": "32", "ACTIVE": "32", "IDLE": "32", "BUSY": "32", "ok": "32", "ran": "32", "caught_up": "32", "backfilled": "32",
 	"RUNNING": "36", "PENDING": "34", "WAITING": "34", "RETRYING": "33", "CANCELLING": "33", "PAUSED": "33", "DRAINING": "33", "CORDONED": "33", "warning": "33", "skipped": "33", "paused": "33",
 	"FAILED": "31", "TIMED_OUT": "31", "DEAD": "31", "EXPIRED": "31", "REVOKED": "31", "problem": "31", "missed": "31",
 	"CANCELLED": "90", "SKIPPED": "90", "DELETED": "90",

@@ -1,5 +1,7 @@
 package dashboard
 
+import "strings"
+
 // Screen is an address at which there is a page.
 type Screen struct {
 	Path string // a pattern of http.ServeMux
@@ -7,6 +9,20 @@ type Screen struct {
 	One  string // where the screen is of one in a list of that answer: the list, and what names one in it
 
 	Parts map[string]string // the paths of the API for the parts of a screen that has some
+}
+
+// AdminParts is the address of the parts of the screen Admin.
+const AdminParts = "/admin/{part...}"
+
+// AdminPart reports whether there is a page for a part of the screen Admin at an address.
+func AdminPart(path string) bool {
+	part, _, _ := strings.Cut(strings.TrimPrefix(path, "/admin/"), "/")
+	for _, s := range Screens {
+		if _, ok := s.Parts[part]; ok && strings.HasPrefix(path, "/admin/") {
+			return true
+		}
+	}
+	return path == "/admin/settings"
 }
 
 // Screens are all of them.
@@ -28,7 +44,7 @@ var Screens = []Screen{
 	{Path: "/operations", API: "/api/v1/operations"},
 	{Path: "/operations/{id}", API: "/api/v1/operations/{id}"},
 	{Path: "/admin", API: "/api/v1/quotas"},
-	{Path: "/admin/{part...}", Parts: map[string]string{
+	{Path: AdminParts, Parts: map[string]string{
 		"tenants": "/api/v1/tenants", "keys": "/api/v1/api-keys", "sign-ins": "/api/v1/sign-ins", "secrets": "/api/v1/secrets", "signing": "/api/v1/signing-secrets", "badges": "/api/v1/badges", "notifications": "/api/v1/notification-rules",
 		"calendars": "/api/v1/calendars", "limits": "/api/v1/limits", "operations": "/api/v1/operations", "audit": "/api/v1/audit",
 	}},

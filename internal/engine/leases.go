@@ -36,7 +36,7 @@ type Leases interface {
 	Ready(ctx context.Context, cs []LaneCursor, perLane int) ([]job.Ready, error)
 	// Unpack has executions that are free listed in the lanes of their groups.
 	Unpack(ctx context.Context, ids []job.ExecutionID) error
-	// CountDue counts all executions that are due and have not finished, whether they are leased or wait: by an index, in as
+	// CountDue counts all executions that are due, not held back, and have not finished, whether they are leased or wait: by an index, in as
 	// many statements as keep each of them short, so that it is no picture of one instant. What is in no count is none.
 	CountDue(ctx context.Context) (map[DueKey]int, error)
 	// Lease gives each session the executions it asks for, under one token or two: those that are free, due

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +30,15 @@ func decodeRemainder(b []byte) (x remainder, err error) {
 // DeleteJob deletes a job, cancels its executions that wait, and leaves those that run. Nothing of it starts any more. Where very many
 // wait, an operation cancels the rest.
 func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+	return s.deleteJob(ctx, p, ref, false)
+}
+
+// DeleteAndStopJob is DeleteJob, and asks what runs to stop, also where the job was deleted before.
+func (s *Service) DeleteAndStopJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+	return s.deleteJob(ctx, p, ref, true)
+}
+
+func (s *Service) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref, stop bool) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
@@ -41,19 +51,52 @@ func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.
 	if err != nil {
 		return Report{}, err
 	}
+	deleting := ctx
 	if j.State != job.Deleted {
-		ctx = s.audited(ctx, p, "job.delete", j.ID.String(), detail{Before: brief(&j)})
+		told := detail{Before: brief(&j)}
+		if stop {
+			told.After = fields{"running": "cancel"}
+		}
+		deleting = s.audited(ctx, p, "job.delete", j.ID.String(), told)
 	}
-	gone, err := s.store.DeleteJob(ctx, p.Tenant, engine.Deletion{Job: j.ID, AsOf: now, Rest: &rest})
+	gone, err := s.store.DeleteJob(deleting, p.Tenant, engine.Deletion{Job: j.ID, AsOf: now, Rest: &rest})
 	if err != nil {
 		return Report{}, err
 	}
 	if gone.Rest != (job.OperationID{}) {
 		s.rouse()
 	}
+	if stop {
+		if err := s.stopRunning(ctx, p, j.ID); err != nil {
+			return Report{}, err
+		}
+	}
 	out, err := s.report(ctx, p, gone.Job)
 	out.Rest = gone.Rest
 	return out, err
+}
+
+// stopRunning asks all that runs of a job to stop. Nothing more of it starts, so that what is found is all there is.
+func (s *Service) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) error {
+	reason := "its job was deleted by " + p.Name
+	for page := (engine.Page{Limit: 1000, Uncounted: true}); ; {
+		found, err := s.store.FindExecutions(ctx, engine.ExecutionFilter{Tenant: p.Tenant, Job: of, Statuses: []job.Status{job.Running}}, page)
+		if err != nil {
+			return fmt.Errorf("find what runs of job %s: %w", of, err)
+		}
+		for _, e := range found.Executions {
+			told := s.audited(ctx, p, "execution.cancel", e.ID.String(), detail{After: fields{"reason": reason}})
+			if _, err := s.store.Cancel(told, p.Tenant, e.ID, reason); err != nil && !isConflict(err) && !errors.Is(err, engine.ErrNotFound) {
+				return fmt.Errorf("cancel what runs of job %s: %w", of, err)
+			}
+		}
+		if len(found.Executions) > 0 {
+			s.cfg.Nudge()
+		}
+		if page.Cursor = found.Next; page.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // restOf is the operation that cancels what waits of a deleted job.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -17,11 +18,14 @@ type Outcome string
 
 // The outcomes of instants.
 const (
-	Ran        Outcome = "ran"      // it has an execution, which may not have finished
-	PassedOver Outcome = "skipped"  // with the reason
-	Missed     Outcome = "missed"   // it passed while nobody fired, and is not caught up
-	Excluded   Outcome = "excluded" // by the calendar
-	Held       Outcome = "paused"   // it has come while the job is paused; when that ends, the catch-up policy judges
+	Ran        Outcome = "ran"        // it has an execution that has started, or ended
+	Waits      Outcome = "waiting"    // it has an execution that has not started
+	CaughtUp   Outcome = "caught_up"  // it was missed, and its execution started later
+	Backfilled Outcome = "backfilled" // a backfill made its execution, and that has started
+	PassedOver Outcome = "skipped"    // with the reason
+	Missed     Outcome = "missed"     // it passed while nobody fired, and is not caught up
+	Excluded   Outcome = "excluded"   // by the calendar
+	Held       Outcome = "paused"     // it has come while the job is paused; when that ends, the catch-up policy judges
 	Planned    Outcome = "planned"
 )
 
@@ -269,7 +273,7 @@ func (t *timetable) bound(ctx context.Context, plan schedule.Plan, from, to time
 
 // note takes in a record of the schedule. Of two for one instant that which ran counts, and of these the latest.
 func (t *timetable) note(e job.Execution) {
-	if e.Trigger != job.BySchedule && e.Trigger != job.ByCatchUp && e.Trigger != job.ByBackfill {
+	if !e.Trigger.OfItself() {
 		return
 	}
 	if e.Metadata["to"] != "" {
@@ -351,6 +355,9 @@ func (t *timetable) covered(at time.Time) (job.Execution, bool) {
 	return job.Execution{}, false
 }
 
+// waitsFor says of what waits why it was made, where that was not its schedule.
+var waitsFor = map[job.Trigger]string{job.ByCatchUp: string(CaughtUp), job.ByBackfill: string(Backfilled)}
+
 // recorded is the occurrence that an execution stands for.
 func (t *timetable) recorded(e job.Execution) Occurrence {
 	o := Occurrence{At: e.ScheduledAt, Outcome: Ran, Execution: e.ID, Status: e.Status}
@@ -365,6 +372,14 @@ func (t *timetable) recorded(e job.Execution) Occurrence {
 		}
 	case !e.Status.Final() && e.ScheduledAt.After(t.ps.at):
 		o.Outcome = Planned
+	case !e.Status.Final() && e.StartedAt.IsZero():
+		o.Outcome, o.Reason = Waits, waitsFor[e.Trigger]
+	case e.StartedAt.IsZero() && (e.Status == job.Cancelled || e.Status == job.Expired):
+		o.Outcome, o.Reason = PassedOver, strings.ToLower(e.Status.String())
+	case e.Trigger == job.ByCatchUp:
+		o.Outcome = CaughtUp
+	case e.Trigger == job.ByBackfill:
+		o.Outcome = Backfilled
 	}
 	return o
 }

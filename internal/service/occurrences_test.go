@@ -88,11 +88,11 @@ func TestOccurrences(t *testing.T) {
 		t.Fatal(got.Next, err)
 	}
 	want := map[string]string{
-		"02 12": "ran", "02 13": "ran", "03 12": "ran", "04 12": "skipped overlap", "05 12": "missed missed", "06 12": "ran", "07 12": "missed missed", "08 12": "missed missed",
-		"09 12": "excluded calendar c", "10 12": "ran", "11 12": "missed there is no record of it", "21 12": "planned", "22 12": "planned", "23 12": "planned",
+		"02 12": "ran", "02 13": "ran", "03 12": "ran", "04 12": "skipped overlap", "05 12": "missed missed", "06 12": "backfilled", "07 12": "missed missed", "08 12": "missed missed",
+		"09 12": "excluded calendar c", "10 12": "backfilled", "11 12": "missed there is no record of it", "21 12": "planned", "22 12": "planned", "23 12": "planned",
 	}
 	for day := 12; day < 21; day++ {
-		want[fmt.Sprintf("%02d 12", day)] = "ran"
+		want[fmt.Sprintf("%02d 12", day)] = "caught_up"
 	}
 	for i, o := range got.Occurrences {
 		text := string(o.Outcome)
@@ -166,5 +166,40 @@ func TestBackfillCounts(t *testing.T) {
 	d.j.Schedule = job.Schedule{Type: job.Cron, Cron: "* * * * * *"}
 	if _, err := s.CountBackfill(t.Context(), tenant.Local(), engine.Ref{}, ten); !isInvalid(err) {
 		t.Errorf("too many: %v", err)
+	}
+}
+
+// What a backfill or a catch-up made is told apart from what ran in time, and what has not started is not said to have run.
+func TestOccurrencesThatHaveNotStarted(t *testing.T) {
+	d, s := newDiary(january(20).Add(time.Hour))
+	for day, c := range map[int]struct {
+		status  job.Status
+		by      job.Trigger
+		started bool
+	}{
+		2: {job.Pending, job.ByBackfill, false}, 3: {job.Running, job.ByBackfill, true}, 4: {job.Pending, job.ByCatchUp, false}, 5: {job.Retrying, job.ByCatchUp, true},
+		6: {job.Pending, job.BySchedule, false}, 7: {job.Running, job.BySchedule, true}, 8: {job.Cancelled, job.ByBackfill, false}, 9: {job.Expired, job.BySchedule, false}, 10: {job.Cancelled, job.ByBackfill, true},
+	} {
+		d.add(day, c.status, c.by)
+		if e := &d.records[len(d.records)-1]; c.started {
+			e.StartedAt = january(20)
+		}
+	}
+	got, err := s.Occurrences(t.Context(), tenant.Local(), engine.Ref{}, january(2), january(9).Add(time.Second), engine.Page{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]string{
+		2: "waiting backfilled", 3: "backfilled ", 4: "waiting caught_up", 5: "caught_up ", 6: "waiting ", 7: "ran ", 8: "skipped cancelled", 9: "skipped expired", 10: "backfilled ",
+	}
+	for _, o := range got.Occurrences {
+		if w, ok := want[o.At.Day()]; ok && o.Reason != "calendar c" && string(o.Outcome)+" "+o.Reason != w {
+			t.Errorf("day %d: %q %q, want %q", o.At.Day(), o.Outcome, o.Reason, w)
+		}
+		delete(want, o.At.Day())
+	}
+	delete(want, 10) // after the end
+	if len(want) > 0 {
+		t.Errorf("not told: %v", want)
 	}
 }

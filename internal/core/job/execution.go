@@ -24,13 +24,19 @@ const (
 	ByRetry    Trigger = 5
 	ByRedrive  Trigger = 6
 	ByWorkflow Trigger = 7
+	ByAPI      Trigger = 8 // created to run at once
 )
 
 var triggerNames = map[Trigger]string{
-	BySchedule: "schedule", ByHand: "manual", ByCatchUp: "catch_up", ByBackfill: "backfill", ByRetry: "retry", ByRedrive: "redrive", ByWorkflow: "workflow",
+	BySchedule: "schedule", ByHand: "manual", ByCatchUp: "catch_up", ByBackfill: "backfill", ByRetry: "retry", ByRedrive: "redrive", ByWorkflow: "workflow", ByAPI: "api",
 }
 
 func (t Trigger) String() string { return triggerNames[t] }
+
+// OfItself reports whether the job itself fires it, for an instant, and not a person or another execution.
+func (t Trigger) OfItself() bool {
+	return t == BySchedule || t == ByAPI || t == ByCatchUp || t == ByBackfill
+}
 
 // Triggers lists every trigger in the order of their numbers.
 func Triggers() []Trigger { return slices.Sorted(maps.Keys(triggerNames)) }
@@ -87,6 +93,9 @@ func (j *Job) FireLate(id ExecutionID, at time.Time, delay time.Duration, now ti
 		ScheduledAt: at, DueAt: due, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: PartitionOf(j.ID), Class: j.Class(),
 		UniqueKey: j.UniqueKey, Timeout: j.Target.Timeout, Stall: j.Target.Stall,
 	}
+	if j.Schedule.Type == Immediate {
+		e.Trigger = ByAPI
+	}
 	e.Join(j.Group)
 	if j.Target.Total > 0 {
 		e.Timeout = min(e.Timeout, j.Target.Total) // no attempt is longer than all of them
@@ -132,7 +141,7 @@ func (e *Execution) Ready() Ready {
 // Nonce tells apart executions of one job at one instant: 0 for what a
 // schedule fires, so that an instant fires once.
 func (e Execution) Nonce() int64 {
-	if e.Trigger == BySchedule || e.Trigger == ByCatchUp || e.Trigger == ByBackfill {
+	if e.Trigger.OfItself() {
 		return 0
 	}
 	n := int64(binary.BigEndian.Uint64(e.ID[8:]) >> 1)
@@ -158,7 +167,7 @@ func IdempotencyKey(j ID, x ExecutionID, t Trigger, at time.Time) string {
 func AppendIdempotencyKey(b []byte, j ID, x ExecutionID, t Trigger, at time.Time) []byte {
 	var room [128]byte // every attempt has one, so it is made in place
 	text := append(j.Append(room[:0]), ':')
-	if t == BySchedule || t == ByCatchUp || t == ByBackfill {
+	if t.OfItself() {
 		text = at.UTC().AppendFormat(text, time.RFC3339Nano)
 	} else {
 		text = x.Append(text)

@@ -300,6 +300,35 @@ func queue(t *testing.T, h Harness) {
 	if due != 31 {
 		t.Errorf("%d are due, want 31", due)
 	}
+	for _, kind := range []string{"recurring", "one-off"} {
+		paused, e := f.add("is paused, "+kind, func(j *job.Job, e *job.Execution) {
+			if kind == "recurring" {
+				j.Schedule = job.Schedule{Type: job.Interval, Every: time.Hour}
+				e.Trigger = job.BySchedule
+			}
+			j.Queue = "paused"
+			e.Class = j.Class()
+		})
+		count := func() (n int) {
+			for k, c := range must(f.CountDue(f.ctx)) {
+				if k.Class == paused.Class() {
+					n += c
+				}
+			}
+			return n
+		}
+		if n := count(); n != 1 {
+			t.Errorf("%s, before the pause: %d are due", kind, n)
+		}
+		paused.State, paused.PausedAt = job.Paused, f.now()
+		must(f.UpdateJob(f.ctx, tenant.Default, engine.Update{Job: paused, Revision: paused.Revision, AsOf: f.now()}))
+		if got := f.execution(e.ID); got.Status != job.Waiting {
+			t.Fatalf("%s: it is %v", kind, got.Status)
+		}
+		if n := count(); n != 0 {
+			t.Errorf("%s, held by the pause: %d are due", kind, n)
+		}
+	}
 }
 
 func lease(t *testing.T, h Harness) {

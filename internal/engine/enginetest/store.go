@@ -173,9 +173,12 @@ func (f fixture) sample(name string) job.Job {
 // due is an execution of the job that may start at once.
 func (f fixture) due(j job.Job) job.Execution {
 	f.Helper()
-	now := f.now()
+	now, by := f.now(), job.BySchedule
+	if j.Schedule.Type == job.Immediate {
+		by = job.ByAPI
+	}
 	return job.Execution{
-		ID: newID(), Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: job.Pending, Trigger: job.BySchedule,
+		ID: newID(), Job: j.ID, JobName: j.Name, Tenant: j.Tenant, Status: job.Pending, Trigger: by,
 		ScheduledAt: now, DueAt: now, MaxAttempts: j.Retry.MaxRetries + 1, Priority: j.Priority, Partition: job.PartitionOf(j.ID), Class: j.Class(),
 	}
 }

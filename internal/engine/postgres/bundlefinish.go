@@ -26,7 +26,7 @@ const finishBundlesSQL = `
 	), past AS (
 		INSERT INTO executions (id, tenant, job, status, trigger, scheduled_at, due_at, started_at, finished_at, attempt, tries, lost,
 			max_attempts, priority, part, worker, token, result, ending, tally)
-		SELECT f.id, h.tenant, f.id, 10, 1, h.scheduled_at, h.due_at, h.leased_at, now(), 1, 0, 0,
+		SELECT f.id, h.tenant, f.id, 10, 8, h.scheduled_at, h.due_at, h.leased_at, now(), 1, 0, 0,
 			h.max_attempts, h.priority, h.part, h.worker, h.lease, f.result, f.ending, false
 		FROM held h CROSS JOIN LATERAL unnest(($8::uuid[])[h.since:h.upto], ($9::int8[])[h.since:h.upto], ($10::bytea[])[h.since:h.upto], ($11::bytea[])[h.since:h.upto]) f(id, bit, result, ending)
 		WHERE h.took & f.bit <> 0

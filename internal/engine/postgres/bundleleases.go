@@ -43,7 +43,7 @@ const (
 			SELECT lease, worker, now(), (SELECT array_agg(u.id) FROM took m CROSS JOIN LATERAL unnest(m.ids) u(id) WHERE m.lease = t.lease), array_agg(key)
 			FROM took t GROUP BY lease, worker
 		)
-		SELECT j.id, t.lease, j.id, j.name, t.tenant, 1::int2, 1, t.max_attempts, t.scheduled_at, t.due_at, t.leased_at, t.leased_at, j.target, j.payload, t.timeout_ms
+		SELECT j.id, t.lease, j.id, j.name, t.tenant, 8::int2, 1, t.max_attempts, t.scheduled_at, t.due_at, t.leased_at, t.leased_at, j.target, j.payload, t.timeout_ms
 		FROM took t CROSS JOIN LATERAL (SELECT id, name, target, payload FROM jobs WHERE tenant = t.tenant AND id BETWEEN t.key AND t.ids[t.n] OFFSET 0) j
 		WHERE t.open >> (get_byte(uuid_send(j.id), 12) >> 3) & 1 = 1`
 )

@@ -247,7 +247,7 @@ func (p *packer) flush() {
 // packs reports whether all that an execution is, but for its job, is what a bundle says.
 func packs(f fired) bool {
 	e := f.Execution
-	return !f.tally && e.UniqueKey == "" && e.Payload == nil && e.Stall == 0 && e.ExpiresAt.IsZero() && hold(e) == 0
+	return !f.tally && e.Trigger == job.ByAPI && e.UniqueKey == "" && e.Payload == nil && e.Stall == 0 && e.ExpiresAt.IsZero() && hold(e) == 0
 }
 
 // together reports whether two executions may share a bundle.
@@ -262,7 +262,7 @@ const (
 
 	// memberColumns are those of live, as the member u.id of the bundle b has them.
 	memberColumns = `u.id, u.id AS job, b.tenant, b.lane, b.class, b.part, b.priority, b.due_at, b.scheduled_at, b.max_attempts, b.timeout_ms, b.lease, b.worker, b.leased_at,
-		b.leased_at AS started_at, (b.lease > 0)::int AS attempt, 0 AS tries, 0 AS lost, 1::int2 AS trigger, 0::int8 AS nonce, 0::int2 AS hold, false AS tally,
+		b.leased_at AS started_at, (b.lease > 0)::int AS attempt, 0 AS tries, 0 AS lost, 8::int2 AS trigger, 0::int8 AS nonce, 0::int2 AS hold, false AS tally,
 		NULL::uuid AS retry_of, NULL::bytea AS payload, NULL::timestamptz AS cancel_at, NULL::text AS unique_key, NULL::timestamptz AS expires_at, NULL::int8 AS stall_ms,
 		NULL::bytea AS progress, NULL::timestamptz AS progress_at, NULL::timestamptz AS parked_until,
 		coalesce(b.groups[array_position(b.ids, u.id)], 0) AS group_key, b.group_max, b.rate_count, b.rate_us, b.rate_burst`

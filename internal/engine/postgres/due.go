@@ -36,6 +36,14 @@ const (
 		FROM bundles WHERE due_at <= now() GROUP BY tenant, class, priority`
 )
 
+// countHeldSQL counts what the pauses of jobs hold back.
+var countHeldSQL = `
+	SELECT j.tenant, v.class, v.priority, count(*) FROM tenants t
+	CROSS JOIN LATERAL (SELECT tenant, id FROM jobs WHERE tenant = t.id AND state = 2 OFFSET 0) j
+	CROSS JOIN LATERAL (SELECT s.id FROM (` + scheduledRows("j.tenant", "j.id") + `) s WHERE s.hold <> 0 AND s.lease <= 0 AND s.due_at <= now() OFFSET 0) s
+	CROSS JOIN LATERAL (SELECT class, priority FROM live WHERE id = s.id OFFSET 0) v
+	GROUP BY j.tenant, v.class, v.priority`
+
 // duePlace is a place in the index of lanes.
 type duePlace struct {
 	lane, group int64
@@ -44,9 +52,9 @@ type duePlace struct {
 	id          [16]byte
 }
 
-// CountDue counts all executions that are due and have not finished.
+// CountDue counts all executions that are due, not held back, and have not finished.
 func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
-	out, err := s.countDueBundles(ctx) // first: what is unpacked meanwhile is counted twice, and not missed
+	out, err := s.countBy(ctx, "count what is due in bundles", countDueBundlesSQL) // first: what is unpacked meanwhile is counted twice, and not missed
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +64,19 @@ func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 			return nil, err
 		}
 	}
-	return out, nil
+	held, err := s.countBy(ctx, "count what is held back", countHeldSQL)
+	for k, n := range held {
+		out[k] = max(0, out[k]-n)
+	}
+	return out, err
 }
 
-func (s *Store) countDueBundles(ctx context.Context) (map[engine.DueKey]int, error) {
+// countBy is what a statement counts by tenant, class and priority.
+func (s *Store) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
-	err := s.look(ctx, "count what is due in bundles", func(ctx context.Context, c *pgxpool.Conn) error {
+	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
 		out = map[engine.DueKey]int{} // a look that is repeated begins anew
-		rows, _ := c.Query(ctx, countDueBundlesSQL)
+		rows, _ := c.Query(ctx, sql)
 		var k engine.DueKey
 		var n int
 		_, err := pgx.ForEachRow(rows, []any{(*string)(&k.Tenant), (*string)(&k.Class), &k.Priority, &n}, func() error {

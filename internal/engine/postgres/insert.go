@@ -347,7 +347,7 @@ func (b batch) executions(yield func(creation int, f fired) bool) {
 		}
 		for n := range c.Executions {
 			e := &c.Executions[n]
-			f := fired{e, e.ID != job.ExecutionID(e.Job) || e.Trigger != job.BySchedule || len(recurs) > 0 && recurs[e.Job]}
+			f := fired{e, e.ID != job.ExecutionID(e.Job) || e.Trigger != job.BySchedule && e.Trigger != job.ByAPI || len(recurs) > 0 && recurs[e.Job]}
 			if e.UniqueKey != "" {
 				later = append(later, unique{c.Tenant, i, f})
 			} else if !yield(i, f) {

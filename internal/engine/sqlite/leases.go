@@ -24,6 +24,11 @@ const (
 	// countDueSQL reads nothing but the index.
 	countDueSQL = "SELECT tenant, class, priority, count(*) FROM live INDEXED BY live_lane WHERE due_at <= ? GROUP BY part, tenant, class, group_key, priority"
 
+	// countHeldSQL counts what the pauses of jobs hold back. CROSS JOIN keeps the order.
+	countHeldSQL = `SELECT v.tenant, v.class, v.priority, count(*) FROM tenants t CROSS JOIN jobs j ON j.tenant = t.id AND j.state = 2 AND j.state IN (2, 4)
+		CROSS JOIN live v ON (v.id = j.id OR v.job = j.id AND v.id <> v.job) AND v.job = j.id AND v.tenant = j.tenant
+		WHERE v.hold <> 0 AND v.lease <= 0 AND v.due_at <= ? GROUP BY v.tenant, v.class, v.priority`
+
 	readyColumns = "id, tenant, part, class, priority, due_at, " + groupColumns
 	groupColumns = "group_key, group_limits"
 )
@@ -159,16 +164,23 @@ func (s *Store) Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) 
 // Unpack has nothing to do: each execution has a row of its own.
 func (s *Store) Unpack(context.Context, []job.ExecutionID) error { return nil }
 
-// CountDue counts all executions that are due and have not finished.
+// CountDue counts all executions that are due, not held back, and have not finished.
 func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, "count what is due", func(c *conn) error {
 		out = map[engine.DueKey]int{} // a look that is repeated begins anew
-		return c.prepare(countDueSQL).int(s.now()).each(func(r *row) error {
-			k := engine.DueKey{Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Priority: r.int()}
-			out[k] += r.int()
-			return nil
-		})
+		now := s.now()
+		for sql, sign := range map[string]int{countDueSQL: 1, countHeldSQL: -1} {
+			err := c.prepare(sql).int(now).each(func(r *row) error {
+				k := engine.DueKey{Tenant: tenant.ID(r.text()), Class: job.Class(r.text()), Priority: r.int()}
+				out[k] += sign * r.int()
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return out, err
 }

@@ -8,7 +8,7 @@ export type JobStatus = "ACTIVE" | "PAUSED" | "COMPLETED" | "DELETED";
 export type ExecutionStatus = "WAITING" | "PENDING" | "RUNNING" | "RETRYING" | "CANCELLING" | "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELLED" | "SKIPPED" | "EXPIRED";
 export const executionStatuses: ExecutionStatus[] = ["WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING", "SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"];
 export const finalStatuses: ExecutionStatus[] = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "EXPIRED"];
-export const triggers = ["schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"];
+export const triggers = ["api", "schedule", "manual", "catch_up", "backfill", "retry", "redrive", "workflow"];
 export const jobStatuses: JobStatus[] = ["ACTIVE", "PAUSED", "COMPLETED", "DELETED"];
 export const scheduleTypes: ScheduleType[] = ["IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"];
 
@@ -83,7 +83,7 @@ export type Operations = { operations: Operation[]; pagination: Pagination };
 
 export type PreviewMoment = { utc: string; local: string; flag: "gap" | "first-of-two" | "second-of-two" | "excluded" | null };
 export type Preview = { description: string; warnings: { code: string; field?: string; message: string }[]; next: PreviewMoment[] };
-export type Occurrence = { scheduled_time: string; outcome: "ran" | "skipped" | "missed" | "excluded" | "paused" | "planned"; reason: string | null; execution_id: string | null; status: ExecutionStatus | null };
+export type Occurrence = { scheduled_time: string; outcome: "ran" | "waiting" | "caught_up" | "backfilled" | "skipped" | "missed" | "excluded" | "paused" | "planned"; reason: string | null; execution_id: string | null; status: ExecutionStatus | null };
 export type Occurrences = { occurrences: Occurrence[]; pagination: Pagination };
 export type Herd = { at: string; count: number; jobs: { job_id: string; name: string; count: number }[] };
 export type Forecast = { minutes: { at: string; count: number }[]; herds: Herd[]; truncated: boolean };

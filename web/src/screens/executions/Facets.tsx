@@ -22,7 +22,7 @@ const ranges: [string, string][] = [
   ["-30d", "the last 30 days"],
 ];
 
-const triggerWords: Record<string, string> = { schedule: "by its schedule", manual: "by hand", catch_up: "catching up", backfill: "by a backfill", retry: "as a retry", redrive: "as a redrive", workflow: "by a workflow" };
+const triggerWords: Record<string, string> = { api: "created to run at once", schedule: "by its schedule", manual: "by hand", catch_up: "catching up", backfill: "by a backfill", retry: "as a retry", redrive: "as a redrive", workflow: "by a workflow" };
 
 type Props = { text: string; set: (text: string, o?: { push?: boolean }) => void; raw: Record<string, string>; rows: Execution[] };
 

@@ -27,6 +27,7 @@ export default function Job({ params }: ScreenProps) {
   const may = useMay("operator");
   const now = useNow();
   const [open, setOpen] = useState<Open>();
+  const [stop, setStop] = useState(false);
   const paused = j?.status === "PAUSED";
   const alive = j !== undefined && j.status !== "DELETED";
 
@@ -135,17 +136,20 @@ export default function Job({ params }: ScreenProps) {
           name={j.name}
           action="Delete"
           danger
-          cli={`carillon job delete ${ref}`}
+          cli={`carillon job delete ${ref}${stop ? " --running cancel" : ""}`}
           onClose={() => setOpen(undefined)}
           run={() =>
-            del(path).then(() => {
+            del(path, stop ? { running: "cancel" } : undefined).then(() => {
               toast(`Deleted ${j.name}`);
               void refresh("/jobs");
               navigate("/jobs");
             })
           }
         >
-          <p>What waits of it is cancelled, what runs goes on, its history stays. A deleted job does not come back.</p>
+          <p>What waits of it is cancelled, what runs goes on unless you say so, its history stays. A deleted job does not come back.</p>
+          <label className="check">
+            <input type="checkbox" checked={stop} onChange={(x) => setStop(x.target.checked)} /> Cancel what runs
+          </label>
         </Confirm>
       )}
     </>

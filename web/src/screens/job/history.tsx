@@ -27,14 +27,14 @@ export function Executions({ path, live }: { path: string; live: Live }) {
   );
 }
 
-const outcomes: Record<string, string> = { ran: "SUCCEEDED", skipped: "SKIPPED", missed: "FAILED", excluded: "SKIPPED", paused: "PAUSED", planned: "PENDING" };
-const words: Record<string, string> = { ran: "Ran", skipped: "Skipped", missed: "Missed", excluded: "Left out", paused: "While paused", planned: "Planned" };
+const outcomes: Record<string, string> = { ran: "SUCCEEDED", waiting: "PENDING", caught_up: "SUCCEEDED", backfilled: "SUCCEEDED", skipped: "SKIPPED", missed: "FAILED", excluded: "SKIPPED", paused: "PAUSED", planned: "PENDING" };
+const words: Record<string, string> = { ran: "Ran", waiting: "Waiting", caught_up: "Caught up", backfilled: "Backfilled", skipped: "Skipped", missed: "Missed", excluded: "Left out", paused: "While paused", planned: "Planned" };
 
 export function Instants({ path, zone }: { path: string; zone: string | undefined }) {
   const page = usePage<Occurrence>(path + "/occurrences", "occurrences", { limit: 100 });
   const cols: Column<Occurrence>[] = [
     { id: "at", head: "Instant", lead: true, cell: (o) => <Time at={o.scheduled_time} zone={zone} exact /> },
-    { id: "outcome", head: "Outcome", cell: (o) => (o.outcome === "ran" && o.status ? <State of={o.status} /> : <State of={outcomes[o.outcome] ?? "PENDING"} word={words[o.outcome] ?? o.outcome} />) },
+    { id: "outcome", head: "Outcome", cell: (o) => (o.status && ["ran", "caught_up", "backfilled"].includes(o.outcome) ? <><State of={o.status} />{o.outcome !== "ran" && <span className="dim"> {words[o.outcome]}</span>}</> : <State of={outcomes[o.outcome] ?? "PENDING"} word={words[o.outcome] ?? o.outcome} />) },
     { id: "reason", head: "Why", wide: true, cell: (o) => o.reason ?? "" },
     { id: "open", head: "Execution", cell: (o) => (o.execution_id ? <Link to={"/executions/" + o.execution_id}>open</Link> : "") },
   ];
