@@ -121,7 +121,7 @@ func search(t *testing.T, h Harness) {
 		"pending":                 {func(q *engine.ExecutionFilter) { q.Statuses = []job.Status{job.Pending} }, 12},
 		"skipped":                 {func(q *engine.ExecutionFilter) { q.Statuses = []job.Status{job.Skipped} }, 0},
 		"by hand":                 {func(q *engine.ExecutionFilter) { q.Triggers = []job.Trigger{job.ByHand} }, 1},
-		"by hand or schedule":     {func(q *engine.ExecutionFilter) { q.Triggers = []job.Trigger{job.ByHand, job.BySchedule} }, 42},
+		"by hand or at once":      {func(q *engine.ExecutionFilter) { q.Triggers = []job.Trigger{job.ByHand, job.ByAPI} }, 42},
 		"of a worker":             {func(q *engine.ExecutionFilter) { q.Worker = w }, 30},
 		"of no worker":            {func(q *engine.ExecutionFilter) { q.Worker = newID() }, 0},
 		"of a job":                {func(q *engine.ExecutionFilter) { q.Job = named.ID }, 2},
