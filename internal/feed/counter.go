@@ -93,6 +93,9 @@ func (c *Counter) finished(fs []job.Finish, vs []job.Verdict, of map[job.Executi
 		if !v.Accepted || i >= len(fs) {
 			continue
 		}
+		if _, held := of[v.Execution]; v.Repeated && !held {
+			continue // it was counted when it was applied; where that answer was lost, it is still held here
+		}
 		then := fs[i].Came(&vs[i])
 		e := end{id: fs[i].Outcome.Execution, at: now, status: then.Status, why: fs[i].Outcome.Error}
 		switch s := e.status; {

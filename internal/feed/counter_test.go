@@ -32,6 +32,7 @@ type ledger struct {
 	since   time.Time     // from when on it was asked last
 	ended   []engine.Ended
 	came    job.Status // what finishes come to, if not to what they say
+	again   bool       // finishes were applied before
 }
 
 func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Attempt, error) {
@@ -41,7 +42,7 @@ func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Att
 func (l *ledger) Finish(_ context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	out := make([]job.Verdict, len(fs))
 	for i := range out {
-		out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: !fs[i].Expel, Ended: l.came}
+		out[i] = job.Verdict{Execution: fs[i].Outcome.Execution, Accepted: !fs[i].Expel, Ended: l.came, Repeated: l.again}
 	}
 	return out, nil
 }

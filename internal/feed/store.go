@@ -232,7 +232,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	}
 	for i, v := range vs {
 		o, ok := of[v.Execution]
-		if !ok {
+		if !ok && !v.Repeated { // which was told of
 			o, ok = told[v.Execution]
 		}
 		if !ok || !v.Accepted {

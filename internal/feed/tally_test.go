@@ -386,3 +386,25 @@ func TestTalliesOfManyFailures(t *testing.T) {
 		t.Errorf("%d failures, of which %d are others", len(failures), others)
 	}
 }
+
+// A result that is reported again was counted before, unless the answer to the first was lost here.
+func TestARepeatedResultIsCountedOnce(t *testing.T) {
+	w := watch(t)
+	now := w.clk.at
+	why := &job.Error{Type: job.HTTPError, HTTPStatus: 503, Message: "answered 503"}
+	a := job.Attempt{Lease: job.Lease{Execution: firedAt(now)}, Job: job.ID(uuid.New()), Tenant: "acme", Trigger: job.BySchedule, ScheduledAt: now, DueAt: now, LeasedAt: now, StartedAt: now}
+	w.lease(a)
+	w.finish(a.Execution, job.Again, job.Retrying, why)
+	w.l.again = true
+	w.finish(a.Execution, job.Again, job.Retrying, why)
+	lost := a
+	lost.Execution = firedAt(now.Add(time.Millisecond))
+	w.lease(lost)
+	w.finish(lost.Execution, job.Again, job.Retrying, why) // the store says so, and nobody here had heard of it
+	if _, err := w.c.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if minutes, _, _ := w.all(); minutes["acme"].Retried != 2 {
+		t.Errorf("%d retries were counted, want 2", minutes["acme"].Retried)
+	}
+}

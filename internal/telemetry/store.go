@@ -197,6 +197,9 @@ func (s *Store) finished(f *job.Finish, v *job.Verdict, now time.Time) job.Statu
 		}
 		return 0
 	}
+	if _, held := s.held.find(f.Outcome.Lease); v.Repeated && !held {
+		return 0 // it was counted when it was applied; where that answer was lost, it is still held here
+	}
 	then := f.Came(v)
 	status := then.Status
 	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError || status == job.TimedOut {

@@ -186,6 +186,7 @@ type Verdict struct {
 	Accepted  bool
 	Reason    string // why it was refused
 	Ended     Status // how its execution ended, where that is not as the finish says; 0: it is
+	Repeated  bool   // it is accepted since it was applied before, and changed nothing
 }
 
 // Came is what followed a finish that was applied: what it says, unless its execution was to go on and ended, since its job was

@@ -62,7 +62,11 @@ func finish(t *testing.T, h Harness) {
 			t.Errorf("got %+v", got)
 		}
 		// The same outcome is accepted again, whatever a server that no longer sees the lease decides of it.
-		accepted(t, f.report(again(as[0], at, 1), die(as[0], 1)), true, true)
+		vs := f.report(again(as[0], at, 1), die(as[0], 1))
+		accepted(t, vs, true, true)
+		if !vs[0].Repeated || !vs[1].Repeated {
+			t.Errorf("the repeats do not say so: %+v", vs)
+		}
 		accepted(t, f.report(succeed(as[0])), false)
 		if got := f.execution(e.ID); got.Tries != 1 || got.Attempt != 1 || got.Status != job.Retrying {
 			t.Errorf("the repeat was charged: %+v", got)

@@ -337,7 +337,7 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 			o.Status == job.OutcomeSnoozed && snoozed,
 			o.Status == job.OutcomeParked && !lost && (status != 0 || failed || snoozed), // its target was quicker
 			o.Status == job.OutcomeFailed && failed:                                      // however it ended thereby, but not where it was lost
-			out[i].Accepted = true
+			out[i].Accepted, out[i].Repeated = true, true
 			if status.Final() && status != fs[i].Then.Status {
 				out[i].Ended = status
 			}

@@ -204,6 +204,7 @@ func judge(h *history, f *job.Finish) (job.Verdict, error) {
 	case o.Status == job.OutcomeParked:
 		v.Accepted = status != 0 || failed || snoozed // its target was quicker
 	}
+	v.Repeated = v.Accepted
 	if v.Accepted && status.Final() && status != f.Then.Status {
 		v.Ended = status
 	}
