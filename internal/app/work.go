@@ -58,7 +58,8 @@ func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	cfg := executor.Config{
 		AllowLoopback: r.Dev, AllowCIDRs: r.Config.CallbacksAllow, Version: Version, Log: r.log, Breaker: r.breaker(), FirstByte: r.Config.Callbacks.FirstByte,
-		OwnAddrs: r.listens,
+		OwnAddrs: r.listens, HTTPSOnly: r.Config.Callbacks.HTTPSOnly, Ports: r.Config.Callbacks.Ports,
+		Pace: executor.Pace{PerSecond: r.Config.Callbacks.HostPerSecond, Concurrent: r.Config.Callbacks.HostConcurrent},
 	}
 	var err error
 	if cfg.Commands, err = r.commandRunner(fetch); err != nil {

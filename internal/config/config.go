@@ -188,6 +188,11 @@ type Callbacks struct {
 	Breaker         bool
 	BreakerFailures int
 	FirstByte       time.Duration // for which an answer may take to begin; 0: as long as the attempt
+
+	HTTPSOnly      bool
+	Ports          []int // none: all but those of other services
+	HostPerSecond  int   // calls of a host that a process begins; 0: any number
+	HostConcurrent int   // calls of a host at once; 0: any number
 }
 
 // Retry is the [retry] table: how failures are treated of jobs that do not say.
@@ -216,7 +221,7 @@ func Default() Config {
 		JWT:              JWT{TenantClaim: "tenant_id", RoleClaim: "role"},
 		FailedPerAddress: 30, UnprovenRate: 200,
 		SessionIdle: time.Hour, Session: 12 * time.Hour,
-		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5},
+		Callbacks: Callbacks{Breaker: true, BreakerFailures: 5, HostPerSecond: 500, HostConcurrent: 256},
 		LookAhead: 5 * time.Second, SecretsCache: 15 * time.Second, Vault: Vault{Mount: "secret", Prefix: "carillon", Auth: VaultToken},
 		OwnershipTTL: 5 * time.Second, PoisonAfter: 3,
 		Commands:  Commands{User: "nobody", Grace: 10 * time.Second, OutputKB: 10 << 10, Files: 1024, Processes: 256, FileMB: 1024, CacheMB: 2048, Network: HostNetwork},

@@ -133,6 +133,11 @@ var Keys = []Key{
 		func(c *Config) []string { return shown(c.CallbacksAllow) }),
 	truth("callbacks.breaker", "put off calls of hosts that are down", func(c *Config) *bool { return &c.Callbacks.Breaker }),
 	count("callbacks.breaker_failures", "how many calls of a host fail in a row before more are put off", 1, 1000, func(c *Config) *int { return &c.Callbacks.BreakerFailures }),
+	truth("callbacks.https_only", "refuse callbacks over plain http", func(c *Config) *bool { return &c.Callbacks.HTTPSOnly }),
+	list("callbacks.ports", "ports that callbacks may go to; none: all but those of other services, such as 25, which browsers refuse, too", "ports such as 443 and 8443",
+		func(c *Config, v string) bool { return ports(v, &c.Callbacks.Ports) }, func(c *Config) []string { return shownInts(c.Callbacks.Ports) }),
+	count("callbacks.host_per_second", "how many calls of one host a process begins in a second, but for hosts that callbacks.allow names by their address; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.Callbacks.HostPerSecond }),
+	count("callbacks.host_concurrent", "how many calls of one host a process makes at once, but for hosts that callbacks.allow names by their address; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.Callbacks.HostConcurrent }),
 	length("callbacks.first_byte_timeout_seconds", "how long a target may take to begin its answer; 0: as long as the attempt may last", 0, 86_400, time.Second, func(c *Config) *time.Duration { return &c.Callbacks.FirstByte }),
 
 	truth("commands.allow", "accept and run jobs of the target command: whoever may write jobs can run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),

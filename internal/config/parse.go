@@ -82,6 +82,29 @@ func span(v string, least, most int, unit time.Duration, to *time.Duration) bool
 	return true
 }
 
+// ports reads ports that are parted by commas or spaces.
+func ports(v string, to *[]int) bool {
+	var out []int
+	for text := range strings.FieldsFuncSeq(v, func(c rune) bool { return c == ',' || c == ' ' }) {
+		var n int
+		if !number(text, 1, 65_535, &n) {
+			return false
+		}
+		out = append(out, n)
+	}
+	*to = out
+	return true
+}
+
+// shownInts is numbers as they are written.
+func shownInts(ns []int) []string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = strconv.Itoa(n)
+	}
+	return out
+}
+
 func prefixes(v string, to *[]netip.Prefix) bool {
 	var all []netip.Prefix
 	for _, w := range words(v) {

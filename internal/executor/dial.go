@@ -25,13 +25,14 @@ type dialer struct {
 	tls   *tls.Config
 	guard Guard
 	own   func() []netip.AddrPort // nil: none are refused
+	ports []int                   // none: all but those of other services
 }
 
 func newDialer(cfg Config) *dialer {
 	d := &dialer{
 		net:   net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver},
 		tls:   &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
-		guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs},
+		guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, ports: cfg.Ports,
 	}
 	if !cfg.AllowLoopback {
 		d.own = cfg.OwnAddrs
@@ -118,6 +119,9 @@ func (d *dialer) check(literal string) error {
 		return fmt.Errorf("check %q: %w", literal, err)
 	}
 	if err := d.guard.Check(to.Addr()); err != nil {
+		return err
+	}
+	if err := checkPort(d.ports, to.Port()); err != nil {
 		return err
 	}
 	if d.own == nil {

@@ -61,6 +61,9 @@ type Config struct {
 	Commands      *command.Runner         // nil: no commands are run
 	Log           *slog.Logger            // nil: slog.Default
 	Breaker       Breaker                 // zero: none
+	HTTPSOnly     bool                    // callbacks over plain HTTP are refused
+	Ports         []int                   // to which callbacks may go; none: all but those of other services
+	Pace          Pace                    // what one host is sent; zero: any number
 	FirstByte     time.Duration           // for which an answer may take to begin; 0: as long as the attempt
 }
 
@@ -70,6 +73,9 @@ type Executor struct {
 	transport *http.Transport
 	reaches   *reaches
 	breaker   *breaker // nil: none
+	paces     *paces   // nil: none
+	guard     Guard
+	secure    bool // callbacks over plain HTTP are refused
 	agent     string
 	commands  *command.Runner
 	log       *slog.Logger
@@ -80,7 +86,7 @@ type target func(context.Context, client.Attempt) client.Outcome
 
 // New makes an executor of all targets.
 func New(cfg Config) *Executor {
-	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), reaches: newReaches(cfg), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker)}
+	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), reaches: newReaches(cfg), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker), paces: newPaces(cfg.Pace), guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, secure: cfg.HTTPSOnly}
 	if cfg.Version == "" {
 		e.agent = "Carillon"
 	}

@@ -27,6 +27,9 @@ func (c *call) unanswered(ctx context.Context, err error) client.Outcome {
 	if b, ok := errors.AsType[*blockedDial](err); ok {
 		return failed(typeBlocked, b.partial, blockedText(b))
 	}
+	if p, ok := errors.AsType[*BlockedPortError](err); ok {
+		return failed(typeBlocked, false, p.Error())
+	}
 	if d, ok := errors.AsType[*net.DNSError](err); ok {
 		return failed(typeDNS, true, fmt.Sprintf("could not resolve %s: %s", excerpt(c.url.Hostname()), dnsText(d)))
 	}

@@ -43,6 +43,16 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if err != nil {
 		return failed(typeInternal, false, err.Error())
 	}
+	if e.secure && c.url.Scheme != "https" {
+		return failed(typeBlocked, false, "callbacks go over https only here (callbacks.https_only); the callback URL begins with http://")
+	}
+	if e.paces != nil && !e.guard.named(c.url.Hostname()) {
+		to := hostport(c.url)
+		if wait, why := e.paces.enter(to, time.Now()); wait > 0 {
+			return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
+		}
+		defer e.paces.leave(to)
+	}
 	if e.breaker == nil {
 		return e.follow(ctx, c)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -85,6 +86,9 @@ func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id str
 func (s *Service) off(t *job.Target) (v job.Invalids) {
 	if t.Kind == job.Command && !s.cfg.Commands {
 		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
+	}
+	if t.Kind == job.HTTP && s.cfg.HTTPSOnly && strings.HasPrefix(strings.ToLower(t.URL), "http://") {
+		v.Add("execution.callback_url", "(a URL over http)", "a URL that begins with https://: this server makes no callbacks over plain http (callbacks.https_only)")
 	}
 	return v
 }
