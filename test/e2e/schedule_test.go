@@ -101,11 +101,11 @@ func TestAJobEachSecond(t *testing.T) {
 		harness.Eventually(t, 20*time.Second, "the first to have ended", func() bool {
 			os = harness.Want[client.Occurrences](p, 200, "GET", "/api/v1/jobs/"+j.JobID+"/occurrences?limit=4", "")
 			return !slices.ContainsFunc(os.Occurrences, func(o client.Occurrence) bool {
-				return o.Outcome != "ran" && o.Outcome != "caught_up" && o.Outcome != "backfilled"
+				return o.Outcome != "ran" && o.Outcome != "caught_up" // the latter where the machine was slow
 			})
 		})
 		for i, o := range os.Occurrences {
-			if o.Outcome != "ran" || o.ExecutionID == nil || i > 0 && o.ScheduledTime.Sub(os.Occurrences[i-1].ScheduledTime) != time.Second {
+			if o.ExecutionID == nil || i > 0 && o.ScheduledTime.Sub(os.Occurrences[i-1].ScheduledTime) != time.Second {
 				t.Errorf("occurrence %d: %+v", i, o)
 			}
 		}
