@@ -265,6 +265,45 @@ func TestScalingLeavesTheNumberOfReplicasAlone(t *testing.T) {
 	}
 }
 
+// By default there are 3 to 20 workers, one for each 10 that wait, more after 30 s and fewer after 300 s.
+func TestDefaultsOfScaling(t *testing.T) {
+	const byDefault = `{worker: {autoscaling: {kind: hpa}}}`
+	h := of(t, byDefault).scalers[0].Spec
+	if *h.MinReplicas != 3 || h.MaxReplicas != 20 || *h.Behavior.ScaleUp.StabilizationWindowSeconds != 30 || *h.Behavior.ScaleDown.StabilizationWindowSeconds != 300 {
+		t.Errorf("hpa: %+v", h)
+	}
+	want := map[string]string{"pending": "10", "running": "40"}
+	for _, m := range h.Metrics {
+		if state := m.External.Metric.Selector.MatchLabels["state"]; m.External.Target.AverageValue.String() != want[state] {
+			t.Errorf("hpa: %s of %q for each worker", m.External.Target.AverageValue, state)
+		}
+	}
+	for source, each := range map[string]string{"prometheus": "threshold", "api": "targetValue"} {
+		k := of(t, `{worker: {autoscaling: {kind: keda, keda: {source: `+source+`}}}, secrets: {workerKey: {existingSecret: w}}}`).scaled[0].Spec
+		b := k.Advanced.HPA.Behavior
+		if len(h.Metrics) != 2 || len(k.Triggers) != 2 || *b.ScaleUp.StabilizationWindowSeconds != 30 || *b.ScaleDown.StabilizationWindowSeconds != 300 {
+			t.Fatalf("keda by %s: %+v", source, k)
+		}
+		for _, x := range k.Triggers {
+			n := "10"
+			if strings.Contains(x.Metadata["query"]+x.Metadata["valueLocation"], "running") {
+				n = "40"
+			}
+			if x.Metadata[each] != n {
+				t.Errorf("keda by %s: %+v", source, x.Metadata)
+			}
+		}
+	}
+	if n := len(of(t, `{worker: {autoscaling: {kind: keda, keda: {prometheus: {query: mine}}}}}`).scaled[0].Spec.Triggers); n != 1 {
+		t.Errorf("a query of one's own: %d triggers", n)
+	}
+	for _, d := range of(t, "{}").deployments {
+		if d.Name == "bells-carillon-worker" && *d.Spec.Replicas != 3 {
+			t.Errorf("%d workers without scaling", *d.Spec.Replicas)
+		}
+	}
+}
+
 // of is what the chart makes of values.
 func of(t *testing.T, text string) rendered {
 	t.Helper()
@@ -323,7 +362,7 @@ func TestReleasesAreScrapedApart(t *testing.T) {
 			}
 		}
 	}
-	if q := of(t, sets["keda by prometheus"]).scaled[0].Spec.Triggers[0].Metadata["query"]; q != `max(sum by (instance) (carillon_queue_depth{namespace="jobs",job="bells"}))` {
+	if q := of(t, sets["keda by prometheus"]).scaled[0].Spec.Triggers[0].Metadata["query"]; q != `max(sum by (instance) (carillon_queue_depth{namespace="jobs",job="bells",state="pending"}))` {
 		t.Errorf("KEDA asks %s", q)
 	}
 	if l := of(t, sets["hpa"]).scalers[0].Spec.Metrics[0].External.Metric.Selector.MatchLabels; l["namespace"] != "jobs" || l["job"] != "bells" {

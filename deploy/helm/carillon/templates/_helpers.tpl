@@ -109,7 +109,7 @@ app.kubernetes.io/part-of: carillon
 
 {{/* The series of this release, as a selector of PromQL */}}
 {{- define "carillon.series" -}}
-{{- printf "{namespace=%q,job=%q}" .Release.Namespace .Release.Name -}}
+{{- printf "{namespace=%q,job=%q,state=%q}" .ctx.Release.Namespace .ctx.Release.Name .state -}}
 {{- end -}}
 
 {{/* How many servers may be away while they change: as many as is said, and never all of them */}}
