@@ -175,7 +175,7 @@ func TestValidation(t *testing.T) {
 		{"POST", "/workers/@worker/logs", `{"execution_id": "` + unknown + `", "fencing_token": 1, "lines": [{"text": "x", "stream": "river"}]}`, 422, "lines[0].stream", "stdout"},
 		{"POST", "/workers/@worker/logs", `{"execution_id": "` + unknown + `", "fencing_token": 1, "lines": [{"text": "x"}]}`, 409, "", "lease is lost"},
 		{"POST", "/workers/@worker/release", `{"executions": [{"execution_id": 5}]}`, 400, "executions[0].execution_id", "string"},
-		{"POST", "/workers/" + unknown + "/claim", `{}`, 409, "", "register again"},
+		{"POST", "/workers/" + unknown + "/claim", `{}`, 404, "", "no such"},
 	} {
 		path, body := "/api/v1"+names.Replace(c.path), names.Replace(c.body)
 		role := tenant.Admin
