@@ -206,8 +206,8 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 		}
 		return j
 	}
-	// What the redaction does not see through: the length, and the text in pieces.
-	const tell = `printf '%s' \"$API_TOKEN\" | sed 's/./&-/g'`
+	// Redaction does not see through a cipher.
+	const tell = `printf '%s' \"$API_TOKEN\" | tr 'a-zA-Z' 'b-zaB-ZA'`
 	run := func(j client.Job, override string) string {
 		t.Helper()
 		x := ask(202, "POST", "/jobs/"+j.JobID+"/trigger", override)
@@ -218,11 +218,19 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 		}
 		return text
 	}
-	piecewise := strings.Join(strings.Split(canary, ""), "-")
+	shifted := strings.Map(func(r rune) rune {
+		switch {
+		case r == 'z' || r == 'Z':
+			return r - 25
+		case r >= 'a' && r < 'z' || r >= 'A' && r < 'Z':
+			return r + 1
+		}
+		return r
+	}, canary)
 	make := func(command string) client.Job {
 		return ask(201, "POST", "/jobs", fmt.Sprintf(`{"name": "run", "schedule": {"type": "INTERVAL", "every": "24h"}, "execution": {"target": "command", "command": %s, "env": {"API_TOKEN": %q, "MODE": "x"}}}`, command, canary))
 	}
-	if text := run(make(`["sh", "-c", "`+tell+`"]`), ""); !strings.Contains(text, piecewise) {
+	if text := run(make(`["sh", "-c", "`+tell+`"]`), ""); !strings.Contains(text, shifted) {
 		t.Fatalf("the program does not have its own variable: %s", text)
 	}
 	for what, patch := range map[string]string{
@@ -235,7 +243,7 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 		if fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" {
 			t.Errorf("%s: dropped %v", what, got.DroppedCredentials)
 		}
-		if text := run(j, ""); strings.Contains(text, piecewise) {
+		if text := run(j, ""); strings.Contains(text, shifted) {
 			t.Errorf("%s tells it: %s", what, text)
 		}
 	}
@@ -243,7 +251,7 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"env": {"API_TOKEN": "[redacted]", "MODE": "y"}}, "name": "other"}`); len(got.DroppedCredentials) > 0 || got.Execution.Env["MODE"] != "y" {
 		t.Errorf("another mode: %+v", got)
 	}
-	if text := run(j, `{"payload_override": {"a": 1}}`); !strings.Contains(text, piecewise) {
+	if text := run(j, `{"payload_override": {"a": 1}}`); !strings.Contains(text, shifted) {
 		t.Errorf("another mode, and another payload: %s", text)
 	}
 	// A shell that reads its program from the payload.
