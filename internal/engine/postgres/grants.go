@@ -67,7 +67,7 @@ var tenantMay = map[string]allowed{
 	"servers":            {},
 	"sessions":           {read: every, change: "drain cordoned"},
 	"sign_ins":           {read: every, drop: true},
-	"signing_secrets":    {read: every, add: every, change: "expires_at", drop: true},
+	"signing_secrets":    {read: every, add: every, change: "expires_at prefix", drop: true}, // the prefix is noted when a secret is shown
 	"tally_marks":        {},
 	"tenant_minutes":     {read: every},
 	"tenants":            {read: every, change: "name"}, // so that its row can be locked; a policy refuses any change
