@@ -90,7 +90,7 @@ func TestABundleLivesAndEndsAsOneRow(t *testing.T) {
 	for i, a := range as {
 		j := &c.Jobs[i]
 		if a.Execution != c.Executions[i].ID || a.Job != j.ID || a.JobName != j.Name || a.Tenant != j.Tenant || string(a.Payload) != string(j.Payload) || a.Number != 1 || a.MaxAttempts != 4 ||
-			a.Target.WorkKind != "noop" || a.Token != as[0].Token || !a.StartedAt.Equal(a.LeasedAt) || !a.DueAt.Equal(c.Executions[i].DueAt) || a.Trigger != job.BySchedule {
+			a.Target.WorkKind != "noop" || a.Token != as[0].Token || !a.StartedAt.Equal(a.LeasedAt) || !a.DueAt.Equal(c.Executions[i].DueAt) || a.Trigger != job.ByAPI {
 			t.Errorf("attempt %d: %+v", i, a)
 		}
 	}

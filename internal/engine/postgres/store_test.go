@@ -54,7 +54,7 @@ func creation(t testing.TB, s *Store, n int) engine.Creation {
 		}
 		c.Jobs = append(c.Jobs, j)
 		c.Executions = append(c.Executions, job.Execution{
-			ID: job.ExecutionID(j.ID), Job: j.ID, Tenant: tenant.Default, Status: job.Pending, Trigger: job.BySchedule, ScheduledAt: now, DueAt: now,
+			ID: job.ExecutionID(j.ID), Job: j.ID, Tenant: tenant.Default, Status: job.Pending, Trigger: job.ByAPI, ScheduledAt: now, DueAt: now,
 			MaxAttempts: 4, Priority: 5, Partition: job.PartitionOf(j.ID), Class: j.Class(),
 		})
 	}
