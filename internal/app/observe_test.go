@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -190,6 +191,17 @@ func (s *server) scrape() map[string]float64 {
 	return out
 }
 
+// nobodyListens is a URL of this machine whose connections are refused.
+func nobodyListens(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String() + "/"
+}
+
 func simulate(kind, more string) string {
 	return fmt.Sprintf(`{"name": "x", "execution": {"target": "simulate", "work_kind": %q, "timeout_seconds": 1%s}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1}}`, kind, more)
 }
@@ -207,7 +219,7 @@ func TestEveryMetricMoves(t *testing.T) {
 		s.run(simulate("fail_permanent", ""), "FAILED")
 		late := strings.Replace(simulate("hang", ""), `"max_retries": 1`, `"max_retries": 0`, 1)
 		s.run(late, "TIMED_OUT")
-		s.run(`{"name": "down", "execution": {"callback_url": "http://127.0.0.1:1/"}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1}}`, "FAILED")
+		s.run(fmt.Sprintf(`{"name": "down", "execution": {"callback_url": %q}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 1}}`, nobodyListens(t)), "FAILED")
 		waits := want[client.Job](s, 201, "POST", "/api/v1/jobs", fmt.Sprintf(unserved, 1, ""))
 		s.run(fmt.Sprintf(unserved, 5, `, "expires_after": "1ms"`), "EXPIRED")
 		fires := want[client.Job](s, 201, "POST", "/api/v1/jobs", strings.Replace(simulate("noop", ""), `"name": "x",`, `"name": "x", "catch_up": "none", "schedule": {"type": "INTERVAL", "every": "1s"},`, 1))

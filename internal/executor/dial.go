@@ -121,8 +121,11 @@ func (d *dialer) check(literal string) error {
 	if err := d.guard.Check(to.Addr()); err != nil {
 		return err
 	}
-	if err := checkPort(d.ports, to.Port()); err != nil {
-		return err
+	// Without a list, an address that an operator has named is reached at every port, as was always so.
+	if len(d.ports) > 0 || !d.guard.named(to.Addr().String()) {
+		if err := checkPort(d.ports, to.Port()); err != nil {
+			return err
+		}
 	}
 	if d.own == nil {
 		return nil

@@ -56,6 +56,10 @@ type world struct {
 	started int       // guarded by mu: servers and workers so far, for their names
 }
 
+// leftBehind outlasts calls of the store that nobody waits for any more: a server serves many callers by one call, for up to 10 s
+// after the last of them has gone.
+const leftBehind = 20 * time.Second
+
 // Run plays the script of a seed and judges what happened. It must be called in a bubble of testing/synctest.
 func Run(seed uint64, o Options) (Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -107,6 +111,7 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err := w.wait(); err != nil {
 		return Result{}, err
 	}
+	<-time.After(leftBehind)
 	extra, err := w.read(context.Background(), sound)
 	if err != nil {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
