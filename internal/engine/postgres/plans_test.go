@@ -273,7 +273,7 @@ func TestSearchPlans(t *testing.T) {
 	exec(t, c, "BEGIN")
 	exec(t, c, searching)
 	busy := engine.ExecutionFilter{
-		Tenant: "t", Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand, job.BySchedule}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
+		Tenant: "t", Statuses: []job.Status{job.Pending, job.Succeeded}, Triggers: []job.Trigger{job.ByHand, job.ByAPI}, Worker: job.WorkerID{1}, Tag: "x", JobName: "x", Text: "x",
 		From: time.Unix(1, 0), Until: time.Unix(2, 0),
 	}
 	in := engine.Span{After: engine.Place{At: time.Unix(2, 0)}, Until: engine.Place{At: time.Unix(1, 0)}}
