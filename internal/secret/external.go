@@ -17,7 +17,8 @@ import (
 
 // Backend keeps secrets outside of the store. It keeps tenants apart: what it reads for one is nothing of another's.
 type Backend interface {
-	// Read is the value at a path, which Locate has checked. It fails with ErrMissing where there is none; no error of it holds a value.
+	// Read is the value at a path, which Locate has checked. It fails with ErrMissing where there is none, and with *Away where the
+	// backend answers nobody; any other error concerns this path only. No error of it holds a value.
 	Read(ctx context.Context, t tenant.ID, p Path) (string, error)
 }
 
@@ -31,6 +32,14 @@ type Path struct {
 // ErrMissing says that a backend has no such secret.
 var ErrMissing = errors.New("no such secret")
 
+// Away says that a backend cannot be reached, does not answer in time, fails or is overloaded, whatever it is asked for. What one
+// tenant alone can bring about is never that: the backend is then not asked for anybody for a moment.
+type Away struct{ Err error }
+
+func (e *Away) Error() string { return e.Err.Error() }
+
+func (e *Away) Unwrap() error { return e.Err }
+
 // Limits of what is read from backends.
 const (
 	maxPathName   = 512
@@ -38,7 +47,7 @@ const (
 	maxExternalMB = 16 << 20 // bytes of them and of their forms
 	MaxValue      = 64 << 10 // of a value, as of one that is stored
 	DefaultCache  = 15 * time.Second
-	brokenFor     = 2 * time.Second // for which a backend that failed is not asked again
+	brokenFor     = 2 * time.Second // for which a backend that is away, or a secret that failed, is not asked for again
 )
 
 // Segment reports whether a text may be a part of a path: it names something in a folder, and never the folder above.
@@ -89,6 +98,7 @@ type external struct {
 type fetched struct {
 	mu sync.Mutex
 	kept
+	failed failure // of this secret alone
 }
 
 type failure struct {
@@ -127,18 +137,25 @@ func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, erro
 	if now.Before(f.until) {
 		return f.kept, nil
 	}
-	if now.Before(broken.until) {
-		return kept{}, broken.err // others wait for the same, and a claim has many attempts
+	for _, was := range []failure{f.failed, broken} {
+		if now.Before(was.until) {
+			return kept{}, was.err // others wait for the same, and a claim has many attempts
+		}
 	}
 	text, err := b.Read(ctx, t, p)
 	if err == nil && len(text) > MaxValue {
 		err = fmt.Errorf("the value has more than %d bytes", MaxValue)
 	}
 	if err != nil {
-		if !errors.Is(err, ErrMissing) && ctx.Err() == nil {
+		var away *Away
+		switch {
+		case errors.Is(err, ErrMissing) || ctx.Err() != nil:
+		case errors.As(err, &away):
 			x.mu.Lock()
 			x.broken[p.Backend] = failure{err, now.Add(brokenFor)}
 			x.mu.Unlock()
+		default:
+			f.failed = failure{err, now.Add(brokenFor)}
 		}
 		return kept{}, err
 	}

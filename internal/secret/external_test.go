@@ -60,7 +60,7 @@ func TestBackends(t *testing.T) {
 	if _, err := b.hand(v, "${secret:aws/db}"); !errors.As(err, &no) || !no.Retryable || !strings.Contains(err.Error(), `backend "aws"`) {
 		t.Errorf("no such backend: %v", err)
 	}
-	far.err = errors.New("the secret backend vault (https://vault:8200) could not be reached: refused")
+	far.err = &Away{errors.New("the secret backend vault (https://vault:8200) could not be reached: refused")}
 	b.now = b.now.Add(DefaultCache + time.Second)
 	before := far.reads
 	for range 5 { // one claim may have many attempts: it does not wait for each
@@ -84,6 +84,37 @@ func TestBackends(t *testing.T) {
 	}
 	if _, lacks := (*Vault)(nil).Lacks(t.Context(), tenant.Default, Reference{"x", "vault/db"}); lacks {
 		t.Error("a process that only writes jobs judges backends")
+	}
+}
+
+// TestOneTenantBreaksNoBackend has a tenant name what cannot be read, after which the backend still answers everybody else.
+func TestOneTenantBreaksNoBackend(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	far := &elsewhere{values: map[string]string{"acme/long#": strings.Repeat("x", MaxValue+1), "other/db#": "others", "acme/db#": "own"}}
+	v.Attach(map[string]Backend{"vault": far}, DefaultCache, b.store)
+	for name, err := range map[string]error{"vault/long": nil, "vault/forbidden": errors.New("answered 403 Forbidden")} {
+		far.err = err
+		before := far.reads
+		for range 3 {
+			if _, err := v.fetch(t.Context(), "acme", name); err == nil || errors.Is(err, ErrMissing) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if far.reads != before+1 {
+			t.Errorf("%s was asked for %d times", name, far.reads-before)
+		}
+		far.err = nil
+		for of, want := range map[tenant.ID]string{"other": "others", "acme": "own"} {
+			if k, err := v.fetch(t.Context(), of, "vault/db"); err != nil || k.text != want {
+				t.Errorf("after %s: %s has %q, %v", name, of, k.text, err)
+			}
+		}
+		b.now = b.now.Add(DefaultCache + time.Second) // what was read is read again
+	}
+	far.values["acme/long#"] = "short"
+	if k, err := v.fetch(t.Context(), "acme", "vault/long"); err != nil || k.text != "short" {
+		t.Errorf("corrected: %q, %v", k.text, err)
 	}
 }
 

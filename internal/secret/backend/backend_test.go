@@ -70,7 +70,7 @@ func TestFiles(t *testing.T) {
 		err    error
 	}{
 		{"acme", "files/db", "acme-password", nil}, {"other", "files/db", "other-password", nil}, {"acme", "files/deep/key.pem", "line one\nline two", nil}, {"acme", "files/token", "mounted", nil},
-		{"acme", "files/none", "", secret.ErrMissing}, {"third", "files/db", "", secret.ErrMissing}, {"acme", "files/deep", "", secret.ErrMissing}, {"acme", "files/db#field", "", secret.ErrMissing},
+		{"acme", "files/none", "", secret.ErrMissing}, {"third", "files/db", "", secret.ErrMissing}, {"acme", "files/deep", "", secret.ErrMissing}, {"acme", "files/db#field", "", secret.ErrMissing}, {"acme", "files/db/below", "", secret.ErrMissing},
 		{"..", "files/db", "", secret.ErrMissing}, {"acme/../other", "files/db", "", secret.ErrMissing}, {"", "files/db", "", secret.ErrMissing},
 	} {
 		got, err := f.Read(t.Context(), c.tenant, located(t, c.name))
@@ -78,10 +78,11 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s %s: %q, %v", c.tenant, c.name, got, err)
 		}
 	}
-	if got, err := f.Read(t.Context(), "acme", located(t, "files/out")); err == nil || got != "" {
+	var away *secret.Away
+	if got, err := f.Read(t.Context(), "acme", located(t, "files/out")); err == nil || got != "" || errors.As(err, &away) {
 		t.Errorf("a link leads out of the folder: %q, %v", got, err)
 	}
-	if _, err := (Files{dir + "-gone"}).Read(t.Context(), "acme", located(t, "files/db")); err == nil || errors.Is(err, secret.ErrMissing) || !strings.Contains(err.Error(), "backend files") {
+	if _, err := (Files{dir + "-gone"}).Read(t.Context(), "acme", located(t, "files/db")); err == nil || errors.Is(err, secret.ErrMissing) || !errors.As(err, &away) || !strings.Contains(err.Error(), "backend files") {
 		t.Errorf("without the folder: %v", err)
 	}
 }
@@ -171,9 +172,17 @@ func TestVault(t *testing.T) {
 		if err == nil || errors.Is(err, secret.ErrMissing) || !strings.Contains(err.Error(), "backend vault ("+srv.URL) || strings.Contains(err.Error(), "canary") || strings.Contains(err.Error(), "root") {
 			t.Errorf("%d: %v", status, err)
 		}
+		if whole := errors.As(err, new(*secret.Away)); whole != (status == 429 || status >= 500) {
+			t.Errorf("%d concerns everybody: %v", status, whole)
+		}
+	}
+	f.answer = 0
+	f.data["secret/data/carillon/acme/long"] = map[string]any{"value": strings.Repeat("x", maxAnswer)}
+	if _, err := v.Read(t.Context(), "acme", located(t, "vault/long")); err == nil || errors.As(err, new(*secret.Away)) {
+		t.Errorf("an answer that is too long: %v", err)
 	}
 	srv.Close()
-	if _, err := v.Read(t.Context(), "acme", located(t, "vault/shop/db")); err == nil || errors.Is(err, secret.ErrMissing) || !strings.Contains(err.Error(), "could not be reached") {
+	if _, err := v.Read(t.Context(), "acme", located(t, "vault/shop/db")); err == nil || errors.Is(err, secret.ErrMissing) || !errors.As(err, new(*secret.Away)) || !strings.Contains(err.Error(), "could not be reached") {
 		t.Errorf("away: %v", err)
 	}
 }
@@ -252,7 +261,7 @@ func TestVaultOverTLS(t *testing.T) {
 	v, _ := NewVault(VaultConfig{Address: slow.URL, Mount: "kv", Token: "root"})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := v.Read(ctx, "acme", located(t, "vault/db")); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := v.Read(ctx, "acme", located(t, "vault/db")); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, new(*secret.Away)) {
 		t.Errorf("one that does not answer: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -32,11 +33,11 @@ func (f Files) Read(_ context.Context, t tenant.ID, p secret.Path) (string, erro
 	}
 	root, err := os.OpenRoot(f.Folder) // symbolic links may not lead out of it
 	if err != nil {
-		return "", f.failed(err)
+		return "", &secret.Away{Err: f.failed(err)}
 	}
 	defer root.Close()
 	file, err := root.Open(filepath.Join(append([]string{string(t)}, p.Segments...)...))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // nor is there anything below a file
 		return "", secret.ErrMissing
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -211,13 +212,18 @@ func (v *Vault) ask(ctx context.Context, method, path, token string, body, answe
 	}
 	w, err := v.client.Do(r)
 	if err != nil {
-		return 0, v.failed(err)
+		return 0, &secret.Away{Err: v.failed(err)}
 	}
 	defer w.Body.Close()
 	if w.StatusCode != http.StatusOK {
 		return w.StatusCode, nil // its text may be anything
 	}
-	if err := json.NewDecoder(io.LimitReader(w.Body, maxAnswer)).Decode(answer); err != nil {
+	err = json.NewDecoder(io.LimitReader(w.Body, maxAnswer)).Decode(answer)
+	var broke net.Error
+	switch {
+	case errors.As(err, &broke) || err != nil && ctx.Err() != nil:
+		return 0, &secret.Away{Err: v.failed(err)}
+	case err != nil: // one that is too long is of this path only
 		return 0, v.failed(errors.New("its answer is not what Vault answers"))
 	}
 	return w.StatusCode, nil
@@ -231,8 +237,13 @@ func (v *Vault) failed(err error) error {
 	return fmt.Errorf("the secret backend vault (%s) could not be reached: %w", v.cfg.Address, err)
 }
 
+// refused is the failure of a request with another status. Of a path that is forbidden others notice nothing.
 func (v *Vault) refused(status int) error {
-	return fmt.Errorf("the secret backend vault (%s) answered %d %s", v.cfg.Address, status, http.StatusText(status))
+	err := fmt.Errorf("the secret backend vault (%s) answered %d %s", v.cfg.Address, status, http.StatusText(status))
+	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {
+		return &secret.Away{Err: err}
+	}
+	return err
 }
 
 // readOne reads a file of one text.
