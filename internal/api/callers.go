@@ -194,7 +194,9 @@ func (f *failures) proven(a netip.Addr, credential string, now time.Time) bool {
 }
 
 // probes reports whether a request asks for no more than whether the server is well.
-func probes(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+func probes(r *http.Request) bool { return isProbe(r.URL.Path) }
+
+func isProbe(path string) bool { return path == "/healthz" || path == "/health" || path == "/readyz" }
 
 // prove holds who shows no credential that has worked from there to a rate, before anything else is done for them.
 func (s *Server) prove(r *http.Request, from netip.Addr) error {

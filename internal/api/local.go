@@ -94,7 +94,7 @@ func elsewhere(r *http.Request) bool {
 		return false
 	}
 	switch p := r.URL.Path; {
-	case strings.HasPrefix(p, "/badges/"), p == "/healthz", p == "/readyz", p == "/health":
+	case strings.HasPrefix(p, "/badges/"), isProbe(p):
 		return false
 	case strings.HasPrefix(p, "/api/"), p == "/metrics", p == "/openapi.json", strings.HasPrefix(p, "/debug/"):
 		return true

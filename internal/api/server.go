@@ -214,7 +214,7 @@ const noRoute = "none"
 // quiet reports whether a request comes again and again from whoever watches or works, and is told of only by its number.
 func quiet(r *http.Request) bool {
 	p := r.URL.Path
-	return p == "/metrics" || p == "/healthz" || p == "/readyz" || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
+	return p == "/metrics" || isProbe(p) || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")
 }
 
 // answered counts an answer and, where everything is logged, logs it; that one was refused was logged before.

@@ -30,15 +30,22 @@ func newScratch(base string, user *minder.User, log *slog.Logger) (*scratch, err
 	if user != nil {
 		mode = 0o711 // another user must get to its own folder in it
 	}
-	if err := os.MkdirAll(base, mode); err != nil {
-		return nil, fmt.Errorf("make the folder of commands: %w", err)
-	}
 	base, err := filepath.Abs(base)
 	if err != nil {
 		return nil, err
 	}
-	if base, err = filepath.EvalSymlinks(base); err != nil { // rules and covers are about what links lead to
+	// Rules and covers are about what links lead to. The last part itself must be no link: its name can be guessed, and in a
+	// folder where everybody may write, somebody else could have made it.
+	if err := os.MkdirAll(filepath.Dir(base), mode); err != nil {
+		return nil, fmt.Errorf("make the folder of commands: %w", err)
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(base))
+	if err != nil {
 		return nil, err
+	}
+	base = filepath.Join(parent, filepath.Base(base))
+	if err := os.Mkdir(base, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the folder of commands: %w", err)
 	}
 	if err := trusted(base); err != nil {
 		return nil, fmt.Errorf("the folder of commands, %s: %w", base, err)

@@ -175,6 +175,9 @@ func TestAbuse(t *testing.T) {
 		}
 	}
 	s.row(limited, "guessing keys is slowed down", fmt.Sprint(limited))
+	for _, path := range []string{"/healthz", "/health", "/readyz"} {
+		s.answers(guesser, []int{200}, "a probe of "+path+" beside it", "GET", path, "")
+	}
 	s.answers(s.people["victim/viewer"], []int{200, 429}, "the victim behind the same address", "GET", "/api/v1/session", "")
 	harness.Want[client.Tenant](s.system, 200, "PATCH", "/api/v1/tenants/attacker", `{"quotas": {"requests_per_second": 2}}`)
 	limited = false
