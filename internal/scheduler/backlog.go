@@ -14,9 +14,12 @@ import (
 const (
 	lateAfter   = 10 * time.Second // that an instant is past makes its job one that is behind
 	lateJobs    = 1000             // that are read at once
-	lateReads   = 8                // in a pass, each without the tenants of those before it
+	lateReads   = 8                // in a pass at the most, each without the tenants of those before it
 	maxLooked   = 200_000          // instants that a pass works out, about
 	longestRest = time.Second
+	othersEvery = 3 * time.Second  // the other tenants that are behind are looked for, which may read all that is behind
+	othersShare = 4                // times as long as that took passes before it is done again
+	othersMost  = 30 * time.Second // but not more than this
 )
 
 // backlog is where a scheduler is among the jobs that are behind: it goes round.
@@ -25,9 +28,14 @@ type backlog struct {
 	skip int
 	turn tenant.ID // who had the last turn
 	rest time.Time // until when it rests
+
+	known  []queue       // some jobs of each tenant that was found when it last looked for others, as far as they are still behind
+	sought time.Time     // when that was
+	again  time.Duration // how much later it looks again
 }
 
-// behind fires a bounded part of what jobs that are behind owe, by turns between tenants, and rests as long as that took.
+// behind fires a bounded part of what jobs that are behind owe, by turns between tenants, and rests as long as that took, unless only
+// one tenant is behind.
 func (s *Scheduler) behind(ctx context.Context, ps []job.Partition, now time.Time, fence engine.Fence) (time.Duration, error) {
 	begun := s.clock.Now()
 	if d := s.back.rest.Sub(begun); d > 0 && d <= longestRest {
@@ -42,11 +50,16 @@ func (s *Scheduler) behind(ctx context.Context, ps []job.Partition, now time.Tim
 	if len(queues) == 0 && !more {
 		return between, nil
 	}
+	rows, alone := rowsAtOnce, len(queues) == 1
+	if alone {
+		rows = 2 * lateJobs // one-off jobs, of two rows each: nobody waits for a turn
+	}
 	fs, left, err := p.turns(ctx, queues)
 	if err != nil {
 		return 0, err
 	}
-	ready, err := p.commit(ctx, fs, rowsAtOnce, fence)
+	ready, err := p.commit(ctx, fs, rows, fence)
+	p.settle(fs, ready)
 	if len(ready) > 0 {
 		s.cfg.Hint(ready)
 	}
@@ -57,6 +70,9 @@ func (s *Scheduler) behind(ctx context.Context, ps []job.Partition, now time.Tim
 	case err != nil:
 		return 0, err
 	case more || left || slices.ContainsFunc(fs, func(f engine.Firing) bool { return !f.Next.IsZero() && now.Sub(f.Next) > lateAfter }):
+		if alone && len(ready) > 0 && p.failures == 0 {
+			return 0, nil
+		}
 		done := s.clock.Now()
 		rest := min(longestRest, max(0, done.Sub(begun)))
 		s.back.rest = done.Add(rest)
@@ -72,40 +88,42 @@ type queue struct {
 }
 
 // queues reads jobs that are behind: some of all of them, from where the last pass ended, and, where there are many, some of each
-// tenant that is not among those.
+// tenant that is not among those, which are looked for now and then and remembered in between.
 func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, more bool, err error) {
 	b := &p.back
 	f := engine.DueFilter{Partitions: ps, From: b.from, Skip: b.skip, Until: p.now.Add(-lateAfter - time.Microsecond), Limit: lateJobs}
-	at := map[tenant.ID]int{}
-	for range lateReads {
-		due, err := p.store.Due(ctx, f)
-		if err != nil {
-			return nil, false, err
-		}
-		full := len(due) >= f.Limit
-		first := len(f.Without) == 0
-		again := first && !b.from.IsZero()
-		if first {
-			if more = full || again; full {
-				after(&f, due)
-				b.from, b.skip = f.From, f.Skip
-			} else {
-				b.from, b.skip = time.Time{}, 0
+	due, err := p.store.Due(ctx, f)
+	if err != nil {
+		return nil, false, err
+	}
+	full := len(due) >= f.Limit
+	if more = full || !b.from.IsZero(); full {
+		after(&f, due)
+		b.from, b.skip = f.From, f.Skip
+	} else {
+		b.from, b.skip = time.Time{}, 0
+	}
+	out = byTenant(nil, due)
+	since := p.now.Sub(b.sought)
+	switch {
+	case !more: // these are all
+		b.known = slices.Clone(out)
+	case len(out) > 0 && (since < 0 || since >= b.again):
+		out = p.others(ctx, f, out)
+		b.known, b.sought = slices.Clone(out), p.clock.Now()
+		b.again = min(othersMost, max(othersEvery, othersShare*b.sought.Sub(p.now)))
+	default:
+		for _, q := range b.known {
+			if slices.ContainsFunc(out, func(o queue) bool { return o.tenant == q.tenant }) {
+				continue
+			}
+			if len(ps) > 0 {
+				q.due = slices.DeleteFunc(slices.Clone(q.due), func(d engine.Due) bool { return !slices.Contains(ps, job.PartitionOf(d.Job.ID)) })
+			}
+			if len(q.due) > 0 {
+				out = append(out, q)
 			}
 		}
-		for _, d := range due {
-			i, ok := at[d.Job.Tenant]
-			if !ok {
-				i = len(out)
-				at[d.Job.Tenant], out = i, append(out, queue{tenant: d.Job.Tenant})
-				f.Without = append(f.Without, d.Job.Tenant)
-			}
-			out[i].due = append(out[i].due, d)
-		}
-		if !full && !again || len(f.Without) == 0 {
-			break
-		}
-		f.From, f.Skip = time.Time{}, 0
 	}
 	// Whoever had the last turn is the last.
 	slices.SortFunc(out, func(x, y queue) int {
@@ -123,10 +141,84 @@ func (p *pass) queues(ctx context.Context, ps []job.Partition) (out []queue, mor
 	return out, more, nil
 }
 
+// others adds jobs of tenants that have none among some. No index helps with that: where it fails, nobody else is found for now, and
+// those that are known go on.
+func (p *pass) others(ctx context.Context, f engine.DueFilter, out []queue) []queue {
+	f.From, f.Skip = time.Time{}, 0
+	for range lateReads - 1 {
+		f.Without = f.Without[:0:0]
+		for _, q := range out {
+			f.Without = append(f.Without, q.tenant)
+		}
+		due, err := p.store.Due(ctx, f)
+		if err != nil {
+			p.cfg.Log.Debug("other tenants that are behind could not be looked for", "error", err)
+			break
+		}
+		if out = byTenant(out, due); len(due) < f.Limit {
+			break
+		}
+	}
+	return out
+}
+
+// byTenant adds jobs to the queues of their tenants.
+func byTenant(out []queue, due []engine.Due) []queue {
+	at := make(map[tenant.ID]int, len(out))
+	for i, q := range out {
+		at[q.tenant] = i
+	}
+	for _, d := range due {
+		i, ok := at[d.Job.Tenant]
+		if !ok {
+			i = len(out)
+			at[d.Job.Tenant], out = i, append(out, queue{tenant: d.Job.Tenant})
+		}
+		out[i].due = append(out[i].due, d)
+	}
+	return out
+}
+
+// settle takes in what was fired: those jobs are no longer where they were. What is remembered of a job only saves a read: whether it
+// fires is for the store to say.
+func (p *pass) settle(fs []engine.Firing, ready []job.Ready) {
+	b := &p.back
+	is := make(map[job.ExecutionID]bool, len(ready))
+	for i := range ready {
+		is[ready[i].ID] = true
+	}
+	tried := make(map[job.ID]*engine.Firing, len(fs))
+	came := func(f *engine.Firing) bool { return len(f.Executions) > 0 && is[f.Executions[0].ID] }
+	for i := range fs {
+		f := &fs[i]
+		tried[f.Job] = f
+		if b.skip > 0 && f.Was.Equal(b.from) && came(f) {
+			b.skip--
+		}
+	}
+	for i := range b.known {
+		q := &b.known[i]
+		left := q.due[:0:0]
+		for _, d := range q.due {
+			if f := tried[d.Job.ID]; f != nil {
+				if _, failed := p.found[f.Job]; !failed {
+					if !came(f) || f.Next.IsZero() || p.now.Sub(f.Next) <= lateAfter || d.Job.Schedule.MaxRuns > 0 { // of which the store knows how many are left
+						continue
+					}
+					d.Job.NextRunAt, d.Job.Runs = f.Next, d.Job.Runs+f.Runs
+				}
+			}
+			left = append(left, d)
+		}
+		q.due = left
+	}
+}
+
 // turns gives each tenant a job in turn, until there are enough rows for a statement. Of a tenant's jobs it takes the one that is
-// furthest behind and the one that is least behind by turns, so that neither waits for all the others.
+// furthest behind and the one that is least behind by turns, so that neither waits for all the others. Where there is
+// only one tenant, one-off jobs count half: nobody waits for them.
 func (p *pass) turns(ctx context.Context, qs []queue) (fs []engine.Firing, left bool, err error) {
-	rows, most := 0, max(1, rowsAtOnce>>p.shrunk)
+	rows, most, alone := 0, max(1, rowsAtOnce>>p.shrunk), len(qs) == 1
 	for round := 0; len(qs) > 0; round++ {
 		rest := qs[:0:0]
 		for _, q := range qs {
@@ -134,18 +226,22 @@ func (p *pass) turns(ctx context.Context, qs []queue) (fs []engine.Firing, left 
 				if rows >= most || p.looked >= maxLooked {
 					return fs, true, nil
 				}
-				i := 0
+				d, last := q.due[0], len(q.due)-1
 				if round%2 == 1 {
-					i = len(q.due) - 1
+					d, q.due = q.due[last], q.due[:last]
+				} else {
+					q.due = q.due[1:]
 				}
-				d := q.due[i]
-				q.due = slices.Delete(q.due, i, i+1)
 				f, ok, err := p.tryFiring(ctx, &d)
 				if err != nil {
 					return nil, false, err
 				}
 				if ok {
-					fs, rows = append(fs, f), rows+rowsOf(&f)
+					if fs = append(fs, f); alone && d.Job.Schedule.Type.OneOff() {
+						rows++
+					} else {
+						rows += rowsOf(&f)
+					}
 					p.back.turn = q.tenant
 					break
 				}

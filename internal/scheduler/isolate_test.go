@@ -167,6 +167,90 @@ func TestCatchUpByTurns(t *testing.T) {
 	}
 }
 
+// What a catch-up reads grows with what is behind, not with its square: other tenants, for whom all of it is read, are looked for once in
+// a while, and a store that gives that up holds up nothing.
+func TestCatchUpIsLinear(t *testing.T) {
+	const all, step = 20_000, 50 * time.Millisecond
+	for name, c := range map[string]struct {
+		tenants []tenant.ID
+		at      time.Duration // between two jobs
+		err     error
+		passes  int
+	}{
+		"one tenant":               {[]tenant.ID{"a"}, time.Millisecond, nil, all/lateJobs + 2},
+		"one tenant, one instant":  {[]tenant.ID{"a"}, 0, nil, all/lateJobs + 2},
+		"one tenant, given up":     {[]tenant.ID{"a"}, time.Millisecond, engine.ErrTooSlow, all/lateJobs + 2},
+		"two tenants":              {[]tenant.ID{"a", "b"}, time.Millisecond, nil, 2*all/rowsAtOnce + 10},
+		"two tenants, one instant": {[]tenant.ID{"a", "b"}, 0, nil, 2*all/rowsAtOnce + 10},
+		"two tenants, given up":    {[]tenant.ID{"a", "b"}, time.Millisecond, engine.ErrTooSlow, 2*all/rowsAtOnce + 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, noon, func(c *Config) { c.Part = Behind })
+			w.store.othersErr = c.err
+			for _, of := range c.tenants {
+				for i, j := range w.herd(all/len(c.tenants), noon.Add(-time.Hour), once) {
+					j.Tenant, j.NextRunAt = of, j.NextRunAt.Add(time.Duration(i)*c.at)
+				}
+			}
+			passes := 0
+			for ; len(w.store.fired) < all && passes < 10*c.passes; passes++ {
+				w.tick()
+				w.clock.Advance(step)
+			}
+			if passes > c.passes || len(w.store.fired) != all {
+				t.Errorf("%d fired in %d passes", len(w.store.fired), passes)
+			}
+			if most := lateReads * (1 + int(time.Duration(passes)*step/othersEvery)); w.store.others > most {
+				t.Errorf("other tenants were looked for with %d reads in %d passes", w.store.others, passes)
+			}
+			if n := w.store.lateLooks - w.store.others; n > passes {
+				t.Errorf("%d other reads in %d passes", n, passes)
+			}
+		})
+	}
+}
+
+// A tenant that is found behind another's backlog has its turn in every pass, also while others are not looked for.
+func TestWhoIsBehindAnotherIsRemembered(t *testing.T) {
+	w := newWorld(t, noon, func(c *Config) { c.Part = Behind })
+	w.herd(20_000, noon.Add(-2*time.Hour), once, func(j *job.Job) { j.Tenant = "a" })
+	late := w.herd(2, noon.Add(-time.Hour), func(j *job.Job) {
+		j.Tenant, j.CatchUp, j.CatchUpLimit, j.Schedule = "b", job.CatchUpAll, 1000, cron("* * * * *")
+		j.NextRunAt = noon.Add(-time.Hour)
+	})
+	w.herd(3000, noon.Add(-30*time.Minute), once, func(j *job.Job) { j.Tenant = "c" })
+	for range 3 {
+		w.tick()
+	}
+	for _, j := range late {
+		if j.Runs != 61 {
+			t.Errorf("%d of 61 instants fired", j.Runs)
+		}
+	}
+	of := map[tenant.ID]int{}
+	for _, f := range w.store.fired {
+		of[f.Tenant]++
+	}
+	if of["c"] < 300 || of["a"] < 300 || w.store.others > lateReads {
+		t.Errorf("fired of each: %v; %d reads", of, w.store.others)
+	}
+	w.clock.Advance(othersEvery)
+	w.herd(1, noon.Add(-time.Minute), once, func(j *job.Job) { j.Tenant = "d" })
+	if w.tick(); !slices.ContainsFunc(w.store.fired, func(f engine.Firing) bool { return f.Tenant == "d" }) {
+		t.Error("who comes later is not found")
+	}
+	for range 60 {
+		w.tick()
+	}
+	fired := map[job.ID]bool{}
+	for _, f := range w.store.fired {
+		fired[f.Job] = true
+	}
+	if len(fired) != 20_000+2+3000+1 {
+		t.Errorf("%d jobs fired", len(fired))
+	}
+}
+
 // It rests as long as it worked, also when it is woken.
 func TestCatchUpRests(t *testing.T) {
 	w := newWorld(t, noon, func(c *Config) { c.Part = Behind })

@@ -23,6 +23,8 @@ type fakeStore struct {
 	asked     []job.Partition
 	clock     clock.Clock
 	lateLooks int
+	others    int               // how often it was asked for jobs without some tenants
+	othersErr error             // what it says to that
 	looks     [][]job.Partition // all that it was asked for
 	counted   int               // how often it was asked what is ahead
 	panics    job.Partition     // whoever fires in it does, once
@@ -43,6 +45,11 @@ func (f *fakeStore) Due(_ context.Context, q engine.DueFilter) ([]engine.Due, er
 		f.until, f.asked, f.looks = q.Until, ps, append(f.looks, ps)
 	} else {
 		f.lateLooks++
+	}
+	if len(q.Without) > 0 {
+		if f.others++; f.othersErr != nil {
+			return nil, f.othersErr
+		}
 	}
 	var found []*job.Job
 	for _, j := range f.jobs {
