@@ -25,7 +25,7 @@ func Keep(d, was job.Definition) (out job.Definition, dropped []string, why stri
 	}
 	out = d
 	out.Target.Headers, out.Target.Env = filled(d.Target.Headers, was.Target.Headers, headers), filled(d.Target.Env, was.Target.Env, env)
-	if why = job.Moved(&was, &out); why == "" {
+	if why = job.Moved(&was, &out, Variable); why == "" {
 		return out, nil, ""
 	}
 	for _, name := range headers {

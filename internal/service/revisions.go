@@ -87,7 +87,7 @@ func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine
 // departs reports whether a definition goes to another destination than the one of now, so that it has none of its credentials.
 func departs(d, now job.Definition) bool {
 	kept, _, why := secret.Keep(d, now)
-	return why != "" || job.Moved(&now, &kept) != ""
+	return why != "" || job.Moved(&now, &kept, secret.Variable) != ""
 }
 
 // restored asks for the credentials of now in place of those that were. It removes and lists those that there are none of.

@@ -35,7 +35,7 @@ func (p *plans) overriding(ctx context.Context, payload []byte) error {
 	return append(v, wrong...).Err()
 }
 
-// overridable says that an execution cannot have a payload of its own: one that its program reads as code could tell the job's
+// overridable says that an execution cannot have a payload of its own: one that its program may read as code could tell the job's
 // hidden variables.
 func overridable(j job.Job, e *job.Execution) error {
 	if !j.Target.PayloadIsProgram() || string(e.Payload) == string(j.Payload) {
@@ -45,7 +45,7 @@ func overridable(j job.Job, e *job.Execution) error {
 	if len(hidden) == 0 {
 		return nil
 	}
-	return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("none: the job's command runs its input as code, which could read the hidden variables %s. Name a script in the command, or use ${secret:name} in place of the hidden values", strings.Join(hidden, ", "))}}
+	return job.Invalids{{Field: "payload_override", Value: job.Show(string(e.Payload)), Want: fmt.Sprintf("none: the job's command may run its input as code, which could read the hidden variables %s. Have the command run a script file, or use ${secret:name} in place of the hidden values", strings.Join(hidden, ", "))}}
 }
 
 // unknown says which references name nothing. Each name is looked for once in a request.

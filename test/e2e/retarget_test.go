@@ -247,13 +247,29 @@ func TestHiddenVariablesStayWithTheirProgram(t *testing.T) {
 			t.Errorf("%s tells it: %s", what, text)
 		}
 	}
-	j := make(`["sh", "-c", "` + tell + `"]`)
-	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"env": {"API_TOKEN": "[redacted]", "MODE": "y"}}, "name": "other"}`); len(got.DroppedCredentials) > 0 || got.Execution.Env["MODE"] != "y" {
+	// Any variable may say what a program does, but for the language and the time zone.
+	j := make(`["make", "-f", "/dev/null", "-n", "all"]`)
+	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"env": {"API_TOKEN": "[redacted]", "MODE": "x", "MAKEFLAGS": "--eval=$(info $(shell printenv API_TOKEN | rev))"}}}`); fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" {
+		t.Errorf("flags of make: %+v", got)
+	}
+	j = make(`["sh", "-c", "` + tell + `"]`)
+	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"env": {"API_TOKEN": "[redacted]", "MODE": "x", "TZ": "Europe/Berlin", "LC_ALL": "C"}}, "name": "other"}`); len(got.DroppedCredentials) > 0 || got.Execution.Env["LC_ALL"] != "C" {
+		t.Errorf("another language: %+v", got)
+	}
+	if text := run(j, ""); !strings.Contains(text, shifted) {
+		t.Errorf("another language: %s", text)
+	}
+	if code, text, err := p.Ask("POST", "/api/v1/jobs/"+j.JobID+"/trigger", `{"payload_override": {"a": 1}}`); err != nil || code != 422 || !strings.Contains(text, "payload_override") {
+		t.Errorf("another payload of a shell's code: %d %v %s", code, err, text)
+	}
+	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"env": {"API_TOKEN": "[redacted]", "MODE": "y", "TZ": "Europe/Berlin", "LC_ALL": "C"}}}`); fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" || got.Execution.Env["MODE"] != "y" {
 		t.Errorf("another mode: %+v", got)
 	}
-	if text := run(j, `{"payload_override": {"a": 1}}`); !strings.Contains(text, shifted) {
-		t.Errorf("another mode, and another payload: %s", text)
+	if text := run(j, ""); strings.Contains(text, shifted) {
+		t.Errorf("another mode tells it: %s", text)
 	}
+	j = make(`["sh", "/opt/report.sh"]`) // which need not be there
+	ask(202, "POST", "/jobs/"+j.JobID+"/trigger", `{"payload_override": {"a": 1}}`)
 	// A shell that reads its program from the payload.
 	j = make(`["bash"]`)
 	if got := ask(200, "PATCH", "/jobs/"+j.JobID, `{"execution": {"payload": "env"}}`); fmt.Sprint(got.DroppedCredentials) != "[execution.env.API_TOKEN]" {

@@ -39,9 +39,19 @@ func TestMoved(t *testing.T) {
 		"a scheme":            {call, func(d *Definition) { d.Target.URL = "http://a.example/x" }, "origin"},
 		"a target":            {call, func(d *Definition) { d.Target.Kind = Handler }, "target"},
 		"a name":              {run, func(d *Definition) { d.Name = "other" }, ""},
-		"a mode":              {run, func(d *Definition) { d.Target.Env["MODE"] = "y" }, ""},
+		"a mode":              {run, func(d *Definition) { d.Target.Env["MODE"] = "y" }, "MODE"},
+		"flags of make":       {run, func(d *Definition) { d.Target.Env["MAKEFLAGS"] = "--eval=x" }, "MAKEFLAGS"},
+		"a language":          {run, func(d *Definition) { d.Target.Env["LANG"] = "de_DE.UTF-8"; d.Target.Env["LC_TIME"] = "C" }, ""},
+		"a time zone":         {run, func(d *Definition) { d.Target.Env["TZ"] = "Europe/Berlin" }, ""},
+		"a file of zones":     {run, func(d *Definition) { d.Target.Env["TZ"] = ":/tmp/x" }, "TZ"},
+		"a language's folder": {run, func(d *Definition) { d.Target.Env["LANG"] = "../../tmp/x" }, "LANG"},
+		"code for a language": {run, func(d *Definition) { d.Target.Env["LC_ALL"] = "$(shell env)" }, "LC_ALL"},
+		"a password more":     {run, func(d *Definition) { d.Target.Env["API_PASSWORD"] = "q" }, ""},
+		"a password less":     {run, func(d *Definition) { delete(d.Target.Env, "PGPASSWORD") }, ""},
+		"a password's source": {run, func(d *Definition) { d.Target.Env["RESTIC_PASSWORD_COMMAND"] = "env" }, "RESTIC_PASSWORD_COMMAND"},
+		"a URL for a flag":    {run, func(d *Definition) { d.Target.Env["MAKEFLAGS"] = "--eval=x://a:b@c" }, "MAKEFLAGS"},
 		"a password":          {run, func(d *Definition) { d.Target.Env["PGPASSWORD"] = "q" }, ""},
-		"a mode less":         {run, func(d *Definition) { delete(d.Target.Env, "MODE") }, ""},
+		"a mode less":         {run, func(d *Definition) { delete(d.Target.Env, "MODE") }, "MODE"},
 		"a command's data":    {run, func(d *Definition) { d.Payload = []byte(`{"a":1}`) }, ""},
 		"a program":           {run, func(d *Definition) { d.Target.Command = []string{"env"} }, "program"},
 		"an argument":         {run, func(d *Definition) { d.Target.Command = []string{"report", "--day", "env"} }, "arguments"},
@@ -63,7 +73,7 @@ func TestMoved(t *testing.T) {
 		}
 		now.Target.Command = append([]string(nil), c.was.Target.Command...)
 		c.change(&now)
-		if why := Moved(&c.was, &now); (why == "") != (c.moved == "") || !strings.Contains(why, c.moved) {
+		if why := Moved(&c.was, &now, func(name string) bool { return strings.Contains(name, "PASSWORD") }); (why == "") != (c.moved == "") || !strings.Contains(why, c.moved) {
 			t.Errorf("%s: %q, want %q", name, why, c.moved)
 		}
 	}
@@ -72,14 +82,18 @@ func TestMoved(t *testing.T) {
 func TestPayloadIsProgram(t *testing.T) {
 	for line, want := range map[string]bool{
 		"bash": true, "/bin/sh": true, "sh -x": true, "sh -": true, "bash -s a": true, "python3.12": true, "python3 -": true, "env bash": true, "timeout 5 sh": true, "xargs echo": true, "psql shop": true, "nice -n 5 perl": true,
-		"python3 /dev/stdin": true, "busybox sh": true,
-		"sh -c x": false, "python3 -m report": false, "node app.js": false, "report": false, "echo bash-like": false, "/opt/sh/report": false,
+		"python3 /dev/stdin": true, "busybox sh": true, "sh -c x": true, "python3 -m report": true, "bash -e x.sh": true, "bash x.sh -": true, "bash --rcfile x.sh": true, "node -r ./x.js": true, "ruby -r./x.rb": true,
+		"make all": true, "gmake -f - all": true, "awk -f x.awk": true, "sed -f -": true, "sqlite3 data.db": true, "ssh host.example": true, "bc lib.bc": true, "R": true, "Rscript -": true, "m4 x.m4": true, "busybox-static": true,
+		"sudo -u a.b bash": true, "env A=./x.sh bash": true, "env -S x": true, "nice /opt/wrap bash": true, "nohup /bin/bash": true, "timeout 5 report": true, "deno run x.ts": true, "luajit": true, "lua5.4": true, `C:\bin\Bash.EXE`: true,
+		"php -r x": true, "bash /proc/self/fd/0": true, "bash /dev/../dev/stdin": true, "report at": true, "flock /x -c bash": true, "bash /bin/bash": true, "sh report": true,
+		"node app.js": false, "report": false, "echo bash-like": false, "/opt/sh/report": false, "bash x.sh": false, "bash -x /opt/report a b": false, "python3 -u app.py": false, "./python_job.py": false, "jq .a": false,
+		"nice ./report.sh": false, "env /opt/report": false, "Rscript x.R": false, "bash deploy.sh env": false, "perl -w x.pl": false,
 	} {
 		if got := (&Target{Kind: Command, Command: strings.Fields(line)}).PayloadIsProgram(); got != want {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
-	if (&Target{Kind: Command, Command: []string{"bash"}, Entrypoint: "run"}).PayloadIsProgram() || (&Target{Kind: HTTP}).PayloadIsProgram() {
+	if (&Target{Kind: Command, Command: []string{"bash"}, Entrypoint: "run"}).PayloadIsProgram() || !(&Target{Kind: Command, Entrypoint: "bin/bash"}).PayloadIsProgram() || (&Target{Kind: HTTP}).PayloadIsProgram() {
 		t.Error("an entrypoint's argument, or a callback, is taken for a shell")
 	}
 }
