@@ -435,6 +435,7 @@ type fakeOwner struct {
 	wanted []job.Partition
 	share  int
 	asked  int // for shares
+	used   int // as told last
 }
 
 func (o *fakeOwner) Holding() engine.Holding {
@@ -460,6 +461,7 @@ func (o *fakeOwner) Borrow(_ context.Context, bs []engine.Share) ([]int, error) 
 	out := make([]int, len(bs))
 	for i, b := range bs {
 		out[i] = min(b.Want, o.share)
+		o.used = b.Used
 	}
 	return out, nil
 }
@@ -646,6 +648,73 @@ func TestAServerThatLapsedGivesNothingBack(t *testing.T) {
 		<-time.After(5 * time.Second)
 		if n := o.asked - before; n > 0 {
 			t.Errorf("it told %d times how much it uses, and does not know it", n)
+		}
+	})
+}
+
+// What runs in partitions that another server owns now is told as used here until that server counts it, or until it ends.
+func TestWhatRunsInLostPartitionsStaysCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 3}}
+		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 3}
+		for i := range 6 {
+			f.add(ready(i, time.Now()))
+		}
+		d := running(t, f, Config{Owner: o})
+		as := claimAll(t, d, w1)
+		if len(as) != 3 {
+			t.Fatalf("%d run under a limit of 3", len(as))
+		}
+		used := func() int {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return o.used
+		}
+		o.mu.Lock()
+		o.held = engine.Holding{Version: 99}
+		o.mu.Unlock()
+		d.Wake()
+		<-time.After(3 * time.Second)
+		if n := used(); n != 3 {
+			t.Errorf("3 s after its partitions went it tells of %d that run, of 3", n)
+		}
+		if _, err := d.Report(t.Context(), w1, done(as[0])); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		if n := used(); n != 2 {
+			t.Errorf("with one ended it tells of %d that run, of 2", n)
+		}
+		<-time.After(3 * time.Second)
+		if n := used(); n != 0 {
+			t.Errorf("7 s after its partitions went it still tells of %d that run", n)
+		}
+	})
+}
+
+// A server that gains partitions tells how much of a limit is used in them, also while no claim waits there.
+func TestWhatRunsInGainedPartitionsIsCountedWithoutClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.limits = []job.Limit{{Tenant: "default", Max: 2}}
+		a, b := &fakeOwner{held: owning(0, 1, 2, 3), share: 2}, &fakeOwner{}
+		for i := range 6 {
+			f.add(ready(i, time.Now()))
+		}
+		x, y := running(t, f, Config{Owner: a}), running(t, f, Config{Owner: b})
+		if as := claimAll(t, x, w1); len(as) != 2 {
+			t.Fatalf("%d run under a limit of 2", len(as))
+		}
+		b.mu.Lock()
+		b.held = owning(0, 1, 2, 3)
+		b.mu.Unlock()
+		y.Wake()
+		<-time.After(time.Second)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.used != 2 {
+			t.Errorf("it tells of %d that run, of 2", b.used)
 		}
 	})
 }

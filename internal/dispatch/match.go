@@ -34,9 +34,11 @@ type matcher struct {
 	skipped map[crowded]bool     // of which this round of sweeps has not listed all
 
 	holding   engine.Holding
-	recount   bool      // what runs must be counted before anything limited is leased
-	confirmed time.Time // when what is counted was last held against the store
-	ruled     time.Time // when limits and cordons were last read
+	lost      map[job.Partition]time.Time // when others were found to own what was owned here; what runs there still counts here
+	untold    bool                        // what was counted was not told to the other servers yet
+	recount   bool                        // what runs must be counted before anything limited is leased
+	confirmed time.Time                   // when what is counted was last held against the store
+	ruled     time.Time                   // when limits and cordons were last read
 	cordoned  map[job.WorkerID]bool
 	weighed   time.Time              // and tenants
 	quotas    []job.Limit            // the rates that their quotas give them
@@ -61,12 +63,14 @@ const (
 	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 
+	handTime = 5 * time.Second // after which the new owner of a partition counts what runs there, or is counted out itself
+
 	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
 	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )
 
 func newMatcher(d *Dispatcher) *matcher {
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, lately: map[job.WorkerID]visit{}, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, lately: map[job.WorkerID]visit{}, lost: map[job.Partition]time.Time{}, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
 	m.win.hinted = d.cfg.Owner == nil // nobody else stores anything
 	return m
 }
@@ -158,7 +162,7 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 		t := time.NewTimer(m.pause())
 		defer t.Stop()
 		timer = t.C
-	} else if len(m.waiting) == 0 && m.lent() {
+	} else if len(m.waiting) == 0 && (m.lent() || m.moved()) {
 		t := time.NewTimer(repayEvery)
 		defer t.Stop()
 		timer = t.C

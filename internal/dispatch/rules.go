@@ -24,14 +24,25 @@ func (m *matcher) settle() {
 	}
 }
 
-// heed takes in which partitions this server owns.
-func (m *matcher) heed(ctx context.Context) {
+// heed takes in which partitions this server owns. What runs in those it lost counts here until handTime has passed: their new
+// owner learns of them only when it attends next, and what nobody counts would be started once more.
+func (m *matcher) heed(ctx context.Context, now time.Time) {
 	if m.d.cfg.Owner == nil {
 		return
 	}
 	h := m.d.cfg.Owner.Holding()
 	if h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server {
 		m.restart(ctx) // what it no longer owns, another picks from
+		for part := range m.holding.Fence.Epochs {
+			m.lost[part] = now
+		}
+	}
+	for part, at := range m.lost {
+		_, back := h.Fence.Epochs[part]
+		if back || now.Sub(at) >= handTime {
+			delete(m.lost, part)
+			m.recount = m.recount || !back
+		}
 	}
 	m.holding = h
 }
@@ -39,7 +50,7 @@ func (m *matcher) heed(ctx context.Context) {
 // rules keeps what decides who is given what up to date: who owns which partition, weights, limits, cordons, and what runs.
 func (m *matcher) rules(ctx context.Context, now time.Time) error {
 	p := m.win.picker
-	m.heed(ctx)
+	m.heed(ctx, now)
 	anew := m.d.anew.Swap(false)
 	if anew {
 		m.win.throttled(now, math.MaxInt)
@@ -98,6 +109,9 @@ func (m *matcher) count(ctx context.Context, now time.Time) error {
 		for part := range m.holding.Fence.Epochs {
 			ps = append(ps, part)
 		}
+		for part := range m.lost {
+			ps = append(ps, part)
+		}
 		var rs []engine.Running
 		var err error
 		if m.d.cfg.Owner == nil || len(ps) > 0 {
@@ -111,7 +125,7 @@ func (m *matcher) count(ctx context.Context, now time.Time) error {
 		}
 		p.Recount(running)
 		m.d.counts.Store(p.Counts())
-		m.recount, m.confirmed, m.shared = false, now, time.Time{}
+		m.recount, m.confirmed, m.shared, m.untold = false, now, time.Time{}, true
 		return nil
 	}
 	if !p.Counts() || now.Sub(m.confirmed) < confirmEvery || !p.Full() && now.Sub(m.confirmed) < countEvery {

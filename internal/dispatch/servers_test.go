@@ -329,3 +329,35 @@ func TestExplainNamesAShareHeldElsewhere(t *testing.T) {
 		c.eventually(10*time.Second, "it runs", func() bool { return c.at("a") == 1 })
 	})
 }
+
+// A limit holds while partitions go to and fro between servers whose workers are busy for longer than they count as hungry.
+func TestALimitHoldsWhilePartitionsMove(t *testing.T) {
+	overStores(t, func(t *testing.T, s shared) {
+		takes, total := 30*time.Second, 20*time.Minute
+		if _, slow := s.(*postgres.Store); slow {
+			takes, total = 12*time.Second, 40*time.Second
+		}
+		c, stop := newCluster(t, s)
+		defer stop()
+		c.limit(1)
+		a, b := c.node("a"), c.node("b")
+		for _, n := range []*node{a, b} {
+			c.work(c.ctx, n, c.register(n), 1, takes)
+		}
+		<-time.After(3 * time.Second) // both own some
+		before := a.owner.Holding().Version + b.owner.Holding().Version
+		c.create(200)
+		<-time.After(total)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.most > 1 {
+			t.Errorf("%d ran at once under a limit of 1; ran %v", c.most, c.ran)
+		}
+		if n, could := c.ran["a"]+c.ran["b"], int(total/takes); n < could/2 {
+			t.Errorf("%d ran in %v of %d that could have", n, total, could)
+		}
+		if a.owner.Holding().Version+b.owner.Holding().Version == before {
+			t.Error("no partition moved, and this shows nothing")
+		}
+	})
+}

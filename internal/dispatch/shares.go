@@ -52,14 +52,33 @@ func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
 // lent reports whether this server has shares of limits that others may need.
 func (m *matcher) lent() bool { return m.d.cfg.Owner != nil && m.win.picker.Lent() }
 
+// moved reports whether it is not known here, or not told to the other servers, what runs in the partitions owned now.
+func (m *matcher) moved() bool {
+	if m.d.cfg.Owner == nil {
+		return false
+	}
+	h := m.d.cfg.Owner.Holding()
+	return !h.Lapsed && (m.recount || m.untold || h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server)
+}
+
 // repay gives back, while no claim waits, what is not used of limits. It finds out first what is: what ran here may have
-// ended, or be counted elsewhere.
+// ended, or be counted elsewhere. What runs in partitions that came here is counted here also while no claim waits: who
+// had them counts it for a short time only.
 func (m *matcher) repay(ctx context.Context, now time.Time) error {
-	if m.flying > 0 || now.Sub(m.repaid) < repayEvery || !m.lent() {
+	if m.flying > 0 || now.Sub(m.repaid) < repayEvery {
+		return nil
+	}
+	if m.moved() {
+		m.repaid = now
+		err := m.rules(ctx, now)
+		m.shared = time.Time{} // a claim that comes now asks at once
+		return err
+	}
+	if !m.lent() {
 		return nil
 	}
 	m.repaid = now
-	m.heed(ctx)
+	m.heed(ctx, now)
 	if err := m.count(ctx, now); err != nil {
 		return err
 	}
@@ -77,6 +96,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 	ss := p.Shares(m.takers(now))
 	m.shared = now
 	if len(ss) == 0 {
+		m.untold = false
 		return nil
 	}
 	if m.d.cfg.Owner == nil {
@@ -102,6 +122,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 		}
 		return err
 	}
+	m.untold = false
 	for i, s := range ss {
 		p.Allow(s, got[i])
 	}
