@@ -151,12 +151,12 @@ func TestVariablesAreSealed(t *testing.T) {
 		kept(made.JobID)
 		path := "/api/v1/jobs/" + made.JobID
 		want[client.Job](f, 200, "PATCH", path, `{"description": "other"}`)
-		want[client.Job](f, 200, "PATCH", path, `{"execution": {"env": {"API_TOKEN": "[redacted]", "DATABASE_URL": "[redacted]", "MODE": "y", "TOKEN_FILE": "/run/token"}}}`)
-		if e := kept(made.JobID).Env; e["MODE"] != "y" || secret.Managed(e["API_TOKEN"]) == "" || secret.Managed(e["DATABASE_URL"]) == "" {
+		want[client.Job](f, 200, "PATCH", path, `{"execution": {"env": {"API_TOKEN": "[redacted]", "DATABASE_URL": "[redacted]", "MODE": "x", "TZ": "Europe/Vienna", "TOKEN_FILE": "/run/token"}}}`)
+		if e := kept(made.JobID).Env; e["TZ"] != "Europe/Vienna" || secret.Managed(e["API_TOKEN"]) == "" || secret.Managed(e["DATABASE_URL"]) == "" {
 			t.Errorf("patched: %v", e)
 		}
 		a := f.claims(t, "command", func() { want[client.Triggered](f, 202, "POST", path+"/trigger", "") })
-		if e := a.Execution.Env; e["API_TOKEN"] != token || e["DATABASE_URL"] != dsn || e["MODE"] != "y" {
+		if e := a.Execution.Env; e["API_TOKEN"] != token || e["DATABASE_URL"] != dsn || e["MODE"] != "x" {
 			t.Errorf("the worker was given %v", e)
 		}
 		f.reportsFailure(a, "cannot reach "+dsn+" with "+token)
@@ -164,7 +164,7 @@ func TestVariablesAreSealed(t *testing.T) {
 		if got.Error == nil || got.Error.Message != "cannot reach [redacted] with [redacted]" {
 			t.Errorf("the error: %+v", got.Error)
 		}
-		want[client.Job](f, 200, "PATCH", path, `{"execution": {"env": {"DATABASE_URL": "[redacted]", "MODE": "z", "TOKEN_FILE": "/run/token"}}}`)
+		want[client.Job](f, 200, "PATCH", path, `{"execution": {"env": {"DATABASE_URL": "[redacted]", "MODE": "x", "TOKEN_FILE": "/run/token"}}}`)
 		of, _ := corejob.ParseID(made.JobID)
 		if _, err := store.Secret(t.Context(), tenant.Default, "~"+of.String()+"/env/API_TOKEN"); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("a variable that is gone is kept: %v", err)

@@ -368,8 +368,6 @@ func TestALimitHoldsWhilePartitionsMove(t *testing.T) {
 		before := a.owner.Holding().Version + b.owner.Holding().Version
 		c.create(200)
 		<-time.After(total)
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		if most := c.peak(); most > 1 {
 			t.Errorf("%d ran at once under a limit of 1; ran %v", most, c.tally())
 		}
