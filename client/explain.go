@@ -56,7 +56,7 @@ type ExplanationLimit struct {
 	HeldBy []ExplanationShare `json:"held_by,omitempty" doc:"Which servers have shares of it for themselves, where they leave none."`
 }
 
-// ExplanationShare is how much of a limit a server has for itself.
+// ExplanationShare is a server's share of a limit.
 type ExplanationShare struct {
 	Server string `json:"server"`
 	Shares int    `json:"shares"`

@@ -31,7 +31,7 @@ const (
 	maxKeySet  = 100
 )
 
-// KeysWait is how long an issuer has to answer.
+// KeysWait bounds a request to an issuer.
 const KeysWait = 5 * time.Second
 
 // publicKey is a key of an issuer's.

@@ -89,8 +89,8 @@ func (s *Server) declared(r client.JobRequest, was *job.Job, usual int) (job.Def
 	return d, nil
 }
 
-// maxCanonical is how long a document may be that is compared whatever the order of its names. To decode one takes many
-// times its length.
+// maxCanonical bounds the documents that are compared regardless of the order of their names: decoding takes many times
+// their length.
 const maxCanonical = 64 << 10
 
 // sameJSON reports whether two documents say the same. Long ones do only if their names are in the same order, too.

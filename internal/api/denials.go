@@ -48,7 +48,7 @@ type denials struct {
 	unsent []audit.Entry            // guarded by mu: that the store has not taken yet
 }
 
-// denial is what failed from one address.
+// denial counts the failures of one address.
 type denial struct {
 	from    netip.Addr
 	reasons map[string]int

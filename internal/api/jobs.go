@@ -187,7 +187,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Princip
 
 var deletionParams = []param{{"running", "string", "What becomes of executions that run: leave (the default), or cancel: they are asked to stop, and ended after 30 s."}}
 
-// runningChoice is what becomes of what runs of a deleted job.
+// runningChoice says whether deleting a job also cancels its running executions.
 type runningChoice string
 
 const (

@@ -24,7 +24,7 @@ type Local struct {
 	Mine func(r *http.Request) (mine bool, who string)
 }
 
-// tokenAge is how long a browser keeps the token: a server makes another one whenever it starts.
+// tokenAge is the lifetime of the token's cookie. A server makes a new token at each start.
 const tokenAge = 30 * 24 * time.Hour
 
 func (l *Local) cookie() string { return fmt.Sprintf("carillon-dev-%d", l.Port) }

@@ -20,7 +20,7 @@ type sessions struct {
 	of map[tenant.ID]map[job.WorkerID]time.Time // guarded by mu: when each was last heard of
 }
 
-// usualSessions is how many sessions a tenant may have at a server, where nobody says otherwise.
+// usualSessions is the default limit of worker sessions per tenant and server.
 const usualSessions = 5000
 
 func newSessions(most int, life time.Duration) *sessions {

@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
-// revokedWithin is how long a credential may go on working anywhere once it was revoked.
+// revokedWithin bounds how long a revoked credential works.
 const revokedWithin = 5 * time.Second
 
 // authenticated makes a server ask for credentials.

@@ -17,7 +17,7 @@ type unproven struct {
 	slots [1 << 14]atomic.Int64 // until when a slot has paid, in nanoseconds since began
 }
 
-// unprovenBurst is how many seconds of its rate an address may use at once.
+// unprovenBurst is the burst of an address, in seconds of its rate.
 const unprovenBurst = 10
 
 // newUnproven allows each address so many requests a second; nil for any number.

@@ -74,8 +74,8 @@ func (r *running) judge(open error) error {
 	}}
 }
 
-// readable is what commands may read beside the system's folders: in dev also the folder it was started in, which is most often
-// that of what is being developed.
+// readable lists the folders that commands may read beside the system's. Under dev it includes the folder dev was started in,
+// usually the developer's project.
 func (r *running) readable() []string {
 	all := append([]string{}, r.Config.Commands.Paths...)
 	if dir, err := os.Getwd(); err == nil && r.Dev {
