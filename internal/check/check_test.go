@@ -296,3 +296,55 @@ func TestReadWrite(t *testing.T) {
 		}
 	}
 }
+
+func TestPausesHold(t *testing.T) {
+	begun := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	pause := func(kind Kind, at, until time.Duration) Event {
+		e := Event{At: at, Proc: "c", Kind: kind, Op: Paused, Tenant: "t", Queue: "slow"}
+		if until > 0 {
+			e.SchedAt = begun.Add(until)
+		}
+		return e
+	}
+	lease := func(at time.Duration, queue string) Event {
+		return Event{At: at, Proc: "w", Kind: Commit, Op: Leased, Tenant: "t", Queue: queue, Execution: "x", Token: 1}
+	}
+	on := []Event{pause(Invoke, time.Second, time.Minute), pause(OK, 2*time.Second, time.Minute)}
+	for name, c := range map[string]struct {
+		more []Event
+		want int
+	}{
+		"while it lasts":         {[]Event{lease(20*time.Second, "slow")}, 1},
+		"before it is learned":   {[]Event{lease(5*time.Second, "slow")}, 0},
+		"of another queue":       {[]Event{lease(20*time.Second, "fast")}, 0},
+		"after it has ended":     {[]Event{lease(2*time.Minute, "slow")}, 0},
+		"while it may be ended":  {[]Event{pause(Invoke, 10*time.Second, 0), lease(20*time.Second, "slow")}, 0},
+		"after it was not ended": {[]Event{pause(Invoke, 10*time.Second, 0), pause(Unknown, 11*time.Second, 0), lease(20*time.Second, "slow")}, 0},
+	} {
+		if got := Pauses(NewHistory(append(slices.Clone(on), c.more...)...), begun, 8*time.Second); len(got) != c.want {
+			t.Errorf("leased %s: %v, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsLeasedIsHeardOf(t *testing.T) {
+	lease := Event{At: time.Second, Proc: "w", Kind: Commit, Op: Leased, Execution: "x", Token: 1}
+	at := func(kind Kind, op Op, after time.Duration) Event {
+		return Event{At: lease.At + after, Kind: kind, Op: op, Execution: "x", Token: 1}
+	}
+	for name, c := range map[string]struct {
+		then Event
+		want int
+	}{
+		"soon":         {at(Arrive, Execute, time.Second), 0},
+		"taken back":   {at(Commit, Ended, 40*time.Second), 0},
+		"late":         {at(Arrive, Execute, time.Minute), 1},
+		"ended late":   {at(Commit, Ended, time.Minute), 1},
+		"another's":    {Event{At: time.Hour, Kind: Arrive, Op: Execute, Execution: "y", Token: 1}, 1},
+		"under a next": {Event{At: time.Hour, Kind: Arrive, Op: Execute, Execution: "x", Token: 2}, 1},
+	} {
+		if got := Heard(NewHistory(lease, c.then), 48*time.Second); len(got) != c.want {
+			t.Errorf("%s: %v, want %d", name, got, c.want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ const (
 	Cancel  Op = "cancel"
 	Delete  Op = "delete"
 	Limited Op = "limited" // the tenant, or its Queue, to Max at once
-	Paused  Op = "paused"  // its Queue, for a while, or resumed
+	Paused  Op = "paused"  // its Queue, until SchedAt, or, where that is zero, resumed
 )
 
 // What a store commits.

@@ -215,11 +215,15 @@ func (c *caller) limit(x wish) {
 }
 
 func (c *caller) pause(x wish) {
-	c.ask(x, check.Event{Op: check.Paused, Queue: slow}, func(ctx context.Context, s *service.Service, _ *check.Event) (err error) {
-		if x.last == 0 {
+	var until time.Time
+	if x.last > 0 {
+		until = c.w.now().Add(x.last)
+	}
+	c.ask(x, check.Event{Op: check.Paused, Queue: slow, SchedAt: until}, func(ctx context.Context, s *service.Service, _ *check.Event) (err error) {
+		if until.IsZero() {
 			_, err = s.ResumeQueue(ctx, tenant.Local(), slow)
 		} else {
-			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", c.w.now().Add(x.last))
+			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", until)
 		}
 		return err
 	})

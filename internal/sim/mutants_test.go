@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -37,6 +38,8 @@ func TestMutantsAreFound(t *testing.T) {
 		{"what is reaped is dropped", func(s engine.Store) engine.Store { return &dropping{Store: s} }, []string{"liveness"}, nil},
 		{"an instant fires twice", func(s engine.Store) engine.Store { return &eager{Store: s} }, []string{"uniqueness"}, nil},
 		{"a lease does not look at epochs", func(s engine.Store) engine.Store { return &epochBlind{Store: s} }, []string{"concurrency"}, deposes},
+		{"a paused queue is ignored", func(s engine.Store) engine.Store { return &restless{Store: s} }, []string{"pauses"}, func(s script) bool { return s.pauses() }},
+		{"a lost claim is never disowned", func(s engine.Store) engine.Store { return &owning{Store: s} }, []string{"heard"}, func(s script) bool { return s.lasting }},
 		{"what runs is not counted after a takeover", func(s engine.Store) engine.Store { return &countless{Store: s} }, []string{"concurrency"}, nil},
 	} {
 		t.Run(m.name, func(t *testing.T) {
@@ -55,6 +58,63 @@ func TestMutantsAreFound(t *testing.T) {
 			t.Errorf("not found within %d seeds", mutantSeeds)
 		})
 	}
+}
+
+// A server that keeps shares of limits, whatever the others may have, is found.
+func TestAShareThatIsNotShrunkIsFound(t *testing.T) {
+	if raced {
+		t.Skip("it takes some hundred seeds, and proves nothing about races")
+	}
+	seed := uint64(0)
+	for played := 1; played <= mutantSeeds; played++ {
+		for seed++; !write(seed).tight; seed++ {
+		}
+		for _, v := range playWith(t, seed, Options{Owners: func(o engine.Owners) engine.Owners { return &grasping{Owners: o, had: map[engine.ServerID][]int{}} }}).Violations {
+			if v.Check == "shares" {
+				t.Logf("found with seed %d, the %dth: %s", seed, played, v)
+				return
+			}
+		}
+	}
+	t.Errorf("not found within %d seeds", mutantSeeds)
+}
+
+// grasping never lets go of a share that a server once had.
+type grasping struct {
+	engine.Owners
+	mu  sync.Mutex
+	had map[engine.ServerID][]int // guarded by mu
+}
+
+func (g *grasping) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Share) ([]int, error) {
+	got, err := g.Owners.Borrow(ctx, me, bs)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if had := g.had[me]; err == nil && len(had) == len(got) {
+		for i := range got {
+			got[i] = max(got[i], had[i])
+		}
+	}
+	g.had[me] = got
+	return got, err
+}
+
+// restless tells nobody that a queue is paused.
+type restless struct{ engine.Store }
+
+func (s *restless) Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error) {
+	ls, err := s.Store.Limits(ctx, t)
+	for i := range ls {
+		ls[i].Pause = job.Pause{}
+	}
+	return ls, err
+}
+
+// owning never takes back what a worker does not know that it has.
+type owning struct{ engine.Store }
+
+func (s *owning) Disown(context.Context, job.WorkerID, []job.Token, time.Time) ([]job.Ready, error) {
+	return nil, nil
 }
 
 // deposes is for seeds in which a server is cut off while many of one group wait.

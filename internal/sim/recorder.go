@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 )
 
 // recorder is a store that writes down what is committed, in the order of the commits. It looks at what a call may have
@@ -30,6 +31,10 @@ type recorder struct {
 	deleted  map[job.ID]bool           // guarded by mu
 	redrives map[job.ExecutionID]*seen // guarded by mu: dead letters that are to be run again by themselves
 	sessions map[job.WorkerID]*session // guarded by mu
+
+	shared *enginetest.Shared // of servers that share the limit most on what their tenant runs at once; nil: it is not looked at
+	most   int
+	over   []check.Violation // guarded by mu
 }
 
 // seen is an execution as it was seen last.
@@ -46,6 +51,8 @@ type seen struct {
 	group  job.Group
 	unique string
 	fades  bool // it may expire
+	part   job.Partition
+	epoch  int64 // under which it was leased
 }
 
 func (s *seen) held() bool { return s.status == job.Running || s.status == job.Cancelling }
@@ -138,7 +145,7 @@ func tagOf(e job.Execution) string {
 func (r *recorder) added(e job.Execution) {
 	s := &seen{
 		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, len(r.known)), job: e.Job, tenant: e.Tenant, status: job.Pending,
-		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(),
+		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(), part: e.Partition,
 	}
 	r.known[e.ID] = s
 	r.add(check.Event{
@@ -302,6 +309,7 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 				continue
 			}
 			s.token = a.Token
+			s.epoch = f.Epochs[s.part]
 			if w, asked := owner[a.Execution]; asked {
 				s.worker = w
 			}
@@ -311,7 +319,27 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 			})
 			r.look(ctx, s, "")
 		}
+		if len(out) > 0 {
+			r.limited()
+		}
 	})
+}
+
+// limited notes where more run under the limit that servers share than it allows. What runs in partitions that have moved since
+// is left out: it is counted by their new owner, and may be over. mu is held.
+func (r *recorder) limited() {
+	if r.shared == nil {
+		return
+	}
+	n := 0
+	for _, s := range r.known {
+		if s.held() && s.epoch == r.shared.Epoch(s.part) {
+			n++
+		}
+	}
+	if n > r.most {
+		r.over = append(r.over, check.Violation{Check: "shares", What: fmt.Sprintf("after %v %d run under a limit of %d, none of them in a partition that has moved", time.Since(r.begun), n, r.most)})
+	}
 }
 
 // groupName is what people call a group; "" for none.

@@ -23,6 +23,8 @@ const (
 	poison   = 4                      // workers that an execution may lose
 	owned    = 3 * time.Second        // a server that did not attend for so long is deposed
 	patience = 3 * time.Second        // of a client's call
+	learn    = 8 * time.Second        // servers have learned of a pause, also where the store is slow
+	hearing  = 8 * lease              // a worker has begun what it was given, or lost it
 )
 
 // script is all that a seed decides beforehand.
@@ -32,6 +34,9 @@ type script struct {
 	servers int
 	crowded bool        // most of what clients want is of one group
 	alone   bool        // there is one server, and its store is its own
+	bare    bool        // no server has workers of its own
+	tight   bool        // the tenant's limit binds, and nobody changes it
+	lasting bool        // any attempt may take a minute
 	remotes int         // workers outside the servers
 	limits  []job.Limit // from the beginning
 	clients [][]wish
@@ -130,6 +135,7 @@ func write(seed uint64) script {
 		s.faults = append(s.faults, cuts...)
 		slices.SortStableFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	}
+	s.shape(stream(seed, "shape"))
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
 	}
@@ -137,6 +143,30 @@ func write(seed uint64) script {
 		s.net = netFaults{lostRequest: 0.05 * r.Float64(), lostAnswer: 0.05 * r.Float64(), repeated: 0.05 * r.Float64(), late: 0.1 * r.Float64()}
 	}
 	return s
+}
+
+// shape makes up what sets a run apart from most: servers without workers, a limit that binds, attempts that take long.
+func (s *script) shape(r *rand.Rand) {
+	s.bare = r.IntN(3) == 0
+	switch r.IntN(4) {
+	case 0:
+		s.tight = s.servers > 1
+	case 1:
+		s.lasting = !s.crowded
+	}
+	if s.tight {
+		s.limits = []job.Limit{{Max: 2 + r.IntN(2)}}
+	}
+	for c := range s.clients {
+		if s.tight {
+			s.clients[c] = slices.DeleteFunc(s.clients[c], func(w wish) bool { return w.kind == wishLimit })
+		}
+		for i := range s.clients[c] {
+			if d := &s.clients[c][i].def; s.lasting && s.clients[c][i].kind == wishCreate {
+				d.Target.Timeout, d.Target.Stall, d.Target.Total, d.Retry.MaxRetries = time.Minute, 0, 0, min(d.Retry.MaxRetries, 1)
+			}
+		}
+	}
 }
 
 // wishes makes up what a client wants; in a crowd most of it is of one group.
@@ -200,13 +230,20 @@ func rush(r *rand.Rand, client int, faults []fault) []wish {
 	return out
 }
 
+// pauses reports whether anybody pauses a queue.
+func (s *script) pauses() bool {
+	return slices.ContainsFunc(s.clients, func(ws []wish) bool {
+		return slices.ContainsFunc(ws, func(w wish) bool { return w.kind == wishPause && w.last > learn })
+	})
+}
+
 // pauses makes up when the slow queue is paused: for a while, or not any more.
 func pauses(r *rand.Rand) []wish {
 	var out []wish
 	for range 1 + r.IntN(4) {
 		w := wish{at: upTo(r, chaos), kind: wishPause, gap: 100*time.Millisecond + upTo(r, time.Second), try: 1 + r.IntN(4)}
 		if r.IntN(3) > 0 {
-			w.last = time.Second + upTo(r, 8*time.Second)
+			w.last = time.Second + upTo(r, 20*time.Second)
 		}
 		out = append(out, w)
 	}

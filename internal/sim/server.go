@@ -92,9 +92,11 @@ func (w *world) startServer() {
 		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
 	}
 	w.wg.Go(func() { s.disp.Run(s.ctx) })
-	exec := &executor{w: w, proc: s.name + "w", gone: s.ctx.Done()}
-	pool := worker.New(&inside{s.door, s}, exec, w.pool(exec.proc))
-	w.wg.Go(func() { pool.Run(s.ctx) })
+	if !w.bare {
+		exec := &executor{w: w, proc: s.name + "w", gone: s.ctx.Done()}
+		pool := worker.New(&inside{s.door, s}, exec, w.pool(exec.proc))
+		w.wg.Go(func() { pool.Run(s.ctx) })
+	}
 	w.mu.Lock()
 	w.servers = append(slices.Clone(w.servers), s)
 	w.mu.Unlock()

@@ -21,10 +21,11 @@ import (
 
 // Options is what a run may be told beside its seed.
 type Options struct {
-	Path   string                          // of a database file with its schema, and nothing in it
-	Logger *slog.Logger                    // of the product; nil: none
-	Mutant func(engine.Store) engine.Store // breaks the store, to see that it is noticed; nil: none
-	Flaws  Flaws                           // break something else
+	Path   string                            // of a database file with its schema, and nothing in it
+	Logger *slog.Logger                      // of the product; nil: none
+	Mutant func(engine.Store) engine.Store   // breaks the store, to see that it is noticed; nil: none
+	Owners func(engine.Owners) engine.Owners // likewise, what servers hear of each other
+	Flaws  Flaws                             // break something else
 }
 
 // Result is what came of a run.
@@ -86,6 +87,12 @@ func Run(seed uint64, o Options) (Result, error) {
 	}
 	w.store = newRecorder(store, w.history)
 	w.store.fired = w.early
+	if w.tight {
+		w.store.shared, w.store.most = shared(w.shared), w.limits[0].Max
+	}
+	if o.Owners != nil && w.shared != nil {
+		w.shared = o.Owners(w.shared)
+	}
 	w.broken.Store(true)
 	for _, l := range w.limits {
 		l.Tenant = tenant.Default
@@ -116,6 +123,9 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
 	}
+	extra = append(extra, check.Pauses(w.history, w.store.begun.Add(w.skew), learn)...)
+	extra = append(extra, check.Heard(w.history, hearing)...)
+	extra = append(extra, w.store.over...)
 	if w.script.servers == 1 { // where a partition moves while something of it runs, several may be over the limits of a tenant or a queue
 		extra = append(extra, check.Quotas(w.history)...)
 	}
@@ -123,6 +133,12 @@ func Run(seed uint64, o Options) (Result, error) {
 		History: w.history, Violations: slices.Concat(check.All(w.history, within), extra, w.runs.wrong),
 		Executions: len(w.store.known), Faults: int(w.count.Load()), Settled: settled,
 	}, nil
+}
+
+// shared is the store's account of who owns what.
+func shared(o engine.Owners) *enginetest.Shared {
+	s, _ := o.(*enginetest.Shared)
+	return s
 }
 
 // after waits, and reports whether the run goes on.

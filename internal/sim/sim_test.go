@@ -63,6 +63,16 @@ func memory() string {
 // play plays a seed in a bubble, over a database of its own.
 func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store, flaws ...Flaws) (out Result) {
 	t.Helper()
+	o := Options{Mutant: mutant}
+	for _, f := range flaws {
+		o.Flaws = f
+	}
+	return playWith(t, seed, o)
+}
+
+// playWith plays a seed with options, but for its database.
+func playWith(t *testing.T, seed uint64, o Options) (out Result) {
+	t.Helper()
 	empty, err := template()
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +82,7 @@ func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store, fla
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	o := Options{Path: filepath.Join(dir, "sim.db"), Mutant: mutant}
-	for _, f := range flaws {
-		o.Flaws = f
-	}
+	o.Path = filepath.Join(dir, "sim.db")
 	if err := os.WriteFile(o.Path, empty, 0o600); err != nil {
 		t.Fatal(err)
 	}

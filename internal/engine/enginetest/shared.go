@@ -274,6 +274,13 @@ func (s *Shared) Borrow(_ context.Context, me engine.ServerID, bs []engine.Share
 	return out, nil
 }
 
+// Epoch is under which a partition is owned by who leases from it.
+func (s *Shared) Epoch(p job.Partition) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts[engine.Dispatching][p].Epoch
+}
+
 // Lent lists what servers have of a tenant's limits.
 func (s *Shared) Lent(_ context.Context, t tenant.ID) (out []engine.Lending, _ error) {
 	s.mu.Lock()
