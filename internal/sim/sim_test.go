@@ -199,7 +199,7 @@ func (c *tally) complete(t *testing.T) {
 	for _, what := range []string{
 		"ended finished", "ended lost", "ended left", "ended disowned", "ended forced", "ended expelled", "ended snoozed", "refused",
 		"became EXPIRED", "became SKIPPED", "became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
-		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited",
+		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited", "ok paused",
 		"redriven", "leased of a group", "moved", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
 	} {
 		if c.of[what] == 0 {
