@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
-// breaker is when calls of hosts that are down are put off.
+// breaker is when calls to hosts that are down are put off.
 func (r *running) breaker() executor.Breaker {
 	if c := r.Config.Callbacks; c.Breaker {
 		return executor.Breaker{Failures: c.BreakerFailures}

@@ -86,6 +86,7 @@ func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispat
 		return 0
 	})
 	r.metrics.BreakersOpen(exec.OpenBreakers)
+	r.metrics.CallbacksPutOff(exec.PutOff)
 }
 
 // traced is the executor, whose attempts are told as spans where there is tracing.

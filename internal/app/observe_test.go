@@ -211,7 +211,7 @@ const unserved = `{"name": "x", "priority": %d, "execution": {"target": "worker"
 // TestEveryMetricMoves has a server do all that is counted, and looks at the numbers.
 func TestEveryMetricMoves(t *testing.T) {
 	onEachStore(t, func(t *testing.T, where string) {
-		s := serve(t, where)
+		s := serve(t, where, func(o *app.Options) { o.Config.Callbacks.HostConcurrent = 1 })
 		for range 3 {
 			s.run(simulate("noop", ""), "SUCCEEDED")
 		}
@@ -255,6 +255,7 @@ func TestEveryMetricMoves(t *testing.T) {
 
 		want[client.Execution](s, 202, "POST", "/api/v1/executions/"+waits.ExecutionID+"/cancel", "")
 		s.limited()
+		s.putsOff()
 		s.dies()
 		want[client.Job](s, 200, "POST", "/api/v1/jobs/"+fires.JobID+"/pause", "")
 		want[client.Job](s, 200, "POST", "/api/v1/jobs/"+fires.JobID+"/resume", "")
@@ -280,6 +281,26 @@ func TestEveryMetricMoves(t *testing.T) {
 			return got["occurrences_missed_total"] >= 1 && got[`executions_total{status="SKIPPED"}`] >= 1
 		})
 	})
+}
+
+// putsOff has two calls to a host that takes one at a time.
+func (s *server) putsOff() {
+	s.Helper()
+	arrived, answer := make(chan struct{}, 2), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived <- struct{}{}; <-answer }))
+	defer slow.Close()
+	call := fmt.Sprintf(`{"name": "slow", "execution": {"callback_url": %q}}`, strings.Replace(slow.URL, "127.0.0.1", "localhost", 1)) // by name, as nothing in callbacks.allow is paced
+	first := want[client.Job](s, 201, "POST", "/api/v1/jobs", call)
+	<-arrived
+	second := want[client.Job](s, 201, "POST", "/api/v1/jobs", call)
+	const name = `callbacks_put_off_total{reason="concurrency"}`
+	s.until("a call to be put off", func() bool { return s.scrape()[name] >= 1 })
+	close(answer)
+	s.ends(first.ExecutionID, "SUCCEEDED")
+	s.ends(second.ExecutionID, "SUCCEEDED")
+	if v, ok := s.scrape()[`callbacks_put_off_total{reason="rate"}`]; !ok || v != 0 {
+		s.Errorf("of the rate: %v, %v", v, ok)
+	}
 }
 
 // agrees compares the numbers with those of the API.

@@ -66,6 +66,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	r.metrics.BreakersOpen(exec.OpenBreakers)
+	r.metrics.CallbacksPutOff(exec.PutOff)
 	if err := r.scraped(ready); err != nil {
 		return err
 	}

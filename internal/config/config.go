@@ -191,8 +191,8 @@ type Callbacks struct {
 
 	HTTPSOnly      bool
 	Ports          []int // none: all but those of other services
-	HostPerSecond  int   // calls of a host that a process begins; 0: any number
-	HostConcurrent int   // calls of a host at once; 0: any number
+	HostPerSecond  int   // calls to a host that a process starts in a second; 0: any number
+	HostConcurrent int   // calls to a host at once; 0: any number
 }
 
 // Retry is the [retry] table: how failures are treated of jobs that do not say.

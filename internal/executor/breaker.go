@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Breaker says when calls of a host are put off. The zero value asks for none.
+// Breaker says when calls to a host are put off. The zero value asks for none.
 type Breaker struct {
 	Failures int           // in a row, after which a host is taken to be down
 	Pause    time.Duration // before the first probe of it; 0: a second
@@ -89,7 +89,7 @@ func (b *breaker) enter(k circuitKey, now time.Time) (time.Duration, *client.Err
 	// All that is put off must not come back at once, nor in front of the probe.
 	wait := max(c.next.Sub(now), 0) + c.pause/4 + rand.N(c.pause)
 	return wait, &client.Error{Type: c.why.Type, HTTPStatus: c.why.HTTPStatus, Message: fmt.Sprintf(
-		"%s is taken to be down after %d failures in a row, and calls of it are put off; the last failure: %s", excerpt(k.origin), c.row, c.why.Message)}
+		"%s is taken to be down after %d failures in a row, and calls to it are put off; the last failure: %s", excerpt(k.origin), c.row, c.why.Message)}
 }
 
 // verdict is what a call says of its host.

@@ -16,7 +16,7 @@
 //
 // The package never retries an attempt: it only says whether that makes sense.
 // It keeps no state but idle connections, which Close ends, and how the hosts
-// that it calls do: calls of one that is down are put off (see Breaker).
+// that it calls do: calls to one that is down are put off (see Breaker).
 package executor
 
 import (
@@ -28,6 +28,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
@@ -74,6 +75,7 @@ type Executor struct {
 	reaches   *reaches
 	breaker   *breaker // nil: none
 	paces     *paces   // nil: none
+	putOff    [reasons]atomic.Int64
 	guard     Guard
 	secure    bool // callbacks over plain HTTP are refused
 	agent     string
@@ -86,7 +88,8 @@ type target func(context.Context, client.Attempt) client.Outcome
 
 // New makes an executor of all targets.
 func New(cfg Config) *Executor {
-	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), reaches: newReaches(cfg), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker), paces: newPaces(cfg.Pace), guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, secure: cfg.HTTPSOnly}
+	e := &Executor{transport: newTransport(newDialer(cfg), cfg.FirstByte), reaches: newReaches(cfg), agent: "Carillon/" + cfg.Version, log: cfg.Log, breaker: newBreaker(cfg.Breaker), guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, secure: cfg.HTTPSOnly}
+	e.paces = newPaces(cfg.Pace, e.countPutOff)
 	if cfg.Version == "" {
 		e.agent = "Carillon"
 	}
@@ -119,6 +122,8 @@ func (e *Executor) Execute(ctx context.Context, a client.Attempt) (o client.Outc
 	}
 	return run(ctx, a)
 }
+
+func (e *Executor) countPutOff(why putOff) { e.putOff[why].Add(1) }
 
 // Close ends the idle connections; attempts that still run are not disturbed.
 func (e *Executor) Close() {

@@ -46,28 +46,62 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if e.secure && c.url.Scheme != "https" {
 		return failed(typeBlocked, false, "callbacks go over https only here (callbacks.https_only); the callback URL begins with http://")
 	}
-	if e.paces != nil && !e.guard.named(c.url.Hostname()) {
-		to := hostport(c.url)
-		if wait, why := e.paces.enter(to, time.Now()); wait > 0 {
-			return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
-		}
-		defer e.paces.leave(to)
+	t, off := e.turn(c, turn{})
+	if off != nil {
+		return *off
 	}
+	defer func() { t.end() }()
 	if e.breaker == nil {
-		return e.follow(ctx, c)
+		return e.follow(ctx, c, &t)
 	}
 	host := circuitKey{a.TenantID, origin(c.url)}
 	if wait, why := e.breaker.enter(host, time.Now()); wait > 0 {
-		return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
+		e.countPutOff(byBreaker)
+		return snoozed(wait, why)
 	}
 	o := client.Outcome{} // a panic says nothing of the host
 	defer func() { e.breaker.leave(host, time.Now(), judged(o), o.Error) }()
-	o = e.follow(ctx, c)
+	o = e.follow(ctx, c, &t)
 	return o
 }
 
-// follow makes the call, and those that redirects send it on to.
-func (e *Executor) follow(ctx context.Context, c *call) client.Outcome {
+// turn is a call's slot at a host. The zero turn is of a host that is not paced.
+type turn struct {
+	paces        *paces
+	host, tenant string
+}
+
+func (t turn) end() {
+	if t.paces != nil {
+		t.paces.leave(t.host, t.tenant, time.Now())
+	}
+}
+
+// turn takes a slot at the host that a call goes to, in place of the one it has, or says that the call is put off.
+func (e *Executor) turn(c *call, has turn) (turn, *client.Outcome) {
+	host, now := hostport(c.url), time.Now()
+	switch {
+	case e.paces == nil || e.guard.named(c.url.Hostname()):
+		has.end()
+		return turn{}, nil
+	case has.host == host:
+		has.paces.again(host, now)
+		return has, nil
+	}
+	has.end()
+	if wait, why := e.paces.enter(host, c.attempt.TenantID, now); wait > 0 {
+		o := snoozed(wait, why)
+		return turn{}, &o
+	}
+	return turn{e.paces, host, c.attempt.TenantID}, nil
+}
+
+func snoozed(wait time.Duration, why *client.Error) client.Outcome {
+	return client.Outcome{Status: client.Snoozed, RetryAfterMS: max(1, wait.Milliseconds()), Error: why}
+}
+
+// follow makes the call, and those that redirects send it on to, each in a turn of its host.
+func (e *Executor) follow(ctx context.Context, c *call, t *turn) client.Outcome {
 	transport := e.transport
 	if allow := c.attempt.CallbackAllow; len(allow) > 0 {
 		transport = e.reaches.of(allow)
@@ -90,6 +124,11 @@ func (e *Executor) follow(ctx context.Context, c *call) client.Outcome {
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, redirectBodySize) // what is wrong with it does not matter any more
 		_ = resp.Body.Close()
+		var off *client.Outcome
+		if *t, off = e.turn(next, *t); off != nil {
+			off.Error.Message = fmt.Sprintf("%s was answered with a redirect, and %s", c, off.Error.Message)
+			return *off
+		}
 		c = next
 	}
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync"
@@ -11,92 +10,259 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Pace bounds what this process sends to one host, whoever's jobs it is for. The zero value bounds nothing.
+// Pace bounds what this process sends to one host. The zero value bounds nothing.
+//
+// Tenants share both bounds. One tenant never holds all of a host's slots: an eighth of them, and at least one, is only for
+// tenants that have no call running there. While several tenants want more than there is, each gets an equal part.
 type Pace struct {
-	PerSecond  int // calls that begin; 0: any number
+	PerSecond  int // calls that start in a second; 0: any number
 	Concurrent int // calls at once; 0: any number
 }
 
+// Calls over the concurrency limit come back one after the other, about as fast as calls end: this bounds the work that
+// waiting calls cause, however many they are.
 const (
-	maxPaced  = 10_000                 // hosts that are remembered
-	busyPause = 250 * time.Millisecond // before a call is tried again for which a host has no room
+	maxPaced = 10_000                 // hosts that are remembered
+	minGap   = time.Millisecond       // between two returns, where calls end quickly
+	maxGap   = 20 * time.Millisecond  // where they do not: at most 50 a second come back to be told to wait again
+	minBusy  = 250 * time.Millisecond // before the first return
+	maxBusy  = 5 * time.Second        // the same, where no call has ended for long
+	recount  = 100 * time.Millisecond // how often a host's tenants are counted
+	grace    = time.Second            // for which a tenant whose turn has come counts as waiting: its call is on its way
 )
 
-// paces counts calls by host and port. A call that is over a bound is put off, and nothing of it is charged.
+// paces counts calls by host and port. A call over a bound is put off, and nothing is charged for it.
 type paces struct {
-	cfg Pace
+	cfg   Pace
+	count func(putOff)
 
 	mu    sync.Mutex
 	hosts map[string]*pace // guarded by mu
 }
 
-// pace is what one host is sent.
+// pace is the traffic of one host.
 type pace struct {
 	running int
-	next    time.Time // when the bound of the rate would be met exactly
-	off     time.Time // until when calls that were put off are spread
+	next    time.Time     // when the rate limit would be met exactly
+	ended   time.Time     // the last end of a call
+	since   time.Time     // from when ends are counted
+	ends    int           // how many there were
+	mean    time.Duration // between them, before that
+	tenants map[string]*share
+	counted time.Time // when waiting was counted
+	waiting int       // tenants whose calls are put off
 }
 
-func newPaces(cfg Pace) *paces {
+// share is one tenant's part of it.
+type share struct {
+	running int
+	next    time.Time // as of the host, for this tenant's part of the rate
+	off     time.Time // when the last call that was put off comes back
+}
+
+// putOff is why a call is put off.
+type putOff uint8
+
+const (
+	byRate putOff = iota
+	byConcurrency
+	byTenant
+	byBreaker
+	reasons
+)
+
+var reasonNames = [reasons]string{"rate", "concurrency", "tenant", "breaker"}
+
+// PutOff is how many calls were put off, by the reason.
+func (e *Executor) PutOff() map[string]int64 {
+	all := make(map[string]int64, reasons)
+	for i, name := range reasonNames {
+		all[name] = e.putOff[i].Load()
+	}
+	return all
+}
+
+func newPaces(cfg Pace, count func(putOff)) *paces {
 	if cfg.PerSecond <= 0 && cfg.Concurrent <= 0 {
 		return nil
 	}
-	return &paces{cfg: cfg, hosts: map[string]*pace{}}
+	return &paces{cfg: cfg, count: count, hosts: map[string]*pace{}}
 }
 
-// enter lets a call begin, with 0, or says for how long to put it off, and why.
-func (p *paces) enter(host string, now time.Time) (time.Duration, *client.Error) {
+// enter lets a tenant's call to a host start, with 0, or says for how long to put it off, and why.
+func (p *paces) enter(host, tenant string, now time.Time) (time.Duration, *client.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.host(host, now)
+	h.count(now)
+	s := h.share(tenant)
+	if wait, why := p.slots(h, s, host, now); wait > 0 {
+		return wait, why
+	}
+	if wait, why := p.rate(h, s, host, now); wait > 0 {
+		return wait, why
+	}
+	h.running++
+	s.running++
+	return 0, nil
+}
+
+// slots puts a call off for which there is no slot. mu is held.
+func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
+	n := p.cfg.Concurrent
+	if n <= 0 {
+		return 0, nil
+	}
+	reserve := 0
+	if n > 1 {
+		reserve = max(1, n/8)
+	}
+	free := n - h.running
+	reason, why := byTenant, fmt.Sprintf("this tenant has %d calls to it running in this process; %d may run at once, and one tenant leaves room for others (callbacks.host_concurrent)", s.running, n)
+	switch {
+	case free <= 0:
+		reason, why = byConcurrency, fmt.Sprintf("%d are running in this process, as many as may (callbacks.host_concurrent)", n)
+	case s.running == 0 || free > reserve && (s.running < (n+len(h.tenants)-1)/len(h.tenants) || !h.contended(s, now)):
+		return 0, nil
+	}
+	h.pulse(now)
+	first := now.Add(min(max(now.Sub(h.ended)/2, minBusy), maxBusy))
+	return p.delay(h, s, now, first, min(max(h.mean, minGap), maxGap), reason), paced(host, why)
+}
+
+// rate puts a call off that would start too soon after others. mu is held.
+func (p *paces) rate(h *pace, s *share, host string, now time.Time) (time.Duration, *client.Error) {
+	n := p.cfg.PerSecond
+	if n <= 0 {
+		return 0, nil
+	}
+	each := time.Second / time.Duration(n)
+	part := each * time.Duration(len(h.tenants))
+	h.next, s.next = later(h.next, now), later(s.next, now)
+	reason := byRate
+	switch {
+	case h.next.Sub(now)+each > time.Second:
+	case s.next.Sub(now)+part > time.Second && s.next.After(now) && h.contended(s, now):
+		reason = byTenant
+	default:
+		h.next, s.next = h.next.Add(each), s.next.Add(part)
+		return 0, nil
+	}
+	return p.delay(h, s, now, now.Add(each), each, reason), paced(host, fmt.Sprintf("this process starts at most %d a second, for all tenants together (callbacks.host_per_second)", n))
+}
+
+// delay gives a call the next turn among those of its tenant that are put off: the first at an instant, the others a gap
+// apart, times the tenants that wait. mu is held.
+func (p *paces) delay(h *pace, s *share, now, first time.Time, gap time.Duration, reason putOff) time.Duration {
+	p.count(reason)
+	if !s.waits(now) {
+		h.waiting++
+	}
+	s.off = later(first, s.off.Add(gap*time.Duration(max(1, h.waiting))))
+	return s.off.Sub(now)
+}
+
+// again charges for another request of a call that runs, as when a redirect leads to the same host.
+func (p *paces) again(host string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.hosts[host]; h != nil && p.cfg.PerSecond > 0 {
+		h.next = later(h.next, now).Add(time.Second / time.Duration(p.cfg.PerSecond))
+	}
+}
+
+// leave notes that a call has ended.
+func (p *paces) leave(host, tenant string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hosts[host]
+	if h == nil || h.running == 0 {
+		return
+	}
+	h.running--
+	h.ends++
+	h.ended = now
+	h.pulse(now)
+	if s := h.tenants[tenant]; s != nil && s.running > 0 {
+		s.running--
+	}
+}
+
+// host is what is known of a host. mu is held.
+func (p *paces) host(name string, now time.Time) *pace {
+	h := p.hosts[name]
 	if h == nil {
 		if len(p.hosts) >= maxPaced {
 			p.sweep(now)
 		}
-		h = &pace{}
-		p.hosts[host] = h
+		h = &pace{tenants: map[string]*share{}, ended: now, since: now, mean: maxGap}
+		p.hosts[name] = h
 	}
-	if n := p.cfg.Concurrent; n > 0 && h.running >= n {
-		return busyPause + rand.N(busyPause), paced(host, fmt.Sprintf("%d calls of it run in this process, as many as may (callbacks.host_concurrent)", n))
-	}
-	if n := p.cfg.PerSecond; n > 0 {
-		each := time.Second / time.Duration(n)
-		if h.next.Before(now) {
-			h.next = now
-		}
-		if h.next.Sub(now)+each > time.Second {
-			if h.off.Before(now) {
-				h.off = now
-			}
-			h.off = h.off.Add(each) // so that they come back one after the other
-			return max(h.off.Sub(now), each), paced(host, fmt.Sprintf("this process begins at most %d calls of it a second (callbacks.host_per_second)", n))
-		}
-		h.next = h.next.Add(each)
-	}
-	h.running++
-	return 0, nil
-}
-
-// leave notes that a call has ended.
-func (p *paces) leave(host string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if h := p.hosts[host]; h != nil && h.running > 0 {
-		h.running--
-	}
+	return h
 }
 
 // sweep forgets hosts that have no calls. mu is held.
 func (p *paces) sweep(now time.Time) {
-	for host, h := range p.hosts {
-		if h.running == 0 && h.next.Before(now) && h.off.Before(now) {
-			delete(p.hosts, host)
+	for name, h := range p.hosts {
+		h.counted = time.Time{}
+		if h.count(now); h.running == 0 && len(h.tenants) == 0 && h.next.Before(now) {
+			delete(p.hosts, name)
 		}
 	}
 }
 
+func (h *pace) share(tenant string) *share {
+	s := h.tenants[tenant]
+	if s == nil {
+		s = &share{}
+		h.tenants[tenant] = s
+	}
+	return s
+}
+
+// contended reports whether calls of another tenant are put off.
+func (h *pace) contended(s *share, now time.Time) bool {
+	if s.waits(now) {
+		return h.waiting > 1
+	}
+	return h.waiting > 0
+}
+
+// count counts the tenants that wait, and forgets those that neither wait nor call.
+func (h *pace) count(now time.Time) {
+	if now.Sub(h.counted) < recount {
+		return
+	}
+	h.counted, h.waiting = now, 0
+	for name, s := range h.tenants {
+		switch {
+		case s.waits(now):
+			h.waiting++
+		case s.running == 0 && !s.next.After(now):
+			delete(h.tenants, name)
+		}
+	}
+}
+
+// pulse measures each second how fast calls end.
+func (h *pace) pulse(now time.Time) {
+	if past := now.Sub(h.since); past >= time.Second {
+		h.mean, h.since, h.ends = past/time.Duration(max(1, h.ends)), now, 0
+	}
+}
+
+// waits reports whether calls of the tenant are put off.
+func (s *share) waits(now time.Time) bool { return s.off.Add(grace).After(now) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func paced(host, why string) *client.Error {
-	return &client.Error{Type: typeInternal, Message: fmt.Sprintf("calls of %s are put off: %s", excerpt(host), why)}
+	return &client.Error{Type: typeInternal, Message: fmt.Sprintf("calls to %s are put off: %s", excerpt(host), why)}
 }
 
 // named reports whether an operator has named the host of a call as one of their own: such hosts are not paced.
@@ -111,39 +277,4 @@ func (g Guard) named(host string) bool {
 	a = a.Unmap().WithZone("")
 	r := rangeOf(a)
 	return r.why != "" && g.allows(a, r)
-}
-
-// BlockedPortError says that callbacks may not go to a port.
-type BlockedPortError struct {
-	Port int
-	Why  string
-}
-
-func (b *BlockedPortError) Error() string {
-	return fmt.Sprintf("callbacks may not go to port %d: %s", b.Port, b.Why)
-}
-
-// otherServices are ports at which no web server is expected and at which an HTTP request could do harm: those that browsers
-// refuse (WHATWG Fetch, "bad port"), without 0.
-var otherServices = map[uint16]bool{
-	1: true, 7: true, 9: true, 11: true, 13: true, 15: true, 17: true, 19: true, 20: true, 21: true, 22: true, 23: true, 25: true, 37: true, 42: true, 43: true, 53: true, 69: true, 77: true, 79: true, 87: true, 95: true,
-	101: true, 102: true, 103: true, 104: true, 109: true, 110: true, 111: true, 113: true, 115: true, 117: true, 119: true, 123: true, 135: true, 137: true, 139: true, 143: true, 161: true, 179: true, 389: true, 427: true,
-	465: true, 512: true, 513: true, 514: true, 515: true, 526: true, 530: true, 531: true, 532: true, 540: true, 548: true, 554: true, 556: true, 563: true, 587: true, 601: true, 636: true, 989: true, 990: true, 993: true, 995: true,
-	1719: true, 1720: true, 1723: true, 2049: true, 3659: true, 4045: true, 4190: true, 5060: true, 5061: true, 6000: true, 6566: true, 6665: true, 6666: true, 6667: true, 6668: true, 6669: true, 6679: true, 6697: true, 10080: true,
-}
-
-// checkPort judges the port of a call: of a list it must be, without one it must not be another service's.
-func checkPort(allowed []int, port uint16) error {
-	for _, p := range allowed {
-		if p == int(port) {
-			return nil
-		}
-	}
-	switch {
-	case len(allowed) > 0:
-		return &BlockedPortError{int(port), "it is not one of callbacks.ports"}
-	case otherServices[port]:
-		return &BlockedPortError{int(port), "it is of another service than HTTP; an operator can allow it with callbacks.ports"}
-	}
-	return nil
 }

@@ -121,6 +121,16 @@ func (m *Metrics) BreakersOpen(f func() int) {
 	m.gauge("breakers_open", "Hosts of callbacks that this process takes to be down.", f)
 }
 
+// CallbacksPutOff has it asked at each scrape how many calls the process put off, by the reason. The reasons are those that it answers with now.
+func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
+	for reason := range f() {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "carillon_callbacks_put_off_total", Help: "Callbacks that this process put off to spare their host: for its rate, its calls at once, one tenant's part of those, or because it is down.",
+			ConstLabels: prometheus.Labels{"reason": reason},
+		}, func() float64 { return float64(f()[reason]) }))
+	}
+}
+
 // CountsLost has it asked at each scrape how many counts of tenants and jobs there was no room for.
 func (m *Metrics) CountsLost(f func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

@@ -39,6 +39,7 @@ func all(t *testing.T) []*model.MetricFamily {
 	m := telemetry.NewMetrics("test")
 	m.PartitionsOwned(func() int { return 64 })
 	m.BreakersOpen(func() int { return 0 })
+	m.CallbacksPutOff(func() map[string]int64 { return map[string]int64{"rate": 0} })
 	m.CountsLost(func() int64 { return 0 })
 	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) { return telemetry.Picture{}, nil }))
 	m.Answered("GET /healthz", 200)
@@ -55,7 +56,7 @@ func TestNames(t *testing.T) {
 		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total traces_lost_total
 		store_errors_total{op} http_requests_total{code,route} limited_total{limit} auth_failures_total{reason} counts_lost_total
 		queue_depth{band,state} queue_paused oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} partitions_owned partitions_unowned
-		breakers_open archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}`)
+		breakers_open callbacks_put_off_total{reason} archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}`)
 	var got []string
 	for _, f := range all(t) {
 		got = append(got, strings.TrimPrefix(f.GetName(), "carillon_")+labels(f))

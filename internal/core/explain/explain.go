@@ -178,7 +178,7 @@ func (w *Why) later(s *Situation) {
 	case snoozed != nil && strings.Contains(snoozed.Note, putOff):
 		w.Since = snoozed.At
 		w.Facts.Reason = snoozed.Note
-		w.say(Breaker, "Its target's host is taken to be down, and calls of it are put off until %s: %s", instant(e.DueAt), sentence(snoozed.Note))
+		w.say(Breaker, "Its target's host is taken to be down, and calls to it are put off until %s: %s", instant(e.DueAt), sentence(snoozed.Note))
 	case snoozed != nil:
 		w.Since, w.Facts.Reason = snoozed.At, snoozed.Note
 		text := ""

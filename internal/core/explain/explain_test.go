@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 		"retry": {waiting(retry), explain.Backoff, []string{"Attempt 1 of 4 failed (HTTP_ERROR: answered 503)", "12:00:08Z"}, now.Add(8 * time.Second)},
 		"breaker": {
 			waiting(retry, func(s *explain.Situation) {
-				s.Events = []job.Event{{Kind: job.EventSnoozed, Token: 8, At: now, Note: "https://x.example is taken to be down after 5 failures in a row, and calls of it are put off; the last failure: answered 503"}}
+				s.Events = []job.Event{{Kind: job.EventSnoozed, Token: 8, At: now, Note: "https://x.example is taken to be down after 5 failures in a row, and calls to it are put off; the last failure: answered 503"}}
 			}), explain.Breaker, []string{"put off until 2026-03-04 12:00:08Z", "x.example"}, now.Add(8 * time.Second),
 		},
 		"an older snooze": {
