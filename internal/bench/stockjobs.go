@@ -106,15 +106,17 @@ func (s *stock) Execute(ctx context.Context, a client.Attempt) client.Outcome {
 		}
 		s.keep(mine, &s.logged, a.ExecutionID)
 	}
+	_, paused := s.paused.Load(a.JobID)
+	last := again || paused
 	switch n := h % 1000; {
-	case n < 10, n < 20 && again:
-		if s.keep(mine, &s.ill, a.ExecutionID); again {
+	case n < 10, n < 20 && last:
+		if s.keep(mine, &s.ill, a.ExecutionID); last {
 			s.second.Store(a.ExecutionID, true)
 		}
 		return failed(h, n >= 10)
-	case n < 20, n < 30 && !again:
+	case n < 20, n < 30 && !last:
 		return failed(h, true)
-	case n < 30:
+	case n < 30 && again:
 		s.keep(mine, &s.twice, a.ExecutionID)
 	default:
 		s.keep(mine, &s.well, a.ExecutionID)
