@@ -18,7 +18,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo '  ARGS="..." passes more arguments to run, test, test-browser, test-short, bench, bench-…, sim and faults-all.'
+	@echo '  ARGS="..." passes more arguments to run, test, test-all, test-browser, test-short, bench, bench-…, sim and faults-all.'
 
 .PHONY: run
 run: build ## Build Carillon and run it with a demo (carillon dev --demo)
@@ -43,8 +43,12 @@ pictures: need-go ## Take the pictures of the dashboard in docs/pictures anew
 	@scripts/browser --pictures $(ARGS)
 
 .PHONY: test
-test: ## Run all checks and tests, with the race detector and PostgreSQL
+test: ## Run what CI runs: checks, tests on SQLite and PostgreSQL, slices of the race detector and of the dashboard's pages
 	@scripts/test $(ARGS)
+
+.PHONY: test-all
+test-all: ## Run the long tests too, all of them with the race detector, every failpoint and every page of the dashboard; hours
+	@CARILLON_TEST=all scripts/test $(ARGS)
 
 .PHONY: test-short
 test-short: need-go ## Run the short tests, without the race detector; uses PostgreSQL if it is running
@@ -95,7 +99,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: corpus
-corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) (make test sends 20 000)
+corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) (make test sends 5 000)
 	go test -count=1 ./internal/api -run TestCorpus -v -corpus.n=100000 -corpus.seed=$(SEED) $(ARGS)
 
 .PHONY: faults-all

@@ -55,9 +55,14 @@ func numbered(i int) (id job.ExecutionID) {
 }
 
 func (m *morgue) bury(id job.ExecutionID, at time.Time) {
-	m.dead = append(m.dead, job.Execution{ID: id, Job: job.ID{7}, Tenant: "t", Status: job.Failed, MaxAttempts: 2})
 	m.died[id] = at
-	slices.SortStableFunc(m.dead, func(a, b job.Execution) int { return m.died[b.ID].Compare(m.died[a.ID]) })
+	earlier, _ := slices.BinarySearchFunc(m.dead, at, func(e job.Execution, at time.Time) int {
+		if m.died[e.ID].Before(at) {
+			return 0
+		}
+		return -1
+	})
+	m.dead = slices.Insert(m.dead, earlier, job.Execution{ID: id, Job: job.ID{7}, Tenant: "t", Status: job.Failed, MaxAttempts: 2})
 }
 
 func (m *morgue) call(name string) (before, after error) {

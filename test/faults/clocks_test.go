@@ -13,9 +13,6 @@ import (
 // Of three servers one is an hour ahead from its start on, one's clock is set back by an hour while it fires, and one's ahead by a
 // day. What is due is the database's to say: nothing fires early, twice or late, and those whose clock was set say so.
 func TestWrongClocks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes half a minute")
-	}
 	t.Parallel()
 	c := newCluster(t)
 	skewed := func(spec string) *member { return c.joinWith([]string{clock.SkewVariable + "=" + spec}, c.where) }

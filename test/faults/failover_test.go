@@ -16,9 +16,6 @@ import (
 // The scheduler that owns the most is killed again and again. It measures how long its partitions have no owner, how long
 // until the first instant that they owed fires, and until nothing is owed any more; make bench-failover kills twenty.
 func TestFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes half a minute")
-	}
 	t.Parallel()
 	kills := 1
 	if n, err := strconv.Atoi(os.Getenv("CARILLON_FAILOVER_KILLS")); err == nil {

@@ -18,9 +18,6 @@ import (
 // is cut off from the database, another joins: every time the partitions move within ten seconds, and in the end every
 // instant that is owed, counted by looking at every second, has fired once or is recorded as skipped.
 func TestManySchedulers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
 	t.Parallel()
 	jobs, rounds := 200, 1
 	if all {

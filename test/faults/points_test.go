@@ -35,9 +35,6 @@ var slice = []string{
 // TestPoints goes through every point and action on both stores: something fails there, whoever was killed comes
 // back, and the history is sound.
 func TestPoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
 	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {
@@ -62,9 +59,6 @@ var bulk = []string{
 
 // TestPointsInBulk does the same with jobs that one call creates and that PostgreSQL keeps in bundles.
 func TestPointsInBulk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
 	t.Parallel()
 	for _, point := range failpoint.Points {
 		for _, a := range actions {

@@ -46,7 +46,7 @@ func inGroup(key job.GroupKey, max int, rate job.Rate) func(*job.Job, *job.Execu
 	}
 }
 
-func groups(t *testing.T, h Harness) {
+func concurrencyGroups(t *testing.T, h Harness) {
 	f := open(t, h)
 	rate := job.Rate{Count: 7, Per: time.Minute, Burst: 2}
 	j, e := f.add("grouped", inGroup(-5, 3, rate))

@@ -311,7 +311,7 @@ func (s *Shared) Lent(_ context.Context, t tenant.ID) (out []engine.Lending, _ e
 // can be opened once only.
 func Fences(t *testing.T, h Harness) {
 	h.Shared = true
-	t.Run("groups", func(t *testing.T) { groups(t, h) })
+	t.Run("groups", func(t *testing.T) { concurrencyGroups(t, h) })
 	t.Run("lease", func(t *testing.T) { lease(t, h) })
 	t.Run("owners", func(t *testing.T) { owners(t, h) })
 }

@@ -25,80 +25,102 @@ type Harness struct {
 	Guest bool
 	// Shared says that several stores may be open over one database.
 	Shared bool
+	// Only names the groups of the suite that are run; nil: all.
+	Only []string
 	// AgeSeals makes the seals of the audit log in the named database, which is open, so much older.
 	AgeSeals func(t testing.TB, where string, by time.Duration)
 }
 
 // Store runs the whole suite on an engine.
 func Store(t *testing.T, h Harness) {
-	if !h.Guest {
-		t.Run("schema", func(t *testing.T) { schema(t, h) })
+	for _, g := range groups() {
+		if g.name == "schema" && h.Guest || h.Only != nil && !slices.Contains(h.Only, g.name) {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) { g.test(t, h) })
 	}
-	t.Run("create", func(t *testing.T) { create(t, h) })
-	t.Run("idempotency", func(t *testing.T) { idempotency(t, h) })
-	t.Run("find jobs", func(t *testing.T) { findJobs(t, h) })
-	t.Run("find jobs by owner", func(t *testing.T) { findJobsByOwner(t, h) })
-	t.Run("find jobs that are late", func(t *testing.T) { findJobsThatAreLate(t, h) })
-	t.Run("delete", func(t *testing.T) { deletion(t, h) })
-	t.Run("stats", func(t *testing.T) { stats(t, h) })
-	t.Run("stats of many", func(t *testing.T) { statsOfMany(t, h) })
-	t.Run("trigger", func(t *testing.T) { trigger(t, h) })
-	t.Run("fire", func(t *testing.T) { fire(t, h) })
-	t.Run("due", func(t *testing.T) { due(t, h) })
-	t.Run("overlap", func(t *testing.T) { overlap(t, h) })
-	t.Run("runs", func(t *testing.T) { runs(t, h) })
-	t.Run("overlapping", func(t *testing.T) { overlapping(t, h) })
-	t.Run("update", func(t *testing.T) { update(t, h) })
-	t.Run("calendars", func(t *testing.T) { calendars(t, h) })
-	t.Run("notices", func(t *testing.T) { notices(t, h) })
-	t.Run("who uses a calendar", func(t *testing.T) { calendarUsers(t, h) })
-	t.Run("backfill", func(t *testing.T) { backfill(t, h) })
-	t.Run("plan anew", func(t *testing.T) { planAnew(t, h) })
-	t.Run("secrets", func(t *testing.T) { secrets(t, h) })
-	t.Run("reaches", func(t *testing.T) { reaches(t, h) })
-	t.Run("queue", func(t *testing.T) { queue(t, h) })
-	t.Run("lease", func(t *testing.T) { lease(t, h) })
-	t.Run("finish", func(t *testing.T) { finish(t, h) })
-	t.Run("every attempt", func(t *testing.T) { everyAttempt(t, h) })
-	t.Run("hand back", func(t *testing.T) { handBack(t, h) })
-	t.Run("reap", func(t *testing.T) { reaping(t, h) })
-	t.Run("cancel", func(t *testing.T) { cancel(t, h) })
-	t.Run("workers", func(t *testing.T) { workers(t, h) })
-	t.Run("dead letters", func(t *testing.T) { deadLetters(t, h) })
-	t.Run("groups", func(t *testing.T) { groups(t, h) })
-	t.Run("unique keys", func(t *testing.T) { uniqueKeys(t, h) })
-	t.Run("expiry", func(t *testing.T) { expiry(t, h) })
-	t.Run("overrun", func(t *testing.T) { overrun(t, h) })
-	t.Run("snooze", func(t *testing.T) { snooze(t, h) })
-	t.Run("drain", func(t *testing.T) { drain(t, h) })
-	t.Run("events", func(t *testing.T) { events(t, h) })
-	t.Run("automatic redrive", func(t *testing.T) { autoRedrive(t, h) })
-	t.Run("operations", func(t *testing.T) { operations(t, h) })
-	t.Run("tenants and limits", func(t *testing.T) { limits(t, h) })
-	t.Run("pauses of queues", func(t *testing.T) { pauses(t, h) })
-	t.Run("pauses of jobs", func(t *testing.T) { jobPauses(t, h) })
-	t.Run("cordons of workers", func(t *testing.T) { cordons(t, h) })
-	t.Run("buckets", func(t *testing.T) { buckets(t, h) })
-	t.Run("quotas", func(t *testing.T) { quotas(t, h) })
-	t.Run("audit", func(t *testing.T) { auditLog(t, h) })
-	t.Run("owners", func(t *testing.T) { owners(t, h) })
-	t.Run("executions", func(t *testing.T) { executions(t, h) })
-	t.Run("search", func(t *testing.T) { search(t, h) })
-	t.Run("counts", func(t *testing.T) { counts(t, h) })
-	t.Run("sizes", func(t *testing.T) { sizes(t, h) })
-	t.Run("traces", func(t *testing.T) { traces(t, h) })
-	t.Run("tallies", func(t *testing.T) { tallies(t, h) })
-	t.Run("glances", func(t *testing.T) { glances(t, h) })
-	t.Run("revisions", func(t *testing.T) { revisions(t, h) })
-	t.Run("forgetting", func(t *testing.T) { forgetting(t, h) })
-	t.Run("logs", func(t *testing.T) { logs(t, h) })
-	t.Run("keys", func(t *testing.T) { keys(t, h) })
-	t.Run("sign-ins", func(t *testing.T) { signIns(t, h) })
-	t.Run("badges", func(t *testing.T) { badges(t, h) })
-	t.Run("lists of sign-ins", func(t *testing.T) { signInLists(t, h) })
-	t.Run("park", func(t *testing.T) { park(t, h) })
-	t.Run("signing secrets", func(t *testing.T) { signingSecrets(t, h) })
-	t.Run("faults", func(t *testing.T) { faults(t, h) })
+	for _, name := range h.Only {
+		if !slices.ContainsFunc(groups(), func(g group) bool { return g.name == name }) {
+			t.Errorf("the suite has no group %q", name)
+		}
+	}
+}
+
+// group is a part of the suite.
+type group struct {
+	name string
+	test func(t *testing.T, h Harness)
+}
+
+func groups() []group {
+	return []group{
+		{"schema", schema},
+		{"create", create},
+		{"idempotency", idempotency},
+		{"find jobs", findJobs},
+		{"find jobs by owner", findJobsByOwner},
+		{"find jobs that are late", findJobsThatAreLate},
+		{"delete", deletion},
+		{"stats", stats},
+		{"stats of many", statsOfMany},
+		{"trigger", trigger},
+		{"fire", fire},
+		{"due", due},
+		{"overlap", overlap},
+		{"runs", runs},
+		{"overlapping", overlapping},
+		{"update", update},
+		{"calendars", calendars},
+		{"notices", notices},
+		{"who uses a calendar", calendarUsers},
+		{"backfill", backfill},
+		{"plan anew", planAnew},
+		{"secrets", secrets},
+		{"reaches", reaches},
+		{"queue", queue},
+		{"lease", lease},
+		{"finish", finish},
+		{"every attempt", everyAttempt},
+		{"hand back", handBack},
+		{"reap", reaping},
+		{"cancel", cancel},
+		{"workers", workers},
+		{"dead letters", deadLetters},
+		{"groups", concurrencyGroups},
+		{"unique keys", uniqueKeys},
+		{"expiry", expiry},
+		{"overrun", overrun},
+		{"snooze", snooze},
+		{"drain", drain},
+		{"events", events},
+		{"automatic redrive", autoRedrive},
+		{"operations", operations},
+		{"tenants and limits", limits},
+		{"pauses of queues", pauses},
+		{"pauses of jobs", jobPauses},
+		{"cordons of workers", cordons},
+		{"buckets", buckets},
+		{"quotas", quotas},
+		{"audit", auditLog},
+		{"owners", owners},
+		{"executions", executions},
+		{"search", search},
+		{"counts", counts},
+		{"sizes", sizes},
+		{"traces", traces},
+		{"tallies", tallies},
+		{"glances", glances},
+		{"revisions", revisions},
+		{"forgetting", forgetting},
+		{"logs", logs},
+		{"keys", keys},
+		{"sign-ins", signIns},
+		{"badges", badges},
+		{"lists of sign-ins", signInLists},
+		{"park", park},
+		{"signing secrets", signingSecrets},
+		{"faults", faults},
+	}
 }
 
 // fixture is a migrated store with shorthands; a call that must not fail ends the test if it does.

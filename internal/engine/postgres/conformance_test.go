@@ -20,7 +20,15 @@ func TestStore(t *testing.T) {
 // Whatever may be in a bundle is in one, most often alone: nobody is to notice.
 func TestStorePacked(t *testing.T) {
 	t.Parallel()
-	conform(t, (*postgres.Store).PackAll)
+	h := harness((*postgres.Store).PackAll)
+	if testing.Short() { // what has nothing to do with executions is the same as in TestStore
+		h.Only = []string{
+			"create", "idempotency", "delete", "stats", "stats of many", "trigger", "fire", "overlap", "runs", "overlapping", "backfill", "lease", "finish",
+			"every attempt", "hand back", "reap", "cancel", "dead letters", "groups", "unique keys", "expiry", "overrun", "snooze", "drain", "events",
+			"automatic redrive", "pauses of jobs", "executions", "search", "counts", "tallies", "glances", "forgetting", "logs", "park",
+		}
+	}
+	enginetest.Store(t, h)
 }
 
 func conform(t *testing.T, with func(*postgres.Store)) { enginetest.Store(t, harness(with)) }

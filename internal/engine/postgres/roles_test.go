@@ -35,14 +35,18 @@ func appRole(t testing.TB, name, options string) string {
 
 func migrated(t testing.TB, where, app string) {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: where, AppRole: app})
+	if err := migrateFor(t.Context(), where, app); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// migrateFor brings a database up to date for servers that run with a role of their own.
+func migrateFor(ctx context.Context, where, app string) error {
+	s, err := postgres.Open(ctx, postgres.Config{URL: where, AppRole: app})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer s.Close()
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	return errors.Join(s.Migrate(ctx), s.Close())
 }
 
 // The whole suite, by a role that owns nothing, and for which row-level security counts.
@@ -50,11 +54,9 @@ func TestStoreThatOwnsNothing(t *testing.T) {
 	t.Parallel()
 	app := appRole(t, "carillon_test_app", "NOINHERIT")
 	h := harness(func(*postgres.Store) {})
-	owned := h.Migrated
 	h.Guest, h.Migrated = true, nil
 	h.New = func(t testing.TB) string {
-		where := owned(t)
-		migrated(t, where, app)
+		where := postgrestest.Prepared(t, "for_an_app", func(ctx context.Context, where string) error { return migrateFor(ctx, where, app) })
 		return as(t, where, app)
 	}
 	enginetest.Store(t, h)

@@ -20,29 +20,35 @@ import (
 // schema runs migrate, on a database that the others are copied from: a copy takes as long as an empty database does.
 func Migrated(t testing.TB, migrate func(ctx context.Context, url string) error) string {
 	t.Helper()
+	return Prepared(t, "migrated", migrate)
+}
+
+// Prepared is like Migrated for a database that is made ready in another way, which has a name.
+func Prepared(t testing.TB, way string, prepare func(ctx context.Context, url string) error) string {
+	t.Helper()
 	u := server(t)
 	server := u.String()
 	name := "carillon_test_" + strings.ToLower(rand.Text()[:16])
-	Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+template(t, migrate))
+	Exec(t, server, "CREATE DATABASE "+name+" TEMPLATE "+template(t, way, prepare))
 	t.Cleanup(func() { Exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	u.Path = "/" + name
 	return u.String()
 }
 
-// made remembers that this process has seen the template.
+// made remembers which templates this process has seen.
 var made struct {
 	sync.Mutex
-	name string // guarded by Mutex
+	names map[string]string // guarded by Mutex; by their way
 }
 
-// template names a migrated database that nobody connects to; it makes it where it is missing. The name holds a hash of the
-// engine's source, so that a change of a migration, or of what runs them, makes another.
-func template(t testing.TB, migrate func(ctx context.Context, url string) error) string {
+// template names a database that was made ready and that nobody connects to; it makes it where it is missing. The name holds a
+// hash of the engine's source, so that a change of a migration, or of what runs them, makes another.
+func template(t testing.TB, way string, prepare func(ctx context.Context, url string) error) string {
 	t.Helper()
 	made.Lock()
 	defer made.Unlock()
-	if made.name != "" {
-		return made.name
+	if name := made.names[way]; name != "" {
+		return name
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -52,7 +58,7 @@ func template(t testing.TB, migrate func(ctx context.Context, url string) error)
 		t.Fatalf("CARILLON_TEST_POSTGRES: %v", err)
 	}
 	defer c.Close(ctx)
-	name := "carillon_template_" + sourceHash(t)
+	name := "carillon_template_" + way + "_" + sourceHash(t)
 	// Packages are tested side by side: one makes it, the others wait.
 	if _, err := c.Exec(ctx, "SELECT pg_advisory_lock(7272, 1)"); err != nil {
 		t.Fatal(err)
@@ -69,17 +75,20 @@ func template(t testing.TB, migrate func(ctx context.Context, url string) error)
 			}
 		}
 		u.Path = "/" + draft
-		if err := migrate(ctx, u.String()); err != nil {
-			t.Fatalf("migrate the template: %v", err)
+		if err := prepare(ctx, u.String()); err != nil {
+			t.Fatalf("prepare the template: %v", err)
 		}
-		// What migrate left behind may still be connected for a moment.
+		// What prepare left behind may still be connected for a moment.
 		for _, sql := range []string{"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '" + draft + "'", "ALTER DATABASE " + draft + " RENAME TO " + name} {
 			if _, err := c.Exec(ctx, sql); err != nil {
 				t.Fatalf("%s: %v", sql, err)
 			}
 		}
 	}
-	made.name = name
+	if made.names == nil {
+		made.names = map[string]string{}
+	}
+	made.names[way] = name
 	return name
 }
 
