@@ -100,10 +100,12 @@ type Dispatcher struct {
 // session is what a dispatcher knows of a worker that it serves.
 type session struct {
 	worker    job.Worker
-	local     bool              // it claims here and nowhere else
-	held      map[job.Token]int // how many executions it was given here under each token
-	suspect   bool              // local, and a lease for it was not answered: it may hold what nobody was told of
-	compared  time.Time         // when what it says it holds was last compared with what it was given, by the store's clock
+	local     bool               // it claims here and nowhere else
+	held      map[job.Token]int  // how many executions it was given here under each token
+	suspect   bool               // local, and a lease for it was not answered: it may hold what nobody was told of
+	since     time.Time          // when the first of the beats came that are compared next with what it was given, by the store's clock
+	beaten    time.Time          // when the last of them came
+	named     map[job.Token]bool // by any of them
 	completed int64
 	failed    int64
 }
@@ -287,18 +289,31 @@ func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, 
 
 // unheard says whether it is to be found out what a worker outside this process holds without knowing, which tokens it
 // named, and before when it was given what it must have named: the answer to a claim may be lost after the lease, here or
-// with the server that gave it, while the session lives on.
+// with the server that gave it, while the session lives on. It takes a whole lease of beats that do not name a token: a single
+// one may have been on its way since before the claim.
 func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Token, before time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.known[w]
-	now := d.clock.Now()
-	if s == nil || s.local || named == nil || now.Sub(s.compared) < d.cfg.LeaseTTL {
+	if s == nil || s.local || named == nil {
 		return nil, before, false
 	}
-	s.compared, before = now, now.Add(-d.cfg.LeaseTTL)
+	now := d.clock.Now()
+	if s.named == nil || now.Sub(s.beaten) > 2*d.cfg.LeaseTTL { // it may have spoken to other servers meanwhile
+		s.since, s.named = now, map[job.Token]bool{}
+	}
+	s.beaten = now
 	for _, l := range named {
-		keep = append(keep, l.Token)
+		s.named[l.Token] = true
+	}
+	if now.Sub(s.since) < d.cfg.LeaseTTL {
+		return nil, before, false
+	}
+	keep, before = slices.Collect(maps.Keys(s.named)), s.since
+	s.since = now
+	clear(s.named)
+	for _, l := range named {
+		s.named[l.Token] = true
 	}
 	return keep, before, true
 }

@@ -593,3 +593,36 @@ func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
 		}
 	})
 }
+
+// A beat that comes late, from before the claim it does not know of, takes nothing back that other beats name; nor does one
+// that comes late after the worker has gone to another server.
+func TestALateBeatTakesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		as, err := claimed(t, d, w1, 1)
+		if err != nil || len(as) != 1 {
+			t.Fatalf("%v, %v", as, err)
+		}
+		beat := func(held ...job.Lease) {
+			t.Helper()
+			if o, err := d.Beat(t.Context(), w1, Sign{Held: append([]job.Lease{}, held...)}); err != nil || len(o.Orders) > 0 {
+				t.Errorf("ordered %v, %v", o.Orders, err)
+			}
+			<-time.After(10 * time.Second)
+		}
+		for range 12 {
+			beat(as[0].Lease)
+			beat()
+		}
+		<-time.After(10 * time.Minute)
+		beat()
+		if len(f.held) != 1 || len(f.disowned) == 0 {
+			t.Errorf("%d are held, compared %d times", len(f.held), len(f.disowned))
+		}
+	})
+}

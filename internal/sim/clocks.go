@@ -78,8 +78,7 @@ func longs(r *rand.Rand, client int) ([]wish, []fault) {
 	return out, cuts
 }
 
-// runs are the attempts of long jobs that are being executed: of one execution there is one at a time, so long as their workers move. What is handed
-// back, and so is the same attempt again, may overlap for a moment.
+// runs are the attempts of long jobs that are being executed: of one execution there is one at a time, so long as their workers move.
 type runs struct {
 	mu    sync.Mutex
 	of    map[string][]longRun
@@ -102,7 +101,7 @@ func (rs *runs) begin(x *executor, e check.Event) (end func()) {
 		rs.of = map[string][]longRun{}
 	}
 	for _, other := range rs.of[e.Execution] {
-		if other.event.Token < e.Token && other.event.Attempt < e.Attempt && !other.x.dead() && !other.x.standsStill() {
+		if other.event.Token < e.Token && !other.x.dead() && !other.x.standsStill() {
 			rs.wrong = append(rs.wrong, check.Violation{Check: "fence", Slice: []check.Event{other.event, e}, What: fmt.Sprintf("%s runs at %s while %s still does", e.Execution, e.Proc, other.event.Proc)})
 		}
 	}
