@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -47,6 +48,7 @@ const (
 	maxExternalMB = 16 << 20 // bytes of them and of their forms
 	MaxValue      = 64 << 10 // of a value, as of one that is stored
 	DefaultCache  = 15 * time.Second
+	redactWait    = 2 * time.Second // for which the results of a report wait for backends
 	brokenFor     = 2 * time.Second // for which a backend that is away, or a secret that failed, is not asked for again
 )
 
@@ -91,6 +93,7 @@ type external struct {
 	mu     sync.Mutex
 	values map[managedKey]*fetched // guarded by mu
 	broken map[string]failure      // guarded by mu, by backend
+	slow   map[string]time.Time    // guarded by mu: until when a backend is not waited for to redact a result
 	size   int                     // guarded by mu
 }
 
@@ -98,7 +101,8 @@ type external struct {
 type fetched struct {
 	mu sync.Mutex
 	kept
-	failed failure // of this secret alone
+	failed failure               // of this secret alone
+	last   atomic.Pointer[index] // of the value that was read last, also when it is not current any more
 }
 
 type failure struct {
@@ -108,7 +112,7 @@ type failure struct {
 
 // Attach gives a vault backends by the names that references begin with. cache is for how long a value is not read again.
 func (v *Vault) Attach(backends map[string]Backend, cache time.Duration, defs Definitions) {
-	v.outside = external{backends: backends, cache: cache, defs: defs, values: map[managedKey]*fetched{}, broken: map[string]failure{}}
+	v.outside = external{backends: backends, cache: cache, defs: defs, values: map[managedKey]*fetched{}, broken: map[string]failure{}, slow: map[string]time.Time{}}
 }
 
 // fetch is a value out of a backend.
@@ -164,6 +168,7 @@ func (v *Vault) fetch(ctx context.Context, t tenant.ID, name string) (kept, erro
 		f.kept = kept{text: text, index: newIndex(text)}
 	}
 	f.until = now.Add(x.cache)
+	f.last.Store(f.index)
 	x.mu.Lock()
 	x.size += f.bytes() - was
 	x.mu.Unlock()
@@ -219,40 +224,86 @@ func (v *Vault) Lacks(ctx context.Context, t tenant.ID, r Reference) (job.Invali
 // External reports whether a reference is to a backend.
 func (r Reference) External() bool { return isExternal(r.Name) }
 
-// outsiders are the values out of backends that an execution was given by another server.
-func (v *Vault) outsiders(ctx context.Context, t tenant.ID, id job.ExecutionID) (guard, error) {
+// outsiders adds to a guard the values out of backends that an execution was given by another server. A backend is waited for
+// until within ends, as the result that is to be redacted must not wait for it: then the value that was last read counts,
+// and where none was, the guard says so.
+func (v *Vault) outsiders(ctx, within context.Context, t tenant.ID, id job.ExecutionID, g *guard) error {
 	x := &v.outside
 	if len(x.backends) == 0 || x.defs == nil {
-		return nil, nil
+		return nil
 	}
 	e, err := x.defs.Execution(ctx, t, id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	j, err := x.defs.Job(ctx, t, engine.Ref{ID: e.Job})
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
-		return nil, err
+		return err
 	}
 	refs, _ := Find(&j.Definition, &j.Definition)
 	more, _ := FindIn("", e.Payload)
-	var out guard
 	seen := map[string]bool{}
 	for _, r := range append(refs, more...) {
 		if !r.External() || seen[r.Name] {
 			continue
 		}
 		seen[r.Name] = true
-		k, err := v.fetch(ctx, t, r.Name)
-		if errors.Is(err, ErrMissing) {
-			continue
+		k, err := v.fetchWithin(within, t, r.Name)
+		last := x.last(managedKey{t, r.Name})
+		switch {
+		case err == nil:
+			g.known = append(g.known, k.index)
+		case last != nil:
+			g.known = append(g.known, last)
+		case !errors.Is(err, ErrMissing):
+			g.unread = append(g.unread, r.Name)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read the secret %q to redact it: %w", r.Name, err) // the report is sent again
-		}
-		out = append(out, k.index)
 	}
-	return out, nil
+	return nil
+}
+
+// fetchWithin is fetch for who cannot wait for a backend, or for another reader, longer than ctx. One that was too slow is
+// not asked again for a moment.
+func (v *Vault) fetchWithin(ctx context.Context, t tenant.ID, name string) (kept, error) {
+	p, _ := Locate(name)
+	x := &v.outside
+	now := v.now()
+	x.mu.Lock()
+	slow := now.Before(x.slow[p.Backend])
+	x.mu.Unlock()
+	if slow {
+		return kept{}, context.DeadlineExceeded
+	}
+	type answer struct {
+		kept
+		err error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		k, err := v.fetch(ctx, t, name)
+		got <- answer{k, err}
+	}()
+	select {
+	case a := <-got:
+		return a.kept, a.err
+	case <-ctx.Done():
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.slow[p.Backend] = now.Add(brokenFor)
+		return kept{}, ctx.Err()
+	}
+}
+
+// last is the value that was read last, if any was.
+func (x *external) last(key managedKey) *index {
+	x.mu.Lock()
+	f := x.values[key]
+	x.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.last.Load()
 }

@@ -3,6 +3,7 @@ package secret
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -151,4 +152,81 @@ func TestBackendValuesAreRedacted(t *testing.T) {
 			t.Errorf("%s, in the log: %q", name, got)
 		}
 	}
+}
+
+// A backend that fails, or does not answer, keeps no result from being accepted: what is known is redacted, and a text that
+// cannot be checked is removed.
+func TestResultsDoNotWaitForABackend(t *testing.T) {
+	b := newBed(t)
+	j := job.Job{ID: job.ID(uuid.New()), Tenant: tenant.Default, State: job.Active, CreatedAt: b.now, UpdatedAt: b.now, Revision: 1}
+	j.Name, j.Schedule.Type, j.Queue = "x", job.Immediate, job.DefaultQueue
+	j.Target = job.Target{Kind: job.HTTP, URL: "https://example.com/", Method: "GET", Timeout: time.Minute, Headers: map[string]string{"X-A": "${secret:files/a}"}}
+	e := j.Fire(job.ExecutionID(j.ID), b.now, b.now)
+	if _, err := b.store.CreateJobs(t.Context(), []engine.Creation{{Tenant: tenant.Default, Jobs: []job.Job{j}, Executions: []job.Execution{e}}}); err != nil {
+		t.Fatal(err)
+	}
+	const removed = `[removed: the secret "files/a" could not be read, so this text could not be checked for it]`
+	said := func() job.Outcome {
+		return job.Outcome{
+			Lease: job.Lease{Execution: e.ID}, Result: []byte(`{"v":"the-canary"}`), Error: &job.Error{Type: "the-canary", Message: "it is the-canary"},
+			Response: &job.Response{HTTPStatus: 500, BodyPreview: "the-canary"},
+		}
+	}
+	never := make(chan struct{})
+	defer close(never)
+	for name, far := range map[string]Backend{
+		"away": &elsewhere{err: &Away{errors.New("connection refused")}}, "forbids it": &elsewhere{err: errors.New("permission denied")}, "hangs": stuck(never),
+	} {
+		v := b.vault('k')
+		v.Attach(map[string]Backend{"files": far}, DefaultCache, b.store)
+		for range 2 {
+			began := time.Now()
+			g, err := v.Guards(t.Context(), []job.ExecutionID{e.ID}, true)
+			if err != nil {
+				t.Fatalf("%s: the result is refused: %v", name, err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("%s: it took %v", name, took)
+			}
+			o := said()
+			g.CleanOutcome(&o)
+			if o.Error.Type != job.HandlerError || o.Error.Message != removed || o.Response.BodyPreview != removed || o.Response.HTTPStatus != 500 || string(o.Result) != strconv.Quote(removed) {
+				t.Errorf("%s: %+v, %+v, %s", name, o.Error, o.Response, o.Result)
+			}
+			lines := []string{"the-canary", "", "x"}
+			if g.CleanLines(e.ID, lines); lines[0] != removed || lines[1] != "" || lines[2] != removed {
+				t.Errorf("%s: %q", name, lines)
+			}
+			timeout := job.Outcome{Lease: job.Lease{Execution: e.ID}, Error: &job.Error{Type: job.TimeoutError, Message: "x"}}
+			if g.CleanOutcome(&timeout); timeout.Error.Type != job.TimeoutError {
+				t.Errorf("%s: the type is %q", name, timeout.Error.Type)
+			}
+		}
+	}
+
+	v := b.vault('k')
+	far := &elsewhere{values: map[string]string{"default/a#": "the-canary"}}
+	v.Attach(map[string]Backend{"files": far}, DefaultCache, b.store)
+	now := time.Now()
+	v.now = func() time.Time { return now }
+	for _, then := range []error{nil, &Away{errors.New("connection refused")}, ErrMissing} {
+		far.err = then
+		g, err := v.Guards(t.Context(), []job.ExecutionID{e.ID}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := said()
+		if g.CleanOutcome(&o); o.Error.Message != "it is "+Hidden || string(o.Result) != `{"v":"`+Hidden+`"}` {
+			t.Errorf("known, then %v: %+v, %s", then, o.Error, o.Result)
+		}
+		now = now.Add(time.Minute)
+	}
+}
+
+// stuck is a backend that answers nobody, whatever its context says.
+type stuck chan struct{}
+
+func (s stuck) Read(context.Context, tenant.ID, Path) (string, error) {
+	<-s
+	return "", ErrMissing
 }

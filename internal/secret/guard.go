@@ -3,6 +3,7 @@ package secret
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -62,7 +63,18 @@ func (l *ledger) sweep(now time.Time) {
 // Guards keep what workers tell of some executions from holding secrets.
 type Guards map[job.ExecutionID]guard
 
-type guard []*index
+// guard is what an execution may not tell.
+type guard struct {
+	known  []*index
+	unread []string // secrets that it was given and whose values could not be read: nothing that it tells can be checked for them
+}
+
+func (g guard) empty() bool { return len(g.known) == 0 && len(g.unread) == 0 }
+
+// removed stands in for a text that could not be checked.
+func (g guard) removed() string {
+	return fmt.Sprintf("[removed: the secret %q could not be read, so this text could not be checked for it]", g.unread[0])
+}
 
 // Guards are the guards of executions. elsewhere says that another server may have handed them out; then the store is
 // asked of those that this one did not.
@@ -96,13 +108,14 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 		if err != nil {
 			return nil, err
 		}
-		g := guard{now.index}
+		g := guard{known: []*index{now.index}}
 		if e.given != nil && e.given != now.given {
 			if was := e.given.index.Load(); was != nil {
-				g = append(g, was)
+				g.known = append(g.known, was)
 			}
 		}
-		set(id, append(g, e.own...))
+		g.known = append(g.known, e.own...)
+		set(id, g)
 	}
 	if len(unknown) == 0 {
 		return out, nil
@@ -112,6 +125,8 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 		return nil, err
 	}
 	now := map[tenant.ID]*snapshot{}
+	within, cancel := context.WithTimeout(ctx, redactWait)
+	defer cancel()
 	for _, u := range uses {
 		s, ok := now[u.Tenant]
 		if !ok {
@@ -120,19 +135,18 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 			}
 			now[u.Tenant] = s
 		}
-		g := guard{s.index}
+		g := guard{known: []*index{s.index}}
 		for _, m := range u.Managed {
 			k, err := v.openManaged(m)
 			if err != nil {
 				continue // who could not open it has not told it
 			}
-			g = append(g, k.index)
+			g.known = append(g.known, k.index)
 		}
-		more, err := v.outsiders(ctx, u.Tenant, u.Execution)
-		if err != nil {
+		if err := v.outsiders(ctx, within, u.Tenant, u.Execution, &g); err != nil {
 			return nil, err
 		}
-		set(u.Execution, append(g, more...))
+		set(u.Execution, g)
 	}
 	return out, nil
 }
@@ -156,15 +170,31 @@ func (v *Vault) Ended(ids []job.ExecutionID) {
 
 // Clean is a text of a worker's about an execution, without secrets.
 func (g Guards) Clean(id job.ExecutionID, s string) string {
-	return redact(s, g[id]...)
+	switch of := g[id]; {
+	case s == "":
+		return s
+	case len(of.unread) > 0:
+		return of.removed()
+	default:
+		return redact(s, of.known...)
+	}
 }
 
 // CleanLines takes secrets out of lines that an execution wrote one after the other.
-func (g Guards) CleanLines(id job.ExecutionID, lines []string) { redactLines(lines, g[id]...) }
+func (g Guards) CleanLines(id job.ExecutionID, lines []string) {
+	of := g[id]
+	if len(of.unread) == 0 {
+		redactLines(lines, of.known...)
+		return
+	}
+	for i, line := range lines {
+		lines[i] = g.Clean(id, line)
+	}
+}
 
 // CleanJSON is a JSON document of a worker's about an execution, without secrets; it stays one.
 func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
-	if len(doc) == 0 || len(g[id]) == 0 {
+	if len(doc) == 0 || g[id].empty() {
 		return doc
 	}
 	text := g.Clean(id, string(doc))
@@ -180,14 +210,15 @@ func (g Guards) CleanJSON(id job.ExecutionID, doc []byte) []byte {
 
 // CleanOutcome takes secrets out of an outcome.
 func (g Guards) CleanOutcome(o *job.Outcome) {
-	if len(g[o.Execution]) == 0 {
+	of := g[o.Execution]
+	if of.empty() {
 		return
 	}
 	o.Result = g.CleanJSON(o.Execution, o.Result)
 	if o.Error != nil {
 		e := *o.Error
 		e.Message = g.Clean(o.Execution, e.Message)
-		if clean := g.Clean(o.Execution, string(e.Type)); clean != string(e.Type) {
+		if !e.Type.Known() && g.Clean(o.Execution, string(e.Type)) != string(e.Type) {
 			e.Type = job.HandlerError
 		}
 		o.Error = &e

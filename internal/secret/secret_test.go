@@ -161,7 +161,7 @@ func TestClean(t *testing.T) {
 
 func TestCleanJSON(t *testing.T) {
 	id := job.ExecutionID{1}
-	g := Guards{id: {newIndex("123456", "topsecret")}}
+	g := Guards{id: {known: []*index{newIndex("123456", "topsecret")}}}
 	for in, want := range map[string]string{
 		`{"a":"topsecret"}`: `{"a":"[redacted]"}`, `{"a":123456}`: `"{\"a\":[redacted]}"`, `{"a": 1}`: `{"a": 1}`, ``: ``,
 	} {

@@ -206,6 +206,15 @@ const (
 	InternalError     ErrorType = "INTERNAL"
 )
 
+// Known reports whether the type is one of those above, and no text of a worker's own.
+func (t ErrorType) Known() bool {
+	switch t {
+	case TimeoutError, HTTPError, ConnectionRefused, ConnectionReset, DNSFailed, TLSError, BlockedAddress, ExitCode, PanicError, Poison, HandlerError, LeaseLost, Stalled, CancelledError, InternalError:
+		return true
+	}
+	return false
+}
+
 // Error says why an attempt, or an execution, failed.
 type Error struct {
 	Type       ErrorType
