@@ -291,12 +291,13 @@ func (r *running) start(ctx context.Context) error {
 		expirer := &upkeep.Expirer{Store: seen, Log: r.log}
 		redriver := &upkeep.Redriver{Store: store, Redrive: svc.AutoRedrive, Log: r.log}
 		resumer := &upkeep.Resumer{Store: store, Resume: svc.AutoResume, Log: r.log}
+		settler := &upkeep.Settler{Store: store}
 		tidier := &upkeep.Tidier{Store: store}
 		sealer := &upkeep.Sealer{Store: store}
 		forgetter := &upkeep.Forgetter{Store: store, Clock: clk}
 		for name, tick := range map[string]loop.Tick{
 			"reaper": reaper.Tick, "canceller": canceller.Tick, "watchdog": watchdog.Tick,
-			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick,
+			"expirer": expirer.Tick, "redriver": redriver.Tick, "resumer": resumer.Tick, "settler": settler.Tick, "tidier": tidier.Tick, "sealer": sealer.Tick, "forgetter": forgetter.Tick,
 		} {
 			r.background(name, func(ctx context.Context) { loop.Run(ctx, r.log, name, nil, tick) })
 		}

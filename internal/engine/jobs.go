@@ -33,14 +33,19 @@ type Jobs interface {
 	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error)
 	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
 	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
-	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed; so is, while it is paused, what
-	// comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A
+	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed: HoldsAtOnce
+	// of it, the earliest first; where more waits Settle goes on, and until it has come to an execution of a paused job no lease takes that. Held is, while the job is paused, also
+	// what comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A
 	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
 	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already; *Spent if it
 	// is planned anew and has run as often as it may, without what was taken back.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
 	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
 	Resumable(ctx context.Context, limit int) ([]job.Job, error)
+	// Settle goes on with holding or freeing what waits of one job, of which more waited than UpdateJob goes through: it goes through
+	// up to limit executions, and returns how many. 0 means that there is nothing to do, or that others are at it. The job's state at that moment decides,
+	// so that any server may go on, whatever has become of the job meanwhile.
+	Settle(ctx context.Context, limit int) (int, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
 	// unique key nothing is stored, its idempotency key neither.
 	Trigger(ctx context.Context, t tenant.ID, e job.Execution, i Idempotency) (Created, error)
@@ -57,6 +62,9 @@ type Jobs interface {
 
 // CancelsAtOnce is how many waiting executions one transaction cancels at most, well within a statement's time.
 const CancelsAtOnce = 5000
+
+// HoldsAtOnce is how many waiting executions of a job one transaction holds or frees at most.
+const HoldsAtOnce = 5000
 
 // Deletion is the deletion of a job.
 type Deletion struct {
@@ -86,6 +94,7 @@ type Update struct {
 	AsOf     time.Time
 	Secrets  []Secret   // managed ones of the job that are stored with it, in place of those of their names
 	Unused   []string   // managed ones that go with it
+	Holds    int        // how many waiting executions it holds or frees at most; 0: HoldsAtOnce
 	Was      *job.Group // the limits that its waiting executions were made with, which are now to have the job's; nil: they stay
 	Most     int64      // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
 }

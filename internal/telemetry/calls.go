@@ -43,6 +43,11 @@ func (s *Store) Resumable(ctx context.Context, limit int) (_ []job.Job, err erro
 	return s.Store.Resumable(ctx, limit)
 }
 
+func (s *Store) Settle(ctx context.Context, limit int) (_ int, err error) {
+	defer s.begin(&ctx, opUpkeep).end(&err)
+	return s.Store.Settle(ctx, limit)
+}
+
 func (s *Store) Trigger(ctx context.Context, t tenant.ID, e job.Execution, i engine.Idempotency) (_ engine.Created, err error) {
 	defer s.begin(&ctx, opTrigger).end(&err)
 	return s.Store.Trigger(ctx, t, e, i)

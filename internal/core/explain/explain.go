@@ -133,7 +133,7 @@ func Of(s Situation) Why {
 		w.ended(&s)
 	case e.Status == job.Running || e.Status == job.Cancelling:
 		w.runs(&s)
-	case e.Status == job.Waiting:
+	case e.Status == job.Waiting || s.Job.State == job.Paused && e.Trigger.OfItself() && e.Trigger != job.ByBackfill: // which its job's pause holds, though perhaps not yet in the store
 		w.held(&s)
 	case e.DueAt.After(s.Now):
 		w.later(&s)

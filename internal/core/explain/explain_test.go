@@ -88,6 +88,14 @@ func TestExplain(t *testing.T) {
 				s.Job = job.Job{State: job.Paused, PausedAt: now.Add(-time.Hour), PausedTill: now.Add(time.Hour), PauseNote: "maintenance"}
 			}), explain.Paused, []string{"since 2026-03-04 11:00:00Z until 2026-03-04 13:00:00Z (maintenance)"}, now.Add(time.Hour),
 		},
+		"paused, and not held yet": {
+			waiting(func(s *explain.Situation) {
+				s.Execution.Trigger, s.Job = job.BySchedule, job.Job{State: job.Paused, PausedAt: now.Add(-time.Hour)}
+			}), explain.Paused, []string{"Its job is paused since 2026-03-04 11:00:00Z"}, time.Time{},
+		},
+		"triggered during a pause": {
+			waiting(func(s *explain.Situation) { s.Execution.Trigger, s.Job = job.ByHand, job.Job{State: job.Paused} }), explain.Ready, nil, now,
+		},
 		"no worker":      {waiting(func(s *explain.Situation) { s.Workers = nil }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
 		"a dead worker":  {waiting(func(s *explain.Situation) { s.Workers[0].ExpiresAt = now.Add(-time.Second) }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
 		"all drain":      {waiting(func(s *explain.Situation) { s.Workers[0].Draining = true }), explain.NoWorkers, []string{"no worker"}, time.Time{}},

@@ -387,6 +387,10 @@ func (f *Faulty) Resumable(ctx context.Context, limit int) ([]job.Job, error) {
 	return disturb(ctx, f, "Resumable", func() ([]job.Job, error) { return f.Store.Resumable(ctx, limit) })
 }
 
+func (f *Faulty) Settle(ctx context.Context, limit int) (int, error) {
+	return disturb(ctx, f, "Settle", func() (int, error) { return f.Store.Settle(ctx, limit) })
+}
+
 func (f *Faulty) Backfill(ctx context.Context, t tenant.ID, of job.ID, es []job.Execution) ([]job.ExecutionID, error) {
 	return disturb(ctx, f, "Backfill", func() ([]job.ExecutionID, error) { return f.Store.Backfill(ctx, t, of, es) })
 }

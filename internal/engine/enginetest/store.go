@@ -98,6 +98,7 @@ func groups() []group {
 		{"tenants and limits", limits},
 		{"pauses of queues", pauses},
 		{"pauses of jobs", jobPauses},
+		{"settling", settling},
 		{"cordons of workers", cordons},
 		{"buckets", buckets},
 		{"quotas", quotas},

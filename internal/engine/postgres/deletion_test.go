@@ -28,14 +28,14 @@ func product(t *testing.T, s *Store) {
 	}
 }
 
-// backlog gives a job n executions that wait, as triggers would have made them.
-func backlog(t *testing.T, c *pgx.Conn, j job.ID, n int) {
+// backlog gives a job n executions that wait, as a trigger would have made them.
+func backlog(t *testing.T, c *pgx.Conn, j job.ID, n int, by job.Trigger) {
 	t.Helper()
 	exec(t, c, "SET synchronous_commit = off")
 	exec(t, c, `
 		INSERT INTO live (lane, due_at, scheduled_at, nonce, id, job, max_attempts, part, priority, trigger, tally, tenant, class)
-		SELECT v.lane, v.due_at, now() - interval '1 s' * i, i, gen_random_uuid(), v.job, 4, v.part, 5, 2, true, v.tenant, v.class
-		FROM generate_series(1, $2::bigint) i, (SELECT * FROM live WHERE id = $1) v`, [16]byte(j), n)
+		SELECT v.lane, v.due_at, now() - interval '1 s' * i, CASE WHEN $4 THEN 0 ELSE i END, lpad(to_hex(i), 32, '0')::uuid, v.job, 4, v.part, 5, $3, true, v.tenant, v.class
+		FROM generate_series(1, $2::bigint) i, (SELECT * FROM live WHERE id = $1) v`, [16]byte(j), n, int16(by), by.OfItself())
 	exec(t, c, "ANALYZE live")
 }
 
@@ -47,7 +47,7 @@ func TestDeleteOfVeryManyThatWait(t *testing.T) {
 	store(t, s, made)
 	id := made.Jobs[0].ID
 	c := direct(t, s)
-	backlog(t, c, id, n)
+	backlog(t, c, id, n, job.ByHand)
 	product(t, s)
 	// As a backup would, it keeps what is deleted from being cleaned up, so that each piece has all those before it to pass over.
 	old := direct(t, s)

@@ -66,6 +66,7 @@ var tenantMay = map[string]allowed{
 	"secrets":            {read: every, add: every, change: "updated_at expires_at version key_id sealed", drop: true},
 	"servers":            {},
 	"sessions":           {read: every, change: "drain cordoned"},
+	"settling":           {read: every, add: every, change: "behind at", drop: true},
 	"sign_ins":           {read: every, drop: true},
 	"signing_secrets":    {read: every, add: every, change: "expires_at prefix", drop: true}, // the prefix is noted when a secret is shown
 	"tally_marks":        {},

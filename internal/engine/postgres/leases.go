@@ -81,7 +81,7 @@ const (
 	leaseTail   = `
 			AND v.id = ANY (ARRAY[c.id]) AND c.token > 0 AND v.lease <= 0 AND v.lease > -c.token AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[c.g] IN ('', v.tenant))
-			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4 AND NOT (` + unreached + `)
 		` + leaseReturning
 	leaseReturning = `RETURNING v.id, v.lease, v.job, j.name, v.tenant, v.trigger, v.attempt, v.max_attempts, v.scheduled_at, v.due_at, v.leased_at, v.started_at,
 			j.target, coalesce(v.payload, j.payload), coalesce(least(nullif(v.timeout_ms, 0), nullif(v.stall_ms, 0)), 0)`
@@ -98,7 +98,7 @@ const (
 	leaseOneTail = `
 			AND v.id = ANY ($2::uuid[]) AND ((SELECT tokens FROM g))[1] > 0 AND v.lease <= 0 AND v.lease > -((SELECT tokens FROM g))[1] AND v.hold = 0 AND v.due_at <= now() AND ` + inTime + `
 			AND (NOT (SELECT bound FROM g) OR ((SELECT tenants FROM g))[1] IN ('', v.tenant))
-			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4
+			AND j.tenant = ANY (ARRAY[v.tenant]) AND j.id BETWEEN v.job AND v.job AND j.state <> 4 AND NOT (` + unreached + `)
 		` + leaseReturning
 )
 

@@ -78,7 +78,7 @@ type planNode struct {
 // asked are the indexes that statements may use, and the columns that each must be asked for by: an index that has columns
 // before these, or lacks some, goes through very many rows.
 var asked = map[string][]string{
-	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
+	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
 	"bundles_pkey": {"key"}, "bundles_tenant": {"tenant"}, "dead_letters_pkey": {"execution"},
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
 	"executions_id_idx": {"id"}, "failures_pkey": {"tenant", "hour"}, "fingerprints_pkey": {"tenant", "fingerprint"},
@@ -153,7 +153,7 @@ func TestPlans(t *testing.T) {
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
 		"stats": statsSQL, "last status": lastStatusSQL, "drop badges": dropBadgesSQL, "find badges": findBadgesSQL, "count badges": countBadgesSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
 		"count jobs": countJobsSQL, "add to count": addCountSQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
-		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
+		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "hold own": holdOwnSQL, "settling": settlingSQL, "settled": settledSQL, "settle from": settleFromSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "tenant minutes": tenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL, "add failures": addFailuresSQL, "name failures": nameFailuresSQL, "failures": failuresSQL, "job failures": jobFailuresSQL,
 		"lease bundles": leaseBundlesSQL, "lease bundles fenced": leaseBundlesFencedSQL, "finish bundles": finishBundlesSQL, "unpack": unpackSQL, "unpack free": unpackFreeSQL,

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func scheduledRows(tenant, job string) string {
 // that is 0 is one that never was. Nor is what stands for an instant that has come
 // and waits for its jitter: instants after it may have run, and would fire again.
 var (
-	lockJobSQL = "SELECT revision, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
+	lockJobSQL = "SELECT revision, state, now() FROM jobs WHERE tenant = $1 AND id = $2 AND state <> 4 FOR UPDATE"
 
 	takeBackSQL = `
 		WITH back AS (
@@ -38,12 +39,6 @@ var (
 			RETURNING v.scheduled_at
 		)
 		SELECT min(scheduled_at), count(*) FROM back`
-
-	holdSQL = `
-		UPDATE live v SET hold = $3 FROM (SELECT u.id FROM unnest(ARRAY(
-			SELECT s.id FROM (` + scheduledRows("$1", "$2") + `) s WHERE s.lease <= 0 AND s.hold <> $3::int2
-		)) u(id) ORDER BY u.id) d
-		WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0`
 
 	relimitSQL = `
 		UPDATE live v SET group_max = $3, rate_count = $4, rate_us = $5, rate_burst = $6 FROM (SELECT u.id FROM unnest(ARRAY(
@@ -115,15 +110,16 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 	if p.change(&u, first, staged); u.Replan && j.Schedule.MaxRuns > 0 && j.Schedule.MaxRuns <= p.runs {
 		return job.Job{}, &engine.Spent{Runs: p.runs}
 	}
-	state, hold := j.State, int16(0)
-	switch state {
-	case job.Paused:
-		hold = 1
-	case job.Completed:
+	state := j.State
+	if state == job.Completed {
 		state = job.Active // it is over because nothing is left, and for no longer than that
 	}
+	if int16(state) != p.state {
+		if err := holdWaiting(ctx, tx, t, j.ID, state, cmp.Or(u.Holds, engine.HoldsAtOnce)); err != nil {
+			return job.Job{}, err
+		}
+	}
 	b := &pgx.Batch{}
-	b.Queue(holdSQL, append(of[:2:2], hold)...)
 	if was := u.Was; was != nil {
 		b.Queue(relimitSQL, append(of[:2:2], j.MaxConcurrent, j.Rate.Count, j.Rate.Per.Microseconds(), j.Rate.Burst,
 			was.Max, was.Rate.Count, was.Rate.Per.Microseconds(), was.Rate.Burst, engine.MostRelimited)...)
@@ -159,14 +155,15 @@ type plan struct {
 	found    bool // it has a row
 	next     time.Time
 	runs     int64
-	revision int // the job's
+	revision int   // the job's
+	state    int16 // likewise, as it is stored
 	now      time.Time
 }
 
 // lockPlan locks a job that is to be updated and what its schedule has come to, under the revision it is to have.
 func lockPlan(ctx context.Context, tx pgx.Tx, t tenant.ID, u *engine.Update) (p plan, err error) {
 	b := &pgx.Batch{}
-	b.Queue(lockJobSQL, string(t), [16]byte(u.Job.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&p.revision, at(&p.now)) })
+	b.Queue(lockJobSQL, string(t), [16]byte(u.Job.ID)).QueryRow(func(r pgx.Row) error { return r.Scan(&p.revision, &p.state, at(&p.now)) })
 	b.Queue(lockPlanSQL, int16(job.PartitionOf(u.Job.ID)), [16]byte(u.Job.ID), string(t)).QueryRow(func(r pgx.Row) error {
 		err := r.Scan(at(&p.next), &p.runs)
 		if errors.Is(err, pgx.ErrNoRows) {

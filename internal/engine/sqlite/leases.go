@@ -199,7 +199,7 @@ var (
 		FROM (VALUES `, "(?)", `) f CROSS JOIN live v CROSS JOIN jobs j
 		WHERE v.id = f.column1 AND v.lease <= 0 AND v.lease > -(SELECT next FROM tokens) AND v.hold = 0 AND v.due_at <= ?
 			AND (v.expires_at IS NULL OR v.expires_at > ? OR v.started_at IS NOT NULL)
-			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4`)
+			AND j.tenant = v.tenant AND j.id = v.job AND j.state <> 4 AND NOT (`+unreached+`)`)
 	// leaseSQL leases what freeSQL has found.
 	leaseSQL = inSizes(`
 		UPDATE OR ROLLBACK live SET lease = ?1, worker = ?2, leased_at = ?3, started_at = coalesce(started_at, ?3), attempt = attempt + 1, progress_at = NULL, progress = NULL

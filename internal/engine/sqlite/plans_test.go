@@ -18,7 +18,7 @@ var small = regexp.MustCompile(`^SCAN (CONSTANT ROW|tokens|f|json_each.*|\(subqu
 func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
-		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
+		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdOwnSQL, pieceSQL, holdSQL, settlingSQL, settledSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
 		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, aheadSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, dropSQL + held + told, endSQL + freed, dropSQL + freed + dropped, dropSQL + freed + told, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, dropSQL + alone + told, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,

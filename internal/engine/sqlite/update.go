@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,12 +11,12 @@ import (
 )
 
 const (
-	planSQL = "SELECT j.revision, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
+	planSQL = "SELECT j.revision, j.state, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
 	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
 	// has come and only waits for its jitter stays.
-	takeBackSQL = "DELETE FROM live WHERE " + ofSchedule + " AND lease <= 0 AND scheduled_at > ?3 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at"
-	holdSQL     = "UPDATE live SET hold = ?3 WHERE " + ofSchedule + " AND lease <= 0"
-	relimitSQL  = `UPDATE live SET group_limits = ?3 WHERE id IN (
+	takeBackSQL = `DELETE FROM live WHERE (id = ?1 AND scheduled_at > ?3 OR job = ?1 AND id <> job AND scheduled_at > ?3) AND job = ?1 AND tenant = ?2 AND nonce = 0
+		AND lease <= 0 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at`
+	relimitSQL = `UPDATE live SET group_limits = ?3 WHERE id IN (
 		SELECT id FROM live WHERE (id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND lease <= 0 AND group_key <> 0 AND group_limits = ?4 ORDER BY due_at LIMIT ?5)`
 
 	updateJobSQL = `
@@ -55,9 +56,10 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 		if err := p.takeBack(c, t, u.Job.ID, now); err != nil {
 			return err
 		}
-		q := c.prepare(holdSQL).id(u.Job.ID).text(string(t)).bool(u.Job.State == job.Paused)
-		if _, err := q.exec(); err != nil {
-			return err
+		if u.Job.State != p.state {
+			if err := holdWaiting(c, now, t, u.Job.ID, u.Job.State, cmp.Or(u.Holds, engine.HoldsAtOnce)); err != nil {
+				return err
+			}
 		}
 		if u.Was != nil {
 			is := job.Group{Max: u.Job.MaxConcurrent, Rate: u.Job.Rate}
@@ -92,8 +94,9 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 
 // plan is what a job's schedule has come to.
 type plan struct {
-	revision int  // the job's
-	found    bool // it has a row
+	revision int       // the job's
+	state    job.State // likewise, as it is stored
+	found    bool      // it has a row
 	next     int64
 	runs     int64
 }
@@ -101,7 +104,7 @@ type plan struct {
 // readPlan finds what is planned of a job that is to be updated, under the revision it is to have.
 func readPlan(c *conn, t tenant.ID, u *engine.Update) (p plan, err error) {
 	found, err := c.prepare(planSQL).text(string(t)).id(u.Job.ID).first(func(r *row) error {
-		p = plan{r.int(), r.bool(), r.int64(), r.int64()}
+		p = plan{r.int(), job.State(r.int()), r.bool(), r.int64(), r.int64()}
 		return nil
 	})
 	switch {

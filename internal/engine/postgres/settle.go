@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+const (
+	holdOwnSQL = "UPDATE live SET hold = $3 WHERE id = $2 AND NOT tally AND tenant = $1 AND nonce = 0 AND lease <= 0 AND hold <> $3::int2"
+	// holdSQL goes through up to $5 executions behind an instant. What is leased has its turn when it comes back, see heldBack.
+	holdSQL = `
+		WITH piece AS MATERIALIZED (
+			SELECT id, scheduled_at FROM live WHERE job = $2 AND tally AND tenant = $1 AND nonce = 0 AND scheduled_at > $4 ORDER BY scheduled_at, nonce LIMIT $5
+		), moved AS (
+			UPDATE live v SET hold = $3 FROM (SELECT u.id FROM unnest(ARRAY(SELECT id FROM piece)) u(id) ORDER BY u.id) d
+			WHERE v.id = ANY (ARRAY[d.id]) AND v.lease <= 0 AND v.hold <> $3::int2
+		)
+		SELECT count(*), max(scheduled_at) FROM piece`
+	settlingSQL = `
+		INSERT INTO settling AS s (tenant, job, behind, at) VALUES ($1, $2, $3, clock_timestamp())
+		ON CONFLICT (tenant, job) DO UPDATE SET behind = EXCLUDED.behind, at = EXCLUDED.at`
+	settledSQL    = "DELETE FROM settling WHERE tenant = $1 AND job = $2"
+	unsettledSQL  = "SELECT tenant, job FROM settling ORDER BY at LIMIT 1"
+	jobStateSQL   = "SELECT state FROM jobs WHERE tenant = $1 AND id = $2 FOR SHARE"
+	settleFromSQL = "SELECT behind FROM settling WHERE tenant = $1 AND job = $2 FOR UPDATE SKIP LOCKED"
+
+	// unreached is true of what waits of a paused job and Settle has not come to: no lease takes it.
+	unreached = `j.state = 2 AND v.nonce = 0 AND EXISTS (SELECT 1 FROM settling s WHERE s.tenant = v.tenant AND s.job = v.job AND s.behind < v.scheduled_at)`
+)
+
+// holdWaiting has what waits of a job held or freed, by the state that it is given: at once as much as one statement goes through.
+func holdWaiting(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, limit int) error {
+	if _, err := tx.Exec(ctx, holdOwnSQL, string(t), [16]byte(of), holding(s)); err != nil {
+		return err
+	}
+	_, err := holdPiece(ctx, tx, t, of, s, time.Time{}, limit)
+	return err
+}
+
+func holding(s job.State) int16 {
+	if s == job.Paused {
+		return 1
+	}
+	return 0
+}
+
+// holdPiece goes through one piece, and notes how far it came, or that it came to the end.
+func holdPiece(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, behind time.Time, limit int) (n int, err error) {
+	var last *time.Time
+	if err := tx.QueryRow(ctx, holdSQL, string(t), [16]byte(of), holding(s), behind, limit).Scan(&n, &last); err != nil {
+		return 0, err
+	}
+	if n < limit {
+		_, err = tx.Exec(ctx, settledSQL, string(t), [16]byte(of))
+	} else {
+		_, err = tx.Exec(ctx, settlingSQL, string(t), [16]byte(of), last)
+	}
+	return n, err
+}
+
+// Settle goes on with holding or freeing what waits of a job whose pause began or ended. The job is locked before the note, and that
+// before its executions, as by an update.
+func (s *Store) Settle(ctx context.Context, limit int) (n int, err error) {
+	if limit <= 0 {
+		return 0, nil
+	}
+	err = s.write(ctx, "settle a pause", func(ctx context.Context, c *pgxpool.Conn) error {
+		n = 0
+		var t tenant.ID
+		var of job.ID
+		if err := c.QueryRow(ctx, unsettledSQL).Scan((*string)(&t), (*[16]byte)(&of)); err != nil {
+			return unless(err)
+		}
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			var state job.State
+			err := tx.QueryRow(ctx, jobStateSQL, string(t), [16]byte(of)).Scan((*uint8)(&state))
+			if errors.Is(err, pgx.ErrNoRows) || err == nil && state == job.Deleted { // what waits of it is cancelled
+				n = 1
+				_, err = tx.Exec(ctx, settledSQL, string(t), [16]byte(of))
+			}
+			if err != nil || n > 0 {
+				return err
+			}
+			var behind time.Time
+			if err := tx.QueryRow(ctx, settleFromSQL, string(t), [16]byte(of)).Scan(&behind); err != nil {
+				return unless(err)
+			}
+			n, err = holdPiece(ctx, tx, t, of, state, behind, limit)
+			n = max(n, 1) // that there was nothing left is known now, too
+			return err
+		})
+	})
+	return n, err
+}
+
+// unless is an error, but none for a row that is not there.
+func unless(err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
