@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/executor"
@@ -15,6 +17,19 @@ func (r *running) breaker() executor.Breaker {
 		return executor.Breaker{Failures: c.BreakerFailures}
 	}
 	return executor.Breaker{}
+}
+
+// proxy is what callbacks go through.
+func (r *running) proxy() (p executor.Proxy, err error) {
+	c := r.Config.Callbacks
+	if c.Proxy == "" {
+		return p, nil
+	}
+	if p.URL, err = url.Parse(c.Proxy); err != nil {
+		return p, fmt.Errorf("read callbacks.proxy: %w", err)
+	}
+	p.Credentials, p.Resolves = c.ProxyCredentials, c.ProxyResolves
+	return p, nil
 }
 
 // signs makes sure that the default tenant's callbacks are signed, or says why nobody's are.

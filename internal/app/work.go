@@ -65,6 +65,9 @@ func (r *running) executor(fetch artifact.Fetch) (*executor.Executor, error) {
 	if cfg.Commands, err = r.commandRunner(fetch); err != nil {
 		return nil, err
 	}
+	if cfg.Proxy, err = r.proxy(); err != nil {
+		return nil, err
+	}
 	exec := executor.New(cfg)
 	r.onStop("executor", func() error { exec.Close(); return nil })
 	return exec, nil

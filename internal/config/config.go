@@ -189,6 +189,10 @@ type Callbacks struct {
 	BreakerFailures int
 	FirstByte       time.Duration // for which an answer may take to begin; 0: as long as the attempt
 
+	Proxy            string // URL of an HTTP proxy; "": none
+	ProxyCredentials string // USER:PASSWORD
+	ProxyResolves    bool   // the proxy is given names
+
 	HTTPSOnly      bool
 	Ports          []int // none: all but those of other services
 	HostPerSecond  int   // calls to a host that a process starts in a second; 0: any number

@@ -38,7 +38,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"store.app_role":  "carillon_app",
 		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.allow": "10.0.0.0/8", "auth.failed_per_address": "10", "auth.unproven_per_second": "0", "workers.sessions_per_tenant": "10", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
 		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k", "tls.min_version": "1.2", "tls.client_ca": "ca", "tls.client_auth": "optional", "tls.ca": "ca", "auth.session_idle_seconds": "600", "auth.session_seconds": "8h",
-		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.https_only": "true", "callbacks.ports": "443, 8443", "callbacks.host_per_second": "10", "callbacks.host_concurrent": "0", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
+		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.proxy": "http://proxy.example:3128", "callbacks.proxy_credentials": "carillon:p:w", "callbacks.proxy_resolves": "true", "callbacks.https_only": "true", "callbacks.ports": "443, 8443", "callbacks.host_per_second": "10", "callbacks.host_concurrent": "0", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
 		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "workers.poison_after": "5", "scheduler.look_ahead_seconds": "5", "scheduler.ownership_ttl_seconds": "5",
 		"secrets.files": "./secrets", "secrets.cache_seconds": "30", "secrets.vault_address": "https://vault:8200", "secrets.vault_mount": "kv", "secrets.vault_prefix": "a/b", "secrets.vault_namespace": "team", "secrets.vault_ca_file": "ca.pem",
@@ -75,7 +75,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 	for key, bad := range map[string][]string{
 		"listen": {"8080", "h:99999", "h:x"}, "database": {"sqlite:", "mysql://x", "x"}, "roles": {",", "cook"}, "bootstrap_key": {"short"},
 		"store.app_role":           {strings.Repeat("x", 64)},
-		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "callbacks.breaker": {"maybe"}, "callbacks.https_only": {"maybe"}, "callbacks.ports": {"0", "http", "65536"}, "callbacks.host_per_second": {"-1", "x"}, "callbacks.host_concurrent": {"-1", "x"}, "callbacks.breaker_failures": {"0", "x"}, "callbacks.first_byte_timeout_seconds": {"-1", "x", "86401"}, "log.level": {"loud"}, "log.format": {"xml"},
+		"store.allow_async_commit": {"maybe"}, "callbacks.allow": {"10.0.0.0/33", "x"}, "callbacks.breaker": {"maybe"}, "callbacks.proxy": {"proxy:3128", "socks5://proxy:1080", "http://", "http://u:p@proxy:3128", "http://proxy/x"}, "callbacks.proxy_credentials": {"user", ":x"}, "callbacks.proxy_resolves": {"maybe"}, "callbacks.https_only": {"maybe"}, "callbacks.ports": {"0", "http", "65536"}, "callbacks.host_per_second": {"-1", "x"}, "callbacks.host_concurrent": {"-1", "x"}, "callbacks.breaker_failures": {"0", "x"}, "callbacks.first_byte_timeout_seconds": {"-1", "x", "86401"}, "log.level": {"loud"}, "log.format": {"xml"},
 		"tls.min_version": {"1.1", "TLS13"}, "tls.client_auth": {"all"}, "commands.allow": {"perhaps"}, "commands.paths": {"srv/app", "/a,b"}, "commands.network": {"off"}, "commands.digests": {"abc", strings.Repeat("g", 64)}, "commands.grace_seconds": {"26", "x"}, "commands.max_output_kb": {"0"}, "artifacts.max_mb": {"0", "x"}, "artifacts.tenant_mb": {"0", "x"},
 		"workers.default_count": {"0", "x", "10001"}, "workers.poll_interval_ms": {"9", "2h", "x"}, "scheduler.look_ahead_seconds": {"0", "301", "-5s"},
 	} {
@@ -140,5 +140,22 @@ func TestVaultSettingsGoTogether(t *testing.T) {
 		if _, err := Load(Default(), c.set, nil, ""); (err == nil) != c.fine {
 			t.Errorf("%v: %v", c.set, err)
 		}
+	}
+}
+
+func TestProxySettings(t *testing.T) {
+	for _, alone := range []string{"callbacks.proxy_credentials", "callbacks.proxy_resolves"} {
+		if _, err := Load(Default(), map[string]string{alone: map[bool]string{true: "a:b", false: "true"}[alone == "callbacks.proxy_credentials"]}, nil, ""); err == nil || !strings.Contains(err.Error(), "callbacks.proxy") {
+			t.Errorf("%s without a proxy: %v", alone, err)
+		}
+	}
+	_, err := Load(Default(), map[string]string{"callbacks.proxy": "http://carillon:geheim@proxy:3128"}, nil, "")
+	if err == nil || strings.Contains(err.Error(), "geheim") {
+		t.Errorf("a password in the URL: %v", err)
+	}
+	file := write(t, "carillon:geheim\n")
+	c, err := Load(Default(), map[string]string{"callbacks.proxy": "http://proxy:3128"}, []string{"CARILLON_CALLBACKS_PROXY_CREDENTIALS_FILE=" + file}, "")
+	if err != nil || c.Callbacks.ProxyCredentials != "carillon:geheim" {
+		t.Errorf("out of a file: %+v, %v", c.Callbacks, err)
 	}
 }

@@ -137,7 +137,7 @@ func SecretFile(path string) (string, error) {
 
 // quoted is a value that is wrong, as it may be told: of a secret nobody knows which part of it is one.
 func (k Key) quoted(v string) string {
-	if k.Secret && v != "" {
+	if k.Secret && v != "" || k.Name == "callbacks.proxy" && strings.Contains(v, "@") { // with a password, though there may be none
 		return hidden
 	}
 	return v
@@ -187,6 +187,8 @@ func contradictions(c Config) (wrong Mistakes) {
 	say((c.TLSCert == "") != (c.TLSKey == ""), "tls.key", c.TLSKey, "tls.cert and tls.key together, or neither")
 	say(c.TLSClientCA != "" && c.TLSCert == "", "tls.client_ca", c.TLSClientCA, "tls.cert and tls.key, too: certificates of clients are asked for over https only")
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
+	p := c.Callbacks
+	say(p.Proxy == "" && (p.ProxyCredentials != "" || p.ProxyResolves), "callbacks.proxy", p.Proxy, "the URL of the proxy that the other settings of it are for")
 	v := c.Vault
 	say(v.Address != "" && v.Auth == VaultToken && (v.Token == "") == (v.Credential == ""), "secrets.vault_credential_file", v.Credential, "for secrets.vault_auth = token either secrets.vault_token or a file with the token")
 	say(v.Address != "" && v.Auth != VaultToken && (v.Role == "" || v.Credential == ""), "secrets.vault_role", v.Role, "for secrets.vault_auth = "+v.Auth+" both secrets.vault_role and secrets.vault_credential_file")

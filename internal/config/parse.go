@@ -34,6 +34,16 @@ func webAddress(v string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
+func proxyAddress(v string) bool {
+	u, err := url.Parse(v)
+	return err == nil && webAddress(v) && u.Hostname() != "" && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+}
+
+func credentials(v string) bool {
+	user, _, ok := strings.Cut(v, ":")
+	return ok && user != "" && !strings.ContainsAny(v, "\r\n")
+}
+
 func database(v string) bool {
 	path, ok := strings.CutPrefix(v, "sqlite:")
 	return ok && path != "" || strings.HasPrefix(v, "postgres://") || strings.HasPrefix(v, "postgresql://")

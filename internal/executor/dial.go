@@ -26,13 +26,14 @@ type dialer struct {
 	guard Guard
 	own   func() []netip.AddrPort // nil: none are refused
 	ports []int                   // none: all but those of other services
+	proxy Proxy                   // zero: connections are direct
 }
 
 func newDialer(cfg Config) *dialer {
 	d := &dialer{
 		net:   net.Dialer{Timeout: connectTimeout, Resolver: cfg.Resolver},
 		tls:   &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}},
-		guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, ports: cfg.Ports,
+		guard: Guard{AllowLoopback: cfg.AllowLoopback, AllowCIDRs: cfg.AllowCIDRs}, ports: cfg.Ports, proxy: cfg.Proxy,
 	}
 	if !cfg.AllowLoopback {
 		d.own = cfg.OwnAddrs
@@ -44,7 +45,7 @@ func newDialer(cfg Config) *dialer {
 // nothing is taken from the environment.
 func newTransport(d *dialer, firstByte time.Duration) *http.Transport {
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial for us, past the guard
+		Proxy:                  nil, // net/http would have it dial past the guard; see viaProxy
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
 		ForceAttemptHTTP2:      true,
@@ -75,6 +76,14 @@ func (h *handshakeError) Unwrap() error { return h.err }
 
 // dial connects to one of the host's addresses that may be reached.
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.proxy.URL != nil {
+		return d.viaProxy(ctx, network, address)
+	}
+	return d.direct(ctx, network, address)
+}
+
+// direct connects without a proxy.
+func (d *dialer) direct(ctx context.Context, network, address string) (net.Conn, error) {
 	var tried atomic.Bool // two families may be dialled at once
 	n := d.net
 	n.ControlContext = func(_ context.Context, _, literal string, _ syscall.RawConn) error {

@@ -64,6 +64,7 @@ type Config struct {
 	Breaker       Breaker                 // zero: none
 	HTTPSOnly     bool                    // callbacks over plain HTTP are refused
 	Ports         []int                   // to which callbacks may go; none: all but those of other services
+	Proxy         Proxy                   // what callbacks go through; zero: none
 	Pace          Pace                    // what one host is sent; zero: any number
 	FirstByte     time.Duration           // for which an answer may take to begin; 0: as long as the attempt
 }

@@ -24,6 +24,9 @@ func (c *call) unanswered(ctx context.Context, err error) client.Outcome {
 		}
 		return o
 	}
+	if p, ok := errors.AsType[*proxyError](err); ok {
+		return c.unproxied(p)
+	}
 	if b, ok := errors.AsType[*blockedDial](err); ok {
 		return failed(typeBlocked, b.partial, blockedText(b))
 	}
