@@ -78,6 +78,7 @@ type Held struct {
 type Beat struct {
 	Executions []Held `json:"executions" doc:"All that is held; null or left out: not said, so nothing is taken for forgotten."`
 	Draining   bool   `json:"draining,omitempty"`
+	Memory
 }
 
 // Registration is how a worker introduces itself.
@@ -89,6 +90,7 @@ type Registration struct {
 	Targets  []string `json:"targets,omitempty" doc:"Targets to serve; worker alone when omitted."`
 	Kinds    []string `json:"kinds,omitempty" doc:"Handlers it has, for the target worker."`
 	Capacity int      `json:"capacity,omitempty" doc:"How many it runs at once; 1 when omitted."`
+	Memory
 }
 
 // MaxClaim is how many attempts one claim may ask for.
@@ -151,6 +153,13 @@ type Worker struct {
 	Failed     int64     `json:"failed"`
 	StartedAt  time.Time `json:"started_at"`
 	LastBeatAt time.Time `json:"last_beat_at"`
+	Memory               // as of its last beat; what is unknown is left out
+}
+
+// Memory is the memory of a worker's process. What it does not know it leaves out.
+type Memory struct {
+	MemoryUsed  *int64 `json:"memory_used_bytes,omitempty" doc:"Resident memory of the worker's process. Left out where it is unknown."`
+	MemoryLimit *int64 `json:"memory_limit_bytes,omitempty" doc:"What it may use: the memory limit of its cgroup, or else all memory of its machine. Left out where it is unknown."`
 }
 
 // Workers is all workers, the latest first.

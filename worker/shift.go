@@ -265,7 +265,7 @@ func (h *shift) beat(ctx context.Context) {
 		err := failpoint.Hit("worker.beforeHeartbeat")
 		var orders client.Orders
 		if err == nil {
-			orders, err = h.p.src.Beat(call, h.session, client.Beat{Executions: held, Draining: h.draining.Load()})
+			orders, err = h.p.src.Beat(call, h.session, client.Beat{Executions: held, Draining: h.draining.Load(), Memory: Memory()})
 		}
 		cancel()
 		switch {
@@ -313,6 +313,8 @@ func (h *shift) lease() time.Duration { return time.Duration(h.session.LeaseSeco
 
 // execute runs one attempt and passes its outcome on, unless the lease went with it.
 func (h *shift) execute(r *running) {
+	h.p.busy.Add(1)
+	defer h.p.busy.Add(-1)
 	a := &r.attempt
 	if silent := h.silent(); silent > h.lease() {
 		// This process stood still for so long that the lease may be gone. The session must not live on: nobody would run this.

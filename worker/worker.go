@@ -91,9 +91,13 @@ type Pool struct {
 
 	registered atomic.Bool
 	drained    atomic.Bool  // the server asked it to take nothing more
+	busy       atomic.Int64 // attempts that run
 	onWay      atomic.Int64 // bytes of logs that the server has not taken
 	refused    func(error)  // told that the server will never let it register, which ends Run; nil: it tries again
 }
+
+// Use is how many attempts run in the pool, and how many may run at the most.
+func (p *Pool) Use() (running, capacity int) { return int(p.busy.Load()), p.cfg.MaxSlots }
 
 // Registered reports whether the pool has a session.
 func (p *Pool) Registered() bool { return p.registered.Load() }
@@ -109,6 +113,7 @@ func (p *Pool) Run(ctx context.Context) {
 	for fails := 0; ctx.Err() == nil; {
 		s, err := p.src.Register(ctx, client.Registration{
 			Host: p.cfg.Host, Version: p.cfg.Version, Labels: p.cfg.Labels, Queues: p.cfg.Queues, Targets: p.cfg.Targets, Kinds: p.cfg.Kinds, Capacity: p.cfg.MaxSlots,
+			Memory: Memory(),
 		})
 		if err != nil && p.refused != nil && barred(err) {
 			p.refused(err)

@@ -65,7 +65,7 @@ func (d *Door) Nudged() <-chan struct{} { return d.nudge }
 func (d *Door) Register(ctx context.Context, r client.Registration) (client.Session, error) {
 	w := job.Worker{
 		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: d.whose, Host: r.Host, Version: r.Version, Capacity: r.Capacity, StartedAt: d.clock.Now().Truncate(time.Microsecond),
-		Labels: r.Labels, Queues: r.Queues, Targets: r.Targets, Kinds: r.Kinds,
+		Labels: r.Labels, Queues: r.Queues, Targets: r.Targets, Kinds: r.Kinds, Beat: job.Beat{Memory: memoryOf(r.Memory)},
 	}
 	if err := d.d.RegisterLocal(ctx, w); err != nil {
 		return client.Session{}, err

@@ -247,6 +247,7 @@ func wireWorker(x service.WorkerReport) client.Worker {
 	return client.Worker{
 		WorkerID: x.ID.String(), Host: x.Host, Version: x.Version, Labels: list0(x.Labels), Queues: list0(x.Queues), Targets: list0(x.Targets), Kinds: list0(x.Kinds),
 		Capacity: x.Capacity, Running: x.Running, Status: string(x.State), Completed: x.Completed, Failed: x.Failed, StartedAt: x.StartedAt, LastBeatAt: x.BeatAt,
+		Memory: wireMemory(x.Memory),
 	}
 }
 

@@ -35,6 +35,7 @@ func checkRegistration(r client.Registration) job.Invalids {
 			v.Add(field, text, "at most 255 characters, without control characters")
 		}
 	}
+	checkMemory(&v, r.Memory)
 	if r.Capacity < 1 || r.Capacity > 10_000 {
 		v.Add("capacity", r.Capacity, "a whole number from 1 to 10000")
 	}
@@ -54,6 +55,31 @@ func checkRegistration(r client.Registration) job.Invalids {
 	each("queues", r.Queues, job.ValidKey, "1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
 	each("targets", r.Targets, func(s string) bool { return slices.Contains(targets, s) }, "one of "+strings.Join(targets, ", "))
 	return v
+}
+
+// checkMemory says what is wrong with the memory that a worker reports.
+func checkMemory(v *job.Invalids, m client.Memory) {
+	for field, n := range map[string]*int64{"memory_used_bytes": m.MemoryUsed, "memory_limit_bytes": m.MemoryLimit} {
+		if n != nil && *n < 1 {
+			v.Add(field, *n, "a whole number of bytes, 1 or more; leave it out where it is unknown")
+		}
+	}
+}
+
+// memoryOf reads the memory that a worker reports.
+func memoryOf(m client.Memory) job.Memory {
+	return job.Memory{Used: deref(m.MemoryUsed, 0), Limit: deref(m.MemoryLimit, 0)}
+}
+
+// wireMemory leaves out what is unknown.
+func wireMemory(m job.Memory) (out client.Memory) {
+	if m.Used > 0 {
+		out.MemoryUsed = &m.Used
+	}
+	if m.Limit > 0 {
+		out.MemoryLimit = &m.Limit
+	}
+	return out
 }
 
 func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -82,6 +108,7 @@ func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant
 	x := job.Worker{
 		ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: p.Tenant, Secret: sha256.Sum256([]byte(secret)), Host: req.Host, Version: req.Version,
 		Labels: req.Labels, Queues: req.Queues, Targets: req.Targets, Kinds: req.Kinds, Capacity: req.Capacity, StartedAt: time.Now().UTC().Truncate(time.Microsecond),
+		Beat: job.Beat{Memory: memoryOf(req.Memory)},
 	}
 	x.Tenant = servedBy(p)
 	if err := s.sessions.begin(x.Tenant, x.ID, time.Now()); err != nil {
@@ -334,8 +361,9 @@ func signOf(b client.Beat) (dispatch.Sign, error) {
 	if err != nil {
 		return dispatch.Sign{}, err
 	}
-	sign := dispatch.Sign{Held: ls, Draining: b.Draining}
+	sign := dispatch.Sign{Held: ls, Draining: b.Draining, Memory: memoryOf(b.Memory)}
 	var v job.Invalids
+	checkMemory(&v, b.Memory)
 	for i, h := range b.Executions {
 		p := h.Progress
 		if p == nil {

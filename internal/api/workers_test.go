@@ -184,3 +184,40 @@ func TestClientSpeaksTheProtocol(t *testing.T) {
 		t.Errorf("with a wrong key: %v", err)
 	}
 }
+
+// Workers may report their memory; those that do not are as before, and what is unknown is left out, never 0.
+func TestWorkersReportMemory(t *testing.T) {
+	f := newFace(t)
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"host": "box", "kinds": ["x"], "memory_used_bytes": 1000, "memory_limit_bytes": 9007199254740993}`)
+	silent := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"host": "old", "kinds": ["x"]}`)
+	shown := func(s client.Session) string {
+		t.Helper()
+		w := want[client.Worker](f, 200, "GET", "/api/v1/workers/"+s.WorkerID, "")
+		if w.MemoryUsed == nil || w.MemoryLimit == nil {
+			return fmt.Sprint(w.MemoryUsed, w.MemoryLimit)
+		}
+		return fmt.Sprintf("%d of %d", *w.MemoryUsed, *w.MemoryLimit)
+	}
+	beat := func(s client.Session, body string, status int) {
+		t.Helper()
+		if r := f.ask("POST", "/api/v1/workers/"+s.WorkerID+"/beat", body, "X-Worker-Session", s.Session); r.Code != status {
+			t.Errorf("a beat of %s: %d %s", body, r.Code, r.Body)
+		} else if status == 422 && !strings.Contains(r.Body.String(), "memory_used_bytes") {
+			t.Errorf("names no field: %s", r.Body)
+		}
+	}
+	if got := shown(s); got != "1000 of 9007199254740993" {
+		t.Error("registered:", got)
+	}
+	beat(s, `{"executions": [], "memory_used_bytes": 2000}`, 200)
+	beat(silent, `{"executions": []}`, 200)
+	beat(s, `{"executions": []}`, 200)
+	if got := shown(s); got != "2000 of 9007199254740993" {
+		t.Error("after beats:", got)
+	}
+	if got := shown(silent); got != "<nil> <nil>" {
+		t.Error("of one that does not tell:", got)
+	}
+	beat(s, `{"executions": [], "memory_used_bytes": -1}`, 422)
+	beat(s, `{"executions": [], "memory_used_bytes": 0}`, 422)
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/executor"
+	"github.com/carillon-jobs/carillon/internal/telemetry"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -104,6 +105,16 @@ func (r *running) pool(src worker.Source, exec worker.Executor, cfg worker.Confi
 
 // run begins to run executions; the pools stop together.
 func (r *running) run(pools ...*worker.Pool) {
+	r.metrics.WorkersUse(func() (u telemetry.Use) {
+		for _, p := range pools {
+			running, capacity := p.Use()
+			u.Running, u.Capacity = u.Running+running, u.Capacity+capacity
+		}
+		if most := worker.Memory().MemoryLimit; most != nil {
+			u.MemoryLimit = *most
+		}
+		return u
+	})
 	r.background("workers", func(ctx context.Context) {
 		var all sync.WaitGroup
 		for _, p := range pools {

@@ -66,6 +66,7 @@ func (s *session) workers() view[client.Worker] {
 		col("HOST", func(w client.Worker) string { return w.Host }),
 		col("STATUS", func(w client.Worker) string { return w.Status }),
 		col("RUNNING", func(w client.Worker) string { return fmt.Sprintf("%d/%d", w.Running, w.Capacity) }),
+		col("MEMORY", func(w client.Worker) string { return memoryWords(w.Memory, "/") }),
 		col("QUEUES", func(w client.Worker) string { return orAll(w.Queues) }),
 		col("TARGETS", func(w client.Worker) string { return strings.Join(append(w.Targets, w.Kinds...), ",") }),
 		col("LABELS", func(w client.Worker) string { return strings.Join(w.Labels, ",") }),
@@ -75,6 +76,30 @@ func (s *session) workers() view[client.Worker] {
 		wide("FAILED", func(w client.Worker) string { return fmt.Sprint(w.Failed) }),
 		wide("VERSION", func(w client.Worker) string { return w.Version }),
 	), func(w client.Worker) string { return w.WorkerID }}
+}
+
+// memoryWords is what a worker uses of the memory that it may use; a dash: unknown.
+func memoryWords(m client.Memory, of string) string {
+	switch {
+	case m.MemoryUsed == nil:
+		return "–"
+	case m.MemoryLimit == nil:
+		return byteWords(*m.MemoryUsed)
+	}
+	return byteWords(*m.MemoryUsed) + of + byteWords(*m.MemoryLimit)
+}
+
+// byteWords is an amount of bytes, for people, such as 1.5 GiB.
+func byteWords(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for ; x >= 1024 && i < len(units)-1; i++ {
+		x /= 1024
+	}
+	if i == 0 || x >= 100 {
+		return fmt.Sprintf("%.0f %s", x, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
 func orAll(list []string) string {
@@ -119,6 +144,7 @@ func (s *session) workersCommand() *cobra.Command {
 			{"Version", w.Version},
 			{"Status", w.Status},
 			{"Running", fmt.Sprintf("%d of %d", w.Running, w.Capacity)},
+			{"Memory", memoryWords(w.Memory, " of ")},
 			{"Queues", orAll(w.Queues)},
 			{"Targets", strings.Join(w.Targets, ", ")},
 			{"Kinds", strings.Join(w.Kinds, ", ")},

@@ -228,6 +228,7 @@ type Sign struct {
 	Held     []job.Lease // all that it holds; nil: it does not say
 	Advances []job.Advance
 	Draining bool
+	Memory   job.Memory
 }
 
 // Orders is what a worker learns from its beat.
@@ -240,7 +241,7 @@ type Orders struct {
 // Beat keeps a worker's session, and with it all its leases, alive, and answers with its orders.
 // engine.ErrSession if it has ended.
 func (d *Dispatcher) Beat(ctx context.Context, w job.WorkerID, s Sign) (Orders, error) {
-	beat := job.Beat{Running: len(s.Held), Draining: s.Draining}
+	beat := job.Beat{Running: len(s.Held), Draining: s.Draining, Memory: s.Memory}
 	d.mu.Lock()
 	if k := d.known[w]; k != nil {
 		beat.Completed, beat.Failed = k.completed, k.failed

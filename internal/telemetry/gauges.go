@@ -57,6 +57,8 @@ var (
 	oldestDead     = gauge("oldest_dead_letter_seconds", "For how long the oldest dead letter has been one.")
 	workers        = gauge("workers", "Workers that take executions (active), that finish what they have (draining), and whose sessions ended within the hour (dead).", "state")
 	workerSlots    = gauge("worker_slots", "Slots of active workers in use (busy) and not (free), as of their last beats, and those of workers that drain.", "state")
+	workerMemory   = gauge("worker_memory_bytes", "Resident memory of the workers that live and report it, as of their last beats. Two workers of one process each report all of it.")
+	workerMemoryOf = gauge("worker_memory_max_ratio", "How much of its limit the worker uses that is closest to it, of those that report both, as of their last beats: 1 is all of it.")
 	unowned        = gauge("partitions_unowned", "Partitions whose schedules no server fires.")
 	archiveLag     = gauge("archive_lag_seconds", "For how long the oldest finished execution should have been archived and is not.")
 	historyBytes   = gauge("history_bytes", "What history takes up, by tier.", "tier")
@@ -65,7 +67,7 @@ var (
 
 // Describe lists the gauges.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, unowned, archiveLag, historyBytes, desiredWorkers} {
+	for _, d := range []*prometheus.Desc{queueDepth, queuePaused, oldestPending, overdueJobs, deadLetters, oldestDead, workers, workerSlots, workerMemory, workerMemoryOf, unowned, archiveLag, historyBytes, desiredWorkers} {
 		to <- d
 	}
 }
@@ -94,6 +96,12 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	tell(workerSlots, float64(p.Busy), "busy")
 	tell(workerSlots, float64(max(0, p.Slots-p.Busy)), "free")
 	tell(workerSlots, float64(p.DrainingSlots), "draining")
+	if p.Memory > 0 {
+		tell(workerMemory, float64(p.Memory))
+	}
+	if p.MemoryShare > 0 {
+		tell(workerMemoryOf, p.MemoryShare)
+	}
 	tell(unowned, float64(p.Unscheduled))
 	tell(archiveLag, p.Archive.Seconds())
 	tell(historyBytes, float64(p.HistoryBytes), "hot")

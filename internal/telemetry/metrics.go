@@ -131,6 +131,35 @@ func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
 	}
 }
 
+// Use is what the workers of a process use at an instant.
+type Use struct {
+	Running     int
+	Capacity    int
+	MemoryLimit int64 // in bytes; 0: unknown
+}
+
+var (
+	processSlots = gauge("process_slots", "Slots of the workers in this process, in use (busy) and not (free).", "state")
+	processLimit = gauge("process_memory_limit_bytes", "How much memory this process may use: the limit of its cgroup, or else all memory of its machine; process_resident_memory_bytes is what it uses.")
+)
+
+// used tells what the workers of a process use.
+type used struct{ ask func() Use }
+
+func (used) Describe(to chan<- *prometheus.Desc) { to <- processSlots; to <- processLimit }
+
+func (u used) Collect(to chan<- prometheus.Metric) {
+	x := u.ask()
+	to <- prometheus.MustNewConstMetric(processSlots, prometheus.GaugeValue, float64(x.Running), "busy")
+	to <- prometheus.MustNewConstMetric(processSlots, prometheus.GaugeValue, float64(max(0, x.Capacity-x.Running)), "free")
+	if x.MemoryLimit > 0 {
+		to <- prometheus.MustNewConstMetric(processLimit, prometheus.GaugeValue, float64(x.MemoryLimit))
+	}
+}
+
+// WorkersUse has it asked at each scrape what the workers of the process use.
+func (m *Metrics) WorkersUse(f func() Use) { m.registry.MustRegister(used{f}) }
+
 // CountsLost has it asked at each scrape how many counts of tenants and jobs there was no room for.
 func (m *Metrics) CountsLost(f func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

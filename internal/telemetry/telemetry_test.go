@@ -41,7 +41,10 @@ func all(t *testing.T) []*model.MetricFamily {
 	m.BreakersOpen(func() int { return 0 })
 	m.CallbacksPutOff(func() map[string]int64 { return map[string]int64{"rate": 0} })
 	m.CountsLost(func() int64 { return 0 })
-	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) { return telemetry.Picture{}, nil }))
+	m.WorkersUse(func() telemetry.Use { return telemetry.Use{Running: 1, Capacity: 4, MemoryLimit: 1 << 30} })
+	m.Show(telemetry.NewGauges(func(context.Context) (telemetry.Picture, error) {
+		return telemetry.Picture{Census: engine.Census{Memory: 1 << 20, MemoryShare: 0.5}}, nil
+	}))
 	m.Answered("GET /healthz", 200)
 	fs, err := m.Registry().Gather()
 	if err != nil {
@@ -55,7 +58,7 @@ func TestNames(t *testing.T) {
 	want := strings.Fields(`trigger_delay_seconds queue_wait_seconds execution_duration_seconds end_to_end_seconds store_seconds{op}
 		executions_total{status} retries_total timeouts_total dead_lettered_total leases_lost_total stale_results_total worker_deaths_total occurrences_missed_total traces_lost_total
 		store_errors_total{op} http_requests_total{code,route} limited_total{limit} auth_failures_total{reason} counts_lost_total
-		queue_depth{band,state} queue_paused oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} partitions_owned partitions_unowned
+		queue_depth{band,state} queue_paused oldest_pending_seconds overdue_jobs dead_letters oldest_dead_letter_seconds workers{state} worker_slots{state} worker_memory_bytes worker_memory_max_ratio process_slots{state} process_memory_limit_bytes partitions_owned partitions_unowned
 		breakers_open callbacks_put_off_total{reason} archive_lag_seconds history_bytes{tier} desired_workers build_info{go_version,version}`)
 	var got []string
 	for _, f := range all(t) {
@@ -310,7 +313,7 @@ func TestGaugesOfAStoreThatIsAway(t *testing.T) {
 			if away {
 				return telemetry.Picture{}, errors.New("away")
 			}
-			return telemetry.Picture{Census: engine.Census{Workers: 3}}, nil
+			return telemetry.Picture{Census: engine.Census{Workers: 3}}, nil // whose memory is unknown
 		})
 		r := prometheus.NewPedanticRegistry()
 		r.MustRegister(g)
@@ -322,7 +325,7 @@ func TestGaugesOfAStoreThatIsAway(t *testing.T) {
 		away = false
 		time.Sleep(2 * time.Second)
 		for range 3 {
-			if n, err := testutil.GatherAndCount(r, "carillon_workers"); n != 3 || err != nil {
+			if n, err := testutil.GatherAndCount(r, "carillon_workers", "carillon_worker_memory_bytes", "carillon_worker_memory_max_ratio"); n != 3 || err != nil {
 				t.Errorf("%d numbers, %v", n, err)
 			}
 		}

@@ -135,7 +135,7 @@ test("pause with a reason, undo, run now, edit under a revision, clone, delete b
   await page.click("button[aria-label='More']");
   await page.click("[role=menuitem]:has-text('Delete')");
   assert.equal(await page.isDisabled("dialog button[type=submit]"), true);
-  await page.fill("dialog input", "Handled");
+  await page.fill("dialog input:not([type=checkbox])", "Handled");
   await page.click("dialog button[type=submit]");
   await page.waitForURL("**/jobs");
   assert.equal((await server.api("GET", "/jobs/" + j.job_id)).status, "DELETED");

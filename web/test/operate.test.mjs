@@ -126,8 +126,10 @@ test("a queue is paused with a reason and an end, by keys, and resumed; both can
 test("workers look right, and each is a page", async () => {
   await everyLook(browser, server.url + "/workers", "workers");
   const page = await visit(browser, server.url + "/workers");
+  await page.waitForSelector('[role=meter][aria-label^="Memory of"][aria-valuetext*=" of "]');
   await page.click(".table .name");
   await page.waitForSelector("h2:has-text('What it takes')");
+  await page.waitForSelector('[role=meter][aria-label^="Memory of"][aria-valuetext*=" of "]');
   await page.waitForSelector("text=Who held what");
   await page.click(".plot button:has-text('Table')");
   await page.waitForSelector("th:has-text('Slots used')");

@@ -33,6 +33,13 @@ type Beat struct {
 	Completed int64 // since it registered
 	Failed    int64
 	Draining  bool
+	Memory    Memory
+}
+
+// Memory is the memory of a worker's process, in bytes; 0: unknown.
+type Memory struct {
+	Used  int64 // resident
+	Limit int64 // the limit of its cgroup, or else all memory of the machine
 }
 
 // WorkerState is how a worker does, in a word.

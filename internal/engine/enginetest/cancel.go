@@ -243,6 +243,7 @@ func workers(t *testing.T, h Harness) {
 	w := job.Worker{
 		ID: newID(), Secret: [32]byte{1, 2, 3}, Host: "host", Version: "v1", Capacity: 7, StartedAt: f.now(),
 		Labels: []string{"gpu", "eu"}, Queues: []string{"slow"}, Targets: []string{"worker"}, Kinds: []string{"a", "b"},
+		Beat: job.Beat{Memory: job.Memory{Used: 100, Limit: 200}},
 	}
 	if _, err := f.Worker(f.ctx, w.ID); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("before it registered: got %v, want ErrNotFound", err)
@@ -250,7 +251,18 @@ func workers(t *testing.T, h Harness) {
 	if err := f.Register(f.ctx, w, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	beat := job.Beat{Running: 3, Completed: 12, Failed: 2, Draining: true}
+	memory := func(what string, want job.Memory) {
+		t.Helper()
+		if got := must(f.Worker(f.ctx, w.ID)).Memory; got != want {
+			t.Errorf("memory %s: %+v, want %+v", what, got, want)
+		}
+	}
+	memory("as registered", w.Memory)
+	beat := job.Beat{Running: 3, Completed: 12, Failed: 2, Draining: true, Memory: job.Memory{Used: 5 << 40, Limit: 6 << 40}}
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w.ID, Beat: job.Beat{}}}, time.Hour))
+	memory("after a beat that does not tell it", w.Memory)
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w.ID, Beat: job.Beat{Memory: job.Memory{Used: 300}}}}, time.Hour))
+	memory("after a beat that tells what is used", job.Memory{Used: 300, Limit: 200})
 	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w.ID, Beat: beat}}, time.Hour))
 	other := job.Worker{ID: newID(), Tenant: "other", Host: "h2", Version: "v1", Capacity: 1, StartedAt: f.now()}
 	if err := f.Register(f.ctx, other, time.Hour); err != nil {

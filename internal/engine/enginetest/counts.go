@@ -65,19 +65,21 @@ func counts(t *testing.T, h Harness) {
 	w, as := f.take(e.ID)
 	f.report(die(as[0], 1))
 	died := must(f.Execution(f.ctx, e.Tenant, e.ID)).FinishedAt
-	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w, Beat: job.Beat{Running: 3}}}, time.Hour))
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: w, Beat: job.Beat{Running: 3, Memory: job.Memory{Used: 100, Limit: 400}}}}, time.Hour))
 	f.expire(f.worker())
 	gone := f.worker()
 	must(f.Leave(f.ctx, gone))
 	drains := f.worker()
-	must(f.Renew(f.ctx, []engine.Renewal{{Worker: drains, Beat: job.Beat{Draining: true}}}, time.Hour))
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: drains, Beat: job.Beat{Draining: true, Memory: job.Memory{Used: 30, Limit: 40}}}}, time.Hour))
+	silent := f.worker()
+	must(f.Renew(f.ctx, []engine.Renewal{{Worker: silent, Beat: job.Beat{Memory: job.Memory{Used: 7}}}}, time.Hour)) // no limit is known
 	late := f.sample("late")
 	late.Schedule = job.Schedule{Type: job.Interval, Every: time.Hour}
 	late.NextRunAt = f.now().Add(-time.Minute)
 	f.store(engine.Creation{Tenant: late.Tenant, Jobs: []job.Job{late}})
 	got := census(f.now().Add(-5 * time.Second))
 	if d := cmp.Diff(engine.Census{
-		Workers: 1, Draining: 1, Dead: 2, Slots: 10, Busy: 3, DrainingSlots: 10, DeadLetters: engine.Total{Count: 1}, OldestDead: died, Overdue: engine.Total{Count: 1}, Unscheduled: unowned,
+		Workers: 2, Draining: 1, Dead: 2, Slots: 20, Busy: 3, DrainingSlots: 10, Memory: 137, MemoryShare: 0.75, DeadLetters: engine.Total{Count: 1}, OldestDead: died, Overdue: engine.Total{Count: 1}, Unscheduled: unowned,
 	}, got); d != "" {
 		t.Errorf("census with %v (-want +got):\n%s", w, d)
 	}

@@ -27,7 +27,7 @@ const (
 
 	// Dead letters past what is counted are taken from statistics.
 	censusSQL = `
-		SELECT w.live, w.draining, w.slots, w.dead, w.busy, w.draining_slots,
+		SELECT w.live, w.draining, w.slots, w.dead, w.busy, w.draining_slots, w.memory, w.memory_share,
 			(SELECT min(x.at) FROM tenants t CROSS JOIN LATERAL (SELECT at FROM dead_letters WHERE tenant = t.id ORDER BY at LIMIT 1) x),
 			(SELECT count(*) FROM partitions p WHERE p.duty = 2 AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.owner AND ` + serves + `)),
 			(SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0) FROM pg_inherits i WHERE i.inhparent = 'executions'::regclass)::int8
@@ -37,6 +37,7 @@ const (
 				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS slots,
 				coalesce(sum(least(running, capacity)) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS busy,
 				coalesce(sum(capacity) FILTER (WHERE draining OR drain OR cordoned), 0)::int8 AS draining_slots,
+				coalesce(sum(memory_used), 0)::int8 AS memory, coalesce(max(memory_used::float8 / memory_limit) FILTER (WHERE memory_limit > 0), 0) AS memory_share,
 				(SELECT count(*) FROM sessions WHERE expires_at > now() - interval '1 hour' AND (deposed OR expires_at <= now())) AS dead
 			FROM sessions WHERE NOT deposed AND expires_at > now()) w,
 			(SELECT count(*) AS n FROM (SELECT 1 FROM dead_letters LIMIT $2 + 1) d) d,
@@ -93,7 +94,7 @@ func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, e
 	err := s.look(ctx, "count what there is", func(ctx context.Context, c *pgxpool.Conn) error {
 		var counted int64
 		err := c.QueryRow(ctx, censusSQL, overdue, engine.TotalExact).Scan(&out.Workers, &out.Draining, &out.Slots, &out.Dead, &out.Busy, &out.DrainingSlots,
-			at(&out.OldestDead), &out.Unscheduled, &out.HistoryBytes, &counted, &out.DeadLetters.Count, &out.Overdue.Count)
+			&out.Memory, &out.MemoryShare, at(&out.OldestDead), &out.Unscheduled, &out.HistoryBytes, &counted, &out.DeadLetters.Count, &out.Overdue.Count)
 		out.DeadLetters.Estimate, out.Overdue.Estimate = counted > engine.TotalExact, out.Overdue.Count > engine.TotalExact
 		return err
 	})

@@ -17,12 +17,13 @@ import (
 const (
 	registerSQL = `
 		INSERT INTO sessions (id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at,
-			secret, labels, queues, targets, kinds)
-		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, now(), now() + $11, $12, $13, $14, $15, $16)
+			secret, labels, queues, targets, kinds, memory_used, memory_limit)
+		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, now(), now() + $11, $12, $13, $14, $15, $16, $17, $18)
 		ON CONFLICT (id) DO UPDATE SET tenant = EXCLUDED.tenant, host = EXCLUDED.host, version = EXCLUDED.version, capacity = EXCLUDED.capacity,
 			started_at = EXCLUDED.started_at, running = EXCLUDED.running, completed = EXCLUDED.completed, failed = EXCLUDED.failed,
 			draining = EXCLUDED.draining, beat_at = EXCLUDED.beat_at, expires_at = EXCLUDED.expires_at,
-			secret = EXCLUDED.secret, labels = EXCLUDED.labels, queues = EXCLUDED.queues, targets = EXCLUDED.targets, kinds = EXCLUDED.kinds
+			secret = EXCLUDED.secret, labels = EXCLUDED.labels, queues = EXCLUDED.queues, targets = EXCLUDED.targets, kinds = EXCLUDED.kinds,
+			memory_used = EXCLUDED.memory_used, memory_limit = EXCLUDED.memory_limit
 		WHERE NOT sessions.deposed`
 	advanceSQL = `
 		UPDATE live v SET progress = a.progress, progress_at = now()
@@ -33,11 +34,12 @@ const (
 		UPDATE sessions SET drain = true WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
 	cordonSQL = `
 		UPDATE sessions SET cordoned = $3 WHERE id = $2 AND (tenant IS NULL OR tenant = $1) AND NOT deposed AND expires_at > now()`
-	// A row for each session that was renewed, or one for each of its orders.
+	// A row for each session that was renewed, or one for each of its orders. A beat that does not tell its memory leaves it as it was.
 	renewSQL = `
 		WITH renewed AS (
-			UPDATE sessions s SET beat_at = now(), expires_at = now() + $6, running = r.running, completed = r.completed, failed = r.failed, draining = r.draining
-			FROM unnest($1::uuid[], $2::int[], $3::int8[], $4::int8[], $5::bool[]) r(id, running, completed, failed, draining)
+			UPDATE sessions s SET beat_at = now(), expires_at = now() + $6, running = r.running, completed = r.completed, failed = r.failed, draining = r.draining,
+				memory_used = coalesce(nullif(r.used, 0), s.memory_used), memory_limit = coalesce(nullif(r.most, 0), s.memory_limit)
+			FROM unnest($1::uuid[], $2::int[], $3::int8[], $4::int8[], $5::bool[], $7::int8[], $8::int8[]) r(id, running, completed, failed, draining, used, most)
 			WHERE s.id = ANY (ARRAY[r.id]) AND NOT s.deposed
 			RETURNING s.id, s.drain
 		)
@@ -49,7 +51,7 @@ const (
 		) o ON true`
 	workerSQL = `
 		SELECT id, tenant, host, version, capacity, started_at, running, completed, failed, draining, beat_at, expires_at, deposed, cordoned,
-			secret, labels, queues, targets, kinds
+			secret, labels, queues, targets, kinds, memory_used, memory_limit
 		FROM sessions`
 	workersSQL = workerSQL + `
 		WHERE (tenant IS NULL OR tenant = $1) AND expires_at > now() - interval '1 hour'
@@ -64,7 +66,8 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 	}
 	return s.write(ctx, "register a worker", func(ctx context.Context, c *pgxpool.Conn) error {
 		done, err := c.Exec(ctx, registerSQL, [16]byte(w.ID), string(w.Tenant), w.Host, w.Version, w.Capacity, w.StartedAt,
-			w.Running, w.Completed, w.Failed, w.Draining, ttl, secret, listOrNil(w.Labels), listOrNil(w.Queues), listOrNil(w.Targets), listOrNil(w.Kinds))
+			w.Running, w.Completed, w.Failed, w.Draining, ttl, secret, listOrNil(w.Labels), listOrNil(w.Queues), listOrNil(w.Targets), listOrNil(w.Kinds),
+			w.Memory.Used, w.Memory.Limit)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrSession
 		}
@@ -80,12 +83,15 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 	}
 	n := len(rs)
 	ids, running, completed, failed, draining := uuids(n), ints(n), bigints(n), bigints(n), newArray(pgtype.BoolOID, n, 1)
+	used, most := bigints(n), bigints(n)
 	for _, r := range sortedBy(rs, func(r engine.Renewal) [16]byte { return r.Worker }) {
 		ids.uuid(r.Worker)
 		running.int4(r.Running)
 		completed.int8(r.Completed)
 		failed.int8(r.Failed)
 		draining.bool(r.Draining)
+		used.int8(r.Memory.Used)
+		most.int8(r.Memory.Limit)
 	}
 	advances := newAdvances(rs)
 	var out engine.Orders
@@ -94,7 +100,7 @@ func (s *Store) Renew(ctx context.Context, rs []engine.Renewal, ttl time.Duratio
 			return err
 		}
 		b := &pgx.Batch{}
-		b.Queue(renewSQL, ids, running, completed, failed, draining, ttl)
+		b.Queue(renewSQL, ids, running, completed, failed, draining, ttl, used, most)
 		if len(advances) > 0 {
 			b.Queue(advanceSQL, advances.args()...)
 		}
@@ -283,7 +289,7 @@ func (s *Store) Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error) 
 func scanWorker(r pgx.CollectableRow) (w job.Worker, err error) {
 	err = r.Scan((*[16]byte)(&w.ID), (*text)(&w.Tenant), &w.Host, &w.Version, &w.Capacity, at(&w.StartedAt),
 		&w.Running, &w.Completed, &w.Failed, &w.Draining, at(&w.BeatAt), at(&w.ExpiresAt), &w.Ended, &w.Cordoned,
-		(*digest)(&w.Secret), &w.Labels, &w.Queues, &w.Targets, &w.Kinds)
+		(*digest)(&w.Secret), &w.Labels, &w.Queues, &w.Targets, &w.Kinds, &w.Memory.Used, &w.Memory.Limit)
 	return w, err
 }
 

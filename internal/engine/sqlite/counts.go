@@ -14,8 +14,11 @@ const (
 	minutesSQL = `
 		SELECT at, sum(started), sum(completed), sum(failed), sum(again), sum(waited), sum(wait_us), max(max_wait_us), sum(fired), sum(delay_us), max(max_delay_us)
 		FROM minutes WHERE at >= ? GROUP BY at ORDER BY at`
-	oldMinutesSQL    = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
-	countWorkersSQL  = "SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, count(*), sum(capacity), sum(min(running, capacity)) FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1"
+	oldMinutesSQL   = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
+	countWorkersSQL = `
+		SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, sum(memory_used), coalesce(max(CASE WHEN memory_limit > 0 THEN 1.0 * memory_used / memory_limit END), 0.0),
+			count(*), sum(capacity), sum(min(running, capacity))
+		FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1`
 	countGoneSQL     = "SELECT count(*) FROM sessions WHERE expires_at > ?2 AND (deposed <> 0 OR expires_at <= ?1)"
 	oldestDeadSQL    = "SELECT min((SELECT at FROM dead_letters WHERE tenant = t.id ORDER BY at LIMIT 1)) FROM tenants t"
 	sizeSQL          = "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)"
@@ -61,7 +64,10 @@ func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, e
 	err := s.look(ctx, "count what there is", func(c *conn) error {
 		now := s.now()
 		err := c.prepare(countWorkersSQL).int(now).each(func(r *row) error {
-			if draining := r.bool(); draining {
+			draining := r.bool()
+			out.Memory += r.int64()
+			out.MemoryShare = max(out.MemoryShare, r.float())
+			if draining {
 				out.Draining, out.DrainingSlots = r.int(), r.int()
 				return nil
 			}

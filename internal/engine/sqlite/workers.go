@@ -13,15 +13,17 @@ import (
 const (
 	registerSQL = `
 		INSERT INTO sessions (id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
-			running, completed, failed, draining, beat_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			running, completed, failed, draining, memory_used, memory_limit, beat_at, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET tenant = excluded.tenant, secret = excluded.secret, host = excluded.host, version = excluded.version,
 			labels = excluded.labels, queues = excluded.queues, targets = excluded.targets, kinds = excluded.kinds, capacity = excluded.capacity,
 			started_at = excluded.started_at, running = excluded.running, completed = excluded.completed, failed = excluded.failed,
-			draining = excluded.draining, beat_at = excluded.beat_at, expires_at = excluded.expires_at
+			draining = excluded.draining, memory_used = excluded.memory_used, memory_limit = excluded.memory_limit, beat_at = excluded.beat_at, expires_at = excluded.expires_at
 		WHERE sessions.deposed = 0`
+	// A beat that does not tell its memory leaves it as it was.
 	renewSQL = `
-		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?, beat_at = ?, expires_at = ?
+		UPDATE sessions SET running = ?, completed = ?, failed = ?, draining = ?,
+			memory_used = coalesce(nullif(?, 0), memory_used), memory_limit = coalesce(nullif(?, 0), memory_limit), beat_at = ?, expires_at = ?
 		WHERE id = ? AND deposed = 0 RETURNING drain`
 	advanceSQL = "UPDATE live SET progress_at = ?4, progress = ?5" + heldBy
 	drainSQL   = "UPDATE sessions SET drain = 1 WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
@@ -29,7 +31,7 @@ const (
 	// workerSQL is what readWorker reads.
 	workerSQL = `
 		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
-			running, completed, failed, draining, beat_at, expires_at, deposed, cordoned FROM sessions`
+			running, completed, failed, draining, memory_used, memory_limit, beat_at, expires_at, deposed, cordoned FROM sessions`
 	oneWorkerSQL = workerSQL + " WHERE id = ?"
 	workersSQL   = workerSQL + `
 		WHERE (tenant IS NULL OR tenant = ?) AND (deposed = 0 OR expires_at > ?) ORDER BY started_at DESC, id DESC`
@@ -60,7 +62,7 @@ func (s *Store) Register(ctx context.Context, w job.Worker, ttl time.Duration) e
 
 // beat binds how a worker does.
 func (q *stmt) beat(b *job.Beat) *stmt {
-	return q.int(int64(b.Running)).int(b.Completed).int(b.Failed).bool(b.Draining)
+	return q.int(int64(b.Running)).int(b.Completed).int(b.Failed).bool(b.Draining).int(b.Memory.Used).int(b.Memory.Limit)
 }
 
 // Renew keeps sessions alive for ttl more, notes how they do and how far they have come. It names those that have ended,
@@ -194,7 +196,7 @@ func readWorker(r *row) (job.Worker, error) {
 		}
 	}
 	w.Capacity, w.StartedAt = r.int(), r.at()
-	w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool()}
+	w.Beat = job.Beat{Running: r.int(), Completed: r.int64(), Failed: r.int64(), Draining: r.bool(), Memory: job.Memory{Used: r.int64(), Limit: r.int64()}}
 	w.BeatAt, w.ExpiresAt, w.Ended, w.Cordoned = r.at(), r.at(), r.bool(), r.bool()
 	return w, nil
 }

@@ -92,6 +92,8 @@ export type Calendar = { name: string; dates: string[]; yearly: string[]; weekda
 export type Worker = {
   worker_id: string; host: string; version: string; labels: string[]; queues: string[]; targets: string[]; kinds: string[]; capacity: number; running: number;
   status: "ACTIVE" | "IDLE" | "BUSY" | "DRAINING" | "CORDONED" | "DEAD"; completed: number; failed: number; started_at: string; last_beat_at: string;
+  /** Left out where they are unknown. */
+  memory_used_bytes?: number; memory_limit_bytes?: number;
 };
 export type Workers = { workers: Worker[]; pagination: Pagination };
 export type QueueDepth = { queue: string; pending: number; paused: number; in_progress: number; slots: number; oldest_pending_seconds: number | null };

@@ -139,6 +139,13 @@ export function Duration({ ms }: { ms: number | null | undefined }) {
   );
 }
 
+/** bytes is an amount of them, for people. */
+export function bytes(n: number): string {
+  let unit = 0;
+  for (; n >= 1024 && unit < 4; unit++) n /= 1024;
+  return `${unit === 0 || n >= 100 ? Math.round(n) : +n.toFixed(1)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit] ?? ""}`;
+}
+
 const whole = new Intl.NumberFormat("en");
 /** count is a whole number with its thousands parted. */
 export const count = (n: number) => whole.format(n);

@@ -1,8 +1,7 @@
 // Sizes: what is stored, and how much room it takes up.
 
 import { useGet } from "../../api";
-import { count, ErrorBox, Loading } from "../../ui";
-import { bytes } from "./parts";
+import { bytes, count, ErrorBox, Loading } from "../../ui";
 import type { Allowance, Sizes } from "./types";
 
 const words: Record<string, string> = {

@@ -45,10 +45,3 @@ export function useProbe(path: "/healthz" | "/readyz") {
 
 /** span is a length of time as the command line takes it. */
 export const hoursOf = (seconds: number) => (seconds % 3600 === 0 ? seconds / 3600 + "h" : seconds % 60 === 0 ? seconds / 60 + "m" : seconds + "s");
-
-/** bytes is an amount of them, for people. */
-export function bytes(n: number): string {
-  let unit = 0;
-  for (; n >= 1024 && unit < 4; unit++) n /= 1024;
-  return `${unit === 0 || n >= 100 ? Math.round(n) : +n.toFixed(1)} ${["bytes", "KiB", "MiB", "GiB", "TiB"][unit] ?? ""}`;
-}

@@ -6,7 +6,7 @@ import type { ScreenProps } from "..";
 import { isProblem, post, useFollowing, useGet, useLive, usePage, useRefresh, type Executions, type Worker } from "../../api";
 import { Link, useParam } from "../../router";
 import { useMay } from "../../session";
-import { Button, Confirm, count, Duration, Empty, ErrorBox, failed, Head, Loading, percent, Segments, State, Table, Tags, Time, toast, useHotkeys, useNow, type Column } from "../../ui";
+import { bytes, Button, Confirm, count, Duration, Empty, ErrorBox, failed, Head, Loading, percent, Segments, State, Table, Tags, Time, toast, useHotkeys, useNow, type Column } from "../../ui";
 import { Meter } from "../../ui/meter";
 import { Join, joinLine, Listening } from "./Join";
 import { LeaseMap } from "./LeaseMap";
@@ -38,6 +38,14 @@ function Beat({ w }: { w: Worker }) {
       <Time at={w.last_beat_at} />
     </span>
   );
+}
+
+/** Memory is the resident memory of a worker, of what it may use; a dash where it does not tell. */
+function Memory({ w }: { w: Worker }) {
+  const used = w.memory_used_bytes;
+  const limit = w.memory_limit_bytes ?? null;
+  if (used === undefined) return <span className="dim">–</span>;
+  return <Meter label={"Memory of " + w.host} value={used} limit={limit} text={limit === null ? bytes(used) : `${bytes(used)} of ${bytes(limit)}`} />;
 }
 
 function All() {
@@ -73,7 +81,17 @@ function All() {
       ),
     },
     { id: "status", head: "State", cell: (w) => <State of={w.status} /> },
-    { id: "load", head: "Load", label: "load", cell: (w) => <Meter label={"Load of " + w.host} value={w.running} limit={w.capacity} /> },
+    {
+      id: "use",
+      head: "Slots and memory",
+      label: "slots and memory",
+      cell: (w) => (
+        <span className="workers-use">
+          <Meter label={"Slots of " + w.host} value={w.running} limit={w.capacity} />
+          <Memory w={w} />
+        </span>
+      ),
+    },
     { id: "beat", head: "Last beat", label: "beat", cell: (w) => <Beat w={w} /> },
     { id: "version", head: "Version", label: "version", cell: (w) => <Version of={w.version} server={server} /> },
     { id: "queues", head: "Queues", label: "queues", cell: (w) => (w.queues.length ? <Tags of={w.queues} to={(q) => "/queues/" + encodeURIComponent(q)} /> : <span className="dim">all</span>) },
@@ -232,6 +250,10 @@ function One({ id }: { id: string }) {
             <dt>Load</dt>
             <dd>
               <Meter label="Load" value={w.running} limit={w.capacity} />
+            </dd>
+            <dt>Memory</dt>
+            <dd>
+              <Memory w={w} />
             </dd>
             <dt>Last beat</dt>
             <dd>
