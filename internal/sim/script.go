@@ -23,7 +23,7 @@ const (
 	poison   = 4                      // workers that an execution may lose
 	owned    = 3 * time.Second        // a server that did not attend for so long is deposed
 	patience = 3 * time.Second        // of a client's call
-	learn    = 8 * time.Second        // servers have learned of a pause, also where the store is slow
+	learn    = 14 * time.Second       // servers have learned of a pause, and the leases of one that is cut off have come
 	hearing  = 8 * lease              // a worker has begun what it was given, or lost it
 )
 
@@ -243,7 +243,7 @@ func pauses(r *rand.Rand) []wish {
 	for range 1 + r.IntN(4) {
 		w := wish{at: upTo(r, chaos), kind: wishPause, gap: 100*time.Millisecond + upTo(r, time.Second), try: 1 + r.IntN(4)}
 		if r.IntN(3) > 0 {
-			w.last = time.Second + upTo(r, 20*time.Second)
+			w.last = time.Second + upTo(r, 2*learn)
 		}
 		out = append(out, w)
 	}
