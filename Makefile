@@ -94,6 +94,10 @@ bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
 	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)
 
+.PHONY: mutants
+mutants: need-go ## Break each guarantee on purpose and see that its test notices; some minutes
+	@set -o pipefail; scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/mutants -run TestMutantsDie -mutants.all $(ARGS) | grep -v '^=== '
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME (20s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz

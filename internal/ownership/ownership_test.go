@@ -24,6 +24,7 @@ type board struct {
 	gone    map[engine.ServerID]bool
 	parts   []engine.Partition
 	away    map[engine.ServerID]bool // cut off
+	late    time.Duration            // that its answers take
 	moves   int
 }
 
@@ -40,6 +41,7 @@ var errAway = errors.New("away")
 func (b *board) alive(s engine.ServerID) bool { return !b.gone[s] && time.Now().Before(b.expires[s]) }
 
 func (b *board) Attend(_ context.Context, s engine.Server, ttl time.Duration) (engine.Roster, error) {
+	defer func() { <-time.After(b.late) }()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away[s.ID] {
@@ -205,6 +207,25 @@ func TestADeadServersPartitionsMoveInTime(t *testing.T) {
 		rounds(t, 5, x, y, z)
 		if z.id == old || len(z.Holding().Fence.Epochs) < 21 {
 			t.Errorf("back, it owns %d", len(z.Holding().Fence.Epochs))
+		}
+	})
+}
+
+// A server owns what it was told for as long as the store counts it in since it asked, however late the answer came.
+func TestALateAnswerDoesNotLengthenOwnership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		k := keeper(b)
+		rounds(t, 2, k)
+		b.late = 2 * time.Second
+		asked := time.Now()
+		tick(t, k)
+		if len(k.Holding().Fence.Epochs) == 0 {
+			t.Fatal("it owns nothing, and this shows nothing")
+		}
+		<-time.After(time.Until(asked.Add(k.cfg.TTL - time.Millisecond)))
+		if n := len(k.Holding().Fence.Epochs); n != 0 {
+			t.Errorf("it still owns %d when others may take them", n)
 		}
 	})
 }

@@ -209,3 +209,14 @@ func TestDelaySpreads(t *testing.T) {
 		}
 	}
 }
+
+// What dies is redriven by itself once: what was redriven and dies again waits for a person.
+func TestAutoRedriveIsOnce(t *testing.T) {
+	for trigger, want := range map[Trigger]time.Time{BySchedule: at.Add(time.Hour), ByHand: at.Add(time.Hour), ByRedrive: {}} {
+		h := held(2, 3)
+		h.Trigger, h.AutoRedrive = trigger, time.Hour
+		if got := Decide(h, Outcome{Status: OutcomeFailed, Retryable: true}, at); got.Status != Failed || !got.RedriveAt.Equal(want) {
+			t.Errorf("triggered by %v: %v, redriven at %v, want %v", trigger, got.Status, got.RedriveAt, want)
+		}
+	}
+}

@@ -52,6 +52,24 @@ func finish(t *testing.T, h Harness) {
 			t.Errorf("it is %v", got.Status)
 		}
 	})
+	t.Run("among successes one under an old token is refused", func(t *testing.T) {
+		var first, next []job.Attempt
+		for _, name := range []string{"batch-1", "batch-2", "batch-3"} {
+			_, e := f.add(name)
+			w, as := f.take(e.ID)
+			first = append(first, as[0])
+			if name == "batch-2" {
+				must(f.Release(f.ctx, w, []job.Lease{as[0].Lease}))
+				_, as = f.take(e.ID)
+			}
+			next = append(next, as[0])
+		}
+		accepted(t, f.report(succeed(first[0]), succeed(first[1]), succeed(first[2])), true, false, true)
+		if got := f.execution(next[1].Execution); got.Status != job.Running || got.Token != next[1].Token {
+			t.Errorf("it is %v under token %d, and is held under %d", got.Status, got.Token, next[1].Token)
+		}
+		accepted(t, f.report(succeed(next[1])), true)
+	})
 	t.Run("a failure is tried again", func(t *testing.T) {
 		_, e := f.add("flaky")
 		w, as := f.take(e.ID)
