@@ -19,11 +19,14 @@ func (r *running) fit(ctx context.Context, store engine.Store) error {
 	if !r.Config.Migrate {
 		return store.CheckSchema(ctx)
 	}
-	if err := r.whenAlone(ctx, store); err != nil {
-		if ctx.Err() != nil {
-			return err // it was told to stop meanwhile
-		}
+	err := r.whenAlone(ctx, store)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // it was told to stop meanwhile
+	case errors.Is(err, engine.ErrConflict):
 		return fmt.Errorf("bring the schema up to date: %w; stop them and start this one again, or run 'carillon migrate up --force' of this version; nothing was changed", err)
+	case err != nil:
+		return fmt.Errorf("bring the schema up to date: %w; nothing was changed", err)
 	}
 	return upToDate(ctx, store)
 }
@@ -43,15 +46,20 @@ func (r *running) aloneWithin() time.Duration {
 }
 
 // whenAlone waits for servers that could not work with the schema to end, as they do in a restart, and is ErrConflict if they do not.
+// It also waits for a store that does not answer yet.
 func (r *running) whenAlone(ctx context.Context, store engine.Schema) error {
 	within := r.aloneWithin()
 	for begun := time.Now(); ; {
 		err := alone(ctx, store)
 		past := time.Since(begun)
-		if !errors.Is(err, engine.ErrConflict) || past >= within {
+		busy := errors.Is(err, engine.ErrConflict)
+		if !busy && !errors.Is(err, engine.ErrUnavailable) || past >= within {
 			return err
 		}
-		if past < aloneEvery {
+		switch {
+		case !busy:
+			r.log.Warn("waiting for the store", "because", err, "at_most", within)
+		case past < aloneEvery:
 			r.log.Info("waiting for servers to end", "because", err, "at_most", within)
 		}
 		select {
@@ -88,7 +96,10 @@ func MigrateUp(ctx context.Context, c config.Config, force bool) (did []engine.S
 		return nil, err
 	}
 	if !force {
-		if err := alone(ctx, store); err != nil {
+		switch err := alone(ctx, store); {
+		case err != nil && !errors.Is(err, engine.ErrConflict):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("%w; stop them (one that was killed counts for some seconds more), or go on all the same with --force; nothing was changed", err)
 		}
 	}

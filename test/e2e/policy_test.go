@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -102,7 +101,7 @@ func TestMaxConcurrentOfAKey(t *testing.T) {
 
 func TestMaxConcurrentOfAKeyOverSeveralServers(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	s, c := harness.NewSink(t), newCrowd()
 	s.Answer(c.each(150*time.Millisecond, customer))
 	checkCrowd(t, s, c, []*harness.Process{wide(t, where), wide(t, where)}, 6, 8, 2)
@@ -181,7 +180,7 @@ func TestAPausedQueue(t *testing.T) {
 
 func TestAQueueThatAnotherServerPaused(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	checkPause(t, harness.NewSink(t), []*harness.Process{wide(t, where), wide(t, where)}, nil)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -177,7 +176,7 @@ func TestSignInIsNeeded(t *testing.T) {
 // The role of a process decides what it answers and does.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	api := harness.Serve(t, where, "--roles", "api")
 	j := api.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
 	if e := api.Execution(j.ExecutionID); e.Status != "PENDING" {
@@ -196,7 +195,7 @@ func TestRoles(t *testing.T) {
 // A worker hears of new executions from other servers, long before it would look for them.
 func TestServersWakeEachOther(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	env := harness.Settings("CARILLON_WORKERS_POLL_INTERVAL_MS=60000")
 	harness.Start(t, env, "serve", "--database", where, "--roles", "worker")
 	api := harness.Start(t, env, "serve", "--database", where, "--roles", "api")
@@ -213,7 +212,7 @@ func TestServersWakeEachOther(t *testing.T) {
 // A server that may lose what it acknowledged is refused, unless told otherwise.
 func TestAsyncCommitIsRefused(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	admin, err := pgx.Connect(t.Context(), where)
 	if err != nil {
 		t.Fatal(err)

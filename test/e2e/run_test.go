@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -334,7 +333,7 @@ func TestWorkerProcesses(t *testing.T) {
 // process ends the sessions of the one before, so there the execution is run again.)
 func TestTheServerDiesAndComesBack(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	s := harness.NewSink(t)
 	block := make(chan struct{})
 	s.Answer(func(http.ResponseWriter, *http.Request) { <-block })
@@ -398,7 +397,7 @@ func TestWhatDoesNotEndInTimeIsHandedBackAtOnce(t *testing.T) {
 
 func TestTheStoreGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	p := harness.Serve(t, where)
 	admin, err := pgx.Connect(t.Context(), where)
 	if err != nil {
@@ -429,7 +428,7 @@ func TestTheStoreGoesAwayAndComesBack(t *testing.T) {
 
 func TestSeveralServersOverOnePostgreSQL(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	s := harness.NewSink(t)
 	var servers []*harness.Process
 	for range 3 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -219,7 +218,7 @@ func TestOverlap(t *testing.T) {
 
 func TestSchedulersShareAndTakeOver(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	ps := []*harness.Process{harness.Serve(t, where), harness.Serve(t, where)}
 	var sinks []*harness.Sink
 	const jobs = 16 // over many partitions
@@ -329,7 +328,7 @@ func TestBackfill(t *testing.T) {
 
 func TestSchedulersJoinAndFreeze(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	first := harness.Serve(t, where)
 	var sinks []*harness.Sink
 	for range 8 {

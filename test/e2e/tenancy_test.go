@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -99,7 +98,7 @@ func TestTenancy(t *testing.T) {
 // Two servers hold a tenant to one rate.
 func TestTwoServersShareARate(t *testing.T) {
 	t.Parallel()
-	where := postgrestest.URL(t)
+	where := harness.Postgres(t)
 	ps := []*harness.Process{harness.Serve(t, where), harness.Serve(t, where)}
 	if ps[0].Says("second wall") || ps[1].Says("second wall") {
 		t.Errorf("the wall is down:\n%s", ps[0].Out.String())

@@ -17,7 +17,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -55,7 +54,7 @@ type member struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{T: t, where: postgrestest.URL(t), sink: harness.NewSink(t)}
+	return &cluster{T: t, where: harness.Postgres(t), sink: harness.NewSink(t)}
 }
 
 // connect opens the test's own way into the database, once there is a schema.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -155,7 +154,7 @@ func TestPoison(t *testing.T) {
 // itself (rows 11 and 16).
 func TestTheDatabaseIsCutOff(t *testing.T) {
 	t.Parallel()
-	l, through := harness.LinkTo(t, postgrestest.URL(t))
+	l, through := harness.LinkTo(t, harness.Postgres(t))
 	in := install(t, through, "api,scheduler,worker")
 	s := in.serve("")
 	in.load(10)

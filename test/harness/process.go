@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,9 +45,28 @@ func Main(m *testing.M, tags string) {
 }
 
 // Stores runs a test on each store: where names the database of one installation.
-func Stores(t *testing.T, test func(t *testing.T, where string)) {
+func Stores(t *testing.T, test func(t *testing.T, where string)) { stores(t, Postgres, test) }
+
+// EmptyStores is like Stores with databases that have no schema yet, on PostgreSQL as well.
+func EmptyStores(t *testing.T, test func(t *testing.T, where string)) {
+	stores(t, func(t *testing.T) string { return postgrestest.URL(t) }, test)
+}
+
+func stores(t *testing.T, postgres func(t *testing.T) string, test func(t *testing.T, where string)) {
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db")) })
-	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgrestest.URL(t)) })
+	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, postgres(t)) })
+}
+
+// Postgres is a new database that has its schema.
+func Postgres(t *testing.T) string {
+	t.Helper()
+	return postgrestest.Migrated(t, func(ctx context.Context, url string) error {
+		out, err := exec.CommandContext(ctx, binary, "migrate", "up", "--database", url).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 // Key is the API key of servers that are started with Settings.
