@@ -8,7 +8,7 @@ import (
 )
 
 // jobDeleted is the ending of what is CANCELLED because its job was deleted.
-var jobDeleted = engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: "its job was deleted"}, nil)
+var jobDeleted = engine.EncodeEnd(job.JobDeleted, nil)
 
 // What the statements that end executions have in common.
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -71,14 +72,14 @@ const (
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END`
 	// What became of executions whose lease is not the one named, and whether they are none of the worker's business.
 	judgeSQL = `
-		SELECT f.n, coalesce(x.token, 0), coalesce(x.status, 0), coalesce(x.tenant, v.tenant), coalesce(a.lost, false), coalesce(NOT a.lost, false), coalesce(s.snoozed, false),
-			coalesce(v.lease = f.token AND v.worker <> f.worker OR x.token = f.token AND x.worker <> f.worker OR w.tenant <> coalesce(x.tenant, v.tenant), false)
+		SELECT f.n, CASE WHEN x.token = f.token THEN x.status ELSE 0 END, coalesce(x.tenant, v.tenant), coalesce(NOT a.lost, false), coalesce(a.lost, false), s.execution IS NOT NULL,
+			coalesce(CASE WHEN v.lease = f.token THEN v.worker END, CASE WHEN x.token = f.token THEN x.worker END, a.worker, s.worker), w.tenant
 		FROM unnest($1::uuid[], $2::int8[], $3::int[], $4::uuid[]) f(id, token, n, worker)
 		LEFT JOIN LATERAL (SELECT tenant FROM sessions WHERE id = f.worker OFFSET 0) w ON true
 		LEFT JOIN LATERAL (SELECT tenant, token, status, worker FROM executions WHERE id = f.id LIMIT 1) x ON true
 		LEFT JOIN LATERAL (SELECT tenant, lease, worker FROM live WHERE id = f.id OFFSET 0) v ON true
-		LEFT JOIN LATERAL (SELECT lost FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
-		LEFT JOIN LATERAL (SELECT true AS snoozed FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
+		LEFT JOIN LATERAL (SELECT lost, worker FROM attempts WHERE execution = f.id AND token = f.token OFFSET 0) a ON true
+		LEFT JOIN LATERAL (SELECT execution, worker FROM events WHERE execution = f.id AND kind = 'snoozed' AND token = f.token OFFSET 0) s ON true`
 	// oldSnoozesSQL forgets all snoozes of executions but the last.
 	oldSnoozesSQL = `
 		DELETE FROM events e USING (
@@ -224,7 +225,7 @@ func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
 			dues.time(f.Then.DueAt)
 		}
 		if otherwise = sparse(otherwise, smallints, k, !f.Then.Status.Final()); otherwise != nil {
-			otherwise.int2(int(ifDeleted(f)))
+			otherwise.int2(int(f.IfDeleted()))
 		}
 		mark := markOf(f)
 		if marks = sparse(marks, smallints, k, mark != 0); marks != nil {
@@ -243,10 +244,7 @@ func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
 		if results = sparse(results, byteas, k, f.Outcome.Result != nil); results != nil {
 			results.bytes(f.Outcome.Result)
 		}
-		ending := engine.EncodeEnd(f.Outcome.Error, f.Outcome.Response)
-		if f.Outcome.Status == job.OutcomeSnoozed && f.Then.Status != job.TimedOut {
-			ending = jobDeleted // the only reason for which it can end
-		}
+		ending := engine.EncodeEnd(f.Ending(), f.Outcome.Response)
 		if endings = sparse(endings, byteas, k, ending != nil); endings != nil {
 			endings.bytes(ending)
 		}
@@ -261,7 +259,7 @@ func finishArgs(fs []job.Finish, which []int) (sql string, args []any) {
 // markOf says what is kept beside the outcome: 1 for an attempt that failed, 2 for a snooze, 4 for an order to let go.
 func markOf(f *job.Finish) int {
 	mark := 0
-	if f.Then.Move == job.Again || f.Then.Status == job.Failed || f.Then.Status == job.TimedOut {
+	if f.FailedAttempt() {
 		mark |= 1
 	}
 	if f.Outcome.Status == job.OutcomeSnoozed {
@@ -271,17 +269,6 @@ func markOf(f *job.Finish) int {
 		mark |= 4
 	}
 	return mark
-}
-
-// ifDeleted is how what is to be tried again ends where its job was deleted meanwhile.
-func ifDeleted(f *job.Finish) job.Status {
-	if f.Outcome.Status == job.OutcomeSnoozed {
-		return job.Cancelled
-	}
-	if f.Outcome.Error != nil && f.Outcome.Error.Type == job.TimeoutError {
-		return job.TimedOut
-	}
-	return job.Failed
 }
 
 // deadBy is what a dead letter says of the finish, should it come to one: the reason, if the error alone
@@ -317,39 +304,24 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 		return err
 	}
 	var i int
-	var token job.Token
-	var status job.Status
-	var of text // the tenant; "": it is unknown
-	var lost, failed, snoozed, foreign bool
+	var past job.Past
+	var of, serves text
+	var holder *job.WorkerID
 	n := ids.count()
 	ids, tokens = uuids(n), bigints(n)
 	tenants, workers, notes := texts(n), uuids(n), texts(n)
-	_, err = pgx.ForEachRow(rows, []any{&i, (*int64)(&token), (*uint8)(&status), &of, &lost, &failed, &snoozed, &foreign}, func() error {
-		o := fs[i].Outcome
-		if token != o.Token {
-			status = 0 // it ended under another lease
+	_, err = pgx.ForEachRow(rows, []any{&i, (*uint8)(&past.Status), &of, &past.Failed, &past.Lost, &past.Snoozed, &holder, &serves}, func() error {
+		past.Tenant, past.Serves, past.Holder = tenant.ID(of), tenant.ID(serves), job.WorkerID{}
+		if holder != nil {
+			past.Holder = *holder
 		}
-		switch {
-		case foreign: // there is none that this worker may know of
-			out[i].Reason = job.RefusedUnknown
-		case o.Status == job.OutcomeSucceeded && status == job.Succeeded,
-			o.Status == job.OutcomeCancelled && status == job.Cancelled && !failed && !lost && !snoozed,
-			o.Status == job.OutcomeSnoozed && snoozed,
-			o.Status == job.OutcomeParked && !lost && (status != 0 || failed || snoozed), // its target was quicker
-			o.Status == job.OutcomeFailed && failed:                                      // however it ended thereby, but not where it was lost
-			out[i].Accepted, out[i].Repeated = true, true
-			if status.Final() && status != fs[i].Then.Status {
-				out[i].Ended = status
-			}
-		case of != "":
-			out[i].Reason = job.RefusedStale
+		if out[i] = job.Judge(past, &fs[i]); out[i].Reason == job.RefusedStale {
+			o := &fs[i].Outcome
 			ids.uuid(o.Execution)
 			tokens.int8(int64(o.Token))
 			tenants.text(string(of))
 			workers.uuidOrNull(fs[i].Worker)
 			notes.text(reported[o.Status])
-		default:
-			out[i].Reason = job.RefusedUnknown
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ const (
 )
 
 // jobDeleted is the ending of what is CANCELLED because its job was deleted.
-var jobDeleted = engine.EncodeEnd(&job.Error{Type: job.CancelledError, Message: "its job was deleted"}, nil)
+var jobDeleted = engine.EncodeEnd(job.JobDeleted, nil)
 
 // askedToStop is the ending of what was cancelled by request.
 func askedToStop(reason string) []byte {

@@ -22,13 +22,14 @@ const (
 		DELETE FROM events WHERE execution = ?1 AND kind = 'snoozed'
 			AND token <= (SELECT token FROM events WHERE execution = ?1 AND kind = 'snoozed' ORDER BY token DESC LIMIT 1 OFFSET ?2)`
 
-	// pastFinishSQL is what an execution's end, its attempt and its snooze under a token came to, whose it is, whether another
-	// worker than the one that reports holds it under the token, and the tenant that this one serves.
+	// pastFinishSQL reads a job.Past.
 	pastFinishSQL = `
 		SELECT (SELECT status FROM executions WHERE id = ?1 AND token = ?2), (SELECT CASE WHEN lost THEN -1 ELSE 1 END FROM attempts WHERE execution = ?1 AND token = ?2),
 			EXISTS (SELECT 1 FROM events WHERE execution = ?1 AND kind = 'snoozed' AND token = ?2),
 			coalesce((SELECT tenant FROM live WHERE id = ?1), (SELECT tenant FROM executions WHERE id = ?1)),
-			EXISTS (SELECT 1 FROM live WHERE id = ?1 AND lease = ?2 AND worker <> ?3), (SELECT tenant FROM sessions WHERE id = ?3)`
+			coalesce((SELECT worker FROM live WHERE id = ?1 AND lease = ?2), (SELECT worker FROM executions WHERE id = ?1 AND token = ?2),
+				(SELECT worker FROM attempts WHERE execution = ?1 AND token = ?2), (SELECT worker FROM events WHERE execution = ?1 AND kind = 'snoozed' AND token = ?2)),
+			(SELECT tenant FROM sessions WHERE id = ?3)`
 )
 
 // Finish applies each transition under its lease's token, and answers in order.
@@ -38,7 +39,7 @@ func (s *Store) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, err
 	}
 	endings := make([][]byte, len(fs))
 	for i := range fs {
-		endings[i] = engine.EncodeEnd(fs[i].Outcome.Error, fs[i].Outcome.Response)
+		endings[i] = engine.EncodeEnd(fs[i].Ending(), fs[i].Outcome.Response)
 	}
 	out := make([]job.Verdict, len(fs))
 	err := s.write(ctx, "finish", func(c *conn, now int64) error {
@@ -133,8 +134,7 @@ func conclude(h *history, f *job.Finish, ending []byte) (applied bool, ended job
 // and what stops because it was asked to says what the cancel said; ended is how what was to be tried again ended instead.
 func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.Status, err error) {
 	o, status := &f.Outcome, f.Then.Status
-	snoozed := o.Status == job.OutcomeSnoozed // which is no attempt that failed
-	if !snoozed && (f.Then.Move == job.Again || status == job.Failed || status == job.TimedOut) {
+	if f.FailedAttempt() {
 		n, err := h.prepare(attemptSQL).int(0).int(h.now).bytes(ending).id(o.Execution).int(int64(o.Token)).exec()
 		if err != nil || n == 0 {
 			return false, 0, err
@@ -142,7 +142,7 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.S
 	}
 	if !status.Final() {
 		uncounted := int64(0)
-		if snoozed {
+		if o.Status == job.OutcomeSnoozed {
 			uncounted = 1
 		}
 		n, err := h.prepare(againSQL).at(h.back.due(f.Then.DueAt, h.now)).int(int64(f.Then.Tries)).int(uncounted).id(o.Execution).int(int64(o.Token)).exec()
@@ -156,15 +156,8 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.S
 			return applied, ended, err
 		}
 	}
-	switch {
-	case status.Final():
-	case snoozed:
-		status, ending = ended, jobDeleted
-	default:
-		ended = job.Failed
-		if o.Error != nil && o.Error.Type == job.TimeoutError {
-			ended = job.TimedOut
-		}
+	if !status.Final() {
+		ended = f.IfDeleted()
 		status = ended
 	}
 	if applied, err = h.finish(o.Lease, status, f.Then.Tries, o.Result, ending); err != nil || !applied {
@@ -173,50 +166,25 @@ func finish(h *history, f *job.Finish, ending []byte) (applied bool, ended job.S
 	return true, ended, h.bury(o.Execution, status, o.Error, f.Then.RedriveAt)
 }
 
-// judge answers a finish whose lease does not hold: accepted again, if that is how the attempt ended, and else refused,
-// which is kept.
+// judge answers a finish whose lease does not hold. What is refused as stale is kept.
 func judge(h *history, f *job.Finish) (job.Verdict, error) {
 	o := &f.Outcome
-	var status job.Status
-	var failed, lost, snoozed, others bool
-	var t, serves tenant.ID
+	var past job.Past
 	_, err := h.prepare(pastFinishSQL).id(o.Execution).int(int64(o.Token)).idOrNull(f.Worker).first(func(r *row) error {
-		status = job.Status(r.int())
+		past.Status = job.Status(r.int())
 		attempt := r.int()
-		failed, lost, snoozed, t = attempt > 0, attempt < 0, r.bool(), tenant.ID(r.text())
-		others, serves = r.bool(), tenant.ID(r.text())
+		past.Failed, past.Lost, past.Snoozed, past.Tenant = attempt > 0, attempt < 0, r.bool(), tenant.ID(r.text())
+		past.Holder, past.Serves = r.id(), tenant.ID(r.text())
 		return nil
 	})
-	v := job.Verdict{Execution: o.Execution}
-	if others || serves != "" && serves != t {
-		t, status, failed, snoozed = "", 0, false, false // none that this worker may know of
+	if err != nil {
+		return job.Verdict{}, err
 	}
-	switch {
-	case err != nil || lost: // it ended without this result, however it ended
-	case o.Status == job.OutcomeSucceeded:
-		v.Accepted = status == job.Succeeded
-	case o.Status == job.OutcomeFailed:
-		v.Accepted = failed || !snoozed && (status == job.Failed || status == job.TimedOut)
-	case o.Status == job.OutcomeCancelled:
-		v.Accepted = status == job.Cancelled && !failed && !snoozed
-	case o.Status == job.OutcomeSnoozed:
-		v.Accepted = snoozed
-	case o.Status == job.OutcomeParked:
-		v.Accepted = status != 0 || failed || snoozed // its target was quicker
-	}
-	v.Repeated = v.Accepted
-	if v.Accepted && status.Final() && status != f.Then.Status {
-		v.Ended = status
-	}
-	switch {
-	case err != nil || v.Accepted:
-		return v, err
-	case t == "":
-		v.Reason = job.RefusedUnknown
+	v := job.Judge(past, f)
+	if v.Reason != job.RefusedStale {
 		return v, nil
 	}
-	v.Reason = job.RefusedStale
-	return v, tell(h.conn, h.now, t, o.Execution, job.Event{Kind: job.EventRefused, Token: o.Token, Worker: f.Worker, Note: reported[o.Status]})
+	return v, tell(h.conn, h.now, past.Tenant, o.Execution, job.Event{Kind: job.EventRefused, Token: o.Token, Worker: f.Worker, Note: reported[o.Status]})
 }
 
 // reported is what an outcome says, for people.

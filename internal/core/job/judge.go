@@ -1,0 +1,80 @@
+package job
+
+import "github.com/carillon-jobs/carillon/internal/core/tenant"
+
+// Past is what a store knows about a lease that no longer holds.
+type Past struct {
+	Tenant  tenant.ID // of the execution; "": there is none
+	Status  Status    // how the execution ended under this lease; 0: it did not
+	Failed  bool      // the attempt failed
+	Lost    bool      // the attempt ended without a result
+	Snoozed bool      // the attempt was snoozed
+	Holder  WorkerID  // who had the lease; zero: not known any more
+	Serves  tenant.ID // the only tenant that the worker which reports works for; "": all of them
+}
+
+// Judge answers a result that cannot be applied, because its lease has ended or never was. The same result again is accepted again. Any
+// other result is refused: as stale, or, where the worker that reports it never had the lease or may not see the execution, as unknown.
+func Judge(p Past, f *Finish) Verdict {
+	v := Verdict{Execution: f.Outcome.Execution}
+	foreign := f.Worker != WorkerID{} && (p.Holder != WorkerID{} && p.Holder != f.Worker || p.Serves != "" && p.Serves != p.Tenant)
+	switch {
+	case p.Tenant == "" || foreign:
+		v.Reason = RefusedUnknown
+	case !p.Repeats(f.Outcome.Status):
+		v.Reason = RefusedStale
+	default:
+		v.Accepted, v.Repeated = true, true
+		if p.Status.Final() && p.Status != f.Then.Status {
+			v.Ended = p.Status
+		}
+	}
+	return v
+}
+
+// Repeats reports whether an outcome is the one that ended the lease.
+func (p Past) Repeats(o OutcomeStatus) bool {
+	switch {
+	case p.Lost:
+		return false
+	case o == OutcomeSucceeded:
+		return p.Status == Succeeded
+	case o == OutcomeFailed: // however its execution went on
+		return p.Failed
+	case o == OutcomeCancelled:
+		return p.Status == Cancelled && !p.Failed && !p.Snoozed
+	case o == OutcomeSnoozed:
+		return p.Snoozed
+	case o == OutcomeParked: // its target was quicker
+		return p.Status != 0 || p.Failed || p.Snoozed
+	}
+	return false
+}
+
+// JobDeleted is the error of an execution that is CANCELLED because its job was deleted.
+var JobDeleted = &Error{Type: CancelledError, Message: "its job was deleted"}
+
+// FailedAttempt reports whether the finish ends an attempt that failed, which is kept as one. A snooze is none.
+func (f *Finish) FailedAttempt() bool {
+	return f.Outcome.Status != OutcomeSnoozed && (f.Then.Move == Again || f.Then.Status == Failed || f.Then.Status == TimedOut)
+}
+
+// IfDeleted is how an execution that was to be tried again ends if its job was deleted meanwhile.
+func (f *Finish) IfDeleted() Status {
+	switch e := f.Outcome.Error; {
+	case f.Outcome.Status == OutcomeSnoozed:
+		return Cancelled
+	case e != nil && e.Type == TimeoutError:
+		return TimedOut
+	}
+	return Failed
+}
+
+// Ending is the error that an execution has if the finish ends it. A snooze that is not out of time ends one only where its job
+// was deleted.
+func (f *Finish) Ending() *Error {
+	if f.Outcome.Status == OutcomeSnoozed && f.Then.Status != TimedOut {
+		return JobDeleted
+	}
+	return f.Outcome.Error
+}
