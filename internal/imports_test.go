@@ -45,7 +45,7 @@ var table = map[string]rule{
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
-	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp"}, why: "the suite knows the port, never an engine"},
+	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp", "pgregory.net/rapid"}, why: "the suite knows the port, never an engine"},
 	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
