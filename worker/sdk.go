@@ -132,8 +132,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	p := New(w.src, w, Config{
 		Host: w.o.Host, Version: w.o.Version, Labels: w.o.Labels, Queues: w.o.Queues, Targets: []string{"worker"}, Kinds: kinds,
 		Slots: w.o.Slots, Drain: w.o.Drain, Logger: w.o.Logger,
+		Refused: func(err error) bool {
+			if !barred(err) {
+				return false
+			}
+			refusal = fmt.Errorf("register: %w", err)
+			return true
+		},
 	})
-	p.refused = func(err error) { refusal = fmt.Errorf("register: %w", err) }
 	p.Run(ctx)
 	return refusal
 }

@@ -65,6 +65,7 @@ type Config struct {
 	Scale    time.Duration // how often the number of slots is looked at
 	Drain    time.Duration // how long a stop waits for what runs
 	Logger   *slog.Logger
+	Refused  func(err error) (end bool) // asked whether Run ends because the pool could not register; nil: it tries again
 }
 
 func (c Config) withDefaults() Config {
@@ -93,7 +94,6 @@ type Pool struct {
 	drained    atomic.Bool  // the server asked it to take nothing more
 	busy       atomic.Int64 // attempts that run
 	onWay      atomic.Int64 // bytes of logs that the server has not taken
-	refused    func(error)  // told that the server will never let it register, which ends Run; nil: it tries again
 }
 
 // Use is how many attempts run in the pool, and how many may run at the most.
@@ -115,8 +115,7 @@ func (p *Pool) Run(ctx context.Context) {
 			Host: p.cfg.Host, Version: p.cfg.Version, Labels: p.cfg.Labels, Queues: p.cfg.Queues, Targets: p.cfg.Targets, Kinds: p.cfg.Kinds, Capacity: p.cfg.MaxSlots,
 			Memory: Memory(),
 		})
-		if err != nil && p.refused != nil && barred(err) {
-			p.refused(err)
+		if err != nil && p.cfg.Refused != nil && p.cfg.Refused(err) {
 			return
 		}
 		if err != nil {

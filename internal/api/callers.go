@@ -60,7 +60,7 @@ const (
 	maxAddresses   = 10_000 // that are remembered
 	maxGood        = 10_000 // credentials that are remembered to have worked
 	goodFor        = 10 * time.Minute
-	endedFor       = time.Minute // for which a cookie that has ended is not looked at again
+	chargedFor     = time.Minute // for which the same wrong credential is not charged again, and a cookie that has ended not looked at
 )
 
 // failures remembers who failed to sign in. It forgets by itself, and is bounded: where it is full, someone is forgotten.
@@ -71,14 +71,14 @@ type failures struct {
 	mu    sync.RWMutex
 	until map[netip.Prefix]time.Time // guarded by mu: when who failed has paid for it
 	good  map[uint64]time.Time       // guarded by mu: credentials that worked lately, with their networks, by a hash
-	ended map[uint64]time.Time       // guarded by mu: cookies that were charged for having ended, likewise
+	paid  map[uint64]time.Time       // guarded by mu: wrong credentials that were charged lately, likewise
 }
 
 func newFailures(atOnce int) *failures {
 	if atOnce == 0 {
 		atOnce = failuresAtOnce
 	}
-	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}, ended: map[uint64]time.Time{}}
+	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}, paid: map[uint64]time.Time{}}
 }
 
 // network is what counts as one caller: of IPv6 a whole network, since whoever has one address there has them all.
@@ -117,10 +117,19 @@ func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Dur
 	return over
 }
 
-// failed charges the caller for a failure.
-func (f *failures) failed(a netip.Addr, now time.Time) {
+// failed charges the caller for a wrong credential, once a minute for each: a program that goes on with a revoked key, or a browser
+// that sends an old cookie with all it asks for, must not lock out others behind the same address. Guesses differ, and are all charged.
+func (f *failures) failed(a netip.Addr, credential string, now time.Time) {
+	h := f.hash(a, credential)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if now.Before(f.paid[h]) {
+		return
+	}
+	if len(f.paid) >= maxGood {
+		forget(f.paid, now)
+	}
+	f.paid[h] = now.Add(chargedFor)
 	who := network(a)
 	until := f.until[who]
 	if until.Before(now) {
@@ -149,22 +158,11 @@ func (f *failures) worked(a netip.Addr, credential string, now time.Time) {
 	f.good[h] = now.Add(goodFor)
 }
 
-// over notes a cookie that has ended: a browser sends it with all that it asks for at once, and is to pay but once.
-func (f *failures) over(a netip.Addr, cookie string, now time.Time) {
-	h := f.hash(a, cookie)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.ended) >= maxGood {
-		forget(f.ended, now)
-	}
-	f.ended[h] = now.Add(endedFor)
-}
-
 // isOver reports whether a cookie from there is known to have ended.
 func (f *failures) isOver(a netip.Addr, cookie string, now time.Time) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return len(f.ended) > 0 && now.Before(f.ended[f.hash(a, cookie)])
+	return len(f.paid) > 0 && now.Before(f.paid[f.hash(a, cookie)])
 }
 
 // forget drops what is over, and anything where nothing is.
@@ -242,10 +240,7 @@ func (s *Server) signIn(r *http.Request, rt route, from netip.Addr) (p tenant.Pr
 	case err == nil:
 		s.failures.worked(from, credential, now)
 	case refusesCredential(err):
-		s.failures.failed(from, now)
-		if cookie != "" {
-			s.failures.over(from, cookie, now)
-		}
+		s.failures.failed(from, credential, now)
 	}
 	return p, err
 }
@@ -293,9 +288,9 @@ func (t *tooMany) Error() string {
 		return fmt.Sprintf("Too many badges that there are not, or no more, were asked for from this address. Try again in %s.", t.wait.Round(time.Second))
 	}
 	if t.unproven {
-		return fmt.Sprintf("Too many requests without a credential that has worked came from this address. Try again in %s.", max(t.wait.Round(time.Second), time.Second))
+		return fmt.Sprintf("Too many requests without a valid API key came from this address. Try again in %s.", max(t.wait.Round(time.Second), time.Second))
 	}
-	return fmt.Sprintf("Too many requests with credentials that are not accepted came from this address. Try again in %s.", t.wait.Round(time.Second))
+	return fmt.Sprintf("Too many requests with an invalid API key or token came from this address. Try again in %s.", t.wait.Round(time.Second))
 }
 
 // ration takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses

@@ -115,3 +115,30 @@ func TestFailedSignIns(t *testing.T) {
 		t.Errorf("a made-up header: %d", w.Code)
 	}
 }
+
+// A program that goes on with a wrong key keeps nobody else behind its address from signing in, also where no key has worked from there yet.
+func TestOneWrongKeyLocksOutNobody(t *testing.T) {
+	s := newSigned(t, "pro", func(c *api.Config, _ engine.Store) { c.Failures = 5 })
+	from := func(credential []string) int {
+		r := httptest.NewRequest("GET", "http://localhost:8080/api/v1/jobs", http.NoBody)
+		r.RemoteAddr = "192.0.2.7:1000"
+		r.Header.Set(credential[0], credential[1])
+		w := httptest.NewRecorder()
+		s.http.ServeHTTP(w, r)
+		return w.Code
+	}
+	for i := range 50 {
+		if code := from([]string{"Authorization", "Bearer revoked"}); code != 401 {
+			t.Fatalf("the wrong key, time %d: %d", i, code)
+		}
+	}
+	if code := from(s.admin); code != 200 {
+		t.Errorf("a valid key: %d", code)
+	}
+	for i := range 4 {
+		from([]string{"Authorization", fmt.Sprintf("Bearer guess-%d", i)})
+	}
+	if code := from([]string{"Authorization", "Bearer guess-4"}); code != 429 {
+		t.Errorf("guesses, each another one: %d", code)
+	}
+}

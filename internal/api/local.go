@@ -1,8 +1,10 @@
 package api
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -35,20 +37,35 @@ func (l *Local) is(text string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
+// pass is what a browser keeps in place of the token: it opens this server, and does not tell the token.
+func (l *Local) pass() string {
+	h := hmac.New(sha256.New, []byte(l.Token))
+	h.Write([]byte("carillon dev cookie"))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// setCookie gives a browser its pass, unless it is the user's own: that needs none.
+func (l *Local) setCookie(w http.ResponseWriter, r *http.Request) {
+	if mine, _ := l.Mine(r); mine {
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.pass(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
+}
+
 // admits says why a request may not be answered, or nothing.
 func (l *Local) admits(r *http.Request) error {
 	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") && l.is(strings.TrimSpace(text)) {
 		return nil
 	}
-	if c, err := r.Cookie(l.cookie()); err == nil && l.is(c.Value) {
+	if c, err := r.Cookie(l.cookie()); err == nil && subtle.ConstantTimeCompare([]byte(c.Value), []byte(l.pass())) == 1 {
 		return nil
 	}
 	mine, who := l.Mine(r)
 	if mine {
 		return nil
 	}
-	return refuse(401, "unauthorized", fmt.Sprintf("This server answers the user who started it, or its token; the request came from %s. "+
-		"Open the address that the server printed, or send the token: curl -H \"Authorization: Bearer $(cat '%s')\" …", who, l.File))
+	return refuse(401, "unauthorized", fmt.Sprintf("'carillon dev' needs no sign-in from the user who started it; this request came from %s, so it needs the server's token. "+
+		"Whoever started the server can give you the address that it printed, which holds the token, or the content of %s. With curl: -H \"Authorization: Bearer TOKEN\".", who, l.File))
 }
 
 // takeToken answers a browser that comes with the token in its address: it gets a cookie instead, and the address without it.
@@ -62,7 +79,7 @@ func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 		return false
 	}
 	if l.is(q.Get("token")) {
-		http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
+		l.setCookie(w, r)
 	} else if mine, _ := l.Mine(r); !mine {
 		s.fail(w, r, refuse(401, "unauthorized", fmt.Sprintf("The token in the address is not that of this server; it makes another one at each start. Open the address that it printed last; the token is in %s, too.", l.File)))
 		return true
@@ -80,7 +97,7 @@ func (s *Server) enterLocal(w http.ResponseWriter, r *http.Request, req client.S
 	if !l.is(strings.TrimSpace(req.Credential)) {
 		return refuse(401, "unauthorized", "This is not the token of this server; it is in the address that the server printed, and in "+l.File+".")
 	}
-	http.SetCookie(w, &http.Cookie{Name: l.cookie(), Value: l.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(tokenAge / time.Second), Secure: r.TLS != nil})
+	l.setCookie(w, r)
 	p := tenant.Local()
 	return reply(w, 200, client.SignedIn{TenantID: tenantID(p.Tenant), Role: string(p.Role), Name: p.Name, Kind: "none", Next: new(withinHere(deref(req.Next, "/")))})
 }

@@ -22,13 +22,20 @@ func TestLocalToken(t *testing.T) {
 		t.Errorf("refused with %q", p.Detail)
 	}
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Authorization", "Bearer the-token")
-	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Cookie", "carillon-dev-8080=the-token")
-	want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Cookie", "carillon-dev-8081=the-token")
+	want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Cookie", "carillon-dev-8080=the-token")
 	want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Authorization", "Basic the-token")
 	want[client.Problem](f, 401, "POST", "/api/v1/sign-in", `{"credential": "another"}`)
 	w := f.ask("POST", "/api/v1/sign-in", `{"credential": " the-token ", "next": "/jobs"}`)
-	if k := w.Header().Get("Set-Cookie"); w.Code != 200 || !strings.HasPrefix(k, "carillon-dev-8080=the-token;") || !strings.Contains(k, "HttpOnly") || !strings.Contains(k, "SameSite=Strict") {
+	k := w.Header().Get("Set-Cookie")
+	if w.Code != 200 || !strings.HasPrefix(k, "carillon-dev-8080=") || strings.Contains(k, "the-token") || !strings.Contains(k, "HttpOnly") || !strings.Contains(k, "SameSite=Strict") {
 		t.Errorf("a pasted token: %d %s %s", w.Code, k, w.Body)
+	}
+	pass, _, _ := strings.Cut(k, ";")
+	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Cookie", pass)
+	want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Cookie", strings.Replace(pass, "8080", "8081", 1))
+	want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Authorization", "Bearer "+strings.TrimPrefix(pass, "carillon-dev-8080=")) // it is no token
+	if k := f.ask("GET", "/?token=the-token", "").Header().Get("Set-Cookie"); !strings.HasPrefix(k, pass+";") {
+		t.Errorf("the token in the address: %s", k)
 	}
 	if w := f.ask("GET", "/?token=another", ""); w.Code != 401 {
 		t.Errorf("another token in the address: %d", w.Code)
@@ -39,6 +46,11 @@ func TestLocalToken(t *testing.T) {
 	mine = true
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "")
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Authorization", "Bearer none")
+	for _, w := range []*httptest.ResponseRecorder{f.ask("GET", "/?token=the-token", ""), f.ask("POST", "/api/v1/sign-in", `{"credential": "the-token"}`)} {
+		if k := w.Header().Get("Set-Cookie"); w.Code >= 400 || k != "" {
+			t.Errorf("its own user gets %d and the cookie %q, and needs none", w.Code, k)
+		}
+	}
 }
 
 // TestPagesOfOtherSites are refused without sign-in, also where they only read.

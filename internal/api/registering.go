@@ -50,7 +50,7 @@ func (s *sessions) begin(t tenant.ID, w job.WorkerID, now time.Time) error {
 		}
 		if len(all) >= s.most {
 			return &service.OverQuota{
-				What:  fmt.Sprintf("The tenant has %d worker sessions at this server, which is as many as it may have. End some, or wait until one that is not heard of ends.", len(all)),
+				What:  fmt.Sprintf("The tenant has %d worker sessions at this server, which is the limit. Stop some of these workers, or wait until the session of a worker that no longer runs expires.", len(all)),
 				Limit: int64(s.most), Current: int64(len(all) + 1), Wait: max(time.Second, first.Add(s.life).Sub(now)),
 			}
 		}

@@ -205,7 +205,7 @@ func (s *Server) shown(r *http.Request, hash [32]byte) (shown, error) {
 		}
 		var asked bool
 		if x, asked, err = b.find(r.Context(), hash, s.service.Shown); asked && errors.Is(err, errNoBadge) {
-			b.wrong.failed(from, now)
+			b.wrong.failed(from, credential, now)
 		}
 	}
 	if err == nil {

@@ -170,7 +170,7 @@ func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 	case err == nil:
 		s.failures.worked(from, credential, now)
 	case refusesCredential(err):
-		s.failures.failed(from, now)
+		s.failures.failed(from, credential, now)
 		s.denials.note(r, from, credential, err)
 	}
 	return x, err

@@ -35,7 +35,7 @@ func (r *running) proxy() (p executor.Proxy, err error) {
 // signs makes sure that the default tenant's callbacks are signed, or says why nobody's are.
 func (r *running) signs(ctx context.Context, svc *service.Service) error {
 	if r.ring == nil {
-		r.log.Warn("callbacks are not signed: signing secrets are kept encrypted, and there is no key; set secrets.key_file or CARILLON_SECRETS_KEY")
+		r.log.Warn("callbacks are not signed: signing secrets are kept encrypted, and there is no key; make one with 'openssl rand -base64 32 > secrets.key && chmod 600 secrets.key', and set secrets.key_file or CARILLON_SECRETS_KEY to it")
 		return nil
 	}
 	if r.Dev { // where the secret is made, and shown, below

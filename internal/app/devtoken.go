@@ -3,11 +3,15 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
@@ -34,6 +38,7 @@ func (r *running) local() (*api.Local, error) {
 	}
 	if err == nil {
 		files = append(files, found)
+		prune(filepath.Dir(found))
 	} else {
 		r.log.Info("the command line will not find the token by itself: it could not be left in the user's settings", "error", err, "token_file", file)
 	}
@@ -50,6 +55,35 @@ func (r *running) local() (*api.Local, error) {
 		port = t.Port
 	}
 	return &api.Local{Token: token, File: file, Port: port, Mine: mineOf(os.Getuid())}, nil
+}
+
+// maxPruned is how many files of tokens a start looks at.
+const maxPruned = 100
+
+// prune removes the tokens of servers that were killed: nothing listens at the addresses that they are named after.
+func prune(dir string) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return // there is nothing to prune, or the next start does it
+	}
+	for _, f := range all[:min(len(all), maxPruned)] {
+		i := strings.LastIndexByte(f.Name(), '_')
+		if i < 0 || !f.Type().IsRegular() {
+			continue
+		}
+		at, err := netip.ParseAddrPort(net.JoinHostPort(strings.ReplaceAll(f.Name()[:i], "_", ":"), f.Name()[i+1:]))
+		if err != nil || !at.Addr().Unmap().IsLoopback() {
+			continue
+		}
+		c, err := net.DialTimeout("tcp", at.String(), 200*time.Millisecond)
+		var slow net.Error
+		switch {
+		case err == nil:
+			c.Close()
+		case !errors.As(err, &slow) || !slow.Timeout():
+			_ = os.Remove(filepath.Join(dir, f.Name()))
+		}
+	}
 }
 
 // leave writes a token into a file that only its owner can read, whole or not at all.

@@ -36,7 +36,7 @@ func greet(w io.Writer, g greeting) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "\nCarillon %s is running.\n\n", Version)
+	fmt.Fprint(&b, "\nCarillon is running.\n\n")
 	if slices.Contains(g.Roles, "api") {
 		if g.Pages {
 			line("Open", "%s", g.open(base))
@@ -46,6 +46,7 @@ func greet(w io.Writer, g greeting) {
 		line("API", "%s/api/v1, described at %s/docs", base, base)
 	}
 	line("Health", "%s/readyz", base)
+	line("Version", "%s", Version)
 	if g.Metrics != nil {
 		line("Metrics", "http://%s/metrics", hostPort(g.Metrics))
 	}
@@ -58,7 +59,7 @@ func greet(w io.Writer, g greeting) {
 		line("Signing", "callbacks are signed with %s", g.SigningSecret)
 	}
 	if g.TokenFile != "" {
-		line("Token", "in %s, for other users of this machine", g.TokenFile)
+		line("Token", "in %s; you need it only in programs of another user of this machine", g.TokenFile)
 	}
 	if g.Key != "" {
 		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)

@@ -70,7 +70,18 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 	if err := r.scraped(ready); err != nil {
 		return err
 	}
-	p := r.pool(server, r.traced(exec), worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity})
+	p := r.pool(server, r.traced(exec), worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity,
+		Refused: func(err error) bool { // else it would be refused for ever
+			if !errors.Is(err, client.ErrInvalid) {
+				return false
+			}
+			select {
+			case r.failed <- fmt.Errorf("the server does not accept this worker: %w", err):
+			default:
+			}
+			return true
+		},
+	})
 	pool.Store(p)
 	r.run(p)
 	r.greetWorker(o.Out, o, hostPort(r.address))

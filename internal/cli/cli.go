@@ -61,6 +61,9 @@ func root(s *session) *cobra.Command {
 	c.AddCommand(s.openCommand(), s.versionCommand(), docsCommand(s))
 	misused(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the flag may be known to the command that was meant
+			return usage{noCommand(c, name)}
+		}
 		return usage{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
 	return c

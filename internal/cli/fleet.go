@@ -82,7 +82,7 @@ func (s *session) workers() view[client.Worker] {
 func memoryWords(m client.Memory, of string) string {
 	switch {
 	case m.MemoryUsed == nil:
-		return "–"
+		return "-"
 	case m.MemoryLimit == nil:
 		return byteWords(*m.MemoryUsed)
 	}

@@ -480,7 +480,7 @@ func (s *session) jobDelete() *cobra.Command {
 	c.Flags().StringVar(&running, "running", running, "what becomes of executions that run: leave or cancel")
 	complete(c, "running", fixed("leave", "cancel"))
 	w.destructive(c)
-	return s.overJobs(c, &w, "delete", "Deleted", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
+	return s.overJobs(c, &w, "delete", "Deleted", func(ctx context.Context, c *client.Client, j client.Job) (_ client.Job, err error) {
 		stop := running == "cancel"
 		if !stop && running != "leave" {
 			return j, usage{fmt.Errorf("--running: %q; want leave or cancel", running)}
@@ -492,9 +492,12 @@ func (s *session) jobDelete() *cobra.Command {
 		if err := s.confirm(w, what, j.Name); err != nil {
 			return j, err
 		}
-		if stop {
-			return c.DeleteAndStopJob(ctx, j.JobID)
+		if !stop {
+			return c.DeleteJob(ctx, j.JobID)
 		}
-		return c.DeleteJob(ctx, j.JobID)
+		if j, err = c.DeleteAndStopJob(ctx, j.JobID); err == nil {
+			s.say("Running executions were asked to stop; 'carillon execution list --job %s' shows them.", j.JobID)
+		}
+		return j, err
 	})
 }

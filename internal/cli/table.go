@@ -152,8 +152,12 @@ func one[T any](s *session, v view[T], x T, fields []field) error {
 		}
 		for _, f := range fields {
 			if f.value != "" {
-				if _, err := fmt.Fprintf(s.out, "%-*s  %s\n", width, f.name, s.paint(line(f.value))); err != nil {
-					return err
+				name := f.name
+				for text := range strings.SplitSeq(strings.TrimRight(f.value, "\r\n"), "\n") { // each line below the first begins where that does
+					if _, err := fmt.Fprintln(s.out, strings.TrimRight(fmt.Sprintf("%-*s  %s", width, name, s.paint(line(strings.TrimSuffix(text, "\r")))), " ")); err != nil {
+						return err
+					}
+					name = ""
 				}
 			}
 		}

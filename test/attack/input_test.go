@@ -163,9 +163,16 @@ func TestAbuse(t *testing.T) {
 	t.Parallel()
 	s := stage(t)
 	guesser := harness.At(t, s.server.Base)
-	guesser.Key = "car_live_guess_" + strings.Repeat("a", 40)
+	guesser.Key = "car_live_wrong_" + strings.Repeat("a", 40)
+	for range 100 {
+		if _, err := guesser.Do("GET", "/api/v1/jobs", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.answers(s.people["victim/viewer"], []int{200}, "the victim behind an address that goes on with one wrong key", "GET", "/api/v1/session", "")
 	limited := false
-	for range 200 {
+	for i := range 200 {
+		guesser.Key = fmt.Sprintf("car_live_guess_%040d", i)
 		a, err := guesser.Do("GET", "/api/v1/jobs", "")
 		if err != nil {
 			t.Fatal(err)

@@ -40,6 +40,10 @@ func Main(m *testing.M, tags string) {
 			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 			return 1
 		}
+		if err := os.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config")); err != nil { // no token of a server is left in the settings of whoever runs the tests
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		return m.Run()
 	}())
 }

@@ -41,7 +41,7 @@ async function start(args, key) {
   const url = `http://127.0.0.1:${port}`;
   let child, gone, said = "";
   const begin = async () => {
-    child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
+    child = spawn(binary, [...args(dir), "--listen", `127.0.0.1:${port}`], { stdio: ["ignore", "pipe", "pipe"], cwd: dir, env: { ...process.env, XDG_CONFIG_HOME: dir, ...(key ? { CARILLON_BOOTSTRAP_KEY: key } : {}) } });
     child.stdout.on("data", (d) => (said += d));
     child.stderr.on("data", (d) => (said += d));
     gone = new Promise((r) => child.once("exit", r));
