@@ -38,6 +38,8 @@ type TenantChange struct {
 	Quotas *QuotaChange `json:"quotas,omitempty" doc:"In place of what the tier gives: a number, -1 for no limit, or null for the tier's again. What is left out stays."`
 
 	CallbacksAllow *[]string `json:"callbacks_allow,omitempty" doc:"In place of those before: address ranges that this tenant's callbacks may reach though they are private, such as 10.1.0.0/16; up to 100. A metadata service must be named by its very address."`
+
+	CallbacksHTTPSOnly *bool `json:"callbacks_https_only,omitempty" doc:"Refuse this tenant's callbacks over plain http: when a job is made or changed, and when a call is made."`
 }
 
 // QuotaChange is what one tenant may have and do in place of what its tier gives.
@@ -117,6 +119,8 @@ type Tenant struct {
 	CreatedAt  time.Time `json:"created_at"`
 
 	CallbacksAllow []string `json:"callbacks_allow" doc:"Address ranges that its callbacks may reach though they are private, beside those that every tenant's may."`
+
+	CallbacksHTTPSOnly bool `json:"callbacks_https_only" doc:"Its callbacks go over https only. With callbacks.https_only of the server, every tenant's do."`
 }
 
 // Tenants is all tenants in order of their ids.

@@ -25,6 +25,8 @@ type Attempt struct {
 	PayloadSecret   bool              `json:"payload_secret,omitempty" doc:"The payload holds the value of a secret: it must not go anywhere but to its target."`
 	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
 	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: address ranges that this callback may reach though they are private."`
+
+	CallbackHTTPSOnly bool `json:"callback_https_only,omitempty" doc:"Target http: this callback may not go over plain http, nor may its redirects."`
 }
 
 // The ways an attempt ends.

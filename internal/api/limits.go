@@ -170,7 +170,7 @@ func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 func wireTenant(t tenant.Tenant) client.Tenant {
-	out := client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt, CallbacksAllow: []string{}}
+	out := client.Tenant{TenantID: string(t.ID), Name: t.Name, Tier: t.Tier.String(), Quotas: wireQuota(t.Quota()), Overridden: overridden(t.Overrides), CreatedAt: t.CreatedAt, CallbacksAllow: []string{}, CallbacksHTTPSOnly: t.HTTPSOnly}
 	if t.Reach != "" {
 		out.CallbacksAllow = strings.Split(t.Reach, ",")
 	}
@@ -255,6 +255,7 @@ func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.P
 	if _, given := objectOf(data)["callbacks_allow"]; given { // null is none, as [] is
 		change.Reach = new(deref(req.CallbacksAllow, nil))
 	}
+	change.HTTPSOnly = req.CallbacksHTTPSOnly
 	t, err := s.service.UpdateTenant(r.Context(), p, id, change)
 	if err != nil {
 		return err

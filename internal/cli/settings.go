@@ -246,9 +246,11 @@ func (s *session) tenantCommand() *cobra.Command {
 	})
 	var tier, name string
 	var sets, ranges []string
-	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme --allow-callback 10.1.0.0/16"}
+	var https bool
+	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme --allow-callback 10.1.0.0/16\n  carillon tenant quota acme --https-only"}
 	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit, null the tier's again (repeatable)")
 	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "address ranges that its callbacks may reach though they are private, in place of those before; '' for none (repeatable)")
+	quota.Flags().BoolVar(&https, "https-only", false, "refuse its callbacks over plain http; --https-only=false allows them again")
 	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
 	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
 	complete(quota, "tier", fixed("free", "pro", "enterprise"))
@@ -256,8 +258,8 @@ func (s *session) tenantCommand() *cobra.Command {
 	wq.flags(quota)
 	quota.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		t, err := c.Tenant(ctx, args[0])
-		reach := quota.Flags().Changed("allow-callback")
-		if err != nil || tier == "" && name == "" && len(sets) == 0 && !reach {
+		reach, secure := quota.Flags().Changed("allow-callback"), quota.Flags().Changed("https-only")
+		if err != nil || tier == "" && name == "" && len(sets) == 0 && !reach && !secure {
 			if err == nil {
 				err = tell(t)
 			}
@@ -275,6 +277,9 @@ func (s *session) tenantCommand() *cobra.Command {
 		}
 		if reach {
 			change.CallbacksAllow = new(slices.DeleteFunc(append([]string{}, ranges...), func(r string) bool { return r == "" }))
+		}
+		if secure {
+			change.CallbacksHTTPSOnly = &https
 		}
 		if wq.dryRun {
 			return s.would("change the tenant "+t.TenantID+", whose tier is "+t.Tier, change)
@@ -310,6 +315,9 @@ func quotaFields(t client.Tenant) (out []field) {
 	}
 	if len(t.CallbacksAllow) > 0 {
 		out = append(out, field{"callbacks_allow", strings.Join(t.CallbacksAllow, ", ")})
+	}
+	if t.CallbacksHTTPSOnly {
+		out = append(out, field{"callbacks_https_only", "true"})
 	}
 	return out
 }

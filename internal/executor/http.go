@@ -43,8 +43,13 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if err != nil {
 		return failed(typeInternal, false, err.Error())
 	}
-	if e.secure && c.url.Scheme != "https" {
-		return failed(typeBlocked, false, "callbacks go over https only here (callbacks.https_only); the callback URL begins with http://")
+	if c.url.Scheme != "https" {
+		switch {
+		case e.secure:
+			return failed(typeBlocked, false, "callbacks go over https only here (callbacks.https_only); the callback URL begins with http://")
+		case a.CallbackHTTPSOnly:
+			return failed(typeBlocked, false, "callbacks of this tenant go over https only (callbacks_https_only); the callback URL begins with http://")
+		}
 	}
 	t, off := e.turn(c, turn{})
 	if off != nil {

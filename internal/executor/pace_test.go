@@ -278,6 +278,26 @@ func TestHTTPSOnly(t *testing.T) {
 	}
 }
 
+// A tenant's own rule holds for its calls and their redirects.
+func TestHTTPSOnlyOfATenant(t *testing.T) {
+	t.Parallel()
+	h, got := recorder(nil)
+	s, _ := server(t, h)
+	e := New(Config{AllowLoopback: true})
+	defer e.Close()
+	a := get(s.URL)
+	check(t, e.Execute(t.Context(), a), "", false)
+	<-got
+	a.CallbackHTTPSOnly = true
+	check(t, e.Execute(t.Context(), a), typeBlocked, false, "https", "callbacks_https_only")
+	trusts, to := secure(t, http.RedirectHandler(s.URL, http.StatusFound).ServeHTTP)
+	a.Execution.CallbackURL, a.Execution.FollowRedirects = to.URL, true
+	check(t, trusts.Execute(t.Context(), a), typeHTTP, false, "a redirect from https to http is not followed")
+	if len(got) > 0 {
+		t.Error("it was called all the same")
+	}
+}
+
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	for port, ok := range map[uint16]bool{80: true, 443: true, 8080: true, 8443: true, 50123: true, 22: false, 25: false, 6667: false, 465: false} {

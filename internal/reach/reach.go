@@ -1,5 +1,5 @@
 // Package reach tells workers which address ranges the callbacks of a tenant
-// may reach though they are not public: those that an operator has set for it.
+// may reach though they are not public, and whether they need https: what an operator has set for it.
 //
 // It is a step of the hand-out. What it reads of the tenants it remembers for a
 // few seconds, and for longer where the store is away. It never says that an
@@ -22,15 +22,21 @@ import (
 
 const remember = 3 * time.Second
 
-// Lists are the ranges of every tenant that has some.
+// rules are those of one tenant.
+type rules struct {
+	allow []string
+	https bool
+}
+
+// Lists are the rules of every tenant that has some.
 type Lists struct {
 	store engine.Reaches
 	clock clock.Clock
 	turn  chan struct{} // whoever has put something in reads; there is room for one
 
 	mu    sync.Mutex
-	lists map[tenant.ID][]string // guarded by mu: replaced, never changed
-	until time.Time              // guarded by mu
+	lists map[tenant.ID]rules // guarded by mu: replaced, never changed
+	until time.Time           // guarded by mu
 }
 
 // New makes the lists over a store.
@@ -38,7 +44,7 @@ func New(store engine.Reaches, clk clock.Clock) *Lists {
 	return &Lists{store: store, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// Step is the handout step that adds a tenant's ranges to a callback.
+// Step is the handout step that adds a tenant's rules to a callback.
 func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 	if a.Target.Kind != job.HTTP {
 		return nil
@@ -47,12 +53,13 @@ func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	if err != nil {
 		return err
 	}
-	out.CallbackAllow = lists[a.Tenant]
+	of := lists[a.Tenant]
+	out.CallbackAllow, out.CallbackHTTPSOnly = of.allow, of.https
 	return nil
 }
 
 // read is what is known, or what the store says where that is old. One reads for all; meanwhile the others go by what is known.
-func (l *Lists) read(ctx context.Context) (map[tenant.ID][]string, error) {
+func (l *Lists) read(ctx context.Context) (map[tenant.ID]rules, error) {
 	known, fresh := l.known()
 	if fresh {
 		return known, nil
@@ -81,9 +88,13 @@ func (l *Lists) read(ctx context.Context) (map[tenant.ID][]string, error) {
 		}
 		return nil, err
 	}
-	next := make(map[tenant.ID][]string, len(all))
+	next := make(map[tenant.ID]rules, len(all))
 	for id, reach := range all {
-		next[id] = strings.Split(reach, ",")
+		of := rules{https: reach.HTTPSOnly}
+		if reach.Allow != "" {
+			of.allow = strings.Split(reach.Allow, ",")
+		}
+		next[id] = of
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +102,7 @@ func (l *Lists) read(ctx context.Context) (map[tenant.ID][]string, error) {
 	return next, nil
 }
 
-func (l *Lists) known() (_ map[tenant.ID][]string, fresh bool) {
+func (l *Lists) known() (_ map[tenant.ID]rules, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lists, l.clock.Now().Before(l.until)

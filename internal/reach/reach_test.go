@@ -15,21 +15,22 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-type stored func() (map[tenant.ID]string, error)
+type stored func() (map[tenant.ID]engine.Reach, error)
 
-func (s stored) Reaches(context.Context) (map[tenant.ID]string, error) { return s() }
+func (s stored) Reaches(context.Context) (map[tenant.ID]engine.Reach, error) { return s() }
 
 func TestStep(t *testing.T) {
 	clk := clock.NewManual(time.Unix(1_700_000_000, 0))
 	list, away, reads := "10.0.0.0/8,fd00::/8", errors.New("away"), 0
-	l := New(stored(func() (map[tenant.ID]string, error) {
+	l := New(stored(func() (map[tenant.ID]engine.Reach, error) {
 		reads++
 		if list == "" {
 			return nil, away
 		}
-		return map[tenant.ID]string{"a": list}, away
+		return map[tenant.ID]engine.Reach{"a": {Allow: list}}, away
 	}), clk)
 	give := func(of tenant.ID, kind job.TargetKind) ([]string, error) {
 		var a job.Attempt
@@ -76,9 +77,9 @@ func TestOneReadsForAll(t *testing.T) {
 		clk := clock.NewManual(time.Unix(1_700_000_000, 0))
 		var reads atomic.Int32
 		let := make(chan struct{})
-		l := New(stored(func() (map[tenant.ID]string, error) {
+		l := New(stored(func() (map[tenant.ID]engine.Reach, error) {
 			<-let
-			return map[tenant.ID]string{"a": fmt.Sprintf("10.0.0.%d/32", reads.Add(1))}, nil
+			return map[tenant.ID]engine.Reach{"a": {Allow: fmt.Sprintf("10.0.0.%d/32", reads.Add(1))}}, nil
 		}), clk)
 		give := func(ctx context.Context) ([]string, error) {
 			var out client.Attempt

@@ -160,6 +160,9 @@ func describedTenant(t tenant.Tenant) fields {
 	if t.Reach != "" {
 		f["callbacks_allow"] = t.Reach
 	}
+	if t.HTTPSOnly {
+		f["callbacks_https_only"] = "true"
+	}
 	return f
 }
 

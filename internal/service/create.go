@@ -112,6 +112,13 @@ func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.
 	key, v := check(d)
 	ps.keys = append(ps.keys, key)
 	v = append(v, s.off(&d.Target)...)
+	if len(v) == 0 {
+		plain, err := s.plain(ctx, ps.tenant, &d.Target)
+		if err != nil {
+			return nil, err
+		}
+		v = plain
+	}
 	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil
 	}

@@ -54,43 +54,52 @@ func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh
 	return x, known, known && age >= 0 && age <= quotaAge
 }
 
-// Quota is what whoever asks may have and do, as the store had it 2 s ago or less; longer ago only while it is being read
-// anew, or cannot be.
+// Quota is what whoever asks may have and do.
 func (s *Service) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, error) {
 	if p.Internal || p.Tenant == tenant.Default || s.cfg.Unmetered {
 		return tenant.Unlimited(), nil
 	}
+	t, err := s.settings(ctx, p.Tenant)
+	if err != nil {
+		return tenant.Quota{}, err
+	}
+	return t.Quota(), nil
+}
+
+// settings are those of a tenant, as the store had them 2 s ago or less; longer ago only while they are being read anew, or
+// cannot be. One that is not known has those of the free tier: whether there is such a tenant is for others to say.
+func (s *Service) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
 	q := &s.quotas
-	t, known, fresh := q.find(p.Tenant, s.clock.Now())
+	t, known, fresh := q.find(id, s.clock.Now())
 	if fresh {
-		return t.Quota(), nil
+		return t, nil
 	}
 	if !q.reading.TryLock() {
 		if known {
-			return t.Quota(), nil
+			return t, nil
 		}
 		q.reading.Lock()
 	}
 	defer q.reading.Unlock()
-	if x, _, fresh := q.find(p.Tenant, s.clock.Now()); fresh {
-		return x.Quota(), nil
+	if x, _, fresh := q.find(id, s.clock.Now()); fresh {
+		return x, nil
 	}
 	ts, err := s.store.Tenants(engine.Unconfined(ctx))
 	if err != nil {
 		if known {
-			return t.Quota(), nil
+			return t, nil
 		}
-		return tenant.Quota{}, err
+		return tenant.Tenant{}, err
 	}
 	now := &knownQuotas{of: make(map[tenant.ID]tenant.Tenant, len(ts)), at: s.clock.Now()}
 	for _, t := range ts {
 		now.of[t.ID] = t
 	}
 	q.known.Store(now)
-	if t, known = now.of[p.Tenant]; !known {
-		return tenant.Free.Quota(), nil // whether there is such a tenant is for others to say
+	if t, known = now.of[id]; !known {
+		return tenant.Tenant{ID: id, Tier: tenant.Free}, nil
 	}
-	return t.Quota(), nil
+	return t, nil
 }
 
 // allowed says with *OverQuota that a tenant's quota does not give it something at all.

@@ -117,6 +117,8 @@ type TenantChange struct {
 	Tier   *tenant.Tier
 	Quotas func(tenant.Overrides) tenant.Overrides // from those that were
 	Reach  *[]string                               // address ranges
+
+	HTTPSOnly *bool
 }
 
 // UpdateTenant changes a tenant's name, its tier, what it has in place of its tier's quota, or where its callbacks may go. Every server goes by it
@@ -141,6 +143,9 @@ func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenan
 		if t.Reach, err = checkReach(*c.Reach); err != nil {
 			return t, err
 		}
+	}
+	if c.HTTPSOnly != nil {
+		t.HTTPSOnly = *c.HTTPSOnly
 	}
 	if err := checkTenant(t); err != nil {
 		return t, err

@@ -131,6 +131,11 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	key, v := check(&d)
 	if len(v) == 0 && !reflect.DeepEqual(d.Target, j.Target) {
 		if v = s.off(&d.Target); v == nil {
+			if v, err = s.plain(ctx, ps.tenant, &d.Target); err != nil {
+				return u, err
+			}
+		}
+		if v == nil {
 			if v, err = s.runnable(ctx, ps.tenant, &d.Target); err != nil {
 				return u, err
 			}

@@ -228,7 +228,7 @@ func (s *Store) Tenants(ctx context.Context) (_ []tenant.Tenant, err error) {
 	return s.Store.Tenants(ctx)
 }
 
-func (s *Store) Reaches(ctx context.Context) (_ map[tenant.ID]string, err error) {
+func (s *Store) Reaches(ctx context.Context) (_ map[tenant.ID]engine.Reach, err error) {
 	defer s.begin(&ctx, opSettings).end(&err)
 	return s.Store.Reaches(ctx)
 }

@@ -16,6 +16,6 @@ func (f *Faulty) Charge(ctx context.Context, cs []engine.Charge) ([]time.Duratio
 	return disturb(ctx, f, "Charge", func() ([]time.Duration, error) { return f.Store.Charge(ctx, cs) })
 }
 
-func (f *Faulty) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
-	return disturb(ctx, f, "Reaches", func() (map[tenant.ID]string, error) { return f.Store.Reaches(ctx) })
+func (f *Faulty) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
+	return disturb(ctx, f, "Reaches", func() (map[tenant.ID]engine.Reach, error) { return f.Store.Reaches(ctx) })
 }

@@ -15,8 +15,8 @@ import (
 // CreateTenant stores a tenant; ErrConflict if its id exists.
 func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.change(ctx, "create a tenant", func(ctx context.Context, c writer) error {
-		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, quotas, created_at, reach, history_cut_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING",
-			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach, orNever(t.CutAt))
+		done, err := c.Exec(ctx, "INSERT INTO tenants (id, name, tier, quotas, created_at, reach, history_cut_at, https_only) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (id) DO NOTHING",
+			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.CreatedAt, t.Reach, orNever(t.CutAt), t.HTTPSOnly)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrConflict
 		}
@@ -28,11 +28,11 @@ func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	var out []tenant.Tenant
 	err := s.look(ctx, "list tenants", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, "SELECT id, name, tier, quotas, created_at, reach, history_cut_at FROM tenants ORDER BY id")
+		rows, _ := c.Query(ctx, "SELECT id, name, tier, quotas, created_at, reach, history_cut_at, https_only FROM tenants ORDER BY id")
 		var err error
 		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (t tenant.Tenant, err error) {
 			var quotas string
-			if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, at(&t.CreatedAt), &t.Reach, at(&t.CutAt)); err == nil {
+			if err = r.Scan((*string)(&t.ID), &t.Name, (*string)(&t.Tier), &quotas, at(&t.CreatedAt), &t.Reach, at(&t.CutAt), &t.HTTPSOnly); err == nil {
 				t.Overrides, err = engine.DecodeOverrides(quotas)
 			}
 			return t, err
@@ -42,14 +42,15 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
-// Reaches finds the ranges of the tenants that have some.
-func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
-	var out map[tenant.ID]string
+// Reaches finds where callbacks of tenants may go that is not the same for all.
+func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
+	var out map[tenant.ID]engine.Reach
 	err := s.look(ctx, "read what callbacks may reach", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = map[tenant.ID]string{}
-		rows, _ := c.Query(ctx, "SELECT id, reach FROM tenants WHERE reach <> ''")
-		var id, reach string
-		_, err := pgx.ForEachRow(rows, []any{&id, &reach}, func() error {
+		out = map[tenant.ID]engine.Reach{}
+		rows, _ := c.Query(ctx, "SELECT id, reach, https_only FROM tenants WHERE reach <> '' OR https_only")
+		var id string
+		var reach engine.Reach
+		_, err := pgx.ForEachRow(rows, []any{&id, &reach.Allow, &reach.HTTPSOnly}, func() error {
 			out[tenant.ID(id)] = reach
 			return nil
 		})
@@ -58,13 +59,13 @@ func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
 	return out, err
 }
 
-// UpdateTenant changes a tenant's name, tier, overrides and reach, and when its history became shorter, unless that was later.
+// UpdateTenant changes a tenant's name, tier, overrides and reach, whether its callbacks need https, and when its history became shorter, unless that was later.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.change(ctx, "change a tenant", func(ctx context.Context, c writer) error {
 		done, err := c.Exec(ctx, `
 			WITH uncounted AS (DELETE FROM job_counts WHERE tenant = $1)
-			UPDATE tenants SET name = $2, tier = $3, quotas = $4, reach = $5, history_cut_at = greatest(history_cut_at, $6) WHERE id = $1`,
-			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.Reach, orNever(t.CutAt))
+			UPDATE tenants SET name = $2, tier = $3, quotas = $4, reach = $5, history_cut_at = greatest(history_cut_at, $6), https_only = $7 WHERE id = $1`,
+			string(t.ID), plain(t.Name), string(t.Tier), engine.EncodeOverrides(t.Overrides), t.Reach, orNever(t.CutAt), t.HTTPSOnly)
 		if err == nil && done.RowsAffected() == 0 {
 			return engine.ErrNotFound
 		}

@@ -12,8 +12,8 @@ import (
 // CreateTenant stores a tenant.
 func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.write(ctx, "create a tenant", func(c *conn, _ int64) error {
-		n, err := c.prepare("INSERT INTO tenants (id, name, tier, quotas, reach, created_at, history_cut_at) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING").
-			text(string(t.ID)).text(t.Name).text(string(t.Tier)).text(engine.EncodeOverrides(t.Overrides)).text(t.Reach).at(t.CreatedAt).at(t.CutAt).exec()
+		n, err := c.prepare("INSERT INTO tenants (id, name, tier, quotas, reach, created_at, history_cut_at, https_only) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING").
+			text(string(t.ID)).text(t.Name).text(string(t.Tier)).text(engine.EncodeOverrides(t.Overrides)).text(t.Reach).at(t.CreatedAt).at(t.CutAt).bool(t.HTTPSOnly).exec()
 		if err == nil && n == 0 {
 			return engine.ErrConflict
 		}
@@ -25,8 +25,8 @@ func (s *Store) CreateTenant(ctx context.Context, t tenant.Tenant) error {
 func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	var out []tenant.Tenant
 	err := s.look(ctx, "list tenants", func(c *conn) error {
-		return c.prepare("SELECT id, name, tier, created_at, reach, history_cut_at, quotas FROM tenants ORDER BY id").each(func(r *row) (err error) {
-			t := tenant.Tenant{ID: tenant.ID(r.text()), Name: r.text(), Tier: tenant.Tier(r.text()), CreatedAt: r.at(), Reach: r.text(), CutAt: r.at()}
+		return c.prepare("SELECT id, name, tier, created_at, reach, history_cut_at, https_only, quotas FROM tenants ORDER BY id").each(func(r *row) (err error) {
+			t := tenant.Tenant{ID: tenant.ID(r.text()), Name: r.text(), Tier: tenant.Tier(r.text()), CreatedAt: r.at(), Reach: r.text(), CutAt: r.at(), HTTPSOnly: r.bool()}
 			t.Overrides, err = engine.DecodeOverrides(r.text())
 			out = append(out, t)
 			return err
@@ -35,27 +35,27 @@ func (s *Store) Tenants(ctx context.Context) ([]tenant.Tenant, error) {
 	return out, err
 }
 
-// Reaches finds the ranges of the tenants that have some.
-func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]string, error) {
-	out := map[tenant.ID]string{}
+// Reaches finds where callbacks of tenants may go that is not the same for all.
+func (s *Store) Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error) {
+	out := map[tenant.ID]engine.Reach{}
 	err := s.look(ctx, "read what callbacks may reach", func(c *conn) error {
-		return c.prepare("SELECT id, reach FROM tenants WHERE reach <> ''").each(func(r *row) error {
+		return c.prepare("SELECT id, reach, https_only FROM tenants WHERE reach <> '' OR https_only").each(func(r *row) error {
 			id := tenant.ID(r.text())
-			out[id] = r.text()
+			out[id] = engine.Reach{Allow: r.text(), HTTPSOnly: r.bool()}
 			return nil
 		})
 	})
 	return out, err
 }
 
-// UpdateTenant changes a tenant's name, tier, overrides and reach, and when its history became shorter, unless that was later.
+// UpdateTenant changes a tenant's name, tier, overrides and reach, whether its callbacks need https, and when its history became shorter, unless that was later.
 func (s *Store) UpdateTenant(ctx context.Context, t tenant.Tenant) error {
 	return s.write(ctx, "change a tenant", func(c *conn, _ int64) error {
 		if _, err := c.prepare("DELETE FROM job_counts WHERE tenant = ?").text(string(t.ID)).exec(); err != nil {
 			return err
 		}
-		n, err := c.prepare("UPDATE tenants SET name = ?, tier = ?, quotas = ?, reach = ?, history_cut_at = nullif(max(coalesce(history_cut_at, 0), coalesce(?, 0)), 0) WHERE id = ?").
-			text(t.Name).text(string(t.Tier)).text(engine.EncodeOverrides(t.Overrides)).text(t.Reach).at(t.CutAt).text(string(t.ID)).exec()
+		n, err := c.prepare("UPDATE tenants SET name = ?, tier = ?, quotas = ?, reach = ?, history_cut_at = nullif(max(coalesce(history_cut_at, 0), coalesce(?, 0)), 0), https_only = ? WHERE id = ?").
+			text(t.Name).text(string(t.Tier)).text(engine.EncodeOverrides(t.Overrides)).text(t.Reach).at(t.CutAt).bool(t.HTTPSOnly).text(string(t.ID)).exec()
 		if err == nil && n == 0 {
 			return engine.ErrNotFound
 		}
