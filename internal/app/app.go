@@ -481,7 +481,7 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		}
 		var tokens *access.Tokens
 		if j := r.Config.JWT; j.On() {
-			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim, Client: issuerClient(j)}, clk)
+			tokens = access.NewTokens(access.JWTConfig{Issuer: j.Issuer, Audience: j.Audience, Secret: j.Secret, KeysURL: j.KeysURL, TenantClaim: j.TenantClaim, RoleClaim: j.RoleClaim, Client: issuerClient(j, r.Config.Callbacks)}, clk)
 		}
 		auth := access.New(store, clk, tokens)
 		auth.Stay(access.Lives{Idle: r.Config.SessionIdle, Whole: r.Config.Session})

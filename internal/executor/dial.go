@@ -27,6 +27,9 @@ type dialer struct {
 	own   func() []netip.AddrPort // nil: none are refused
 	ports []int                   // none: all but those of other services
 	proxy Proxy                   // zero: connections are direct
+
+	spare  bool // addresses that the guard lists are spared the rules for ports and https
+	secure bool // no other address may be connected to: it would be for plain http
 }
 
 func newDialer(cfg Config) *dialer {
@@ -130,8 +133,12 @@ func (d *dialer) check(literal string) error {
 	if err := d.guard.Check(to.Addr()); err != nil {
 		return err
 	}
+	spared := d.spare && d.guard.lists(to.Addr())
+	if d.secure && !spared {
+		return errPlain
+	}
 	// Without a list, an address that an operator has named is reached at every port, as was always so.
-	if len(d.ports) > 0 || !d.guard.named(to.Addr().String()) {
+	if !spared && (len(d.ports) > 0 || !d.guard.named(to.Addr().String())) {
 		if err := checkPort(d.ports, to.Port()); err != nil {
 			return err
 		}
