@@ -19,6 +19,22 @@ const (
 	OutcomeParked  // it has not ended: its target has taken it over and completes it itself
 )
 
+func (s OutcomeStatus) String() string {
+	switch s {
+	case OutcomeSucceeded:
+		return "SUCCEEDED"
+	case OutcomeFailed:
+		return "FAILED"
+	case OutcomeCancelled:
+		return "CANCELLED"
+	case OutcomeSnoozed:
+		return "SNOOZED"
+	case OutcomeParked:
+		return "PARKED"
+	}
+	return "UNKNOWN"
+}
+
 // Outcome is what a worker reports of an attempt.
 type Outcome struct {
 	Lease

@@ -321,7 +321,7 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 			tokens.int8(int64(o.Token))
 			tenants.text(string(of))
 			workers.uuidOrNull(fs[i].Worker)
-			notes.text(reported[o.Status])
+			notes.text(o.Status.String())
 		}
 		return nil
 	})
@@ -330,9 +330,4 @@ func judge(ctx context.Context, c *pgxpool.Conn, fs []job.Finish, out []job.Verd
 	}
 	_, err = c.Exec(ctx, refusedSQL, ids, tokens, tenants, workers, notes, job.MaxRefused)
 	return err
-}
-
-// reported is what an event says that a worker reported.
-var reported = map[job.OutcomeStatus]string{
-	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeParked: "PARKED",
 }

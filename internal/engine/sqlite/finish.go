@@ -184,10 +184,5 @@ func judge(h *history, f *job.Finish) (job.Verdict, error) {
 	if v.Reason != job.RefusedStale {
 		return v, nil
 	}
-	return v, tell(h.conn, h.now, past.Tenant, o.Execution, job.Event{Kind: job.EventRefused, Token: o.Token, Worker: f.Worker, Note: reported[o.Status]})
-}
-
-// reported is what an outcome says, for people.
-var reported = map[job.OutcomeStatus]string{
-	job.OutcomeSucceeded: "SUCCEEDED", job.OutcomeFailed: "FAILED", job.OutcomeCancelled: "CANCELLED", job.OutcomeSnoozed: "SNOOZED", job.OutcomeParked: "PARKED",
+	return v, tell(h.conn, h.now, past.Tenant, o.Execution, job.Event{Kind: job.EventRefused, Token: o.Token, Worker: f.Worker, Note: o.Status.String()})
 }
