@@ -41,7 +41,7 @@ func (s *session) confirm(w write, what, name string) error {
 	}
 	f, ok := s.in.(*os.File)
 	if !ok || !terminal(f) {
-		return usage{fmt.Errorf("this would %s, which cannot be undone; say that it is meant with --yes", line(what))}
+		return unconfirmed{fmt.Errorf("this would %s, which cannot be undone; nothing was done. Add --yes to go ahead without being asked", line(what))}
 	}
 	fmt.Fprintf(s.err, "This will %s, which cannot be undone. Type %s to go on: ", line(what), line(name))
 	typed, _ := bufio.NewReader(f).ReadString('\n')

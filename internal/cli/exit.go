@@ -31,6 +31,9 @@ type usage struct{ error }
 
 func (u usage) Unwrap() error { return u.error }
 
+// unconfirmed is a change that nobody confirmed.
+type unconfirmed struct{ error }
+
 // interrupted is the end of a command by Ctrl-C.
 type interrupted struct{ error }
 
@@ -68,6 +71,8 @@ func exit(err error, stderr io.Writer) int {
 	case errors.As(err, new(usage)) || strings.HasPrefix(err.Error(), "unknown command"):
 		fmt.Fprintf(stderr, "carillon: %s\nRun 'carillon --help' for what there is.\n", lines(err.Error()))
 		return misuse
+	case errors.As(err, new(unconfirmed)):
+		return tell(misuse)
 	case errors.As(err, new(interrupted)):
 		return stopped
 	case errors.As(err, new(lost)):

@@ -42,3 +42,12 @@ func TestFieldsOfSeveralLines(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// A deletion that nobody confirmed is not mistaken for a wrong command.
+func TestUnconfirmed(t *testing.T) {
+	var said strings.Builder
+	err := (&session{in: strings.NewReader("")}).confirm(write{}, "delete the job x", "x")
+	if code := exit(err, &said); code != 2 || !strings.Contains(said.String(), "--yes") || strings.Contains(said.String(), "--help") {
+		t.Errorf("%d %s", code, said.String())
+	}
+}

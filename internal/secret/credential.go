@@ -31,7 +31,7 @@ func Credential(header string) bool {
 }
 
 // WantKey says what is missing where there is no key.
-const WantKey = "a server that can encrypt: set secrets.key_file or CARILLON_SECRETS_KEY"
+const WantKey = "a server that can encrypt: make a key with 'openssl rand -base64 32', and set secrets.key_file or CARILLON_SECRETS_KEY"
 
 // Hide seals the credentials in a job's headers and variables and puts references in their place. It answers with what is to be stored
 // with the job. was is the job's target before, if there was one: what of it was hidden and no longer is, is unused.
