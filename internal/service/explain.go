@@ -94,7 +94,7 @@ func (s *Service) limitsOf(ctx context.Context, of *explain.Situation) ([]explai
 		if j.ConcurrencyKey != "" && j.GroupOf("").Key != 0 && g.Key != overlapKey(*j, e) {
 			x.Scope, x.Key = "key", j.ConcurrencyKey
 		}
-		out, draws = append(out, x), append(draws, engine.Draw{Bucket: pick.GroupBucket(g.Key), Rate: g.Rate})
+		out, draws = append(out, x), append(draws, engine.Draw{Bucket: pick.GroupBucket(g.Key, g.Rate), Rate: g.Rate})
 	}
 	if err := s.used(ctx, e, queue, out, atOnce); err != nil {
 		return nil, err

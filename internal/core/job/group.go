@@ -81,11 +81,21 @@ func groupKey(t tenant.ID, expression, value string) GroupKey {
 			high, low = hashed(high, low, part[i])
 		}
 	}
-	if k := GroupKey(high ^ low); k != 0 {
-		return k
+	k := GroupKey(high ^ low)
+	if expression != "" {
+		return k | sharedKey
 	}
-	return 1
+	if k &^= sharedKey; k == 0 {
+		k = 2
+	}
+	return k
 }
+
+// sharedKey is the bit of a key by which one that an expression gave is told from a job's own.
+const sharedKey GroupKey = 1
+
+// Shared reports whether executions of several jobs may have the key, each with the limits of its own job.
+func (k GroupKey) Shared() bool { return k&sharedKey != 0 }
 
 func hashed(high, low uint64, b byte) (uint64, uint64) {
 	low ^= uint64(b)

@@ -19,8 +19,13 @@ func TestGroupKeysAreFNV(t *testing.T) {
 		}
 		sum := h.Sum(nil)
 		want := GroupKey(binary.BigEndian.Uint64(sum) ^ binary.BigEndian.Uint64(sum[8:]))
+		if want &^= 1; texts[1] != "" { // which tells a key that jobs may share
+			want |= 1
+		}
 		if got := groupKey(tenant.ID(texts[0]), texts[1], texts[2]); got != want {
 			t.Errorf("%q: %d, want %d", texts, got, want)
+		} else if got.Shared() != (texts[1] != "") || got == 0 {
+			t.Errorf("%q: shared %v", texts, got.Shared())
 		}
 	}
 }

@@ -33,9 +33,10 @@ type gate struct {
 	scope scope // of a tenant or a queue
 
 	// of a group
-	key  job.GroupKey
-	bins []*bin // one a shelf
-	held bool   // its bins stand aside
+	key   job.GroupKey
+	other map[job.Rate]purse // of a shared key: what was paid for by other rates than that of the one looked at last
+	bins  []*bin             // one a shelf
+	held  bool               // its bins stand aside
 }
 
 // Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be

@@ -177,7 +177,7 @@ func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 		if last := len(picked) - 1; n >= Many && last >= 0 && n-len(picked) < job.Bundle && job.Bundled(next.ID) && job.BundleOf(next.ID) != job.BundleOf(picked[last].ID) {
 			break
 		}
-		r := p.take(t, b)
+		r := p.take(t, b, now)
 		picked = append(picked, r)
 		if !took(r) {
 			break
@@ -233,10 +233,13 @@ func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time
 }
 
 // take takes the head of a bin out and counts it.
-func (p *Picker) take(t *party, b *bin) *job.Ready {
+func (p *Picker) take(t *party, b *bin, now time.Time) *job.Ready {
 	r := b.items.pop().r
 	t.gate.enter()
 	b.shelf.gate.enter()
+	if b.gate != nil {
+		p.turnTo(b.gate, r.Group.Rate, now)
+	}
 	b.gate.enter()
 	if len(b.items) > 0 {
 		b.shelf.open.fix(b.place)

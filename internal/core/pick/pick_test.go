@@ -419,6 +419,55 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// Jobs that share a key each start at their own rate, whatever the others' rates give; while one waits for its rate those of the key that come after it wait, too.
+func TestJobsThatShareAKeyKeepTheirOwnRates(t *testing.T) {
+	p := New()
+	slow, fast := job.Rate{Count: 1, Per: time.Minute, Burst: 1}, job.Rate{Count: 100, Per: time.Second, Burst: 10}
+	for range 5 {
+		for _, rate := range []job.Rate{slow, fast, fast} {
+			p.Add(ready("t", grouped(job.Group{Key: 3, Rate: rate})))
+		}
+	}
+	buckets := map[string]*bucket{}
+	starts := map[job.Rate][]time.Time{}
+	for now := start; p.Len() > 0; {
+		if now.After(start.Add(time.Hour)) {
+			t.Fatalf("%d are left", p.Len())
+		}
+		got := p.pick(9, now)
+		for _, r := range got {
+			starts[r.Group.Rate] = append(starts[r.Group.Rate], now)
+		}
+		needs := p.Needs(1)
+		for _, n := range needs {
+			b := buckets[n.Bucket]
+			if b == nil {
+				b = &bucket{rate: n.Rate}
+				buckets[n.Bucket] = b
+			}
+			if b.rate != n.Rate {
+				t.Fatalf("%v is drawn from the bucket of %v", n.Rate, b.rate)
+			}
+			got, wait := b.draw(n.N, now)
+			p.Pour(n, got, wait, now)
+		}
+		if len(needs) == 0 && len(got) == 0 {
+			if !p.Next().After(now) {
+				t.Fatalf("nothing is to be had, and none will be: %d are left", p.Len())
+			}
+			now = p.Next()
+		}
+	}
+	if len(starts[slow]) != 5 || len(starts[fast]) != 10 || len(buckets) != 2 {
+		t.Errorf("%d and %d have started, from %d buckets", len(starts[slow]), len(starts[fast]), len(buckets))
+	}
+	for i, at := range starts[slow] {
+		if early := start.Add(time.Duration(i) * time.Minute); at.Before(early) {
+			t.Errorf("of the slower, number %d started after %v, want at least %v", i+1, at.Sub(start), early.Sub(start))
+		}
+	}
+}
+
 func TestTokensGoAsTheirBucketFills(t *testing.T) {
 	p := New()
 	p.Limit([]job.Limit{{Tenant: "t", Rate: job.Rate{Count: 10, Per: time.Second, Burst: 5}}})

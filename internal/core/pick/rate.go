@@ -20,6 +20,7 @@ func (p *Picker) unpaid(g *gate, now time.Time) bool { return g != nil && p.dry(
 
 // dry reports whether a start has not been paid for, and notes that it is wanted if it may be had now.
 func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
+	p.turnTo(g, r, now)
 	if r.IsZero() {
 		return false
 	}
@@ -31,12 +32,53 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 	if g.tokens > 0 {
 		return false
 	}
-	g.rate = r
 	if !g.short && !now.Before(g.until) {
 		g.short = true
 		p.short = append(p.short, g)
 	}
 	return true
+}
+
+// purse is what was paid for by one rate.
+type purse struct {
+	tokens      int
+	paid, until time.Time
+}
+
+// turnTo has a gate go by a rate. Where executions of several jobs share its key, each rate has tokens of its own: what one job may
+// start is not paid with what another's rate gave. Else the rate has changed, and what was paid for stays so.
+func (p *Picker) turnTo(g *gate, r job.Rate, now time.Time) {
+	if g.rate == r {
+		return
+	}
+	was := g.rate
+	if !g.key.Shared() {
+		if !r.IsZero() {
+			g.rate = r
+		}
+		return
+	}
+	g.rate = r
+	if g.other == nil {
+		g.other = map[job.Rate]purse{}
+	}
+	for rate, x := range g.other { // what has gone by is forgotten
+		if now.Sub(x.paid) >= time.Duration(x.tokens)*rate.Interval() && !now.Before(x.until) {
+			delete(g.other, rate)
+		}
+	}
+	if !was.IsZero() {
+		g.other[was] = purse{g.tokens, g.paid, g.until}
+	}
+	x := g.other[r]
+	delete(g.other, r)
+	g.tokens, g.paid, g.until = x.tokens, x.paid, x.until
+	if g.timed >= 0 {
+		heap.Remove(&p.timed, g.timed)
+	}
+	if now.Before(g.until) {
+		heap.Push(&p.timed, g)
+	}
 }
 
 // paidFor reports whether the rate of a bin's group is paid; if not, its group is held back.
@@ -113,13 +155,20 @@ func (p *Picker) need(g *gate, room int) int {
 // bucket names what the gate's rate is drawn from.
 func (g *gate) bucket() string {
 	if g.key != 0 {
-		return GroupBucket(g.key)
+		return GroupBucket(g.key, g.rate)
 	}
 	return ScopeBucket(g.scope.tenant, g.scope.queue)
 }
 
-// GroupBucket names what the rate of a group is drawn from.
-func GroupBucket(k job.GroupKey) string { return fmt.Sprintf("group/%016x", uint64(k)) }
+// GroupBucket names what the rate of a group is drawn from. A key that several jobs may share has a bucket for each of their
+// rates; a job's own has one, which is rescaled where the rate changes.
+func GroupBucket(k job.GroupKey, r job.Rate) string {
+	if !k.Shared() {
+		return fmt.Sprintf("group/%016x", uint64(k))
+	}
+	pace := r.Pace()
+	return fmt.Sprintf("group/%016x/%d*%d", uint64(k), pace.Step, pace.Burst)
+}
 
 // ScopeBucket names what the rate of a tenant, or of one of its queues, is drawn from.
 func ScopeBucket(t tenant.ID, queue string) string { return fmt.Sprintf("queue/%s/%s", t, queue) }
@@ -127,6 +176,7 @@ func ScopeBucket(t tenant.ID, queue string) string { return fmt.Sprintf("queue/%
 // Pour says what a need was given: starts that are paid for, or none before a wait is over.
 func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 	g := n.gate
+	p.turnTo(g, n.Rate, now)
 	if tokens > 0 {
 		g.tokens, g.paid, g.until = g.tokens+tokens, now, time.Time{}
 		p.release(g)
@@ -167,6 +217,7 @@ func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 			heap.Remove(&p.turn, t.place)
 		}
 	}
+	g.other = nil
 	if g.tokens, g.until = 0, (time.Time{}); g.timed >= 0 {
 		heap.Remove(&p.timed, g.timed)
 	}
