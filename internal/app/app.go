@@ -220,7 +220,7 @@ func (r *running) start(ctx context.Context) error {
 	r.background("feed", func(ctx context.Context) { hub.Share(ctx, shared, r.log) })
 	r.metrics.CountsLost(counter.Lost)
 	r.background("counter", func(ctx context.Context) { count(ctx, counter, r.log) })
-	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners)})
+	disp := dispatch.New(seen, clk, r.log, dispatch.Config{LeaseTTL: c.Workers.Lease, Poll: c.Workers.Poll, Owner: r.owner(owners), OwnershipTTL: c.OwnershipTTL})
 	r.disp.Store(disp)
 	r.background("depths", func(ctx context.Context) { sample(ctx, disp, store, clk, r.log) })
 	secrets := sign.NewSecrets(store, r.ring, clk)

@@ -24,6 +24,8 @@ type Config struct {
 	Window   int           // executions held in memory
 	PerLane  int           // executions read from a lane at once
 	Owner    Owner         // nil: this server shares its store with no other
+
+	OwnershipTTL time.Duration // how long a server that does not attend keeps its partitions
 }
 
 func (c Config) withDefaults() Config {
@@ -32,6 +34,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Poll == 0 {
 		c.Poll = 250 * time.Millisecond
+	}
+	if c.OwnershipTTL == 0 {
+		c.OwnershipTTL = 5 * time.Second
 	}
 	if c.Window == 0 {
 		c.Window = 50_000

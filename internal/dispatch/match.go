@@ -63,8 +63,6 @@ const (
 	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 
-	handTime = 5 * time.Second // after which the new owner of a partition counts what runs there, or is counted out itself
-
 	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
 	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )

@@ -24,8 +24,8 @@ func (m *matcher) settle() {
 	}
 }
 
-// heed takes in which partitions this server owns. What runs in those it lost counts here until handTime has passed: their new
-// owner learns of them only when it attends next, and what nobody counts would be started once more.
+// heed takes in which partitions this server owns. What runs in those it lost counts here for as long as a server that does not attend keeps
+// its partitions: their new owner learns of them only when it attends next, or loses them itself, and what nobody counts would be started once more.
 func (m *matcher) heed(ctx context.Context, now time.Time) {
 	if m.d.cfg.Owner == nil {
 		return
@@ -39,7 +39,7 @@ func (m *matcher) heed(ctx context.Context, now time.Time) {
 	}
 	for part, at := range m.lost {
 		_, back := h.Fence.Epochs[part]
-		if back || now.Sub(at) >= handTime {
+		if back || now.Sub(at) >= m.d.cfg.OwnershipTTL {
 			delete(m.lost, part)
 			m.recount = m.recount || !back
 		}

@@ -270,22 +270,29 @@ func (n *Notifier) overdue(ctx context.Context, now time.Time) error {
 	if wait == 0 {
 		return nil
 	}
-	found, err := n.Store.Due(ctx, engine.DueFilter{Until: now.Add(-wait), Limit: page})
-	if err != nil {
-		return err
-	}
 	still := map[alarm]bool{}
-	for _, d := range found {
-		j := d.Job
-		if n.jobs[j.ID] == nil {
-			n.jobs[j.ID] = &j
-		}
-		if err := n.lasts(ctx, j.Tenant, j.ID, notice.Missing, j.NextRunAt, now, still, nil); err != nil {
+	f := engine.DueFilter{Until: now.Add(-wait), Limit: page}
+	for again := map[job.ID]bool{}; ; {
+		found, err := n.Store.Due(ctx, f)
+		if err != nil {
 			return err
 		}
-	}
-	if len(found) == page {
-		return nil
+		for _, d := range found {
+			j := d.Job
+			if again[j.ID] || n.rules[j.Tenant] == nil {
+				continue
+			}
+			if n.jobs[j.ID] == nil {
+				n.jobs[j.ID] = &j
+			}
+			if err := n.lasts(ctx, j.Tenant, j.ID, notice.Missing, j.NextRunAt, now, still, nil); err != nil {
+				return err
+			}
+		}
+		if len(found) < f.Limit {
+			break
+		}
+		again = behind(&f, found)
 	}
 	for t := range n.rules {
 		if err := n.over(ctx, t, notice.Missing, still, now); err != nil {
@@ -293,6 +300,21 @@ func (n *Notifier) overdue(ctx context.Context, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// behind has a filter find what is behind a page: from the last instant of it on, with as much more as it has of that instant. Those come again,
+// so that none is missed where others fire between two pages.
+func behind(f *engine.DueFilter, found []engine.Due) (again map[job.ID]bool) {
+	again = map[job.ID]bool{}
+	f.From = found[len(found)-1].Job.NextRunAt
+	for _, d := range slices.Backward(found) {
+		if !d.Job.NextRunAt.Equal(f.From) {
+			break
+		}
+		again[d.Job.ID] = true
+	}
+	f.Limit = page + len(again)
+	return again
 }
 
 // lasts tells of a state that a job is in since an instant, unless that was told.

@@ -64,7 +64,9 @@ func (w *world) Late(_ context.Context, _ tenant.ID, before time.Time, _ int) ([
 }
 
 func (w *world) Due(_ context.Context, f engine.DueFilter) ([]engine.Due, error) {
-	return slices.DeleteFunc(slices.Clone(w.due), func(d engine.Due) bool { return d.Job.NextRunAt.After(f.Until) }), nil
+	out := slices.DeleteFunc(slices.Clone(w.due), func(d engine.Due) bool { return d.Job.NextRunAt.After(f.Until) || d.Job.NextRunAt.Before(f.From) })
+	slices.SortStableFunc(out, func(a, b engine.Due) int { return a.Job.NextRunAt.Compare(b.Job.NextRunAt) })
+	return out[:min(f.Limit, len(out))], nil
 }
 
 func (w *world) Alarms(context.Context) ([]notice.Alarm, error) { return w.alarms, nil }
@@ -217,6 +219,29 @@ func TestLateAndMissing(t *testing.T) {
 	expect(t, "did not run", w.look(n, 10*time.Second), "r:missing:expires r:missing:skips")
 	w.last[skips.ID], w.last[expires.ID] = job.Succeeded, job.Succeeded
 	expect(t, "ran", w.look(n, 10*time.Second), "r:recovered:expires r:recovered:skips")
+}
+
+// Very many jobs that are missing, others' too, hide none.
+func TestVeryManyThatAreMissing(t *testing.T) {
+	w := newWorld(t, notice.Rule{Name: "r", Events: []notice.Event{notice.Missing, notice.Recovered}})
+	n := w.notifier()
+	others := func(i int, at time.Time) engine.Due {
+		return engine.Due{Job: job.Job{ID: job.ID{0xff, byte(i), byte(i >> 8)}, Tenant: "other", NextRunAt: at}}
+	}
+	for i := range 2500 { // of one instant
+		w.due = append(w.due, others(i, begin.Add(-3*time.Minute)))
+	}
+	early, late := w.job("early"), w.job("late")
+	early.NextRunAt, late.NextRunAt = begin.Add(-3*time.Minute), begin.Add(-2*time.Minute)
+	w.due = append(w.due, engine.Due{Job: early})
+	for i := range 1500 {
+		w.due = append(w.due, others(2500+i, begin.Add(-150*time.Second+time.Duration(i))))
+	}
+	w.due = append(w.due, engine.Due{Job: late})
+	expect(t, "behind pages of others'", w.look(n, time.Second), "r:missing:early r:missing:late")
+	expect(t, "still", w.look(n, 10*time.Second), "")
+	w.due = slices.DeleteFunc(w.due, func(d engine.Due) bool { return d.Job.ID == late.ID })
+	expect(t, "one is over, with others' still there", w.look(n, 10*time.Second), "r:recovered:late")
 }
 
 func TestSilenceAndTrouble(t *testing.T) {
