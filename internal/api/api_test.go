@@ -312,6 +312,18 @@ func TestHealth(t *testing.T) {
 	if p := want[client.Problem](f, 503, "GET", "/readyz", ""); p.Code != "not_ready" {
 		t.Errorf("got %+v", p)
 	}
+	for err, detail := range map[error]string{
+		fmt.Errorf("ping: %w: /data/carillon.db", engine.ErrNoRoom):  "The store's disk is full.",
+		fmt.Errorf("ping: %w: it is a standby", engine.ErrReadOnly):  "The store is read-only: it takes no writes.",
+		fmt.Errorf("%w: 3 steps are missing", engine.ErrSchema):      "The store's migrations are not current.",
+		fmt.Errorf("ping: %w: 10.0.0.7:5432", engine.ErrUnavailable): "The store is not reachable.",
+		errors.New("the server is stopping"):                         "The server is starting or stopping, or its store failed; its log says why.",
+	} {
+		ill := newFace(t, func(c *api.Config, _ engine.Store) { c.Ready = func(context.Context) error { return err } })
+		if p := want[client.Problem](ill, 503, "GET", "/readyz", ""); p.Code != "not_ready" || p.Detail != detail {
+			t.Errorf("%v: %+v, want %q", err, p, detail)
+		}
+	}
 	w := f.ask("POST", "/api/v1/jobs", noop)
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
 		t.Errorf("without a store: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // route is one thing that can be asked for.
@@ -367,9 +369,24 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request, _ tenant.Princip
 	defer cancel()
 	if err := s.cfg.Ready(ctx); err != nil {
 		s.log.Warn("not ready", "error", err)
-		return refuse(503, "not_ready", "The store is not reachable, has no room left, or its migrations are not current.")
+		return refuse(503, "not_ready", notReady(err))
 	}
 	return reply(w, 200, client.Health{Status: "ready", Version: s.cfg.Version})
+}
+
+// notReady says why a server cannot serve, without what an error may tell of addresses and paths: anybody may ask.
+func notReady(err error) string {
+	switch {
+	case errors.Is(err, engine.ErrNoRoom):
+		return "The store's disk is full."
+	case errors.Is(err, engine.ErrReadOnly):
+		return "The store is read-only: it takes no writes."
+	case errors.Is(err, engine.ErrSchema):
+		return "The store's migrations are not current."
+	case errors.Is(err, engine.ErrUnavailable):
+		return "The store is not reachable."
+	}
+	return "The server is starting or stopping, or its store failed; its log says why."
 }
 
 // echo answers with what it was sent, and with the status that it was sent, if that is one of an error.

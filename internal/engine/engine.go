@@ -29,6 +29,9 @@ var (
 	ErrUnavailable = errors.New("the store cannot be reached") // also: it is too slow, full, or shutting down
 	// ErrTooSlow says that a call was given up because it took too long: a smaller one may do. It is also ErrUnavailable.
 	ErrTooSlow = fmt.Errorf("%w: it took too long", ErrUnavailable)
+	// ErrNoRoom says that the store's disk is full, and ErrReadOnly that it takes no writes. Each is also ErrUnavailable.
+	ErrNoRoom   = fmt.Errorf("%w: the disk is full", ErrUnavailable)
+	ErrReadOnly = fmt.Errorf("%w: it is read-only", ErrUnavailable)
 	ErrSession = errors.New("the worker session has ended")
 	ErrSchema  = errors.New("the schema is not this version's")
 )
@@ -69,7 +72,7 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Migrate brings the schema up to this version; two at once are safe.
 	Migrate(ctx context.Context) error
-	// Ping reports whether the store answers and its schema is this version's.
+	// Ping reports whether the store answers, takes writes (ErrReadOnly, ErrNoRoom) and has this version's schema (ErrSchema).
 	Ping(ctx context.Context) error
 	Close() error
 }

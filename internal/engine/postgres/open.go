@@ -204,16 +204,28 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// Ping reports whether the server answers and the schema is this version's, and, after a write that found no room on
+// Ping reports whether the server answers, takes writes and has this version's schema, and, after a write that found no room on
 // the disk, whether there is room again.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.full.Load() {
-		if err := s.write(ctx, "ping", room); err != nil {
+		if err := s.write(ctx, "ping", room); isCode(err, diskFull) {
+			return fmt.Errorf("ping: %w: %w", engine.ErrNoRoom, err)
+		} else if err != nil {
 			return err
 		}
 		s.full.Store(false)
 	}
 	return s.ask(ctx, "ping", func(ctx context.Context, c *pgxpool.Conn) error {
+		var standby, readOnly bool
+		if err := c.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool").Scan(&standby, &readOnly); err != nil {
+			return err
+		}
+		switch {
+		case standby:
+			return fmt.Errorf("%w: it is a standby, or recovers", engine.ErrReadOnly)
+		case readOnly:
+			return fmt.Errorf("%w: default_transaction_read_only is on", engine.ErrReadOnly)
+		}
 		return s.check(ctx, c) // always: a newer version may have changed it beside this one
 	})
 }

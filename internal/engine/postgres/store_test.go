@@ -406,6 +406,26 @@ func TestEveryExecutionEndsOnceUnderItsNewestToken(t *testing.T) {
 	}
 }
 
+// A database that takes no writes is not ready, and is again by itself.
+func TestPingOfAReadOnlyDatabase(t *testing.T) {
+	s := fresh(t)
+	c := direct(t, s)
+	var name string
+	if err := c.QueryRow(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		change string
+		want   error
+	}{{"SET default_transaction_read_only = on", engine.ErrReadOnly}, {"RESET default_transaction_read_only", nil}} {
+		exec(t, c, "ALTER DATABASE "+name+" "+x.change)
+		s.hot.Reset() // connections take it at their start
+		if err := s.Ping(t.Context()); !errors.Is(err, x.want) || x.want != nil && !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("%s: got %v, want %v", x.change, err, x.want)
+		}
+	}
+}
+
 // After a write that found no room, a ping looks for some, and leaves nothing behind.
 func TestPingLooksForRoom(t *testing.T) {
 	s := fresh(t)

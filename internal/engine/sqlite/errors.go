@@ -33,7 +33,9 @@ func translate(ctx context.Context, doing string, err error) error {
 	case code == sqlite.ResultNotADB:
 		return fmt.Errorf("%s: the file is not an SQLite database, or is encrypted: %w", doing, err)
 	case code == sqlite.ResultFull:
-		return fmt.Errorf("%s: %w: the disk is full: %w", doing, engine.ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrNoRoom, err)
+	case code == sqlite.ResultReadOnly:
+		return fmt.Errorf("%s: %w: %w", doing, engine.ErrReadOnly, err)
 	case unavailable(code):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, err)
 	}
@@ -44,7 +46,7 @@ func translate(ctx context.Context, doing string, err error) error {
 func unavailable(code sqlite.ResultCode) bool {
 	switch code {
 	case sqlite.ResultBusy, sqlite.ResultLocked, sqlite.ResultIOErr, sqlite.ResultInterrupt,
-		sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultProtocol:
+		sqlite.ResultCantOpen, sqlite.ResultNoMem, sqlite.ResultProtocol:
 		return true
 	default:
 		return false

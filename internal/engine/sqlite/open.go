@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -39,10 +40,11 @@ type Store struct {
 	watch   *watch
 	writer  chan *conn // holds the connection that writes, while nobody does
 	readers chan *conn
-	folder  chan *conn    // holds the connection that folds the log, once the store is closed
-	grown   chan struct{} // something was written since fold looked
-	ready   atomic.Bool   // the schema is this version's
-	full    atomic.Bool   // a write found no room on the disk, and none has since
+	folder  chan *conn                // holds the connection that folds the log, once the store is closed
+	grown   chan struct{}             // something was written since fold looked
+	ready   atomic.Bool               // the schema is this version's
+	full    atomic.Bool               // a write found no room on the disk, and none has since
+	roomAt  atomic.Pointer[time.Time] // when there was room
 
 	closing sync.Once
 	closed  chan struct{}
@@ -246,13 +248,18 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Ping reports whether the file is where it was opened, answers and has this version's schema, and, after a write
-// that found no room on the disk, whether there is room again.
+// that found no room on the disk, and else now and then, whether there is room.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.full.Load() {
-		if err := room(s.path); err != nil {
-			return fmt.Errorf("ping: %w: the disk is full: %w", engine.ErrUnavailable, err)
-		}
-		s.full.Store(false)
+	last := s.roomAt.Load()
+	if s.full.Load() || last == nil || time.Since(*last) >= roomEvery {
+		if why, err := roomError(room(s.path)); why != nil {
+			s.full.Store(true) // looked for at each ping until there is
+			return fmt.Errorf("ping: %w: %w", why, err)
+		} else if err == nil {
+			now := time.Now()
+			s.roomAt.Store(&now)
+			s.full.Store(false)
+		} // else something else is wrong with the folder, and the file itself tells
 	}
 	return s.run(ctx, s.readers, readPatience, "ping", "BEGIN", func(c *conn) error {
 		if err := s.watch.check(); err != nil {
@@ -272,6 +279,22 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 		return engine.Outdated(all, done)
 	})
+}
+
+// roomEvery is how often a ping looks for room where no write has failed: on a server at which nothing is written for a while.
+const roomEvery = 10 * time.Second
+
+// roomError says what it means that a file could not be written beside the database; nil: nothing of the disk.
+func roomError(err error) (why, is error) {
+	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, no) {
+			return engine.ErrNoRoom, err
+		}
+	}
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return engine.ErrReadOnly, err
+	}
+	return nil, err
 }
 
 // room fails if there is no room beside the file for what an ordinary write takes.

@@ -278,6 +278,35 @@ func TestFullDisk(t *testing.T) {
 	store(t, s, c)
 }
 
+// A ping finds that the disk is full also where nothing was written, and that it no longer is.
+func TestPingLooksForRoom(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full here, which has no room for anything")
+	}
+	s := fresh(t)
+	for range 2 {
+		s.roomAt.Store(nil) // as after roomEvery
+		if err := os.Symlink("/dev/full", s.path+".room"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); !errors.Is(err, engine.ErrNoRoom) || !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("got %v, want ErrNoRoom", err)
+		}
+		if err := s.Ping(t.Context()); err != nil { // that ping removed the link
+			t.Errorf("with room again: %v", err)
+		}
+		if err := os.Symlink("/dev/full", s.path+".room"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("a moment later it was looked for again: %v", err)
+		}
+		if err := os.Remove(s.path + ".room"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.txt")
 	if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
