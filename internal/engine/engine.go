@@ -32,8 +32,8 @@ var (
 	// ErrNoRoom says that the store's disk is full, and ErrReadOnly that it takes no writes. Each is also ErrUnavailable.
 	ErrNoRoom   = fmt.Errorf("%w: the disk is full", ErrUnavailable)
 	ErrReadOnly = fmt.Errorf("%w: it is read-only", ErrUnavailable)
-	ErrSession = errors.New("the worker session has ended")
-	ErrSchema  = errors.New("the schema is not this version's")
+	ErrSession  = errors.New("the worker session has ended")
+	ErrSchema   = errors.New("the schema is not this version's")
 )
 
 // Store keeps definitions, live state and hot history.
