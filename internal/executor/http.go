@@ -46,9 +46,9 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if c.url.Scheme != "https" {
 		switch {
 		case e.secure:
-			return failed(typeBlocked, false, "callbacks go over https only here (callbacks.https_only); the callback URL begins with http://")
+			return failed(typeBlocked, false, "this server makes callbacks over https only (callbacks.https_only), and the callback URL begins with http://")
 		case a.CallbackHTTPSOnly:
-			return failed(typeBlocked, false, "callbacks of this tenant go over https only (callbacks_https_only); the callback URL begins with http://")
+			return failed(typeBlocked, false, "callbacks of this tenant go over https only (callbacks_https_only), and the callback URL begins with http://")
 		}
 	}
 	t, off := e.turn(c, turn{})

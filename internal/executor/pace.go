@@ -121,7 +121,7 @@ func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Durat
 	reason, why := byTenant, fmt.Sprintf("this tenant has %d calls to it running in this process; %d may run at once, and one tenant leaves room for others (callbacks.host_concurrent)", s.running, n)
 	switch {
 	case free <= 0:
-		reason, why = byConcurrency, fmt.Sprintf("%d are running in this process, as many as may (callbacks.host_concurrent)", n)
+		reason, why = byConcurrency, fmt.Sprintf("%d are running in this process, the most it makes at once (callbacks.host_concurrent)", n)
 	case s.running == 0 || free > reserve && (s.running < (n+len(h.tenants)-1)/len(h.tenants) || !h.contended(s, now)):
 		return 0, nil
 	}

@@ -30,9 +30,9 @@ func checkPort(allowed []int, port uint16) error {
 	}
 	switch {
 	case len(allowed) > 0:
-		return &BlockedPortError{int(port), "it is not one of callbacks.ports"}
+		return &BlockedPortError{int(port), "it is not listed in callbacks.ports"}
 	case otherServices[port]:
-		return &BlockedPortError{int(port), "it is of another service than HTTP; an operator can allow it with callbacks.ports"}
+		return &BlockedPortError{int(port), "it belongs to another service than HTTP; an operator can allow it with callbacks.ports"}
 	}
 	return nil
 }

@@ -179,6 +179,9 @@ func (w *Why) later(s *Situation) {
 		w.Since = snoozed.At
 		w.Facts.Reason = snoozed.Note
 		w.say(Breaker, "Its target's host is taken to be down, and calls to it are put off until %s: %s", instant(e.DueAt), sentence(snoozed.Note))
+	case snoozed != nil && strings.Contains(snoozed.Note, limited):
+		w.Since, w.Facts.Reason = snoozed.At, snoozed.Note
+		w.say(Snoozed, "Calls to its target's host are limited, and this one is put off until %s: %s", instant(e.DueAt), sentence(snoozed.Note))
 	case snoozed != nil:
 		w.Since, w.Facts.Reason = snoozed.At, snoozed.Note
 		text := ""
@@ -197,6 +200,9 @@ func (w *Why) later(s *Situation) {
 
 // putOff is in what a worker says of a call that its circuit breaker puts off.
 const putOff = "is taken to be down after"
+
+// limited is in what a worker says of a call that is over a limit of its host.
+const limited = " are put off: "
 
 // last is the last attempt that failed or was lost, or the snooze that came behind it.
 func (s *Situation) last() (a *job.PastAttempt, snoozed *job.Event) {

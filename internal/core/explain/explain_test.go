@@ -71,6 +71,11 @@ func TestExplain(t *testing.T) {
 				s.Events = []job.Event{{Kind: job.EventSnoozed, Token: 8, At: now, Note: "https://x.example is taken to be down after 5 failures in a row, and calls to it are put off; the last failure: answered 503"}}
 			}), explain.Breaker, []string{"put off until 2026-03-04 12:00:08Z", "x.example"}, now.Add(8 * time.Second),
 		},
+		"a host at its limit": {
+			waiting(retry, func(s *explain.Situation) {
+				s.Events = []job.Event{{Kind: job.EventSnoozed, Token: 8, At: now, Note: "calls to x.example:443 are put off: this process starts at most 5 a second"}}
+			}), explain.Snoozed, []string{"Calls to its target's host are limited, and this one is put off until 2026-03-04 12:00:08Z", "x.example:443"}, now.Add(8 * time.Second),
+		},
 		"an older snooze": {
 			waiting(retry, func(s *explain.Situation) {
 				s.Events = []job.Event{{Kind: job.EventSnoozed, Token: 6, At: now, Note: "later"}}
