@@ -23,6 +23,7 @@ func TestJudge(t *testing.T) {
 		"another's last failure":            {over, OutcomeFailed, b, RefusedUnknown},
 		"a success after a failure":         {failed, OutcomeSucceeded, a, RefusedStale},
 		"what was lost":                     {Past{Tenant: "t", Lost: true, Status: Failed, Holder: a}, OutcomeFailed, a, RefusedStale},
+		"a stop of what was lost":           {Past{Tenant: "t", Lost: true, Status: Cancelled, Holder: a}, OutcomeCancelled, a, RefusedStale},
 		"a snooze":                          {Past{Tenant: "t", Snoozed: true, Holder: a}, OutcomeSnoozed, a, ""},
 		"a failure after a snooze":          {Past{Tenant: "t", Snoozed: true, Holder: a}, OutcomeFailed, a, RefusedStale},
 		"a stop":                            {Past{Tenant: "t", Status: Cancelled, Holder: a}, OutcomeCancelled, a, ""},
