@@ -120,7 +120,9 @@ var All = []Mutant{
 		From: "AND j.state = 2) THEN 1 ELSE hold END", To: "AND j.state = 2) THEN 0 ELSE hold END", Package: "internal/engine/sqlite", Test: "TestConformance/pauses_of_jobs"},
 
 	{Name: "a key of one tenant acts in another", Kind: Tenant, File: "internal/access/access.go",
-		From: "if p.Role != tenant.System {", To: "if p.Role == tenant.Viewer {", Package: "internal/api", Test: "TestRolesOfTenants"},
+		From: "if p.Role != tenant.System {", To: "if p.Role == \"\" {", Package: "internal/access", Test: "TestTokensOfASecret"},
+	{Name: "a worker of one tenant is given another's work", Kind: Tenant, File: "internal/engine/sqlite/leases.go",
+		From: "if serves != \"\" && serves != a.Tenant {", To: "if false {", Package: "internal/engine/sqlite", Test: "TestConformance/hand_back"},
 	{Name: "a revoked key works while it is remembered for ever", Kind: Tenant, File: "internal/access/access.go",
 		From: "if !hit.key.Works(now) {", To: "if false {", Package: "internal/api", Test: "TestAnExpiredKeyEndsItsOpenClaim"},
 	{Name: "a worker learns of another tenant's executions", Kind: Tenant, File: "internal/core/job/judge.go",

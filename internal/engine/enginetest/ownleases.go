@@ -79,6 +79,16 @@ func ownLeases(t *testing.T, f fixture) {
 			t.Errorf("beside %s they are %v and %v", name, x.Status, y.Status)
 		}
 	}
+	// Another tenant's worker is given nothing, also beside what is its own.
+	_, free := f.add("free")
+	_, theirs := f.add("theirs", func(j *job.Job, e *job.Execution) { j.Tenant, e.Tenant = "thieves", "thieves" })
+	got := must(f.Lease(f.ctx, []engine.Grant{{Worker: thieves["another tenant's"], Executions: []job.ExecutionID{free.ID, theirs.ID}}}, engine.Fence{}))
+	if len(got) != 1 || got[0].Execution != theirs.ID {
+		t.Errorf("a worker of another tenant was given %+v", got)
+	}
+	if x := f.execution(free.ID); x.Status != job.Pending || x.Attempt != 0 {
+		t.Errorf("what it asked for is %+v", x)
+	}
 	// Another tenant's worker learns nothing of what is over, either, and leaves nothing there.
 	_, e := f.add("over")
 	owner, as := f.take(e.ID)
