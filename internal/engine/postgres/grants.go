@@ -54,7 +54,7 @@ var tenantMay = map[string]allowed{
 	"leases":             {read: every}, // ids only: what they name is held back where it is looked up
 	"limit_shares":       {read: every},
 	"limits":             {read: every, add: every, change: "max_concurrent rate_count rate_us rate_burst paused_at paused_until paused_by pause_reason", drop: true},
-	"live":               {read: every, add: every, change: "hold cancel_at cancel_ending", drop: true},
+	"live":               {read: every, add: every, change: "hold cancel_at cancel_ending group_max rate_count rate_us rate_burst", drop: true},
 	"logs":               {read: every},
 	"minutes":            {},
 	"notification_rules": {read: every, add: every, change: "spec updated_at", drop: true},
