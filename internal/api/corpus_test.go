@@ -20,7 +20,11 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres"
+	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
 var (
@@ -87,8 +91,10 @@ func (c *corpus) learn(answer []byte) {
 	c.known("cursor", got.Pagination.Next)
 }
 
-func newCorpus(t testing.TB) *corpus {
-	c := &corpus{matrix: newMatrix(t), pool: map[string][]string{}, good: map[string]int{}}
+func newCorpus(t testing.TB) *corpus { return newCorpusOver(newMatrix(t)) }
+
+func newCorpusOver(m *matrix) *corpus {
+	c := &corpus{matrix: m, pool: map[string][]string{}, good: map[string]int{}}
 	want[client.Tenant](c.face, 201, "POST", "/api/v1/tenants", `{"name": "spare"}`, "Authorization", c.system)
 	for _, of := range []string{"mine", "other"} { // that it is too much is another test's
 		want[client.Tenant](c.face, 200, "PATCH", "/api/v1/tenants/"+of, `{"tier": "enterprise", "quotas": {"requests_per_second": -1, "executions_per_minute": -1, "active_jobs": -1, "payload_bytes": -1}}`,
@@ -248,7 +254,22 @@ func TestCorpus(t *testing.T) {
 	if _, err := os.Stat("/dev/shm"); err == nil { // what is lost with the power does not matter here
 		t.Setenv("TMPDIR", "/dev/shm")
 	}
-	c := newCorpus(t)
+	newCorpus(t).play(t, n)
+}
+
+// On PostgreSQL requests are also held to what a tenant's role may do there.
+func TestCorpusOnPostgres(t *testing.T) {
+	newCorpusOver(newMatrixBehind(t, func(change func(*api.Config, engine.Store)) face {
+		store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.Migrated(t, migratePostgres)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return faceOver(t, store, change)
+	})).play(t, min(*corpusSize, 5000))
+}
+
+// play sends n requests.
+func (c *corpus) play(t *testing.T, n int) {
 	var next, wrong atomic.Int64
 	var wg sync.WaitGroup
 	one := func(i int) {

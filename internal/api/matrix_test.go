@@ -42,12 +42,16 @@ const (
 )
 
 func newMatrix(t testing.TB) *matrix {
+	return newMatrixBehind(t, func(change func(*api.Config, engine.Store)) face { return newFace(t, change) })
+}
+
+func newMatrixBehind(t testing.TB, open func(change func(*api.Config, engine.Store)) face) *matrix {
 	m := &matrix{keys: map[tenant.ID]map[tenant.Role]string{}, jars: map[tenant.ID]map[tenant.Role]string{}}
 	ring, err := seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.face = newFace(t, func(c *api.Config, store engine.Store) {
+	m.face = open(func(c *api.Config, store engine.Store) {
 		if m.system, err = access.Bootstrap(context.Background(), store, "", time.Now()); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -189,7 +190,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.takeToken(w, r) {
 		return
 	}
-	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath {
+	if path.Clean(r.URL.Path) != r.URL.Path && r.URL.Path != profilesPath || !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0) {
 		s.fail(w, r, nowhere)
 		return
 	}

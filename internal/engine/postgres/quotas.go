@@ -79,8 +79,10 @@ func (r rooms) keep(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
+	// oldCountSQL locks a tenant's count and tells its age. It is one statement, since the tenant may be deleted between two.
 	oldCountSQL = `
-		SELECT active, (extract(epoch FROM clock_timestamp() - counted_at) * 1000000)::int8 FROM job_counts WHERE tenant = $1`
+		INSERT INTO job_counts AS c (tenant, active, counted_at) VALUES ($1, 0, 'epoch') ON CONFLICT (tenant) DO UPDATE SET active = c.active
+		RETURNING c.active, (extract(epoch FROM clock_timestamp() - c.counted_at) * 1000000)::int8`
 	// addCountSQL makes room for one job that was over and is to be active again.
 	addCountSQL = "UPDATE job_counts SET active = active + 1 WHERE tenant = $1 AND active < $2"
 	// countJobsSQL says priority > 0, so that only what is the tenant's is read, by live_tenant.
@@ -100,13 +102,9 @@ const (
 func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error) {
 	err = s.write(ctx, "count jobs", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO job_counts (tenant, active, counted_at) VALUES ($1, 0, 'epoch') ON CONFLICT (tenant) DO NOTHING", string(t))
-			if err != nil {
-				return err
-			}
 			var age int64
 			// Creations that have the row wait for this, and what they stored before is seen by the next statement.
-			if err := tx.QueryRow(ctx, oldCountSQL+" FOR UPDATE", string(t)).Scan(&n, &age); err != nil {
+			if err := tx.QueryRow(ctx, oldCountSQL, string(t)).Scan(&n, &age); err != nil {
 				return err
 			}
 			if time.Duration(age)*time.Microsecond < engine.CountAge(n) {
@@ -115,7 +113,7 @@ func (s *Store) CountJobs(ctx context.Context, t tenant.ID) (n int64, err error)
 			if err := tx.QueryRow(ctx, countJobsSQL, string(t)).Scan(&n); err != nil {
 				return err
 			}
-			_, err = tx.Exec(ctx, "UPDATE job_counts SET active = $2, counted_at = clock_timestamp() WHERE tenant = $1", string(t), n)
+			_, err := tx.Exec(ctx, "UPDATE job_counts SET active = $2, counted_at = clock_timestamp() WHERE tenant = $1", string(t), n)
 			return err
 		})
 	})
