@@ -211,7 +211,7 @@ func TestAServerRefusesCommandsThatItCannotConfine(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, p.Out.String())
 		}
 	}
-	p = launch(i.serve("--roles", "api,scheduler")...).Greeted() // it accepts commands, and runs none
+	p = launch(i.serve("--roles", "api,scheduler", "--commands-shared")...).Greeted() // it accepts commands, and runs none
 	const loud = "COMMANDS ARE NOT CONFINED"
 	if p.Says(loud) {
 		t.Error("a server that runs no commands warns of them")

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -85,6 +86,31 @@ func likeNew(t *testing.T, s *Store) {
 	}
 }
 
+// killedWithin migrates, and has the connection that does so killed within a statement: while it builds an index, which it leaves half
+// made, or before it commits anything else.
+func killedWithin(t *testing.T, s *Store, c *pgx.Conn, statement string) error {
+	t.Helper()
+	if strings.HasPrefix(statement, "CREATE INDEX CONCURRENTLY") {
+		failed := make(chan error, 1)
+		go func() { failed <- s.Migrate(t.Context()) }()
+		for {
+			select {
+			case err := <-failed:
+				return err
+			case <-time.After(2 * time.Millisecond):
+				exec(t, c, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE $1", statement)
+			}
+		}
+	}
+	exec(t, c, `CREATE FUNCTION kill_within() RETURNS event_trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF current_query() LIKE '`+statement+`' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; END $$`)
+	exec(t, c, "CREATE EVENT TRIGGER kill_within ON ddl_command_end EXECUTE FUNCTION kill_within()")
+	err := s.Migrate(t.Context())
+	exec(t, c, "DROP EVENT TRIGGER kill_within")
+	exec(t, c, "DROP FUNCTION kill_within()")
+	return err
+}
+
 // No step that servers run on through keeps writers of a large table out for a second, and one that is killed is gone on with.
 func TestStepsOverLargeTables(t *testing.T) {
 	for _, x := range []struct {
@@ -100,23 +126,8 @@ func TestStepsOverLargeTables(t *testing.T) {
 			c := direct(t, s)
 			manyRows(t, c, x.jobs, x.credentials)
 			stop := keptOut(t, s, x.table)
-			// Killed as soon as the long part runs.
-			failed := make(chan error, 1)
-			go func() { failed <- s.Migrate(t.Context()) }()
-			killed := false
-			var err error
-			for done := false; !done; {
-				select {
-				case err = <-failed:
-					done = true
-				case <-time.After(2 * time.Millisecond):
-					if !killed {
-						killed = one[int](t, c, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE $1", x.during) > 0
-					}
-				}
-			}
-			if !killed || err == nil {
-				t.Fatalf("killed: %v, %v", killed, err)
+			if err := killedWithin(t, s, c, x.during); err == nil {
+				t.Fatal("the step was killed, and did not fail")
 			}
 			if err := s.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
