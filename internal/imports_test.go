@@ -50,6 +50,8 @@ var table = map[string]rule{
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
+	"internal/engine/storetest": {ours: []string{"internal/engine", "internal/engine/postgres", "internal/engine/postgres/postgrestest", "internal/engine/sqlite"}, why: "for tests only"},
+
 	"internal/move": {ours: []string{core, "internal/engine"}, why: "it knows rows, and no engine"},
 
 	"internal/yamljson": {others: []string{"github.com/goccy/go-yaml"}, why: "a leaf: it knows YAML and JSON, not what they say"},

@@ -24,9 +24,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
-	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/feed"
 	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
@@ -46,11 +44,7 @@ type face struct {
 
 func newFace(t testing.TB, change ...func(*api.Config, engine.Store)) face {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "c.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return faceOver(t, store, change...)
+	return faceOver(t, storetest.SQLite(t), change...)
 }
 
 // onBoth runs a test over each store; over PostgreSQL where there is a server.
@@ -63,26 +57,13 @@ func onBoth(t *testing.T, test func(*testing.T, func(...func(*api.Config, engine
 	}
 	t.Run("postgres", func(t *testing.T) {
 		test(t, func(change ...func(*api.Config, engine.Store)) face {
-			store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.Migrated(t, migratePostgres)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return faceOver(t, store, change...)
+			return faceOver(t, storetest.Postgres(t), change...)
 		})
 	})
 }
 
-func migratePostgres(ctx context.Context, url string) error {
-	s, err := postgres.Open(ctx, postgres.Config{URL: url})
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.Migrate(ctx), s.Close())
-}
-
 func faceOver(t testing.TB, raw engine.Store, change ...func(*api.Config, engine.Store)) face {
 	t.Helper()
-	t.Cleanup(func() { raw.Close() })
 	hub := feed.NewHub()
 	counter := feed.NewCounter(raw, clock.System{})
 	store := feed.Over(raw, counter, hub)

@@ -23,8 +23,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 )
 
 var (
@@ -260,11 +259,7 @@ func TestCorpus(t *testing.T) {
 // On PostgreSQL requests are also held to what a tenant's role may do there.
 func TestCorpusOnPostgres(t *testing.T) {
 	newCorpusOver(newMatrixBehind(t, func(change func(*api.Config, engine.Store)) face {
-		store, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.Migrated(t, migratePostgres)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return faceOver(t, store, change)
+		return faceOver(t, storetest.Postgres(t), change)
 	})).play(t, min(*corpusSize, 5000))
 }
 

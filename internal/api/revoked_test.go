@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 )
 
 // revokedWithin bounds how long a revoked credential works.
@@ -49,12 +49,13 @@ func onServers(t *testing.T, test func(t *testing.T, here, there signed)) {
 	}
 	t.Run("two servers", func(t *testing.T) {
 		t.Parallel()
-		url := postgrestest.URL(t)
+		url := storetest.PostgresURL(t)
 		open := func() face {
 			store, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 			if err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { store.Close() })
 			return faceOver(t, store, authenticated)
 		}
 		here := first(open())

@@ -27,7 +27,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/app"
 	"github.com/carillon-jobs/carillon/internal/config"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 )
 
 const key = "a-bootstrap-key-of-thirty-two-characters-or-more"
@@ -36,7 +36,7 @@ const key = "a-bootstrap-key-of-thirty-two-characters-or-more"
 func onEachStore(t *testing.T, test func(t *testing.T, where string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "c.db")) })
 	if os.Getenv("CARILLON_TEST_POSTGRES") != "" {
-		t.Run("postgres", func(t *testing.T) { test(t, postgrestest.URL(t)) })
+		t.Run("postgres", func(t *testing.T) { test(t, storetest.PostgresURL(t)) })
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -63,15 +63,7 @@ func overStores(t *testing.T, test func(t *testing.T, s shared)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		s, err := postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
-		if err == nil {
-			err = s.Migrate(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		test(t, s)
+		test(t, storetest.Postgres(t))
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -21,34 +20,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
-	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
-
-// onStores runs a test over each engine, opened as a server opens it: with the product's own timeouts.
-func onStores(t *testing.T, test func(t *testing.T, store engine.Store)) {
-	for name, open := range map[string]func(t *testing.T) (engine.Store, error){
-		"sqlite": func(t *testing.T) (engine.Store, error) {
-			return sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "c.db")})
-		},
-		"postgres": func(t *testing.T) (engine.Store, error) {
-			return postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store, err := open(t)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = store.Close() })
-			if err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			test(t, store)
-		})
-	}
-}
 
 // recurring makes a job whose next instant is the one after a given one.
 func recurring(of tenant.ID, now, after time.Time, s job.Schedule, change ...func(*job.Job)) job.Job {
@@ -173,7 +147,7 @@ func until(t *testing.T, within time.Duration, what func() string, is func() boo
 // Issue 18, C1: 500 jobs each minute with catch_up all, two hours behind, and a job each five seconds of another tenant. It
 // fires in time all along, and every instant that is owed fires once.
 func TestALargeCatchUpDelaysNobody(t *testing.T) {
-	onStores(t, func(t *testing.T, store engine.Store) {
+	storetest.Each(t, func(t *testing.T, store engine.Store) {
 		now := storeNow(t, store)
 		var late []job.Job
 		for range 500 {
@@ -239,7 +213,7 @@ func owedOnce(t *testing.T, store engine.Store, j job.Job, limit int) {
 
 // A job that somebody keeps locked is the only one that does not fire, at the timeouts of the product.
 func TestAJobThatIsLocked(t *testing.T) {
-	url := postgrestest.URL(t)
+	url := storetest.PostgresURL(t)
 	store, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +282,7 @@ func (d *dying) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([
 
 // A catch-up that is killed in the middle, again and again, goes on where it was: every instant that is owed fires once.
 func TestACatchUpThatIsKilled(t *testing.T) {
-	onStores(t, func(t *testing.T, store engine.Store) {
+	storetest.Each(t, func(t *testing.T, store engine.Store) {
 		now := storeNow(t, store)
 		var late []job.Job
 		for range 40 {

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -13,81 +12,62 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
-	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
 
 // Issue 18, C4: a worker has been given some 120 leases a second for a minute, finished nearly everything, and dies. What it still
 // runs, the oldest and the latest, is queued again within 10 s after its lease has ended (SPEC Q5), at the product's own timeouts.
 func TestRecoveryIsNotPacedByWhatHasFinished(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) (engine.Store, error){
-		"sqlite": func(t *testing.T) (engine.Store, error) {
-			return sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "c.db")})
-		},
-		"postgres": func(t *testing.T) (engine.Store, error) {
-			return postgres.Open(t.Context(), postgres.Config{URL: postgrestest.URL(t)})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store, err := open(t)
-			if err != nil {
+	storetest.Each(t, func(t *testing.T, store engine.Store) {
+		const leases, running = 7000, 20
+		w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "host", Version: "v", Capacity: 10, StartedAt: time.Now()}
+		if err := store.Register(t.Context(), w, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		held := load(t, store, w.ID, leases)
+		runs := append(slices.Clone(held[:running/2]), held[leases-running/2:]...)
+		for part := range slices.Chunk(held[running/2:leases-running/2], 1000) {
+			fs := make([]job.Finish, len(part))
+			for i, l := range part {
+				fs[i] = job.Finish{Outcome: job.Outcome{Lease: l, Status: job.OutcomeSucceeded}, Then: job.Transition{Status: job.Succeeded}, Worker: w.ID}
+			}
+			if _, err := store.Finish(t.Context(), fs); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = store.Close() })
-			if err := store.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
+		}
+		var mu sync.Mutex
+		back := map[job.ExecutionID]bool{}
+		count := func() int { mu.Lock(); defer mu.Unlock(); return len(back) }
+		r := &Reaper{Store: store, Poison: 3, Log: slog.New(slog.DiscardHandler), Hint: func(rs []job.Ready) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, x := range rs {
+				back[x.ID] = true
 			}
-			const leases, running = 7000, 20
-			w := job.Worker{ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: "host", Version: "v", Capacity: 10, StartedAt: time.Now()}
-			if err := store.Register(t.Context(), w, time.Hour); err != nil {
-				t.Fatal(err)
+		}}
+		const lease = 2 * time.Second
+		if _, err := store.Renew(t.Context(), []engine.Renewal{{Worker: w.ID}}, lease); err != nil { // its last beat
+			t.Fatal(err)
+		}
+		died := time.Now()
+		var wg sync.WaitGroup
+		ctx := t.Context()
+		wg.Go(func() { loop.Run(ctx, r.Log, "reaper", nil, r.Tick) })
+		t.Cleanup(wg.Wait)
+		for count() < running && time.Since(died) < lease+10*time.Second {
+			<-time.After(20 * time.Millisecond)
+		}
+		took := time.Since(died)
+		t.Logf("%d of %d are back %v after the last beat, with a lease of %v", count(), running, took.Round(10*time.Millisecond), lease)
+		for _, l := range runs {
+			mu.Lock()
+			if !back[l.Execution] {
+				t.Errorf("%v is not back %v after the last beat", l.Execution, took)
 			}
-			held := load(t, store, w.ID, leases)
-			runs := append(slices.Clone(held[:running/2]), held[leases-running/2:]...)
-			for part := range slices.Chunk(held[running/2:leases-running/2], 1000) {
-				fs := make([]job.Finish, len(part))
-				for i, l := range part {
-					fs[i] = job.Finish{Outcome: job.Outcome{Lease: l, Status: job.OutcomeSucceeded}, Then: job.Transition{Status: job.Succeeded}, Worker: w.ID}
-				}
-				if _, err := store.Finish(t.Context(), fs); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var mu sync.Mutex
-			back := map[job.ExecutionID]bool{}
-			count := func() int { mu.Lock(); defer mu.Unlock(); return len(back) }
-			r := &Reaper{Store: store, Poison: 3, Log: slog.New(slog.DiscardHandler), Hint: func(rs []job.Ready) {
-				mu.Lock()
-				defer mu.Unlock()
-				for _, x := range rs {
-					back[x.ID] = true
-				}
-			}}
-			const lease = 2 * time.Second
-			if _, err := store.Renew(t.Context(), []engine.Renewal{{Worker: w.ID}}, lease); err != nil { // its last beat
-				t.Fatal(err)
-			}
-			died := time.Now()
-			var wg sync.WaitGroup
-			ctx := t.Context()
-			wg.Go(func() { loop.Run(ctx, r.Log, "reaper", nil, r.Tick) })
-			t.Cleanup(wg.Wait)
-			for count() < running && time.Since(died) < lease+10*time.Second {
-				<-time.After(20 * time.Millisecond)
-			}
-			took := time.Since(died)
-			t.Logf("%d of %d are back %v after the last beat, with a lease of %v", count(), running, took.Round(10*time.Millisecond), lease)
-			for _, l := range runs {
-				mu.Lock()
-				if !back[l.Execution] {
-					t.Errorf("%v is not back %v after the last beat", l.Execution, took)
-				}
-				mu.Unlock()
-			}
-		})
-	}
+			mu.Unlock()
+		}
+	})
 }
 
 // load creates executions and has each leased by itself to a worker.
