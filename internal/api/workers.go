@@ -60,8 +60,8 @@ func checkRegistration(r client.Registration) job.Invalids {
 // checkMemory says what is wrong with the memory that a worker reports.
 func checkMemory(v *job.Invalids, m client.Memory) {
 	for field, n := range map[string]*int64{"memory_used_bytes": m.MemoryUsed, "memory_limit_bytes": m.MemoryLimit} {
-		if n != nil && *n < 1 {
-			v.Add(field, *n, "a whole number of bytes, 1 or more; leave it out where it is unknown")
+		if n != nil && (*n < 1 || *n > job.MaxMemory) {
+			v.Add(field, *n, fmt.Sprintf("a whole number of bytes from 1 to %d (64 TiB); leave it out where it is unknown", int64(job.MaxMemory)))
 		}
 	}
 }

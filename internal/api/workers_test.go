@@ -188,7 +188,7 @@ func TestClientSpeaksTheProtocol(t *testing.T) {
 // Workers may report their memory; those that do not are as before, and what is unknown is left out, never 0.
 func TestWorkersReportMemory(t *testing.T) {
 	f := newFace(t)
-	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"host": "box", "kinds": ["x"], "memory_used_bytes": 1000, "memory_limit_bytes": 9007199254740993}`)
+	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"host": "box", "kinds": ["x"], "memory_used_bytes": 1000, "memory_limit_bytes": 70368744177663}`)
 	silent := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"host": "old", "kinds": ["x"]}`)
 	shown := func(s client.Session) string {
 		t.Helper()
@@ -206,13 +206,13 @@ func TestWorkersReportMemory(t *testing.T) {
 			t.Errorf("names no field: %s", r.Body)
 		}
 	}
-	if got := shown(s); got != "1000 of 9007199254740993" {
+	if got := shown(s); got != "1000 of 70368744177663" {
 		t.Error("registered:", got)
 	}
 	beat(s, `{"executions": [], "memory_used_bytes": 2000}`, 200)
 	beat(silent, `{"executions": []}`, 200)
 	beat(s, `{"executions": []}`, 200)
-	if got := shown(s); got != "2000 of 9007199254740993" {
+	if got := shown(s); got != "2000 of 70368744177663" {
 		t.Error("after beats:", got)
 	}
 	if got := shown(silent); got != "<nil> <nil>" {
@@ -220,4 +220,5 @@ func TestWorkersReportMemory(t *testing.T) {
 	}
 	beat(s, `{"executions": [], "memory_used_bytes": -1}`, 422)
 	beat(s, `{"executions": [], "memory_used_bytes": 0}`, 422)
+	beat(s, `{"executions": [], "memory_used_bytes": 9223372036854775807}`, 422)
 }

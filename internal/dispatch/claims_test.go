@@ -155,3 +155,24 @@ func TestDrainIsPassedOn(t *testing.T) {
 		}
 	})
 }
+
+// A worker whose beats go to many servers in turn is seldom heard by each of them. What it never learned of is taken back all the same.
+func TestALostClaimOfAWorkerThatIsSeldomHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		f.add(ready(1, time.Now()))
+		d := running(t, f, Config{LeaseTTL: 30 * time.Second})
+		if as, err := claimed(t, d, w1, 1); err != nil || len(as) != 1 { // the worker never hears of it
+			t.Fatalf("%d, %v", len(as), err)
+		}
+		for range 3 {
+			<-time.After(100 * time.Second)
+			if _, err := d.Beat(t.Context(), w1, Sign{Held: []job.Lease{}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(f.held) != 0 {
+			t.Errorf("%d are held, compared %d times", len(f.held), len(f.disowned))
+		}
+	})
+}

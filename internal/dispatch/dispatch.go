@@ -109,7 +109,6 @@ type session struct {
 	held      map[job.Token]int  // how many executions it was given here under each token
 	suspect   bool               // local, and a lease for it was not answered: it may hold what nobody was told of
 	since     time.Time          // when the first of the beats came that are compared next with what it was given, by the store's clock
-	beaten    time.Time          // when the last of them came
 	named     map[job.Token]bool // by any of them
 	completed int64
 	failed    int64
@@ -295,8 +294,9 @@ func (d *Dispatcher) renew(ctx context.Context, rs []engine.Renewal) ([]Orders, 
 
 // unheard says whether it is to be found out what a worker outside this process holds without knowing, which tokens it
 // named, and before when it was given what it must have named: the answer to a claim may be lost after the lease, here or
-// with the server that gave it, while the session lives on. It takes a whole lease of beats that do not name a token: a single
-// one may have been on its way since before the claim.
+// with the server that gave it, while the session lives on. It takes two beats a lease apart that do not name a token: a single
+// one may have been on its way since before the claim. Beats that other servers were sent in between do not matter, since each
+// names all that the worker holds.
 func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Token, before time.Time, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -305,10 +305,9 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 		return nil, before, false
 	}
 	now := d.clock.Now()
-	if s.named == nil || now.Sub(s.beaten) > 2*d.cfg.LeaseTTL { // it may have spoken to other servers meanwhile
+	if s.named == nil {
 		s.since, s.named = now, map[job.Token]bool{}
 	}
-	s.beaten = now
 	for _, l := range named {
 		s.named[l.Token] = true
 	}

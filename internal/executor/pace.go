@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	maxPaced = 10_000                 // hosts that are remembered
 	minGap   = time.Millisecond       // between two returns, where calls end quickly
 	maxGap   = 20 * time.Millisecond  // where they do not: at most 50 a second come back to be told to wait again
+	usual    = 500 * time.Millisecond // that a call takes, while it is not known
 	minBusy  = 250 * time.Millisecond // before the first return
 	maxBusy  = 5 * time.Second        // the same, where no call has ended for long
 	recount  = 100 * time.Millisecond // how often a host's tenants are counted
@@ -47,7 +49,9 @@ type pace struct {
 	ended   time.Time     // the last end of a call
 	since   time.Time     // from when ends are counted
 	ends    int           // how many there were
-	mean    time.Duration // between them, before that
+	spent   time.Duration // on calls since then, of all of them together
+	noted   time.Time     // until when it is counted
+	takes   time.Duration // a call, as measured before that; 0: not known
 	tenants map[string]*share
 	counted time.Time // when waiting was counted
 	waiting int       // tenants whose calls are put off
@@ -102,6 +106,10 @@ func (p *paces) enter(host, tenant string, now time.Time) (time.Duration, *clien
 	if wait, why := p.rate(h, s, host, now); wait > 0 {
 		return wait, why
 	}
+	if h.running == 0 { // nothing could end meanwhile
+		h.since, h.ends, h.spent = now, 0, 0
+	}
+	h.note(now)
 	h.running++
 	s.running++
 	return 0, nil
@@ -125,9 +133,9 @@ func (p *paces) slots(h *pace, s *share, host string, now time.Time) (time.Durat
 	case s.running == 0 || free > reserve && (s.running < (n+len(h.tenants)-1)/len(h.tenants) || !h.contended(s, now)):
 		return 0, nil
 	}
-	h.pulse(now)
+	h.note(now)
 	first := now.Add(min(max(now.Sub(h.ended)/2, minBusy), maxBusy))
-	return p.delay(h, s, now, first, min(max(h.mean, minGap), maxGap), reason), paced(host, why)
+	return p.delay(h, s, now, first, h.gap(n-reserve), reason), paced(host, why)
 }
 
 // rate puts a call off that would start too soon after others. mu is held.
@@ -179,10 +187,10 @@ func (p *paces) leave(host, tenant string, now time.Time) {
 	if h == nil || h.running == 0 {
 		return
 	}
+	h.note(now)
 	h.running--
 	h.ends++
 	h.ended = now
-	h.pulse(now)
 	if s := h.tenants[tenant]; s != nil && s.running > 0 {
 		s.running--
 	}
@@ -195,7 +203,7 @@ func (p *paces) host(name string, now time.Time) *pace {
 		if len(p.hosts) >= maxPaced {
 			p.sweep(now)
 		}
-		h = &pace{tenants: map[string]*share{}, ended: now, since: now, mean: maxGap}
+		h = &pace{tenants: map[string]*share{}, ended: now, since: now, noted: now}
 		p.hosts[name] = h
 	}
 	return h
@@ -244,10 +252,19 @@ func (h *pace) count(now time.Time) {
 	}
 }
 
-// pulse measures each second how fast calls end.
-func (h *pace) pulse(now time.Time) {
-	if past := now.Sub(h.since); past >= time.Second {
-		h.mean, h.since, h.ends = past/time.Duration(max(1, h.ends)), now, 0
+// gap is the time between two returns: about as often a call ends where all slots are used. How often one does end tells less, since
+// that depends on how often calls return.
+func (h *pace) gap(slots int) time.Duration {
+	return min(max(cmp.Or(h.takes, usual)/time.Duration(max(1, slots)), minGap), maxGap)
+}
+
+// note adds up the time that calls take, and measures each second how long one does.
+func (h *pace) note(now time.Time) {
+	h.spent += time.Duration(h.running) * max(0, now.Sub(h.noted))
+	h.noted = now
+	if now.Sub(h.since) >= time.Second {
+		h.takes = max(1, h.spent/time.Duration(max(1, h.ends)))
+		h.since, h.ends, h.spent = now, 0, 0
 	}
 }
 

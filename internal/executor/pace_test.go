@@ -119,6 +119,23 @@ func (c *crowd) until(end time.Time) {
 	}
 }
 
+// A burst to a host that was idle does not take much longer than its slots need for it.
+func TestABurstUsesTheSlots(t *testing.T) {
+	for _, perSecond := range []int{1_000, 5_000} {
+		c := newCrowd(Pace{Concurrent: 256}, 400*time.Millisecond)
+		start := c.now
+		const n = 5_000
+		for i := range n {
+			c.call("a", 1, start.Add(time.Duration(i)*time.Second/time.Duration(perSecond)))
+		}
+		c.until(start.Add(time.Hour))
+		ideal := n * 400 * time.Millisecond / 224 // of 256 slots some are for other tenants
+		if took := c.now.Sub(start); len(c.began["a"]) != n || took > ideal*3/2 {
+			t.Errorf("%d a second: %d of %d ran, the last ended after %v; %v would do", perSecond, len(c.began["a"]), n, took, ideal)
+		}
+	}
+}
+
 // However many calls wait for a host that is busy, they come back at a bounded rate.
 func TestWaitingCallsDoNotSpin(t *testing.T) {
 	for _, n := range []int{1, 1_000, 50_000} {

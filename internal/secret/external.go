@@ -225,9 +225,9 @@ func (v *Vault) Lacks(ctx context.Context, t tenant.ID, r Reference) (job.Invali
 func (r Reference) External() bool { return isExternal(r.Name) }
 
 // outsiders adds to a guard the values out of backends that an execution was given by another server. A backend is waited for
-// until within ends, as the result that is to be redacted must not wait for it: then the value that was last read counts,
+// for as long as within says, as the result that is to be redacted must not wait for it: then the value that was last read counts,
 // and where none was, the guard says so.
-func (v *Vault) outsiders(ctx, within context.Context, t tenant.ID, id job.ExecutionID, g *guard) error {
+func (v *Vault) outsiders(ctx context.Context, within patience, t tenant.ID, id job.ExecutionID, g *guard) error {
 	x := &v.outside
 	if len(x.backends) == 0 || x.defs == nil {
 		return nil
@@ -251,7 +251,7 @@ func (v *Vault) outsiders(ctx, within context.Context, t tenant.ID, id job.Execu
 			continue
 		}
 		seen[r.Name] = true
-		k, err := v.fetchWithin(within, t, r.Name)
+		k, err := v.fetchWithin(ctx, within, t, r.Name)
 		last := x.last(managedKey{t, r.Name})
 		switch {
 		case err == nil:
@@ -265,18 +265,34 @@ func (v *Vault) outsiders(ctx, within context.Context, t tenant.ID, id job.Execu
 	return nil
 }
 
-// fetchWithin is fetch for who cannot wait for a backend, or for another reader, longer than ctx. One that was too slow is
-// not asked again for a moment.
-func (v *Vault) fetchWithin(ctx context.Context, t tenant.ID, name string) (kept, error) {
+// patience is until when each backend is waited for, from the first time it is asked: one that is slow leaves the others their time.
+type patience map[string]time.Time
+
+// fetchWithin is fetch for who has little patience with a backend, or with another reader. A backend that was too slow is not asked
+// again for a moment, but what it has just told counts.
+func (v *Vault) fetchWithin(ctx context.Context, within patience, t tenant.ID, name string) (kept, error) {
 	p, _ := Locate(name)
 	x := &v.outside
 	now := v.now()
 	x.mu.Lock()
-	slow := now.Before(x.slow[p.Backend])
+	f, slow := x.values[managedKey{t, name}], now.Before(x.slow[p.Backend])
 	x.mu.Unlock()
+	if f != nil && f.mu.TryLock() {
+		k, fresh := f.kept, now.Before(f.until)
+		f.mu.Unlock()
+		if fresh {
+			return k, nil
+		}
+	}
 	if slow {
 		return kept{}, context.DeadlineExceeded
 	}
+	if _, ok := within[p.Backend]; !ok {
+		within[p.Backend] = time.Now().Add(redactWait)
+	}
+	caller := ctx
+	ctx, cancel := context.WithDeadline(ctx, within[p.Backend])
+	defer cancel()
 	type answer struct {
 		kept
 		err error
@@ -290,9 +306,11 @@ func (v *Vault) fetchWithin(ctx context.Context, t tenant.ID, name string) (kept
 	case a := <-got:
 		return a.kept, a.err
 	case <-ctx.Done():
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.slow[p.Backend] = now.Add(brokenFor)
+		if caller.Err() == nil { // else it is the caller who has left
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.slow[p.Backend] = now.Add(brokenFor)
+		}
 		return kept{}, ctx.Err()
 	}
 }

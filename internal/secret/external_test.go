@@ -230,3 +230,22 @@ func (s stuck) Read(context.Context, tenant.ID, Path) (string, error) {
 	<-s
 	return "", ErrMissing
 }
+
+// A caller who leaves says nothing about a backend: the results of others are redacted by what it tells.
+func TestACallerWhoLeavesDoesNotMakeABackendSlow(t *testing.T) {
+	b := newBed(t)
+	v := b.vault('k')
+	never := make(chan struct{})
+	v.Attach(map[string]Backend{"files": stuck(never)}, DefaultCache, b.store)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := v.fetchWithin(gone, patience{}, tenant.Default, "files/a"); err == nil {
+		t.Fatal("it was answered")
+	}
+	close(never)
+	v.outside.mu.Lock()
+	defer v.outside.mu.Unlock()
+	if until, ok := v.outside.slow["files"]; ok {
+		t.Errorf("the backend counts as slow until %v", until)
+	}
+}

@@ -125,8 +125,7 @@ func (v *Vault) Guards(ctx context.Context, ids []job.ExecutionID, elsewhere boo
 		return nil, err
 	}
 	now := map[tenant.ID]*snapshot{}
-	within, cancel := context.WithTimeout(ctx, redactWait)
-	defer cancel()
+	within := patience{}
 	for _, u := range uses {
 		s, ok := now[u.Tenant]
 		if !ok {

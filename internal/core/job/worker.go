@@ -42,6 +42,9 @@ type Memory struct {
 	Limit int64 // the limit of its cgroup, or else all memory of the machine
 }
 
+// MaxMemory is the most that a worker may say, so that sums of it stay within 64 bits.
+const MaxMemory = 1 << 46
+
 // WorkerState is how a worker does, in a word.
 type WorkerState string
 

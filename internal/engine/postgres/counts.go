@@ -37,7 +37,7 @@ const (
 				coalesce(sum(capacity) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS slots,
 				coalesce(sum(least(running, capacity)) FILTER (WHERE NOT draining AND NOT drain AND NOT cordoned), 0)::int8 AS busy,
 				coalesce(sum(capacity) FILTER (WHERE draining OR drain OR cordoned), 0)::int8 AS draining_slots,
-				coalesce(sum(memory_used), 0)::int8 AS memory, coalesce(max(memory_used::float8 / memory_limit) FILTER (WHERE memory_limit > 0), 0) AS memory_share,
+				coalesce(sum(memory_used), 0)::int8 AS memory, coalesce(max(least(memory_used::float8 / memory_limit, 1)) FILTER (WHERE memory_limit > 0), 0) AS memory_share,
 				(SELECT count(*) FROM sessions WHERE expires_at > now() - interval '1 hour' AND (deposed OR expires_at <= now())) AS dead
 			FROM sessions WHERE NOT deposed AND expires_at > now()) w,
 			(SELECT count(*) AS n FROM (SELECT 1 FROM dead_letters LIMIT $2 + 1) d) d,

@@ -16,7 +16,7 @@ const (
 		FROM minutes WHERE at >= ? GROUP BY at ORDER BY at`
 	oldMinutesSQL   = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
 	countWorkersSQL = `
-		SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, sum(memory_used), coalesce(max(CASE WHEN memory_limit > 0 THEN 1.0 * memory_used / memory_limit END), 0.0),
+		SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, sum(memory_used), coalesce(max(CASE WHEN memory_limit > 0 THEN min(1.0 * memory_used / memory_limit, 1.0) END), 0.0),
 			count(*), sum(capacity), sum(min(running, capacity))
 		FROM sessions WHERE deposed = 0 AND expires_at > ? GROUP BY 1`
 	countGoneSQL     = "SELECT count(*) FROM sessions WHERE expires_at > ?2 AND (deposed <> 0 OR expires_at <= ?1)"
