@@ -187,7 +187,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Princip
 
 var deletionParams = []param{{"running", "string", "What becomes of executions that run: leave (the default), or cancel: they are asked to stop, and ended after 30 s."}}
 
-// runningChoice says whether deleting a job also cancels its running executions.
+// runningChoice is the fate of a deleted job's running executions: leave or cancel.
 type runningChoice string
 
 const (

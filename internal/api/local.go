@@ -37,7 +37,7 @@ func (l *Local) is(text string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// pass is what a browser keeps in place of the token: it opens this server, and does not tell the token.
+// pass derives the cookie of a browser from the token. It opens this server and does not reveal the token.
 func (l *Local) pass() string {
 	h := hmac.New(sha256.New, []byte(l.Token))
 	h.Write([]byte("carillon dev cookie"))

@@ -57,7 +57,7 @@ func checkRegistration(r client.Registration) job.Invalids {
 	return v
 }
 
-// checkMemory says what is wrong with the memory that a worker reports.
+// checkMemory validates the memory that a worker reports.
 func checkMemory(v *job.Invalids, m client.Memory) {
 	for field, n := range map[string]*int64{"memory_used_bytes": m.MemoryUsed, "memory_limit_bytes": m.MemoryLimit} {
 		if n != nil && (*n < 1 || *n > job.MaxMemory) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -19,10 +20,14 @@ type inhabited struct {
 	hosts    []string
 	until    time.Time // when they end; zero: never
 	rolling  bool      // they may run on after the step that is missing
+	silent   time.Time // until when it does not answer
 	migrated bool
 }
 
 func (s *inhabited) Present(context.Context) ([]string, error) {
+	if time.Now().Before(s.silent) {
+		return nil, fmt.Errorf("look for servers: %w", engine.ErrUnavailable)
+	}
 	if !s.until.IsZero() && !time.Now().Before(s.until) {
 		return nil, nil
 	}
@@ -92,4 +97,23 @@ func TestAServerThatWaitsForOthersStops(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// A server that starts beside a database that is slow to answer waits for it, and one that gives up does not speak of servers to stop.
+func TestAStartWaitsForTheStore(t *testing.T) {
+	for after, starts := range map[time.Duration]bool{0: true, 10 * time.Second: true, time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &inhabited{silent: time.Now().Add(after)}
+			r := &running{log: slog.New(slog.DiscardHandler)}
+			r.Config = config.Default()
+			r.Config.Migrate = true
+			err := r.fit(t.Context(), d)
+			if starts != (err == nil) || starts != d.migrated {
+				t.Fatalf("after %v: %v", after, err)
+			}
+			if err != nil && (!errors.Is(err, engine.ErrUnavailable) || strings.Contains(err.Error(), "stop them")) {
+				t.Errorf("after %v: %v", after, err)
+			}
+		})
+	}
 }

@@ -19,7 +19,7 @@ func (r *running) breaker() executor.Breaker {
 	return executor.Breaker{}
 }
 
-// proxy is what callbacks go through.
+// proxy reads the egress proxy of callbacks from the settings.
 func (r *running) proxy() (p executor.Proxy, err error) {
 	c := r.Config.Callbacks
 	if c.Proxy == "" {

@@ -57,7 +57,7 @@ func (r *running) local() (*api.Local, error) {
 	return &api.Local{Token: token, File: file, Port: port, Mine: mineOf(os.Getuid())}, nil
 }
 
-// maxPruned is how many files of tokens a start looks at.
+// maxPruned bounds the token files that one start looks at.
 const maxPruned = 100
 
 // prune removes the tokens of servers that were killed: nothing listens at the addresses that they are named after.

@@ -78,7 +78,7 @@ func (s *session) workers() view[client.Worker] {
 	), func(w client.Worker) string { return w.WorkerID }}
 }
 
-// memoryWords is what a worker uses of the memory that it may use; a dash: unknown.
+// memoryWords formats a worker's memory as used/limit, with a dash where it is unknown.
 func memoryWords(m client.Memory, of string) string {
 	switch {
 	case m.MemoryUsed == nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 func TestReportsShareCommits(t *testing.T) {
@@ -172,6 +173,73 @@ func TestALostClaimOfAWorkerThatIsSeldomHeard(t *testing.T) {
 			}
 		}
 		if len(f.held) != 0 {
+			t.Errorf("%d are held, compared %d times", len(f.held), len(f.disowned))
+		}
+	})
+}
+
+// A worker elsewhere whose lease was not answered tells with its beat what it holds; the rest goes back.
+func TestAnUnansweredLeaseOfARemoteWorkerIsDisownedByItsBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		known, err := claimed(t, d, w1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(2, time.Now()))
+		f.failWith = fmt.Errorf("the connection broke: %w", engine.ErrUnavailable)
+		if _, err := claimed(t, d, w1, 1); !errors.Is(err, engine.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		for range 8 { // what it does not name a whole lease later it was never told of
+			if _, err := d.Beat(t.Context(), w1, Sign{Held: []job.Lease{known[0].Lease}}); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * time.Second)
+		}
+		as, err := claimed(t, d, w1, 5)
+		if err != nil || len(as) != 1 || as[0].Execution != ready(2, time.Time{}).ID {
+			t.Errorf("got %v, %v", as, err)
+		}
+		if len(f.held) != 2 {
+			t.Errorf("%d are held", len(f.held))
+		}
+	})
+}
+
+// A beat that comes late, from before the claim it does not know of, takes nothing back that other beats name; nor does one
+// that comes late after the worker has gone to another server.
+func TestALateBeatTakesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		d := running(t, f, Config{})
+		if err := d.Register(t.Context(), job.Worker{ID: w1, Targets: everything}); err != nil {
+			t.Fatal(err)
+		}
+		f.add(ready(1, time.Now()))
+		as, err := claimed(t, d, w1, 1)
+		if err != nil || len(as) != 1 {
+			t.Fatalf("%v, %v", as, err)
+		}
+		beat := func(held ...job.Lease) {
+			t.Helper()
+			if o, err := d.Beat(t.Context(), w1, Sign{Held: append([]job.Lease{}, held...)}); err != nil || len(o.Orders) > 0 {
+				t.Errorf("ordered %v, %v", o.Orders, err)
+			}
+			<-time.After(10 * time.Second)
+		}
+		for range 12 {
+			beat(as[0].Lease)
+			beat()
+		}
+		<-time.After(10 * time.Minute)
+		beat()
+		if len(f.held) != 1 || len(f.disowned) == 0 {
 			t.Errorf("%d are held, compared %d times", len(f.held), len(f.disowned))
 		}
 	})

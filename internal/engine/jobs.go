@@ -63,7 +63,7 @@ type Jobs interface {
 // CancelsAtOnce is how many waiting executions one transaction cancels at most, well within a statement's time.
 const CancelsAtOnce = 5000
 
-// HoldsAtOnce is how many waiting executions of a job one transaction holds or frees at most.
+// HoldsAtOnce bounds the waiting executions of a job that one transaction holds or frees.
 const HoldsAtOnce = 5000
 
 // Deletion is the deletion of a job.

@@ -2,7 +2,7 @@ package job
 
 import "github.com/carillon-jobs/carillon/internal/core/tenant"
 
-// Past is what a store knows about a lease that no longer holds.
+// Past is a store's record of a lease that no longer holds.
 type Past struct {
 	Tenant  tenant.ID // of the execution; "": there is none
 	Status  Status    // how the execution ended under this lease; 0: it did not
@@ -59,7 +59,7 @@ func (f *Finish) FailedAttempt() bool {
 	return f.Outcome.Status != OutcomeSnoozed && (f.Then.Move == Again || f.Then.Status == Failed || f.Then.Status == TimedOut)
 }
 
-// IfDeleted is how an execution that was to be tried again ends if its job was deleted meanwhile.
+// IfDeleted is the final status of an execution that was to be retried, if its job was deleted meanwhile.
 func (f *Finish) IfDeleted() Status {
 	switch e := f.Outcome.Error; {
 	case f.Outcome.Status == OutcomeSnoozed:

@@ -39,7 +39,7 @@ func (p *Picker) dry(g *gate, r job.Rate, now time.Time) bool {
 	return true
 }
 
-// purse is what was paid for by one rate.
+// purse holds the tokens that were drawn under one rate.
 type purse struct {
 	tokens      int
 	paid, until time.Time
