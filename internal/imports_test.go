@@ -118,6 +118,7 @@ var table = map[string]rule{
 		why: "it measures the parts, and beside them the bare drivers",
 	},
 	"test/harness": {ours: []string{"client", "internal/engine/postgres/postgrestest"}, why: "for tests only: it knows the product by the binary and the API"},
+	"test/matrix":  {why: "for tests only: it reads the source"},
 	"test/mutants": {why: "for tests only: it reads the source, and runs the go command"},
 }
 

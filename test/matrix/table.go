@@ -1,0 +1,70 @@
+package matrix
+
+import "slices"
+
+const (
+	faults    = "test/faults"
+	e2e       = "test/e2e"
+	onSQLite  = "internal/engine/sqlite"
+	onPG      = "internal/engine/postgres"
+	scheduler = "internal/scheduler"
+	executor  = "internal/executor"
+	command   = "internal/command"
+)
+
+// Rows are the faults, by number.
+var Rows = []Row{
+	{Number: 1, Fault: "the API is killed after its commit, before it answers", Both: in(faults, "TestPoints/api.afterCommitBeforeReply")},
+	{Number: 2, Fault: "the API is killed before its commit", Both: in(faults, "TestPoints/api.beforeCommit")},
+	{Number: 3, Fault: "the scheduler is killed before its commit", Both: in(faults, "TestPoints/sched.afterInsertBeforeCommit")},
+	{Number: 4, Fault: "the scheduler is killed after its commit, before it tells anybody", Both: in(faults, "TestPoints/sched.afterCommitBeforeNotify")},
+	{Number: 5, Fault: "a worker is killed after its claim, before the call", Both: in(faults, "TestPoints/worker.afterClaim", "TestPoints/worker.beforeEffect")},
+	{Number: 6, Fault: "a worker is killed during the call, or after it", Both: in(faults, "TestPoints/worker.duringEffect", "TestPoints/worker.afterEffectBeforeComplete")},
+	{Number: 7, Fault: "a worker is killed after it has reported, before it is answered", Both: in(faults, "TestPoints/worker.afterCompleteBeforeAck")},
+	{Number: 8, Fault: "a worker stands still for three leases, and goes on", Both: slices.Concat(in(faults, "TestAWorkerStandsStill"), in(e2e, "TestAPausePastTheLease"))},
+	{Number: 9, Fault: "a worker stands still for moments; its machine is busy", Both: in(faults, "TestShortPausesCostNothing"), Missing: "the machine was not kept busy on purpose"},
+	{Number: 10, Fault: "a worker is cut off from the server, both ways or one way", Both: in(faults, "TestAWorkerIsCutOff"), Plain: in("worker", "TestUnansweredBeatsEndTheSession", "TestABeatThatHangsDoesNotHoldUpTheFence")},
+	{Number: 11, Fault: "a server is cut off from its store", Postgres: slices.Concat(in(faults, "TestTheDatabaseIsCutOff"), in(e2e, "TestTheStoreGoesAwayAndComesBack"), in(onPG, "TestAServerThatDoesNotAnswerIsAwayWithinTwoSeconds")),
+		Why: "SQLite is in the server's own process"},
+	{Number: 12, Fault: "two schedulers believe that they own a partition", Both: suite("owners", "fire"), Postgres: slices.Concat(in(faults, "TestManySchedulers"), in(onPG, "TestATakeoverWaitsForFires", "TestATakeoverWaitsForLeases")),
+		SQLite: slices.Concat(in(e2e, "TestASecondServerOnOneFile"), in(onSQLite, "TestOneStoreAFile")), Missing: "owners that change all the time; a pooler in transaction mode"},
+	{Number: 13, Fault: "the store crashes under load", SQLite: in(e2e, "TestWhatIsAcknowledgedSurvivesKill9/sqlite", "TestKill9InTheMiddleOfARun/sqlite"), Postgres: in(faults, "TestTheDatabaseCrashesUnderLoad")},
+	{Number: 14, Fault: "failover to a standby that is behind", Why: "SQLite has no standby", Missing: "all of it"},
+	{Number: 15, Fault: "commits that are reported as failed", Both: in(faults, "TestCommitsThatAreReportedAsFailed"), SQLite: in("internal/sim", "TestSeeds")},
+	{Number: 16, Fault: "the store is slow, then hangs", Postgres: slices.Concat(in(faults, "TestTheDatabaseIsCutOff"), in(onPG, "TestASlowStatementIsNotAServerThatIsAway", "TestAForgottenConnectionIsNotAServerThatIsAway")),
+		Plain: in("internal/service", "TestASlowStoreShedsCreationsBeforeBeatsSuffer", "TestASlowStoreShedsTriggers"), Why: "the tests of a slow store have one made for them, and no other", Missing: "a process of PostgreSQL that stands still"},
+	{Number: 17, Fault: "the disk is full", Both: in(faults, "TestTheDiskIsFull"), SQLite: in(onSQLite, "TestFullDisk", "TestPingLooksForRoom"), Postgres: in(onPG, "TestPingLooksForRoom"), Missing: "nothing is refused at 90 %, and nothing is kept in reserve"},
+	{Number: 18, Fault: "the disk reports an error (EIO)", Why: "not tried yet", Missing: "all of it"},
+	{Number: 19, Fault: "the database has no connection left", Why: "not tried yet; SQLite has none to run out of", Missing: "all of it"},
+	{Number: 20, Fault: "deadlocks, and very many claims at once", Both: suite("lease/no two workers hold one, however many try", "fire/once, however many try"), Postgres: in(onPG, "TestDeadlocksAreTriedAgain", "TestTwoLeasesOfOneRow")},
+	{Number: 21, Fault: "a clock jumps ahead", SQLite: slices.Concat(in(onSQLite, "TestLeasesOutlastAClockThatIsSet", "TestDueTimesAndAClockThatIsSet"), in(scheduler, "TestAHostClockThatJumps")), Postgres: in(faults, "TestWrongClocks"),
+		Plain: slices.Concat(in(scheduler, "TestAClockThatJumpsForward"), in("internal/clock", "TestThisMachinesClockIsSet", "TestTheFollowedClockIsSet")), Missing: "the clock of PostgreSQL's own machine"},
+	{Number: 22, Fault: "a clock jumps back, or drifts", SQLite: slices.Concat(in(onSQLite, "TestLeasesOutlastAClockThatIsSet", "TestAClockThatDrifts"), in(scheduler, "TestAHostClockThatJumps")), Postgres: in(faults, "TestWrongClocks"),
+		Plain: in(scheduler, "TestAClockThatJumpsBack"), Missing: "the clock of PostgreSQL's own machine"},
+	{Number: 23, Fault: "clocks change to summer time and back; zones; leap days", Plain: slices.Concat(in("internal/core/schedule", "TestClockChanges", "TestZoneTable", "TestVectors", "TestAgainstReference", "TestDaysAgainstReference"), in(scheduler, "TestDaysOnWhichTheClocksChange")), Why: "schedules are worked out by pure functions"},
+	{Number: 24, Fault: "requests, claims and results that come twice", Both: suite("finish/the same result again is accepted again", "idempotency/the same request again", "idempotency/twice in one call"), SQLite: in("internal/sim", "TestSeeds")},
+	{Number: 25, Fault: "a payload that kills its worker", Both: slices.Concat(in(faults, "TestPoison"), in(e2e, "TestPoison"), suite("hand back/what keeps killing its workers ends"))},
+	{Number: 26, Fault: "500 000 are due in one second", Both: in("internal/bench", "TestHerd"), Plain: in(scheduler, "TestAHerdIsStagedEarly", "TestHintsAreBounded"), Missing: "the tests have 2 000; `make bench-herd` has 500 000 on each store, and its figures are in benchmarks"},
+	{Number: 27, Fault: "everything was down for two hours", Both: in(scheduler, "TestALargeCatchUpDelaysNobody", "TestACatchUpThatIsKilled"), Plain: in(scheduler, "TestCatchUp", "TestCatchUpRests", "TestCatchUpByTurns"), Missing: "processes that are stopped and started again"},
+	{Number: 28, Fault: "two versions at once", Postgres: slices.Concat(in(onPG, "TestBundlesBesideAnOlderServer"), in("enqueue", "TestOtherVersion"), in("internal/app", "TestAServerDoesNotMigrateUnderOthers")), Why: "SQLite is for one process", Missing: "two binaries under load: there is no release yet"},
+	{Number: 29, Fault: "a migration under load; it is killed", Both: in(faults, "TestPoints/migrate.midStep"), Postgres: slices.Concat(in(onPG, "TestStepsOverLargeTables"), in("internal/app", "TestAStepThatStopsServersIsRefusedWhileTheyLive")), Missing: "how long each step locks what, under load"},
+	{Number: 30, Fault: "accelerators (Redis, Kafka) are lost, flushed or stale", Why: "there are no accelerators yet (issue 24)", Missing: "all of it"},
+	{Number: 31, Fault: "an archived file is damaged", Why: "there is no archive yet (issue 22)", Missing: "all of it"},
+	{Number: 32, Fault: "a crash while data moves between tiers", Why: "there are no tiers yet (issue 22)", Missing: "all of it"},
+	{Number: 33, Fault: "the object store is away or slow", Why: "there are no tiers yet (issue 22)", Missing: "all of it"},
+	{Number: 34, Fault: "huge payloads, outputs and logs", Plain: slices.Concat(in(command, "TestAFloodOfOutputIsCut", "TestAFileMayNotBecomeTooLarge", "TestAMemoryHogEndsAlone"), in("test/attack", "TestInput"), in("internal/strictjson", "TestRefuseSyntax"), in("internal/api", "TestALineIsCutWhenItIsConcealed")),
+		Both: suite("logs"), SQLite: in("internal/api", "TestLimitsAndTenants", "TestALoudJobLosesNoLine")},
+	{Number: 35, Fault: "a target never answers", Plain: in(executor, "TestTimeouts", "TestFirstByte", "TestCancellation"), Why: "no store takes part in a call"},
+	{Number: 36, Fault: "a target answers slowly, endlessly, or with a flood of headers", Plain: in(executor, "TestTimeouts", "TestEndlessBodyIsCutOff", "TestHeaderFloodIsCutOff"), Why: "no store takes part in a call"},
+	{Number: 37, Fault: "one host among many is dead", Plain: in(executor, "TestADeadHostIsLeftAlone", "TestBreakerOpensAndCloses", "TestRetryAfter"), SQLite: in("internal/api", "TestADeadHostPutsOffItsExecutions"), Why: "no store takes part in a call"},
+	{Number: 38, Fault: "names do not resolve, or resolve to other addresses", Plain: in(executor, "TestNamesThatDoNotResolve", "TestRebindingNameIsCheckedOnEveryDial"), Why: "no store takes part in a call"},
+	{Number: 39, Fault: "redirects to internal addresses; wrong certificates", Plain: slices.Concat(in(executor, "TestRedirectIsNotFollowedUnlessAsked", "TestRedirectsThatAreRefused", "TestTLSErrors"), in("test/attack", "TestRedirects", "TestReach")), Why: "no store takes part in a call"},
+	{Number: 40, Fault: "a command ignores SIGTERM, forks, fills the disk", Plain: slices.Concat(in(command, "TestWhatIgnoresTermIsKilledWithAllItsChildren", "TestChildrenThatStayBehindEndWithTheCommand", "TestAForkBombIsBounded", "TestAFileMayNotBecomeTooLarge", "TestADeadWorkersCommandsAndFoldersGo"), in(e2e, "TestCommandsAreStopped")), Why: "no store takes part in a command"},
+	{Number: 41, Fault: "the answer to a claim is lost", Both: in(faults, "TestTheAnswerToAClaimIsLost", "TestPoints/worker.afterClaim"), SQLite: in("internal/sim", "TestMutantsAreFound")},
+	{Number: 42, Fault: "10 000 workers come back at once", Why: "not tried yet", Missing: "all of it", Plain: in("internal/service", "TestWorkerRegistrationHasARate")},
+	{Number: 43, Fault: "a worker is told to stop, once and twice", Both: slices.Concat(in(faults, "TestAWorkerIsToldToStop", "TestPoints/shutdown.midDrain"), in(e2e, "TestSIGTERMDrains", "TestWhatDoesNotEndInTimeIsHandedBackAtOnce"))},
+	{Number: 44, Fault: "no file descriptor is left", Why: "not tried yet", Missing: "all of it"},
+	{Number: 45, Fault: "a cancel races with a result; pause and delete race with a fire", Both: suite("cancel/one outcome, however cancel, lease and result race", "finish/one result wins, however many race"),
+		Postgres: in(onPG, "TestNoFireOfAJobThatIsBeingUpdated", "TestNothingComesBackThatIsBeingCancelled", "TestNothingComesBackToAJobThatIsBeingDeleted"), SQLite: in("internal/sim", "TestSeeds", "TestRecurringSchedules")},
+	{Number: 46, Fault: "a restore while workers hold newer tokens", SQLite: slices.Concat(in(onSQLite, "TestRestore"), in(e2e, "TestBackupOfARunningServer")), Why: "not tried yet on PostgreSQL", Plain: in("internal/engine", "TestEpochs"), Missing: "workers that go on over the restore"},
+}
