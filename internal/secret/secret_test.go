@@ -171,6 +171,20 @@ func TestCleanJSON(t *testing.T) {
 	}
 }
 
+// A secret that a program prints over two lines is found in neither of them alone.
+func TestCleanLines(t *testing.T) {
+	id := job.ExecutionID{1}
+	g := Guards{id: {known: []*index{newIndex("top\nsecret")}}}
+	lines := []string{"before", "it is top", "secret, after all", "after"}
+	if g.CleanLines(id, lines); lines[0] != "before" || lines[3] != "after" || strings.Contains(lines[1]+lines[2], "top") || strings.Contains(lines[1]+lines[2], "secret") {
+		t.Errorf("got %q", lines)
+	}
+	other := []string{"top", "secret"}
+	if g.CleanLines(job.ExecutionID{2}, other); other[0] != "top" || other[1] != "secret" {
+		t.Errorf("of an execution without secrets: %q", other)
+	}
+}
+
 func TestHandler(t *testing.T) {
 	var out bytes.Buffer
 	v := New(nil, nil)

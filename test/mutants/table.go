@@ -51,6 +51,12 @@ var All = []Mutant{
 		From: "SET lease = -lease, attempt = attempt - 1,", To: "SET lease = -lease, attempt = attempt,", Package: "internal/engine/sqlite", Test: "TestConformance/hand_back"},
 	{Name: "poison kills one worker more", Kind: Counter, File: "internal/engine/sqlite/sessions.go",
 		From: "losses >= poison {", To: "losses > poison {", Package: "internal/engine/sqlite", Test: "TestConformance/dead_letters"},
+	{Name: "losses of more than an hour ago make poison", Kind: Counter, File: "internal/engine/sqlite/sessions.go",
+		From: "h.now - time.Hour.Microseconds()", To: "h.now - 100*time.Hour.Microseconds()", Package: "internal/engine/sqlite", Test: "TestPoisonIsOfAnHour"},
+	{Name: "a lost worker is not counted on the execution", Kind: Counter, File: "internal/engine/sqlite/sessions.go",
+		From: "lost = lost + 1, hold", To: "lost = lost, hold", Package: "internal/engine/sqlite", Test: "TestConformance/hand_back"},
+	{Name: "a firing stores an instant that is there already", Kind: Fence, File: "internal/engine/sqlite/firings.go",
+		From: `" ON CONFLICT (job, scheduled_at, nonce) WHERE id <> job DO NOTHING"`, To: `" ON CONFLICT (id) DO NOTHING"`, Package: "internal/engine/sqlite", Test: "TestConformance/runs"},
 	{Name: "a repeated result is counted again", Kind: Counter, File: "internal/core/job/judge.go",
 		From: "v.Accepted, v.Repeated = true, true", To: "v.Accepted, v.Repeated = true, false", Package: "internal/core/job", Test: "TestJudge"},
 	{Name: "a result is taken again that its lost lease never gave", Kind: Fence, File: "internal/core/job/judge.go",
@@ -142,6 +148,8 @@ var All = []Mutant{
 
 	{Name: "of two secrets that overlap a part shows", Kind: Redaction, File: "internal/secret/redact.go",
 		From: "last.end = max(last.end, h.end)", To: "last.end = h.end", Package: "internal/secret", Test: "TestNothingOfASecretIsLeft"},
+	{Name: "lines of a log are redacted one by one", Kind: Redaction, File: "internal/secret/guard.go",
+		From: "\t\tredactLines(lines, of.known...)\n\t\treturn\n", To: "\t\t_ = redactLines\n", Package: "internal/secret", Test: "TestCleanLines"},
 	{Name: "a secret over several lines is hidden in the first alone", Kind: Redaction, File: "internal/secret/redact.go",
 		From: "for len(hits) > 0 && hits[0].end <= at {", To: "for len(hits) > 0 && hits[0].start < at {", Package: "internal/secret", Test: "TestNothingIsLeftInLines"},
 }
