@@ -101,18 +101,26 @@ func TestOwnPartitionsComeFirst(t *testing.T) {
 	})
 }
 
+// sharing starts a server that owns every partition under a tenant's limit, gives out what its share of the limit allows of n
+// executions, and returns what it gave.
+func sharing(t *testing.T, limit, share, n int) (*Dispatcher, *fakeOwner, []job.Attempt) {
+	t.Helper()
+	f := newFake(time.Now)
+	f.limits = []job.Limit{{Tenant: "default", Max: limit}}
+	stock(f, n)
+	o := &fakeOwner{held: owning(0, 1, 2, 3), share: share}
+	d := running(t, f, Config{Owner: o})
+	as := claimAll(t, d, w1)
+	if len(as) != share {
+		t.Fatalf("%d were given under a share of %d", len(as), share)
+	}
+	synctest.Wait() // a pass may be under way that began before the last answer
+	return d, o, as
+}
+
 func TestAShareOfALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(time.Now)
-		f.limits = []job.Limit{{Tenant: "default", Max: 10}}
-		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 4}
-		for i := range 20 {
-			f.add(ready(i, time.Now()))
-		}
-		d := running(t, f, Config{Owner: o})
-		if as := claimAll(t, d, w1); len(as) != 4 {
-			t.Errorf("%d were given under a share of 4", len(as))
-		}
+		d, o, _ := sharing(t, 10, 4, 20)
 		o.mu.Lock()
 		o.share = 10
 		o.mu.Unlock()
@@ -209,16 +217,7 @@ func TestACrowdOfGroups(t *testing.T) {
 // is counted for it until others have its partitions.
 func TestAServerThatLapsedGivesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(time.Now)
-		f.limits = []job.Limit{{Tenant: "default", Max: 3}}
-		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 3}
-		for i := range 6 {
-			f.add(ready(i, time.Now()))
-		}
-		d := running(t, f, Config{Owner: o})
-		if as := claimAll(t, d, w1); len(as) != 3 {
-			t.Fatalf("%d run under a limit of 3", len(as))
-		}
+		d, o, _ := sharing(t, 3, 3, 6)
 		o.mu.Lock()
 		o.held = engine.Holding{Version: 99, Lapsed: true}
 		before := o.asked
@@ -238,17 +237,7 @@ func TestAServerThatLapsedGivesNothingBack(t *testing.T) {
 // What runs in partitions that another server owns now is told as used here until that server counts it, or until it ends.
 func TestWhatRunsInLostPartitionsStaysCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(time.Now)
-		f.limits = []job.Limit{{Tenant: "default", Max: 3}}
-		o := &fakeOwner{held: owning(0, 1, 2, 3), share: 3}
-		for i := range 6 {
-			f.add(ready(i, time.Now()))
-		}
-		d := running(t, f, Config{Owner: o})
-		as := claimAll(t, d, w1)
-		if len(as) != 3 {
-			t.Fatalf("%d run under a limit of 3", len(as))
-		}
+		d, o, as := sharing(t, 3, 3, 6)
 		used := func() int {
 			o.mu.Lock()
 			defer o.mu.Unlock()
