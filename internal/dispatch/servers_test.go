@@ -80,6 +80,8 @@ type cluster struct {
 	runs int            // guarded by mu
 	most int            // guarded by mu: that ran at once
 	ran  map[string]int // guarded by mu: by the server that gave it out
+
+	began map[string][]time.Time // guarded by mu: when executions were leased, by the name of their job
 }
 
 // node is a server without workers.
@@ -90,7 +92,7 @@ type node struct {
 }
 
 func newCluster(t *testing.T, s shared) (*cluster, func()) {
-	c := &cluster{T: t, store: s, clock: clock.NewTracked(s.Now), ran: map[string]int{}}
+	c := &cluster{T: t, store: s, clock: clock.NewTracked(s.Now), ran: map[string]int{}, began: map[string][]time.Time{}}
 	if err := c.clock.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +155,9 @@ func (c *cluster) work(ctx context.Context, n *node, id job.WorkerID, slots int,
 				if err != nil || len(as) == 0 {
 					continue
 				}
-				c.count(n.name, 1)
+				c.begin(n.name, as[0])
 				<-time.After(takes)
-				c.count("", -1)
+				c.end()
 				if _, err := n.Report(context.WithoutCancel(c.ctx), id, []job.Outcome{{Lease: as[0].Lease, Status: job.OutcomeSucceeded}}); err != nil {
 					c.Error(err)
 				}
@@ -164,14 +166,19 @@ func (c *cluster) work(ctx context.Context, n *node, id job.WorkerID, slots int,
 	}
 }
 
-func (c *cluster) count(at string, n int) {
+func (c *cluster) begin(at string, a job.Attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs += n
+	c.runs++
 	c.most = max(c.most, c.runs)
-	if at != "" {
-		c.ran[at]++
-	}
+	c.ran[at]++
+	c.began[a.JobName] = append(c.began[a.JobName], a.LeasedAt)
+}
+
+func (c *cluster) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs--
 }
 
 func (c *cluster) at(name string) int {

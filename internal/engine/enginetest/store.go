@@ -101,6 +101,7 @@ func groups() []group {
 		{"settling", settling},
 		{"cordons of workers", cordons},
 		{"buckets", buckets},
+		{"one key, several rates", keyRates},
 		{"quotas", quotas},
 		{"audit", auditLog},
 		{"owners", owners},
