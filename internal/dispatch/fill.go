@@ -49,6 +49,9 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 			break
 		}
 	}
+	if err := m.probe(ctx, now); err != nil {
+		return err
+	}
 	if m.d.cfg.Owner == nil || m.win.picker.Any(m.serves, now) {
 		return nil
 	}

@@ -29,6 +29,7 @@ type matcher struct {
 	doubt  bool         // the last lease failed: the next goes alone, and is waited for
 
 	swept   time.Time
+	probed  time.Time            // when lanes were last probed
 	after   *job.Lane            // where the next sweep goes on
 	crowds  map[crowded]job.Lane // where to go on among very many groups
 	skipped map[crowded]bool     // of which this round of sweeps has not listed all

@@ -28,6 +28,7 @@ type window struct {
 	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
 	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
+	probes []job.Lane         // those whose heads are to be looked at, though they hold something in the picker
 	packed int                // how many in the picker the store keeps together with others of other groups
 	halted bool               // the last pick stopped short, since what comes next must be read first
 }
@@ -37,18 +38,19 @@ var soon = &job.Ready{}
 
 // lane is how far a lane of the store has been read into the window.
 type lane struct {
-	dueAt  time.Time // the cursor: behind this execution
-	after  job.ExecutionID
-	more   bool      // the store may hold more behind the cursor
-	must   bool      // it does, and before what of it is in the picker
-	stale  bool      // it was listed since, and may hold what no hint told of: it is read anew once it is empty
-	missed bool      // it does, and is read anew by the next sweep …
-	until  time.Time // … and by those until then: it holds what is due at that instant
-	begun  int       // the round in which it was last read from its start
-	loaded int       // how many of its executions are in the picker
-	read   int       // how many were in the answer that was last read
-	empty  bool      // it is among those that must be read
-	round  int       // of sweeps, in which it was last listed, or became known
+	dueAt   time.Time // the cursor: behind this execution
+	after   job.ExecutionID
+	more    bool      // the store may hold more behind the cursor
+	must    bool      // it does, and before what of it is in the picker
+	stale   bool      // it was listed since, and may hold what no hint told of: it is read anew once it is empty
+	missed  bool      // it does, and is read anew by the next sweep …
+	until   time.Time // … and by those until then: it holds what is due at that instant
+	begun   int       // the round in which it was last read from its start
+	probing bool      // it is on the list of lanes to probe
+	loaded  int       // how many of its executions are in the picker
+	read    int       // how many were in the answer that was last read
+	empty   bool      // it is among those that must be read
+	round   int       // of sweeps, in which it was last listed, or became known
 }
 
 func newWindow(size int) *window {
@@ -60,7 +62,7 @@ func newWindow(size int) *window {
 // reset forgets all candidates, and how far lanes were read.
 func (w *window) reset() {
 	w.picker.Clear()
-	w.packed = 0
+	w.packed, w.probes = 0, nil
 	w.later, w.picked, w.again = nil, 0, map[job.ExecutionID]job.Ready{}
 	w.known, w.lanes, w.empty, w.latest = map[job.ExecutionID]*job.Ready{}, map[job.Lane]*lane{}, map[job.Lane]*lane{}, nil
 }
@@ -241,12 +243,9 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// reread is how often, in rounds of sweeps, a lane is begun anew where hints tell of all that comes.
-const reread = 4
-
 // sweep begins lanes that the store lists anew from their start. Where hints tell of all that comes, those of which
 // something is in the window are begun when they are empty; but all at once where a hint was lost, or there was no room for
-// what was not due yet, and now and then.
+// what was not due yet. Of lanes that hold something in the window the head is probed.
 func (w *window) sweep(lanes []job.Lane, now time.Time) {
 	for _, k := range lanes {
 		if k.Group != 0 && len(w.lanes) >= w.size && w.lanes[k] == nil {
@@ -254,8 +253,12 @@ func (w *window) sweep(lanes []job.Lane, now time.Time) {
 		}
 		l := w.lane(k)
 		l.round = w.round
-		if l.stale = true; !w.hinted || l.loaded == 0 || l.missed || !l.until.IsZero() || l.begun <= w.lost || w.round-l.begun >= reread {
+		if l.stale = true; !w.hinted || l.loaded == 0 || l.missed || !l.until.IsZero() || l.begun <= w.lost {
 			w.begin(l)
+		}
+		if l.loaded > 0 && !l.probing {
+			l.probing = true
+			w.probes = append(w.probes, k)
 		}
 		if !now.Before(l.until) {
 			l.until = time.Time{}
@@ -339,9 +342,7 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 		l.read++
 		l.dueAt, l.after = r.DueAt, r.ID
 		if x, known := w.known[r.ID]; known {
-			if x != nil && x != soon && x.Group != r.Group && !slices.Contains(changed, x.Group.Key) {
-				changed = append(changed, x.Group.Key)
-			}
+			changed = regrouped(changed, x, &r)
 		} else if !pass(&r) {
 			w.admit(r)
 		}
@@ -351,6 +352,19 @@ func (w *window) refill(cs []engine.LaneCursor, rs []job.Ready, perLane int, pas
 		l.more, l.must = l.read >= perLane, false
 		w.mark(c.Lane, l)
 	}
+	w.evict(changed)
+}
+
+// regrouped adds the group of a known execution to a list if the store now reads other limits for it.
+func regrouped(changed []job.GroupKey, known, read *job.Ready) []job.GroupKey {
+	if known == nil || known == soon || known.Group == read.Group || slices.Contains(changed, known.Group.Key) {
+		return changed
+	}
+	return append(changed, known.Group.Key)
+}
+
+// evict lets go of all executions of some groups, so that they are read again with their new limits.
+func (w *window) evict(changed []job.GroupKey) {
 	for _, k := range changed {
 		w.picker.Evict(k, w.unload)
 	}

@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/core/job"
+)
+
+// Work that no hint told of starts within about a second of its turn, also in a lane that is never empty.
+func TestWorkWithoutAHintInALaneThatIsNeverEmpty(t *testing.T) {
+	for name, c := range map[string]struct {
+		claim   int // executions in each claim
+		backlog int // executions that always wait in the lane
+		flying  int // executions that come before it, whose lease is not answered yet
+	}{
+		"one at a time":            {claim: 1, backlog: 40},
+		"many at a time":           {claim: 50, backlog: 1000},
+		"behind a lease in flight": {claim: 400, backlog: 2000, flying: 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake(time.Now)
+				d := running(t, f, Config{})
+				next := 0
+				made := func() job.Ready {
+					next++
+					return job.Ready{ID: job.ExecutionID{13: byte(next >> 16), 14: byte(next >> 8), 15: byte(next)}, Tenant: "default", Priority: 5, DueAt: time.Now()}
+				}
+				supply := func(n int) {
+					rs := make([]job.Ready, n)
+					for i := range rs {
+						rs[i] = made()
+					}
+					f.add(rs...)
+					d.Offer(rs)
+				}
+				if c.flying > 0 {
+					answered := make(chan struct{})
+					defer close(answered)
+					f.slow, f.open = map[int]chan struct{}{1: answered}, true
+					supply(c.flying)
+					claims(t, d, job.WorkerID{9}, c.flying)
+				}
+				time.Sleep(time.Millisecond)
+				silent := made()
+				time.Sleep(time.Millisecond)
+				supply(c.backlog)
+				if as, err := claimed(t, d, w1, c.claim); err != nil || len(as) != c.claim {
+					t.Fatalf("%d attempts, %v", len(as), err)
+				}
+				f.add(silent)
+				for began := time.Now(); time.Since(began) <= sweepEvery+probeEvery; time.Sleep(10 * time.Millisecond) {
+					as, err := claimed(t, d, w1, c.claim)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, a := range as {
+						if a.Execution == silent.ID {
+							return
+						}
+					}
+					supply(len(as))
+				}
+				t.Errorf("not found within %v", sweepEvery+probeEvery)
+			})
+		})
+	}
+}
