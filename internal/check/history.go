@@ -37,9 +37,19 @@ const (
 	Delete  Op = "delete"
 	Limited Op = "limited" // the tenant, or its Queue, to Max at once
 	Paused  Op = "paused"  // its Queue, until SchedAt, or, where that is zero, resumed
+	Look    Op = "look"    // at an execution: its status is Result
 )
 
-// What a store commits.
+// What workers ask for, as it was seen between them and their servers. Events of one request have the same Call.
+const (
+	Claim    Op = "claim"    // OK: for each execution that came
+	Beat     Op = "beat"     // for each execution that it names; OK: kept or lost
+	Complete Op = "complete" // for each outcome; OK: accepted or refused
+	Release  Op = "release"  // for each execution
+)
+
+// What a store commits. As Final events, Leased and Ended are what the product's own record says in the end: At is when it
+// says that it happened, and Result of Ended is an outcome, LOST or RELEASED.
 const (
 	Added    Op = "added"    // an execution; with the Tag of its trigger, or none where a schedule fired it
 	Leased   Op = "leased"   // to Proc, under Token
@@ -61,6 +71,7 @@ const (
 type Event struct {
 	At        time.Duration `json:"t"` // since the history began
 	Proc      string        `json:"proc"`
+	Call      int           `json:"call,omitempty"` // which request
 	Kind      Kind          `json:"kind"`
 	Op        Op            `json:"op"`
 	Tenant    string        `json:"tenant,omitempty"`

@@ -75,8 +75,9 @@ func TestTheDiskIsFull(t *testing.T) {
 }
 
 func fullDisk(t *testing.T, where, dir string) {
-	in := install(t, where, "api,scheduler,worker")
+	in := install(t, where, "api,scheduler")
 	s := in.serve("")
+	in.work("")
 	finish := make(chan struct{})
 	in.target.OnArrival(func(harness.Arrival) error { <-finish; return nil })
 	in.load(6)

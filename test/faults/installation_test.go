@@ -5,6 +5,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/carillon-jobs/carillon/client"
+	judge "github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
@@ -26,6 +28,8 @@ type installation struct {
 	roles  string
 	target *harness.Sink
 	bulk   bool // jobs are created by one call, and workers take many
+	rec    *harness.Recorder
+	front  string // where workers reach the server: what they ask and are told is recorded there
 	clients
 
 	mu     sync.Mutex
@@ -33,8 +37,9 @@ type installation struct {
 }
 
 func install(t *testing.T, where, roles string) *installation {
-	in := &installation{T: t, where: where, roles: roles, target: harness.NewSink(t)}
+	in := &installation{T: t, where: where, roles: roles, target: harness.NewSink(t), rec: harness.NewRecorder()}
 	in.clients = clients{t: t, base: in.base}
+	in.front = in.rec.Front(t, in.base)
 	return in
 }
 
@@ -67,7 +72,7 @@ func (in *installation) work(failpoints string) *harness.Process {
 	if in.bulk {
 		capacity = "40"
 	}
-	return launch(in.T, failpoints, "worker", "--server", in.base(), "--capacity", capacity, "--listen", "127.0.0.1:0").Greeted()
+	return launch(in.T, failpoints, "worker", "--server", in.front, "--capacity", capacity, "--listen", "127.0.0.1:0").Greeted()
 }
 
 // body is a job that calls the target, with more fields.
@@ -98,6 +103,7 @@ func (in *installation) settle(h history) {
 	late := time.After(patience)
 	for _, c := range h.creations {
 		for c.job != "" && harness.Read[client.Job](harness.At(in.T, base), "/api/v1/jobs/"+c.job).Status != "COMPLETED" {
+			in.watch(c.job)
 			select {
 			case <-late:
 				in.Errorf("I12: job %s has not ended %v after the last fault", c.job, patience)
@@ -111,7 +117,36 @@ func (in *installation) settle(h history) {
 	for _, w := range check(h) {
 		in.Error(w)
 	}
+	in.linear(h.ended)
 	in.countRows(len(h.creations))
+}
+
+// watch notes how the executions of a job stand.
+func (in *installation) watch(job string) {
+	in.Helper()
+	asked, call := in.rec.Now(), in.rec.Call()
+	for _, e := range harness.Read[client.Executions](harness.At(in.T, in.base()), "/api/v1/jobs/"+job+"/executions?limit=10").Executions {
+		x := judge.Event{At: asked, Proc: "user", Kind: judge.Invoke, Op: judge.Look, Call: call, Execution: e.ExecutionID}
+		in.rec.Add(x)
+		x.At, x.Kind, x.Result = in.rec.Now(), judge.OK, e.Status
+		in.rec.Add(x)
+	}
+}
+
+// linear holds what workers and users were told of each execution against a register that is changed by one call at a time.
+func (in *installation) linear(all []ended) {
+	in.Helper()
+	in.rec.Arrived(in.target.Seen())
+	for _, e := range all {
+		told := harness.Read[client.Events](harness.At(in.T, in.base()), "/api/v1/executions/"+e.id+"/events?limit=1000").Events
+		in.rec.Ended(client.Execution{ExecutionID: e.id, JobID: e.job, Status: e.status}, told)
+	}
+	for _, v := range judge.Linear(in.rec.History) {
+		in.Error(v)
+	}
+	if !strings.Contains(in.roles, "worker") && !slices.ContainsFunc(in.rec.Events(), func(e judge.Event) bool { return e.Op == judge.Complete && e.Result == "accepted" }) {
+		in.Error("no completion was recorded")
+	}
 }
 
 // look reads what there is in the end, of the jobs that call the target.

@@ -147,8 +147,9 @@ func (s *privateServer) databaseOn(folder string) string {
 func TestTheDatabaseCrashesUnderLoad(t *testing.T) {
 	t.Parallel()
 	db := newServer(t, newFolder(t))
-	in := install(t, db.url(), "api,scheduler,worker")
+	in := install(t, db.url(), "api,scheduler")
 	in.serve("")
+	in.work("")
 	in.work("")
 	for range 3 {
 		in.load(20)

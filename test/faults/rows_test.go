@@ -67,7 +67,7 @@ func TestTheAnswerToAClaimIsLost(t *testing.T) {
 	stores(t, func(t *testing.T, where string) {
 		in := install(t, where, "api,scheduler")
 		s := in.serve("")
-		l := harness.NewLink(t, strings.TrimPrefix(s.Base, "http://"))
+		l := harness.NewLink(t, strings.TrimPrefix(in.front, "http://"))
 		w := launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
 		harness.Eventually(t, 20*time.Second, "the worker", func() bool { return w.Says("registered") }) // it has the answer to that, and claims
 		l.Hold(harness.Back)
@@ -93,8 +93,8 @@ func TestAWorkerIsCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stores(t, func(t *testing.T, where string) {
 				in := install(t, where, "api,scheduler")
-				s := in.serve("")
-				l := harness.NewLink(t, strings.TrimPrefix(s.Base, "http://"))
+				in.serve("")
+				l := harness.NewLink(t, strings.TrimPrefix(in.front, "http://"))
 				w := launch(t, "", "worker", "--server", "http://"+l.Addr().String(), "--capacity", "4", "--listen", "127.0.0.1:0").Greeted()
 				stuck := make(chan struct{})
 				in.target.OnArrival(func(a harness.Arrival) error {
@@ -155,8 +155,9 @@ func TestPoison(t *testing.T) {
 func TestTheDatabaseIsCutOff(t *testing.T) {
 	t.Parallel()
 	l, through := harness.LinkTo(t, harness.Postgres(t))
-	in := install(t, through, "api,scheduler,worker")
+	in := install(t, through, "api,scheduler")
 	s := in.serve("")
+	in.work("")
 	in.load(10)
 	in.told()
 	l.Hold(harness.There, harness.Back) // it hangs

@@ -115,6 +115,17 @@ func sum(faults map[string]int) (n int) {
 // wrapped runs a server and a worker of its own in this process, over a store that misbehaves when it is told to.
 func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faulty *enginetest.Faulty) {
 	t.Helper()
+	base, start := inProcess(t, where, func(s engine.Store) engine.Store {
+		faulty = enginetest.NewFaulty(s, enginetest.Faults{Seed: f.Seed})
+		return faulty
+	})
+	start(8)
+	return base, faulty
+}
+
+// inProcess runs a server in this process, over a store that wrap changes; what it returns starts a worker beside it.
+func inProcess(t *testing.T, where string, wrap func(engine.Store) engine.Store) (base string, worker func(capacity int)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
@@ -127,10 +138,7 @@ func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faul
 	cfg := config.Default()
 	cfg.Listen, cfg.Database, cfg.BootstrapKey, cfg.CallbacksAllow = "127.0.0.1:0", where, harness.Key, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	cfg.Workers.Lease, cfg.Workers.Drain, cfg.PoisonAfter = lease, time.Second, 20
-	o := app.Options{Config: cfg, Out: &out, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Wrap: func(s engine.Store) engine.Store {
-		faulty = enginetest.NewFaulty(s, enginetest.Faults{Seed: f.Seed})
-		return faulty
-	}}
+	o := app.Options{Config: cfg, Out: &out, Logger: slog.New(slog.NewTextHandler(&logged, nil)), Wrap: wrap}
 	wg.Go(func() {
 		if err := app.Run(ctx, o); err != nil {
 			t.Errorf("the server: %v", err)
@@ -138,14 +146,15 @@ func wrapped(t *testing.T, where string, f enginetest.Faults) (base string, faul
 	})
 	harness.Eventually(t, 30*time.Second, "a greeting", func() bool { return harness.Address(out.String()) != "" })
 	base = harness.Address(out.String())
-	work := o
-	work.Out, work.Wrap = io.Discard, nil
-	wg.Go(func() {
-		if err := app.RunWorker(ctx, app.WorkerOptions{Options: work, Servers: []string{base}, Token: harness.Key, Capacity: 8}); err != nil {
-			t.Errorf("the worker: %v", err)
-		}
-	})
-	return base, faulty
+	return base, func(capacity int) {
+		work := o
+		work.Out, work.Wrap = io.Discard, nil
+		wg.Go(func() {
+			if err := app.RunWorker(ctx, app.WorkerOptions{Options: work, Servers: []string{base}, Token: harness.Key, Capacity: capacity}); err != nil {
+				t.Errorf("the worker: %v", err)
+			}
+		})
+	}
 }
 
 // users ask for what is not the creation of a job that calls the target.

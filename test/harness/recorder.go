@@ -1,0 +1,186 @@
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/check"
+)
+
+// Recorder writes a history of what workers and clients ask and are told. It is outside of all processes that fail: workers
+// reach their server through a front, which notes each request before it passes it on, and each answer before the worker has it.
+type Recorder struct {
+	*check.History
+	began time.Time
+	calls atomic.Int64
+}
+
+// NewRecorder begins a history.
+func NewRecorder() *Recorder { return &Recorder{History: check.NewHistory(), began: time.Now()} }
+
+// Now is how old the history is.
+func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
+
+// When is how old the history was at an instant of this machine's clock, such as a store notes.
+func (r *Recorder) When(at time.Time) time.Duration { return at.Sub(r.began.Round(0)) }
+
+// Call is the number of a new request.
+func (r *Recorder) Call() int { return int(r.calls.Add(1)) }
+
+// note adds an event as of now.
+func (r *Recorder) note(e check.Event) { e.At = r.Now(); r.Add(e) }
+
+// Front is the address, until the test ends, of a proxy that records. to is the base of the server's URLs, asked for each request.
+func (r *Recorder) Front(t *testing.T, to func() string) string {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.pass(transport, to(), w, q) }))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close(); transport.CloseIdleConnections() })
+	return s.URL
+}
+
+// pass passes one request on. Where there is no answer, the connection ends without one.
+func (r *Recorder) pass(transport http.RoundTripper, to string, w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the worker is gone before it has asked
+	}
+	out, err := http.NewRequestWithContext(q.Context(), q.Method, to+q.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	out.Header = q.Header.Clone()
+	told := r.asks(q, body)
+	answer, err := transport.RoundTrip(out)
+	if err != nil {
+		told(0, nil)
+		panic(http.ErrAbortHandler)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		told(0, nil)
+		panic(http.ErrAbortHandler)
+	}
+	told(answer.StatusCode, b)
+	for name, vs := range answer.Header {
+		w.Header()[name] = vs
+	}
+	w.WriteHeader(answer.StatusCode)
+	_, _ = w.Write(b)
+}
+
+// asks notes a request of a worker; what it returns notes the answer, which has the status 0 where there is none.
+func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, answer []byte)) {
+	parts := strings.Split(strings.TrimPrefix(q.URL.Path, "/api/v1/workers/"), "/")
+	if q.Method != "POST" || len(parts) != 2 || !strings.HasPrefix(q.URL.Path, "/api/v1/workers/") {
+		return func(int, []byte) {}
+	}
+	e := check.Event{Proc: parts[0], Call: r.Call()}
+	var each []check.Event
+	switch parts[1] {
+	case "claim":
+		e.Op = check.Claim
+		each = []check.Event{e}
+	case "beat", "release":
+		e.Op = map[string]check.Op{"beat": check.Beat, "release": check.Release}[parts[1]]
+		var held client.ReleaseRequest
+		_ = json.Unmarshal(body, &held) // what is no JSON is refused, and names nothing
+		for _, h := range held.Executions {
+			e.Execution, e.Token = h.ExecutionID, h.FencingToken
+			each = append(each, e)
+		}
+	case "complete":
+		e.Op = check.Complete
+		var done client.CompleteRequest
+		_ = json.Unmarshal(body, &done)
+		for _, o := range done.Outcomes {
+			e.Execution, e.Token, e.Result = o.ExecutionID, o.FencingToken, o.Status
+			each = append(each, e)
+		}
+	default:
+		return func(int, []byte) {}
+	}
+	for _, x := range each {
+		x.Kind = check.Invoke
+		r.note(x)
+	}
+	return func(status int, answer []byte) { r.told(each, status, answer) }
+}
+
+// told notes the answer to a request.
+func (r *Recorder) told(each []check.Event, status int, answer []byte) {
+	for i, x := range each {
+		x.Kind, x.Result = check.OK, ""
+		switch {
+		case status >= 400 && status < 500:
+			x.Kind = check.Fail
+		case status != 200 && status != 204:
+			x.Kind = check.Unknown
+		case x.Op == check.Claim:
+			var got client.Claimed
+			_ = json.Unmarshal(answer, &got)
+			for _, a := range got.Attempts {
+				x.Execution, x.Job, x.Token, x.Attempt = a.ExecutionID, a.JobID, a.FencingToken, a.AttemptNumber
+				r.note(x)
+			}
+			continue
+		case x.Op == check.Beat:
+			var orders client.Orders
+			_ = json.Unmarshal(answer, &orders)
+			if x.Result = "kept"; slices.Contains(orders.Lost, x.Execution) {
+				x.Result = "lost"
+			}
+		case x.Op == check.Complete:
+			var vs client.Verdicts
+			if x.Kind = check.Unknown; json.Unmarshal(answer, &vs) == nil && i < len(vs.Verdicts) {
+				x.Kind, x.Result = check.OK, vs.Verdicts[i].Verdict
+			}
+		}
+		r.note(x)
+	}
+}
+
+// Arrived notes what reached a target.
+func (r *Recorder) Arrived(as []Arrival) {
+	for _, a := range as {
+		r.Add(check.Event{At: a.At.Sub(r.began), Proc: "target", Kind: check.Arrive, Op: check.Execute, Job: a.Job, Execution: a.Execution, Attempt: a.Attempt, Token: a.Token})
+	}
+}
+
+// Ended notes what the API tells of an execution in the end: its status, and all that happened to it.
+func (r *Recorder) Ended(e client.Execution, told []client.Event) {
+	x := check.Event{Proc: "record", Kind: check.Final, Job: e.JobID, Execution: e.ExecutionID}
+	over := map[int64]bool{}
+	for _, t := range told {
+		if t.FencingToken == nil || *t.FencingToken == 0 {
+			continue
+		}
+		x.At, x.Token = r.When(t.At), *t.FencingToken
+		ended := map[string]string{"attempt_failed": "FAILED", "attempt_lost": "LOST", "released": "RELEASED", "snoozed": "SNOOZED"}[t.Type]
+		switch {
+		case t.Type == "started":
+			x.Op, x.Result = check.Leased, ""
+			r.Add(x)
+			continue
+		case t.Type == "finished" && !over[x.Token] && (e.Status == "SUCCEEDED" || e.Status == "CANCELLED"):
+			ended = e.Status
+		}
+		if ended != "" {
+			over[x.Token] = true
+			x.Op, x.Result = check.Ended, ended
+			r.Add(x)
+		}
+	}
+	x.Op, x.Token, x.Result = check.Execution, 0, e.Status
+	r.note(x)
+}
