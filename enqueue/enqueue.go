@@ -29,6 +29,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
+	"github.com/carillon-jobs/carillon/internal/core/egress"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -129,7 +130,7 @@ func insert(ctx context.Context, w *postgres.Within, o Options, requests []clien
 	}
 	ready := false
 	svc := service.New(w, instant(w.Now()), service.Config{
-		LookAhead: lookAhead, Direct: true, Unmetered: true, Hint: func(rs []job.Ready) { ready = ready || len(rs) > 0 },
+		LookAhead: lookAhead, Direct: true, Unmetered: true, Egress: egress.Unknown(), Hint: func(rs []job.Ready) { ready = ready || len(rs) > 0 },
 	})
 	defs := make([]job.Definition, len(requests))
 	for i, r := range requests {

@@ -34,6 +34,7 @@ var table = map[string]rule{
 	"internal/core/pick":     {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/explain":  {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
 	"internal/core/notice":   {ours: []string{"internal/core/tenant", "internal/core/job"}, why: "core is pure: the standard library only"},
+	"internal/core/egress":   {why: "core is pure: the standard library only"},
 	"internal/core/audit":    {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
@@ -77,7 +78,7 @@ var table = map[string]rule{
 	"client":            {why: "public: what travels, and nothing of how the server works"},
 	"worker":            {ours: []string{"client", "internal/failpoint"}, why: "public: a worker runs in other people's processes"},
 	"worker/tracing":    {ours: []string{"client", "worker"}, others: []string{"go.opentelemetry.io/otel"}, why: "public: for workers whose programs trace; others do not link it"},
-	"internal/executor": {ours: []string{"client", "worker", "internal/failpoint", "internal/command"}, why: "it runs attempts as any worker does"},
+	"internal/executor": {ours: []string{"client", "worker", "internal/core/egress", "internal/failpoint", "internal/command"}, why: "it runs attempts as any worker does"},
 
 	"internal/artifact":       {ours: []string{core}, why: "it knows tenants and files, not jobs or requests"},
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},

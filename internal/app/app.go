@@ -263,7 +263,7 @@ func (r *running) start(ctx context.Context) error {
 		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, HTTPSOnly: r.Config.Callbacks.HTTPSOnly, Artifacts: artifacts, Rations: rations,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Rations: rations,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
 	secrets.Seed(svc.SeedSigningSecret)

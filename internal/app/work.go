@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/artifact"
+	"github.com/carillon-jobs/carillon/internal/core/egress"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/executor"
@@ -53,6 +54,12 @@ func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 		return
 	}
 	r.run(r.pool(door, exec, cfg))
+}
+
+// egress says where callbacks may go, as far as their URLs show it.
+func (r *running) egress() egress.Rules {
+	c := r.Config
+	return egress.Rules{HTTPSOnly: c.Callbacks.HTTPSOnly, Ports: c.Callbacks.Ports, Named: c.CallbacksAllow, Loopback: r.Dev}
 }
 
 // executor makes what runs the targets; fetch gets the artifacts of commands.

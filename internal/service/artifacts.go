@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -87,26 +86,7 @@ func (s *Service) off(t *job.Target) (v job.Invalids) {
 	if t.Kind == job.Command && !s.cfg.Commands {
 		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
 	}
-	if s.cfg.HTTPSOnly && overHTTP(t) {
-		v.Add("execution.callback_url", "(a URL over http)", "a URL that begins with https://: this server makes no callbacks over plain http (callbacks.https_only)")
-	}
 	return v
-}
-
-// plain refuses a callback over plain http where the tenant's go over https only.
-func (s *Service) plain(ctx context.Context, id tenant.ID, t *job.Target) (v job.Invalids, err error) {
-	if !overHTTP(t) {
-		return nil, nil
-	}
-	of, err := s.settings(ctx, id)
-	if err == nil && of.HTTPSOnly {
-		v.Add("execution.callback_url", "(a URL over http)", "a URL that begins with https://: callbacks of this tenant go over https only (callbacks_https_only)")
-	}
-	return v, err
-}
-
-func overHTTP(t *job.Target) bool {
-	return t.Kind == job.HTTP && strings.HasPrefix(strings.ToLower(t.URL), "http://")
 }
 
 // runnable says what is wrong with the artifact of a command: that the tenant has none of this id, that it would not be

@@ -113,11 +113,11 @@ func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.
 	ps.keys = append(ps.keys, key)
 	v = append(v, s.off(&d.Target)...)
 	if len(v) == 0 {
-		plain, err := s.plain(ctx, ps.tenant, &d.Target)
+		barred, err := s.barred(ctx, ps.tenant, &d.Target)
 		if err != nil {
 			return nil, err
 		}
-		v = plain
+		v = barred
 	}
 	if len(v) > 0 {
 		return append(v, s.expression(d.Schedule, ps.at)...), nil

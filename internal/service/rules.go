@@ -55,6 +55,13 @@ func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule
 			return r, err
 		}
 	}
+	if r.URL != had.URL { // one that was stored before stays, and is refused when it is called
+		barred, err := s.barredURL(ctx, p.Tenant, "callback_url", r.URL)
+		if err != nil {
+			return r, err
+		}
+		v = append(v, barred...)
+	}
 	for i, ref := range refs {
 		j, err := s.store.Job(ctx, p.Tenant, ref)
 		if errors.Is(err, engine.ErrNotFound) || err == nil && j.State == job.Deleted {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/artifact"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/egress"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
@@ -80,7 +81,7 @@ type Config struct {
 	Sealer    sign.Sealer       // seals signing secrets; nil: none can be made
 	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
 	Commands  bool              // jobs may have the target command
-	HTTPSOnly bool              // jobs may not have a callback over plain http
+	Egress    egress.Rules      // where callbacks may go
 	Artifacts artifact.Store    // nil: none are kept
 	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
 	Unmetered bool              // no quota holds

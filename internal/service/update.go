@@ -131,7 +131,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 	key, v := check(&d)
 	if len(v) == 0 && !reflect.DeepEqual(d.Target, j.Target) {
 		if v = s.off(&d.Target); v == nil {
-			if v, err = s.plain(ctx, ps.tenant, &d.Target); err != nil {
+			if v, err = s.barred(ctx, ps.tenant, &d.Target); err != nil {
 				return u, err
 			}
 		}

@@ -217,6 +217,52 @@ test("a tenant is made, and its quotas are changed", async () => {
   await page.context().close();
 });
 
+test("an admin says where a tenant's callbacks may go", async () => {
+  const t = await server.api("POST", "/tenants", { name: "Careful Ltd", tier: "pro" });
+  const page = await visit(browser, server.url + "/admin/tenants/" + t.tenant_id);
+  const callbacks = page.getByRole("region", { name: "Callbacks" });
+  await callbacks.getByText("allowed, unless the server refuses it").waitFor();
+  await callbacks.getByText("only those the server allows every tenant").waitFor();
+  await page.click(".head button:has-text('Change')");
+  await page.getByLabel("Callbacks over https only").check();
+  const list = page.getByRole("group", { name: "Private addresses its callbacks may reach" });
+  await list.getByRole("button", { name: "Add a range" }).click();
+  await page.keyboard.type("10.1.0.0/16");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("10.2.0.0/99");
+  await page.click("dialog button:has-text('Save')");
+  await list.getByText("wanted: an address range such as 10.0.0.0/8, or one address").first().waitFor();
+  assert.equal(await list.getByRole("textbox").nth(0).getAttribute("aria-invalid"), "false");
+  assert.equal(await list.getByRole("textbox").nth(1).getAttribute("aria-invalid"), "true");
+  await forgive(page, /status of 422/);
+  await list.getByRole("textbox").nth(1).fill("192.168.7.7");
+  await page.waitForSelector("dialog >> text=--https-only --allow-callback 10.1.0.0/16,192.168.7.7");
+  await page.click("dialog button:has-text('Save')");
+  await callbacks.getByText("refused: https only").waitFor();
+  await callbacks.getByText("10.1.0.0/16, 192.168.7.7/32").waitFor();
+  await sound(page);
+  await page.context().close();
+});
+
+test("a rule that posts over plain http is refused beside its field where callbacks go over https only", async () => {
+  await server.api("PATCH", "/tenants/default", { callbacks_https_only: true });
+  const page = await visit(browser, server.url + "/admin/notifications");
+  await page.click("button:has-text('New rule')");
+  await page.getByLabel("Name").fill("plain");
+  await page.getByLabel("Tell").fill("http://example.com/hook");
+  await page.click("dialog button[type=submit]");
+  await page.waitForSelector("dialog >> text=wanted: a URL that begins with https://");
+  assert.equal(await page.getByLabel("Tell").getAttribute("aria-invalid"), "true");
+  await forgive(page, /status of 422/);
+  await page.getByLabel("Tell").fill("https://example.com/hook");
+  await page.click("dialog button[type=submit]");
+  await page.waitForSelector("tr:has-text('plain')");
+  await server.api("DELETE", "/notification-rules/plain");
+  await server.api("PATCH", "/tenants/default", { callbacks_https_only: false });
+  await sound(page);
+  await page.context().close();
+});
+
 test("a support bundle is downloaded, and holds no secret", async () => {
   const page = await visit(browser, server.url + "/admin");
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("button:has-text('Download support bundle')")]);

@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { patch, post, useGet, usePage, useRefresh } from "../../api";
 import { Link, navigate } from "../../router";
-import { Button, count, duration, Empty, ErrorBox, Head, Loading, SelectField, Table, TextField, Time, toast, wrongOf, type Column } from "../../ui";
+import { Button, Check, count, duration, Empty, ErrorBox, Head, ListField, Loading, SelectField, Table, TextField, Time, toast, wrongOf, type Column } from "../../ui";
 import { Ask, sh } from "../../ui/ask";
 import { Meter } from "../../ui/meter";
 import type { Quotas, Tenant, Tier, Usage } from "./types";
@@ -143,10 +143,25 @@ export function TenantPage({ id }: { id: string }) {
       ) : !t ? (
         <Loading />
       ) : (
-        <section className="panel stack" aria-label="Quotas">
-          <h2>What it may have, and has</h2>
-          <QuotaFacts quotas={t.quotas} usage={t.usage} overridden={t.overridden} />
-        </section>
+        <>
+          <section className="panel stack" aria-label="Quotas">
+            <h2>What it may have, and has</h2>
+            <QuotaFacts quotas={t.quotas} usage={t.usage} overridden={t.overridden} />
+          </section>
+          <section className="panel stack" aria-label="Callbacks">
+            <h2>Where its callbacks may go</h2>
+            <dl className="admin-quotas">
+              <div>
+                <dt>Plain http</dt>
+                <dd>{t.callbacks_https_only ? "refused: https only" : "allowed, unless the server refuses it"}</dd>
+              </div>
+              <div>
+                <dt>Private addresses</dt>
+                <dd>{t.callbacks_allow.length ? <span className="mono wrap">{t.callbacks_allow.join(", ")}</span> : "only those the server allows every tenant"}</dd>
+              </div>
+            </dl>
+          </section>
+        </>
       )}
       {edit && t && <Change t={t} path={path} onClose={() => setEdit(false)} />}
     </>
@@ -158,15 +173,21 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
   const [name, setName] = useState(t.name);
   const [tier, setTier] = useState<string>(t.tier);
   const [own, setOwn] = useState<Record<string, string>>(() => Object.fromEntries(t.overridden.map((k) => [k, String(t.quotas[k as keyof Quotas])])));
+  const [https, setHttps] = useState(t.callbacks_https_only);
+  const [ranges, setRanges] = useState(t.callbacks_allow);
   const refresh = useRefresh();
+  const allow = ranges.map((r) => r.trim()).filter(Boolean);
+  const reaches = allow.join() !== t.callbacks_allow.join();
+  /** the place of a row among those that are sent */
+  const sent = (i: number) => ranges.slice(0, i).filter((r) => r.trim()).length;
   const quotas: Record<string, number | boolean | null> = {};
   for (const k of keys) {
     const text = (own[k] ?? "").trim();
     if (text === "" && t.overridden.includes(k)) quotas[k] = null;
     else if (text !== "" && (!t.overridden.includes(k) || text !== String(t.quotas[k]))) quotas[k] = typeof t.quotas[k] === "boolean" ? text === "true" : Number(text);
   }
-  const body = { ...(name !== t.name ? { name } : {}), ...(tier !== t.tier ? { tier } : {}), ...(Object.keys(quotas).length ? { quotas } : {}) };
-  const flags = [name !== t.name && `--name ${sh(name)}`, tier !== t.tier && `--tier ${tier}`, ...Object.entries(quotas).flatMap(([k, v]) => (v === null ? [] : [`--set ${k}=${v}`]))].filter(Boolean).join(" ");
+  const body = { ...(name !== t.name ? { name } : {}), ...(tier !== t.tier ? { tier } : {}), ...(Object.keys(quotas).length ? { quotas } : {}), ...(https !== t.callbacks_https_only ? { callbacks_https_only: https } : {}), ...(reaches ? { callbacks_allow: allow } : {}) };
+  const flags = [name !== t.name && `--name ${sh(name)}`, tier !== t.tier && `--tier ${tier}`, ...Object.entries(quotas).flatMap(([k, v]) => (v === null ? [] : [`--set ${k}=${v}`])), https !== t.callbacks_https_only && `--https-only${https ? "" : "=false"}`, reaches && `--allow-callback ${sh(allow.join())}`].filter(Boolean).join(" ");
   return (
     <Ask
       title={`Change ${t.name}`}
@@ -198,6 +219,18 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
               ),
             )}
           </div>
+          <Check label="Callbacks over https only" checked={https} onChange={setHttps} />
+          <ListField
+            label="Private addresses its callbacks may reach"
+            value={ranges}
+            onChange={setRanges}
+            add="Add a range"
+            mono
+            placeholder="10.1.0.0/16"
+            wrong={wrongOf(error, "callbacks_allow")}
+            wrongAt={(i) => (ranges[i]?.trim() ? wrongOf(error, `callbacks_allow[${sent(i)}]`) : undefined)}
+            hint="Ranges or single addresses, beside those the server allows every tenant."
+          />
         </>
       )}
     </Ask>

@@ -9,7 +9,7 @@ export type Quotas = {
 export type Usage = { active_jobs: number | null };
 export type Tier = "free" | "pro" | "enterprise";
 export type Allowance = { tenant_id: string; tier: Tier; quotas: Quotas; overridden: string[]; usage: Usage };
-export type Tenant = { tenant_id: string; name: string; tier: Tier; quotas: Quotas; overridden: string[]; usage?: Usage; created_at: string };
+export type Tenant = { tenant_id: string; name: string; tier: Tier; quotas: Quotas; overridden: string[]; usage?: Usage; created_at: string; callbacks_allow: string[]; callbacks_https_only: boolean };
 export type Role = "viewer" | "operator" | "admin" | "worker" | "system";
 export type ApiKey = {
   key_id: string; tenant_id: string; name: string; role: Role; prefix: string; status: "ACTIVE" | "EXPIRED" | "REVOKED"; key?: string;

@@ -1,0 +1,41 @@
+package service
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"github.com/carillon-jobs/carillon/internal/core/egress"
+	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+)
+
+// barred says what is wrong with a target's URL by the rules of the server and of the tenant for where callbacks may go.
+func (s *Service) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.Invalids, error) {
+	if t.Kind != job.HTTP {
+		return nil, nil
+	}
+	return s.barredURL(ctx, id, "execution.callback_url", t.URL)
+}
+
+// barredURL says what is wrong with a URL that is to be stored and called later.
+func (s *Service) barredURL(ctx context.Context, id tenant.ID, field, raw string) (v job.Invalids, err error) {
+	p, err := s.cfg.Egress.Refuse(raw, func() (egress.Tenant, error) {
+		of, err := s.settings(ctx, id)
+		return egress.Tenant{HTTPSOnly: of.HTTPSOnly, Named: rangesOf(of.Reach)}, err
+	})
+	if p != nil {
+		v.Add(field, job.Show(p.Value), p.Want)
+	}
+	return v, err
+}
+
+// rangesOf reads address ranges as a tenant has them stored.
+func rangesOf(reach string) (out []netip.Prefix) {
+	for text := range strings.SplitSeq(reach, ",") {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
