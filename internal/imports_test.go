@@ -47,9 +47,11 @@ var table = map[string]rule{
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
 	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp", "pgregory.net/rapid"}, why: "the suite knows the port, never an engine"},
-	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/gen":                   {why: "it reads the source of the ports, and runs by go generate only"},
+	"internal/engine/sqlstore":              {ours: []string{core, "internal/engine"}, why: "settings in any SQL database; the engines bring the drivers"},
+	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/engine/sqlstore", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
-	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
+	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/engine/sqlstore", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
 	"internal/engine/storetest": {ours: []string{"internal/engine", "internal/engine/postgres", "internal/engine/postgres/postgrestest", "internal/engine/sqlite"}, why: "for tests only"},
 

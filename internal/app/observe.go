@@ -56,7 +56,7 @@ func (r *running) watched(ctx context.Context, m *telemetry.Metrics) error {
 }
 
 // gauges has the installation counted at each scrape; shared says that other servers may be part of it.
-func (r *running) gauges(store engine.Counts, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
+func (r *running) gauges(store engine.Reads, shared bool, disp *dispatch.Dispatcher, clk clock.Clock, exec *executor.Executor) {
 	r.metrics.Show(telemetry.NewGauges(func(ctx context.Context) (p telemetry.Picture, err error) {
 		p.Now = clk.Now()
 		if p.Census, err = store.Census(ctx, p.Now.Add(-service.OverdueAfter)); err != nil {

@@ -52,9 +52,12 @@ var ErrStopped = errors.New("the dispatcher has stopped")
 
 // Store is the part of a store that a dispatcher asks.
 type Store interface {
+	engine.Sessions
 	engine.Leases
-	engine.Limits
-	Cordoned(ctx context.Context) ([]job.WorkerID, error)
+	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
+	Draw(ctx context.Context, ds []engine.Draw) ([]engine.Drawn, error)
+	Tenants(ctx context.Context) ([]tenant.Tenant, error)
+	Limits(ctx context.Context, t tenant.ID) ([]job.Limit, error)
 	AppendLogs(ctx context.Context, as []engine.LogAppend) ([]engine.LogAppended, error)
 }
 

@@ -21,8 +21,7 @@ type others interface {
 
 // fakeStore is a queue in memory, with one lock in place of a database.
 type fakeStore struct {
-	engine.Leases // what a test does not expect panics
-	engine.Logs
+	engine.Hot // what a test does not expect panics
 	others
 	now func() time.Time
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -18,9 +17,6 @@ type Calendars interface {
 	Calendars(ctx context.Context, t tenant.ID) ([]Calendar, error)
 	// DeleteCalendar forgets one; ErrNotFound if there is none.
 	DeleteCalendar(ctx context.Context, t tenant.ID, name string) error
-	// CalendarUsers looks at up to look jobs of the tenant behind one, in order of their ids, and lists those that name the
-	// calendar and are not deleted, and the last one it looked at; the zero id where there are no more.
-	CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error)
 }
 
 // Calendar is a named list of what schedules leave out.

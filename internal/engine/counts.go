@@ -14,8 +14,6 @@ type Counts interface {
 	// Minutes sums up what all servers counted, from the minute of an instant on, the first one first. A minute in which
 	// nothing happened is left out; what is older than two days is forgotten.
 	Minutes(ctx context.Context, from time.Time) ([]Minute, error)
-	// Census counts what there is now. A job is overdue whose instant came before the one given and has not fired.
-	Census(ctx context.Context, overdue time.Time) (Census, error)
 }
 
 // MinutesKept is for how long minutes are kept.

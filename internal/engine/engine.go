@@ -38,32 +38,8 @@ var (
 
 // Store keeps definitions, live state and hot history.
 type Store interface {
-	Jobs
-	Firings
-	Leases
-	Executions
-	Logs
-	Operations
-	Limits
-	Reaches
-	Pauses
-	Cordons
-	Quotas
-	Audit
-	Calendars
-	Notices
-	Secrets
-	Keys
-	SignIns
-	SigningSecrets
-	Badges
-	LastStatuses
-	Counts
-	Sizing
-	Traces
-	Tallies
-	Forgetting
-	Upkeep
+	Hot
+	Settings
 	Schema
 
 	// Describe names the engine, its version and where the data lies, for people.
@@ -94,10 +70,3 @@ type Total struct {
 
 // TotalExact is how far totals are counted exactly.
 const TotalExact = 10_000
-
-// Upkeep is what a store needs from time to time.
-type Upkeep interface {
-	// Tidy drops what has expired (idempotency keys, ended sessions) and prepares what comes
-	// (the tables of the coming days). It does a bounded amount and says whether more is left.
-	Tidy(ctx context.Context) (more bool, err error)
-}

@@ -10,23 +10,6 @@ import (
 
 // Leases hand executions to workers and take the results.
 type Leases interface {
-	// Register begins a worker's session, alive for ttl from now by the store's clock.
-	Register(ctx context.Context, w job.Worker, ttl time.Duration) error
-	// Renew keeps sessions alive for ttl more, notes how they do, and keeps the progress of what they hold; an advance
-	// under a stale token, or of what another holds, answers as an order that it is lost. It answers with the sessions that have ended, with those
-	// that are to drain, and with the orders for the others, each of which comes with every renewal until the worker no
-	// longer needs it: a cancel while the execution is held under its token, a lost for an hour.
-	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
-	// Worker finds a session, also one that has ended lately; ErrNotFound if there is none.
-	Worker(ctx context.Context, w job.WorkerID) (job.Worker, error)
-	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
-	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
-	// Drain asks a session that may serve the tenant to take nothing more; it learns so from its renewals. ErrNotFound if
-	// there is none, or it has ended.
-	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
-	// Leave ends a session at once and returns what it held to the queue, uncharged.
-	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
-
 	// Lanes lists up to limit lanes that hold any execution, behind one; nil begins at the first. Their order is the store's,
 	// but those of one partition, tenant and class stand together, in order of group and priority.
 	Lanes(ctx context.Context, after *job.Lane, limit int) ([]job.Lane, error)
@@ -64,30 +47,6 @@ type Leases interface {
 	// Release returns executions that the worker holds to the queue, uncharged; other leases are passed over. Here, as wherever a
 	// lease ends without a result (Leave, Disown, Reap), what is of a deleted job ends as CANCELLED instead.
 	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) ([]job.Ready, error)
-	// Disown returns to the queue, uncharged, what a session was given before an instant (zero: at any time) and holds
-	// under other tokens than those to keep: the way out of a Lease whose answer was lost.
-	Disown(ctx context.Context, w job.WorkerID, keep []job.Token, before time.Time) ([]job.Ready, error)
-	// Reap ends sessions that have expired and returns what they held to the queue as lost attempts: of up to limit of their leases,
-	// the latest first, and of some 20 000 executions. Where it dealt with any lease there may be more. What is lost
-	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
-	// its workers.
-	Reap(ctx context.Context, limit, poison int) (Reaped, error)
-	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
-	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
-	// parked for longer than it may be.
-	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
-	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
-	// answers with how many. What runs goes on.
-	Expire(ctx context.Context, limit int) (int, error)
-
-	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
-	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
-	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
-	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
-	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
-	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
-	// go of it. It does up to limit and answers with how many.
-	Force(ctx context.Context, grace time.Duration, limit int) (int, error)
 }
 
 // Renewal is a sign of life of a session.

@@ -21,13 +21,6 @@ type Notices interface {
 	// DeleteRule forgets a rule and its alarms; ErrNotFound if there is none.
 	DeleteRule(ctx context.Context, t tenant.ID, name string) error
 
-	// Unwell lists finished executions of the tenants that did not succeed and were not cancelled either, those that
-	// finished first, first, from behind a mark. Others may commit what is before the mark later.
-	Unwell(ctx context.Context, ts []tenant.ID, after Mark, limit int) ([]job.Execution, error)
-	// Late lists executions of a tenant that were due before an instant and have not begun: of each job one of the
-	// first, up to limit.
-	Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]Late, error)
-
 	// Alarms lists those of all tenants that have not ended.
 	Alarms(ctx context.Context) ([]notice.Alarm, error)
 	// SetAlarms stores alarms that began and forgets those that ended. One that is stored already keeps its beginning.

@@ -34,9 +34,6 @@ type Secrets interface {
 	// PastSecrets lists up to limit values that secrets which a person named had before they were changed or deleted, the
 	// latest first. They are kept for PastLife, but only 20 of a name, and 1000 and 1 MiB of a tenant.
 	PastSecrets(ctx context.Context, t tenant.ID, limit int) ([]Secret, error)
-	// SecretsOf says whose the executions are that have not finished, and which managed secrets their jobs have, also such
-	// as they have had before: the latest 20 of a job.
-	SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]SecretUse, error)
 
 	// SecretKeys lists one secret of each key that any is sealed under.
 	SecretKeys(ctx context.Context) ([]Secret, error)

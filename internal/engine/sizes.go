@@ -1,14 +1,5 @@
 package engine
 
-import "context"
-
-// Sizing says how much room what is stored takes up, for who runs the installation.
-type Sizing interface {
-	// Sizes tells how large the store is, and its tables of SizedTables, in that order. It is cheap however much is stored: where rows
-	// are too many to count their number is an estimate, and what cannot be told without reading everything is not told.
-	Sizes(ctx context.Context) (Sizes, error)
-}
-
 // Sizes is how large a store is.
 type Sizes struct {
 	Bytes  int64 // of all

@@ -15,9 +15,6 @@ import (
 // Tallies are sums over what happened, and short looks at it, for those who look at a tenant or a job as a whole. What is
 // kept here is counted by servers, beside the commits that it is about: it is for showing, not for keeping books.
 type Tallies interface {
-	// KeepTally keeps what a server has counted. It goes by numbers that grow: what came under the number of an earlier call
-	// changes nothing.
-	KeepTally(ctx context.Context, s ServerID, number int64, t Tally) error
 	// TenantMinutes sums up what all servers counted of a tenant ("": of all together), from the minute of an instant on, the
 	// first one first. A minute in which nothing happened is left out; what is older than a day is forgotten.
 	TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]TenantMinute, error)
@@ -31,22 +28,9 @@ type Tallies interface {
 	// Failures lists up to limit failures of a tenant, or of one of its jobs and those that are not told apart, from the hour of an
 	// instant on, the latest hours first.
 	Failures(ctx context.Context, f FailureFilter, limit int) ([]Failure, error)
-	// Whose says of executions whose they are, of those that live or finished since an instant.
-	Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]Owned, error)
-
-	// Recent lists the last n executions of each job, those with the latest scheduled time first, live ones too, of those scheduled
-	// since an instant, and not finished before it.
-	Recent(ctx context.Context, t tenant.ID, ids []job.ID, n int, since time.Time) ([][]Run, error)
-	// Names are those of jobs of a tenant, of those that there are.
-	Names(ctx context.Context, t tenant.ID, ids []job.ID) (map[job.ID]string, error)
-	// LateJobs lists up to limit of the tenant's active jobs whose instant came before the one given and has not fired, those that
-	// are late for the longest first; and how many there are: at least, where the total is an estimate, for there are so many late
-	// jobs, of any tenant, that not all were looked at.
-	LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (JobPage, error)
-	// DeadErrors lists a page of what the dead letters that a filter chooses died of, the latest first. It may end early.
-	DeadErrors(ctx context.Context, f DeadLetterFilter, p Page) (Listed[DeadError], error)
-	// Revisions lists the revisions of a job that were replaced, those before one (0: all), the latest first, up to limit.
-	Revisions(ctx context.Context, t tenant.ID, j job.ID, before, limit int) ([]Revision, error)
+	// Revisions lists the revisions of a job that were replaced, given the job as it is now: those before one (0: all), the latest first,
+	// up to limit.
+	Revisions(ctx context.Context, now job.Job, before, limit int) ([]Revision, error)
 }
 
 // For how long tallies are kept.

@@ -33,7 +33,8 @@ type Counter struct {
 // keeper is the part of a store that keeps counts.
 type keeper interface {
 	engine.Counts
-	engine.Tallies
+	KeepTally(ctx context.Context, s engine.ServerID, number int64, t engine.Tally) error
+	Whose(ctx context.Context, ids []job.ExecutionID, since time.Time) ([]engine.Owned, error)
 }
 
 type counted struct {

@@ -22,6 +22,8 @@ import (
 // Store is what the search for events needs.
 type Store interface {
 	engine.Notices
+	Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) ([]job.Execution, error)
+	Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]engine.Late, error)
 	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
 	Due(ctx context.Context, f engine.DueFilter) ([]engine.Due, error)

@@ -28,9 +28,14 @@ type rules struct {
 	https bool
 }
 
+// Store is the part of a store that knows the rules.
+type Store interface {
+	Reaches(ctx context.Context) (map[tenant.ID]engine.Reach, error)
+}
+
 // Lists are the rules of every tenant that has some.
 type Lists struct {
-	store engine.Reaches
+	store Store
 	clock clock.Clock
 	turn  chan struct{} // whoever has put something in reads; there is room for one
 
@@ -40,7 +45,7 @@ type Lists struct {
 }
 
 // New makes the lists over a store.
-func New(store engine.Reaches, clk clock.Clock) *Lists {
+func New(store Store, clk clock.Clock) *Lists {
 	return &Lists{store: store, clock: clk, turn: make(chan struct{}, 1)}
 }
 

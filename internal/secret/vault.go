@@ -33,9 +33,15 @@ const (
 	unsealedTime = time.Minute
 )
 
+// Store is the part of a store that keeps secrets.
+type Store interface {
+	engine.Secrets
+	SecretsOf(ctx context.Context, ids []job.ExecutionID) ([]engine.SecretUse, error)
+}
+
 // Vault opens secrets and keeps them from being told. A nil one, and one without a key, knows none.
 type Vault struct {
-	store engine.Secrets
+	store Store
 	ring  *seal.Ring
 	now   func() time.Time
 
@@ -73,7 +79,7 @@ type opened struct {
 }
 
 // New makes a vault over a store. ring may be nil: then nothing can be sealed or opened.
-func New(store engine.Secrets, ring *seal.Ring) *Vault {
+func New(store Store, ring *seal.Ring) *Vault {
 	return &Vault{
 		store: store, ring: ring, now: time.Now, views: map[tenant.ID]*view{}, managed: map[managedKey]kept{},
 		handed: ledger{entries: map[job.ExecutionID]*entry{}},

@@ -32,7 +32,7 @@ func (s *Service) JobRevisions(ctx context.Context, p tenant.Principal, ref engi
 	if err != nil {
 		return nil, err
 	}
-	past, err := s.store.Revisions(ctx, p.Tenant, j.ID, 0, engine.RevisionsKept)
+	past, err := s.store.Revisions(ctx, j, 0, engine.RevisionsKept)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine
 	}
 	was := j.Definition
 	if to != j.Revision {
-		past, err := s.store.Revisions(ctx, p.Tenant, j.ID, to+1, 1)
+		past, err := s.store.Revisions(ctx, j, to+1, 1)
 		if err != nil {
 			return Report{}, err
 		}

@@ -29,7 +29,7 @@ func (r *revising) Job(context.Context, tenant.ID, engine.Ref) (job.Job, error) 
 	return j, nil
 }
 
-func (r *revising) Revisions(_ context.Context, _ tenant.ID, _ job.ID, before, limit int) (out []engine.Revision, err error) {
+func (r *revising) Revisions(_ context.Context, _ job.Job, before, limit int) (out []engine.Revision, err error) {
 	for _, x := range r.past {
 		if x.Job.Revision < before && len(out) < limit {
 			out = append(out, x)

@@ -41,27 +41,14 @@ const keyLife = 24 * time.Hour
 
 // Store is the part of a store that the service asks.
 type Store interface {
+	engine.Settings
 	engine.Jobs
 	engine.Executions
+	engine.Reads
 	engine.Logs
-	engine.Operations
-	engine.Limits
-	engine.Pauses
-	engine.Cordons
-	engine.Quotas
-	engine.Audit
-	engine.Calendars
-	engine.Notices
-	engine.Keys
-	engine.SignIns
-	engine.Secrets
-	engine.SigningSecrets
-	engine.Badges
-	engine.LastStatuses
-	engine.Counts
-	engine.Sizing
-	engine.Tallies
+	engine.Buckets
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
+	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	Ready(ctx context.Context, cs []engine.LaneCursor, perLane int) ([]job.Ready, error)

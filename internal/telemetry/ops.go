@@ -64,6 +64,37 @@ var opNames = [opCount]string{
 	opUpkeep:   "upkeep",
 }
 
+// calls are the methods of the store that each op counts, but for those of Store itself.
+var calls = map[op][]engine.Method{
+	opAccess:   {"Bootstrap", "Key", "AddKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge"},
+	opCharge:   {"Charge"},
+	opCreate:   {"CreateJobs"},
+	opDue:      {"Due", "Ahead"},
+	opFind:     {"Job", "FindJobs", "Stats", "Worker", "Workers", "Execution", "FindExecutions", "Attempts", "DeadLetters", "Events", "LastStatus", "Whose", "Recent", "Names", "LateJobs", "DeadErrors", "Census", "Sizes", "Logs", "LogLines", "CountJobs", "Operation", "FindOperations", "AuditEntries", "AuditSeals", "StrayEntry", "Unsealed", "Minutes", "TenantMinutes", "Depths", "JobDays", "Failures", "Revisions"},
+	opHeld:     {"Held"},
+	opLogs:     {"AppendLogs"},
+	opOperate:  {"Discard", "AddOperation", "TakeOperation", "SaveOperation", "CancelOperation"},
+	opReady:    {"Lanes", "Ready", "Unpack", "CountDue", "Running"},
+	opRegister: {"Register", "Drain"},
+	opRenew:    {"Renew"},
+	opSettings: {"Cordon", "Cordoned", "CalendarUsers", "SecretsOf", "CreateTenant", "Tenants", "UpdateTenant", "SetLimit", "Limits", "PauseQueue", "Reaches", "PutSecret", "Secret", "Secrets", "SealedSecrets", "SecretStamp", "LackSecrets", "DeleteSecret", "SecretKeys", "SecretsNotUnder", "ResealSecret", "AddSigningSecret", "SeedSigningSecret", "ShowSigningSecret", "SigningSecrets", "DeleteSigningSecret", "ResealSigningSecret", "Share", "Reshare", "PutCalendar", "Calendar", "Calendars", "DeleteCalendar", "PutRule", "Rule", "Rules", "DeleteRule", "Record"},
+	opTrace:    {"KeepTraces", "Traces"},
+	opTrigger:  {"Trigger", "Backfill", "Rerun"},
+	opUpdate:   {"UpdateJob"},
+	opUpkeep:   {"Resumable", "Settle", "Overrun", "Redrivable", "Postpone", "Unwell", "Late", "Tidy", "ForgetHistory", "KeepTally", "Alarms", "SetAlarms", "Watched", "SetWatched", "SealAudit", "KeepMinutes", "KeepDepths"},
+}
+
+// opOf is the op of each method.
+var opOf = func() map[engine.Method]op {
+	out := map[engine.Method]op{}
+	for o, ms := range calls {
+		for _, m := range ms {
+			out[m] = o
+		}
+	}
+	return out
+}()
+
 // broken reports whether an error means that the store failed: most are answers.
 func broken(err error) bool {
 	for _, answer := range []error{engine.ErrNotFound, engine.ErrConflict, engine.ErrSession, engine.ErrFull, engine.ErrCursor, context.Canceled} {

@@ -13,7 +13,7 @@ import (
 
 // Store is a store whose calls are counted and timed.
 type Store struct {
-	engine.Store
+	engine.Around
 	clock   clock.Clock // the store's
 	metrics *Metrics
 	tracer  *Tracer // nil: there is no tracing
@@ -23,7 +23,9 @@ type Store struct {
 
 // Over watches a store whose clock is given.
 func Over(store engine.Store, clk clock.Clock, m *Metrics, t *Tracer) *Store {
-	return &Store{Store: store, clock: clk, metrics: m, tracer: t, held: newHeld(), begun: newBegun()}
+	s := &Store{clock: clk, metrics: m, tracer: t, held: newHeld(), begun: newBegun()}
+	s.Around = engine.Around{Store: store, Hook: s.timed}
+	return s
 }
 
 // call is one call of the store.
@@ -50,6 +52,14 @@ func (c call) end(err *error) {
 		m.errors.Inc()
 	}
 	c.span.end(*err)
+}
+
+// timed counts and times the calls of which nothing else is counted.
+func (s *Store) timed(ctx context.Context, method engine.Method, run func(context.Context) error) (err error) {
+	if o, ok := opOf[method]; ok {
+		defer s.begin(&ctx, o).end(&err)
+	}
+	return run(ctx)
 }
 
 // Fire stores the executions of jobs.

@@ -15,7 +15,7 @@ import (
 type Forgetter struct {
 	Store interface {
 		Tenants(ctx context.Context) ([]tenant.Tenant, error)
-		engine.Forgetting
+		ForgetHistory(ctx context.Context, t tenant.ID, before time.Time, limit int) (engine.Forgot, error)
 	}
 	Clock clock.Clock // the store's
 

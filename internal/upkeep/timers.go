@@ -15,7 +15,10 @@ import (
 // Watchdog ends attempts that last longer than they may, or make no progress, although their worker lives: it did not
 // end them itself.
 type Watchdog struct {
-	Store engine.Leases
+	Store interface {
+		engine.Recovery
+		Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error)
+	}
 	Clock clock.Clock       // the store's
 	Hint  func([]job.Ready) // told of executions that are tried again
 	Log   *slog.Logger
@@ -82,7 +85,7 @@ func overrunError(o engine.Overrun) *job.Error {
 
 // Expirer ends executions that did not start in time.
 type Expirer struct {
-	Store engine.Leases
+	Store engine.Recovery
 	Log   *slog.Logger
 }
 

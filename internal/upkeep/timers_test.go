@@ -22,7 +22,7 @@ var (
 
 // overrunning is a store with leases that last too long.
 type overrunning struct {
-	engine.Leases
+	engine.Recovery
 	over     []engine.Overrun
 	slack    time.Duration
 	finished []job.Finish
@@ -91,7 +91,7 @@ func TestWatchdog(t *testing.T) {
 }
 
 type expiring struct {
-	engine.Leases
+	engine.Recovery
 	n   int
 	err error
 }

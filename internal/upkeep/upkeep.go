@@ -22,7 +22,7 @@ import (
 
 // Reaper returns the executions of dead workers to the queue.
 type Reaper struct {
-	Store engine.Leases
+	Store engine.Recovery
 	Hint  func([]job.Ready) // told of executions that may be leased again
 	Log   *slog.Logger
 
@@ -52,7 +52,7 @@ func (r *Reaper) Tick(ctx context.Context) (time.Duration, error) {
 
 // Canceller ends, by force, what was asked to stop and did not.
 type Canceller struct {
-	Store engine.Leases
+	Store engine.Recovery
 	Grace time.Duration
 	Log   *slog.Logger
 }
@@ -75,7 +75,11 @@ func (c *Canceller) Tick(ctx context.Context) (time.Duration, error) {
 }
 
 // Tidier drops what has expired and prepares what comes.
-type Tidier struct{ Store engine.Upkeep }
+type Tidier struct {
+	Store interface {
+		Tidy(ctx context.Context) (more bool, err error)
+	}
+}
 
 // Tick tidies once.
 func (t *Tidier) Tick(ctx context.Context) (time.Duration, error) {

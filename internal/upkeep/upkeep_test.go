@@ -12,7 +12,7 @@ import (
 )
 
 type fakeLeases struct {
-	engine.Leases
+	engine.Recovery
 	ready  []job.Ready
 	leases int
 	err    error

@@ -79,7 +79,7 @@ func livesUnder(t *testing.T, h Harness, fl Faults) {
 	for range workers {
 		wg.Go(func() {
 			w := job.Worker{ID: newID(), Host: "h", Version: "v", Capacity: 1, StartedAt: time.Now()}
-			if _, err := persist(ctx, func() (struct{}, error) { return none(faulty.Register(ctx, w, time.Hour)) }); err != nil {
+			if _, err := persist(ctx, func() (struct{}, error) { return struct{}{}, faulty.Register(ctx, w, time.Hour) }); err != nil {
 				t.Errorf("register: %v", err)
 			}
 			for ended.Load() < jobs && ctx.Err() == nil {

@@ -4,25 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 const (
-	keepMinutesSQL = `
-		INSERT INTO minutes (at, server, started, completed, failed, again, waited, wait_us, max_wait_us, fired, delay_us, max_delay_us)
-		SELECT m.at, $1, m.started, m.completed, m.failed, m.again, m.waited, m.wait_us, m.max_wait_us, m.fired, m.delay_us, m.max_delay_us
-		FROM unnest($2::timestamptz[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[])
-			m(at, started, completed, failed, again, waited, wait_us, max_wait_us, fired, delay_us, max_delay_us)
-		ON CONFLICT (at, server) DO UPDATE SET started = EXCLUDED.started, completed = EXCLUDED.completed, failed = EXCLUDED.failed, again = EXCLUDED.again,
-			waited = EXCLUDED.waited, wait_us = EXCLUDED.wait_us, max_wait_us = EXCLUDED.max_wait_us,
-			fired = EXCLUDED.fired, delay_us = EXCLUDED.delay_us, max_delay_us = EXCLUDED.max_delay_us`
-	minutesSQL = `
-		SELECT at, sum(started)::int8, sum(completed)::int8, sum(failed)::int8, sum(again)::int8, sum(waited)::int8, sum(wait_us)::int8, max(max_wait_us),
-			sum(fired)::int8, sum(delay_us)::int8, max(max_delay_us)
-		FROM minutes WHERE at >= $1 GROUP BY at ORDER BY at`
 	tidyMinutesSQL = "DELETE FROM minutes WHERE at < now() - interval '48 hours'"
 
 	// Dead letters past what is counted are taken from statistics.
@@ -46,47 +33,6 @@ const (
 					SELECT 1 FROM schedules s WHERE s.part = p.part AND s.active AND s.next_run_at IS NOT NULL AND s.next_run_at < $1 LIMIT $2 + 1) s
 				LIMIT $2 + 1) s) o`
 )
-
-// KeepMinutes keeps what a server has counted in minutes.
-func (s *Store) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engine.Minute) error {
-	ats := instants(len(ms))
-	var ns [10]*array
-	for i := range ns {
-		ns[i] = bigints(len(ms))
-	}
-	for _, m := range ms {
-		ats.time(m.At.Truncate(time.Minute))
-		for i, n := range []int64{
-			m.Started, m.Completed, m.Failed, m.Again, m.Waited, m.Wait.Microseconds(), m.MaxWait.Microseconds(), m.Fired, m.Delay.Microseconds(), m.MaxDelay.Microseconds(),
-		} {
-			ns[i].int8(n)
-		}
-	}
-	args := []any{[16]byte(by), ats}
-	for _, n := range ns {
-		args = append(args, n)
-	}
-	return s.write(ctx, "keep counts", func(ctx context.Context, c *pgxpool.Conn) error {
-		_, err := c.Exec(ctx, keepMinutesSQL, args...)
-		return err
-	})
-}
-
-// Minutes sums up what was counted, minute by minute.
-func (s *Store) Minutes(ctx context.Context, from time.Time) ([]engine.Minute, error) {
-	var out []engine.Minute
-	err := s.look(ctx, "read counts", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, minutesSQL, from.Truncate(time.Minute))
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (m engine.Minute, err error) {
-			us := func(d *time.Duration) span { return span{d, time.Microsecond} }
-			err = r.Scan(at(&m.At), &m.Started, &m.Completed, &m.Failed, &m.Again, &m.Waited, us(&m.Wait), us(&m.MaxWait), &m.Fired, us(&m.Delay), us(&m.MaxDelay))
-			return m, err
-		})
-		return err
-	})
-	return out, err
-}
 
 // Census counts what there is now.
 func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, error) {

@@ -230,7 +230,7 @@ type answered struct {
 }
 
 // claimKeys takes the idempotency keys that are free, and returns what is known of the others.
-func (b batch) claimKeys(ctx context.Context, tx pgx.Tx) (map[scoped]answered, error) {
+func (b batch) claimKeys(ctx context.Context, tx writer) (map[scoped]answered, error) {
 	keys := b.keys(idempotencyTable.arrays())
 	if keys.rows == 0 {
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 const (
@@ -82,7 +83,7 @@ func (s *Store) deleteJob(ctx context.Context, tx pgx.Tx, t tenant.ID, d engine.
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return rest, ended, err // it runs already
 	}
-	return o.ID, ended, insertOperation(ctx, tx, &o)
+	return o.ID, ended, sqlstore.AddOperation(transaction{ctx: ctx, c: tx}, &o)
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.

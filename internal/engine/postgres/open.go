@@ -16,6 +16,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // Config is what Open needs.
@@ -31,6 +32,8 @@ type Config struct {
 
 // Store is the store over one PostgreSQL database.
 type Store struct {
+	sqlstore.Settings
+
 	hot, read *pgxpool.Pool
 	open      func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error)
 	size      struct{ hot, read int } // connections of each
@@ -101,6 +104,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	s := &Store{admin: cc.Copy(), name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s.Settings = sqlstore.New(settings{s})
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
 	durable := map[string]string{}

@@ -17,6 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // fresh is a migrated store over a new database.
@@ -78,6 +79,7 @@ type planNode struct {
 // asked are the indexes that statements may use, and the columns that each must be asked for by: an index that has columns
 // before these, or lacks some, goes through very many rows.
 var asked = map[string][]string{
+	"calendars_pkey": {"tenant"}, "secrets_pkey": {"tenant", "name"},
 	"attempts_pkey": {"execution"}, "badges_pkey": {"tenant"}, "settling_pkey": {"tenant", "job"}, "buckets_pkey": {"bucket"}, "bundles_lane": {"lane", "priority"},
 	"bundles_pkey": {"key"}, "bundles_tenant": {"tenant"}, "dead_letters_pkey": {"execution"},
 	"dead_letters_redrive": {"redrive_at"}, "depths_pkey": {"tenant", "at"}, "events_pkey": {"execution", "kind", "token"},
@@ -148,17 +150,22 @@ func TestPlans(t *testing.T) {
 		"tidy live": tidyLiveSQL, "tidy orders": tidyOrdersSQL, "cancel one": cancelOneSQL, "ask": askSQL, "force": forceSQL, "discard": discardSQL,
 		"lease fenced": leaseFencedSQL, "fire judged": fireJudgedSQL, "refused": refusedSQL, "advance": advanceSQL, "drain": drainSQL, "incumbents": incumbentsSQL,
 		"running": runningSQL, "overrun": overrunSQL, "park": parkSQL, "overdue parked": overdueParkedSQL, "expire": expireSQL, "redrivable": redrivableSQL, "postpone": postponeSQL, "rerun": rerunSQL,
-		"relimit": relimitSQL, "draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL, "take operation": takeOperationSQL, "save operation": saveOperationSQL,
+		"relimit": relimitSQL, "draw": drawSQL, "peek": peekSQL, "tidy buckets": tidyBucketsSQL, "tidy operations": tidyOperationsSQL,
 		"take": takeSQL, "give": giveSQL, "want": wantSQL, "nobody": nobodySQL, "lock shares": lockSharesSQL, "borrow": borrowSQL,
 		"finished": finishedSQL, "runnable": runnableSQL, "known": knownSQL, "exhume": exhumeSQL,
-		"stats": statsSQL, "last status": lastStatusSQL, "drop badges": dropBadgesSQL, "find badges": findBadgesSQL, "count badges": countBadgesSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
-		"count jobs": countJobsSQL, "add to count": addCountSQL, "keep minutes": keepMinutesSQL, "minutes": minutesSQL, "tidy minutes": tidyMinutesSQL, "keep traces": keepTracesSQL, "traces": tracesSQL, "tidy traces": tidyTracesSQL,
+		"stats": statsSQL, "last status": lastStatusSQL, "job": "SELECT " + jobColumns + " FROM " + plannedJobs + waits + " WHERE j.tenant = $1 AND j.id = $2",
+		"count jobs": countJobsSQL, "add to count": addCountSQL, "tidy minutes": tidyMinutesSQL, "tidy traces": tidyTracesSQL,
 		"lock job": lockJobSQL, "take back": takeBackSQL, "hold": holdSQL, "hold own": holdOwnSQL, "settling": settlingSQL, "settled": settledSQL, "settle from": settleFromSQL, "update job": updateJobSQL, "updated": updatedSQL, "resumable": resumableSQL,
-		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "tenant minutes": tenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
-		"job months": jobMonthsSQL, "keep depths": keepDepthsSQL, "depths": depthsSQL, "add failures": addFailuresSQL, "name failures": nameFailuresSQL, "failures": failuresSQL, "job failures": jobFailuresSQL,
+		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
+		"add failures": addFailuresSQL, "name failures": nameFailuresSQL,
 		"lease bundles": leaseBundlesSQL, "lease bundles fenced": leaseBundlesFencedSQL, "finish bundles": finishBundlesSQL, "unpack": unpackSQL, "unpack free": unpackFreeSQL,
 		"ready bundles": readyBundlesSQL, "bundled lanes": bundledLanesSQL, "given bundles": givenBundlesSQL, "held by": heldBySQL, "overdue bundles": overdueBundlesSQL, "watch": watchSQL, "register bundles": registerBundlesSQL, "leased bundles": leasedBundlesSQL, "free bundles": freeBundlesSQL, "secrets of": secretsOfSQL,
-		"names": namesSQL, "late jobs": lateJobsSQL, "tidy months": tidyMonthsSQL, "tidy revisions": tidyRevisionsSQL, "revisions": revisionsSQL,
+		"names": namesSQL, "late jobs": lateJobsSQL, "tidy months": tidyMonthsSQL, "tidy revisions": tidyRevisionsSQL,
+	}
+	statements["take operation"] = sqlstore.PostgreSQL.Text(sqlstore.TakeOperation)
+	statements["job failures"] = sqlstore.PostgreSQL.Text(sqlstore.JobFailures)
+	for name, sql := range sqlstore.Statements {
+		statements[name] = sqlstore.PostgreSQL.Text(sql)
 	}
 	// A table that the planner takes for empty is the trap: a walk through all of it looks free.
 	exec(t, direct(t, s), "VACUUM ANALYZE")

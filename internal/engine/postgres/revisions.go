@@ -6,7 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -31,9 +30,6 @@ const (
 			DELETE FROM job_revisions r USING stale s WHERE r.tenant = ANY (ARRAY[s.tenant]) AND r.job BETWEEN s.job AND s.job AND r.revision = s.revision
 		)
 		SELECT tenant, job, revision FROM seen ORDER BY tenant, job, revision`
-	revisionsSQL = `
-		SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
-		FROM job_revisions WHERE tenant = $1 AND job = $2 AND revision < $3 ORDER BY revision DESC LIMIT $4`
 )
 
 // keepRevision keeps a job as it is, before it is changed.
@@ -69,44 +65,4 @@ func (s *Store) tidyRevisions(ctx context.Context, c *pgxpool.Conn) error {
 	}
 	s.revised.Store(&last)
 	return nil
-}
-
-// Revisions lists the revisions of a job that were replaced, the latest first.
-func (s *Store) Revisions(ctx context.Context, t tenant.ID, of job.ID, before, limit int) ([]engine.Revision, error) {
-	var out []engine.Revision
-	err := s.look(ctx, "list revisions", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = nil
-		now, err := findJob(ctx, c, t, engine.Ref{ID: of})
-		if err != nil {
-			return err
-		}
-		payload := now.Payload
-		// All from the latest on, for the payload of those that have that of the one after them.
-		rows, _ := c.Query(ctx, revisionsSQL, string(t), [16]byte(of), now.Revision, engine.RevisionsKept)
-		all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Revision, err error) {
-			d := definition{job: job.Job{ID: of, Tenant: t, CreatedAt: now.CreatedAt}}
-			d.job.Key = now.Key
-			j := &d.job
-			var same bool
-			var own []byte
-			err = r.Scan(&j.Revision, at(&x.ReplacedAt), at(&j.UpdatedAt), at(&j.PausedTill), num(&j.State), num(&j.Schedule.Type), &j.Priority, &same,
-				&x.By, (*string)(&x.Role), &x.Action, &j.Name, (*text)(&j.PauseNote), &j.Tags, &d.spec, &d.target, &own)
-			if err != nil {
-				return x, err
-			}
-			if !same {
-				payload = own
-			}
-			j.Payload = payload
-			x.Job, err = d.decode()
-			return x, err
-		})
-		for _, x := range all {
-			if (before == 0 || x.Job.Revision < before) && len(out) < limit {
-				out = append(out, x)
-			}
-		}
-		return err
-	})
-	return out, err
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -25,7 +23,6 @@ const (
 	keepTenantMinutesSQL = `
 		INSERT INTO tenant_minutes (tenant, at, server, counts) SELECT tenant, at, $1, counts FROM unnest($2::text[], $3::timestamptz[], $4::bytea[]) m(tenant, at, counts)
 		ON CONFLICT (tenant, at, server) DO UPDATE SET counts = EXCLUDED.counts`
-	tenantMinutesSQL = "SELECT at, counts FROM tenant_minutes WHERE tenant = $1 AND at >= $2 ORDER BY at"
 
 	monthsSQL = `
 		SELECT k.n::int, m.days FROM unnest($1::text[], $2::uuid[], $3::int4[]) WITH ORDINALITY k(tenant, job, month, n)
@@ -36,12 +33,6 @@ const (
 	oldMonthsSQL = `
 		DELETE FROM job_months m USING unnest($1::text[], $2::uuid[], $3::int4[]) k(tenant, job, month)
 		WHERE m.tenant = ANY (ARRAY[k.tenant]) AND m.job = ANY (ARRAY[k.job]) AND m.month < k.month - $4`
-	jobMonthsSQL = "SELECT month, days FROM job_months WHERE tenant = $1 AND job = $2 AND month BETWEEN $3 AND $4 ORDER BY month"
-
-	keepDepthsSQL = `
-		INSERT INTO depths (tenant, at, queues) SELECT tenant, $1, queues FROM unnest($2::text[], $3::bytea[]) d(tenant, queues)
-		ON CONFLICT (tenant, at) DO NOTHING`
-	depthsSQL = "SELECT at, queues FROM depths WHERE tenant = $1 AND at >= $2 ORDER BY at"
 
 	addFailuresSQL = `
 		INSERT INTO failures AS f (tenant, hour, fingerprint, job, failed, retried, first_at, last_at, execution)
@@ -55,14 +46,6 @@ const (
 		FROM unnest($1::text[], $2::timestamptz[], $3::bytea[], $4::text[], $5::text[], $6::text[]) n(tenant, hour, fingerprint, type, message, sample)
 		WHERE message <> '' OR type <> '' ORDER BY tenant, fingerprint, hour DESC
 		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = EXCLUDED.seen_at WHERE f.seen_at < EXCLUDED.seen_at`
-	failuresSQL = `
-		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
-		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 ORDER BY hour DESC LIMIT $3) f
-		LEFT JOIN LATERAL (SELECT type, message, sample FROM fingerprints WHERE tenant = f.tenant AND fingerprint = f.fingerprint OFFSET 0) p ON true`
-	jobFailuresSQL = `
-		SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample
-		FROM (SELECT * FROM failures WHERE tenant = $1 AND hour >= $2 AND job = ANY (ARRAY[$4, '00000000-0000-0000-0000-000000000000'::uuid]) ORDER BY hour DESC LIMIT $3) f
-		LEFT JOIN LATERAL (SELECT type, message, sample FROM fingerprints WHERE tenant = f.tenant AND fingerprint = f.fingerprint OFFSET 0) p ON true`
 )
 
 // tidyMonthsSQL drops months of jobs that had nothing for so long that no new month took the place of the oldest.
@@ -201,111 +184,4 @@ func addFailures(ctx context.Context, tx pgx.Tx, fs []engine.Failure) error {
 	}
 	_, err := tx.Exec(ctx, nameFailuresSQL, tenants, hours, prints, types, messages, samples)
 	return err
-}
-
-// TenantMinutes sums up what all servers counted of a tenant, minute by minute.
-func (s *Store) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]engine.TenantMinute, error) {
-	var out []engine.TenantMinute
-	err := s.look(ctx, "read counts", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = nil
-		rows, _ := c.Query(ctx, tenantMinutesSQL, string(t), from.Truncate(time.Minute))
-		var when time.Time
-		var data []byte
-		_, err := pgx.ForEachRow(rows, []any{at(&when), &data}, func() error {
-			m, err := engine.DecodeMinute(data)
-			m.Tenant, m.At = t, when
-			out = engine.SumMinutes(out, m)
-			return err
-		})
-		return err
-	})
-	return out, err
-}
-
-// KeepDepths keeps how much waited and ran in a minute, unless that is there.
-func (s *Store) KeepDepths(ctx context.Context, minute time.Time, ds []engine.TenantDepths) (kept bool, err error) {
-	minute = minute.Truncate(time.Minute)
-	tenants, queues := texts(len(ds)), byteas(len(ds))
-	var all []engine.QueueDepth
-	for _, d := range ds {
-		if d.Tenant == "" {
-			all = d.Queues
-		} else if len(d.Queues) > 0 {
-			tenants.text(string(d.Tenant))
-			queues.bytes(engine.EncodeDepths(d.Queues))
-		}
-	}
-	err = s.write(ctx, "keep depths", func(ctx context.Context, c *pgxpool.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			n, err := tx.Exec(ctx, keepDepthsSQL, minute, []string{""}, [][]byte{append([]byte{}, engine.EncodeDepths(all)...)})
-			if kept = err == nil && n.RowsAffected() > 0; !kept {
-				return err
-			}
-			_, err = tx.Exec(ctx, keepDepthsSQL, minute, tenants, queues)
-			return err
-		})
-	})
-	return kept && err == nil, err
-}
-
-// Depths lists how much waited and ran of a tenant.
-func (s *Store) Depths(ctx context.Context, t tenant.ID, from time.Time) ([]engine.DepthMinute, error) {
-	var out []engine.DepthMinute
-	err := s.look(ctx, "read depths", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = nil
-		rows, _ := c.Query(ctx, depthsSQL, string(t), from.Truncate(time.Minute))
-		var when time.Time
-		var data []byte
-		_, err := pgx.ForEachRow(rows, []any{at(&when), &data}, func() error {
-			qs, err := engine.DecodeDepths(data)
-			if len(qs) > 0 {
-				out = append(out, engine.DepthMinute{At: when, Queues: qs})
-			}
-			return err
-		})
-		return err
-	})
-	return out, err
-}
-
-// JobDays lists what came of a job's executions, day by day.
-func (s *Store) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]engine.JobDay, error) {
-	var out []engine.JobDay
-	err := s.look(ctx, "read a calendar", func(ctx context.Context, c *pgxpool.Conn) error {
-		out = nil
-		rows, _ := c.Query(ctx, jobMonthsSQL, string(t), [16]byte(j), engine.Month(from), engine.Month(until))
-		var number int
-		var data []byte
-		_, err := pgx.ForEachRow(rows, []any{&number, &data}, func() error {
-			m, err := engine.DecodeMonth(data)
-			out = append(out, m.Days(number, t, j, from, until)...)
-			return err
-		})
-		return err
-	})
-	return out, err
-}
-
-// Failures lists failures, the latest hours first.
-func (s *Store) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
-	sql, args := failuresSQL, []any{string(f.Tenant), f.From.Truncate(time.Hour), limit}
-	if !f.Job.IsZero() {
-		sql, args = jobFailuresSQL, append(args, [16]byte(f.Job))
-	}
-	var out []engine.Failure
-	err := s.look(ctx, "list failures", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, sql, args...)
-		var err error
-		out, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (x engine.Failure, err error) {
-			x.Tenant = f.Tenant
-			var print []byte
-			err = r.Scan(at(&x.Hour), &print, (*[16]byte)(&x.Job), &x.Failed, &x.Retried, at(&x.First), at(&x.Last), (*[16]byte)(&x.Execution),
-				(*text)(&x.Type), (*text)(&x.Message), (*text)(&x.Sample))
-			copy(x.Fingerprint[:], print)
-			return x, err
-		})
-		return err
-	})
-	slices.SortStableFunc(out, func(a, b engine.Failure) int { return b.Hour.Compare(a.Hour) })
-	return out, err
 }

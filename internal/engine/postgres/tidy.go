@@ -196,3 +196,17 @@ func (s *Store) tidyBuckets(ctx context.Context, c *pgxpool.Conn) error {
 	s.drawn.Store((*string)(&last))
 	return nil
 }
+
+const (
+	tidyTracesSQL = `
+		DELETE FROM traces WHERE of = ANY (ARRAY(
+			SELECT of FROM traces WHERE at < now() - interval '7 days' ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED))`
+	tidiedTraces = 5_000
+)
+
+const (
+	// tidyPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+	tidyPausesSQL = `
+		DELETE FROM limits WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM limits WHERE paused_until <= now() AND max_concurrent = 0 AND rate_count = 0 LIMIT $1 FOR UPDATE SKIP LOCKED))`
+)

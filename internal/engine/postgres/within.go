@@ -13,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // Within is the part of the store that works in a transaction of someone else's: what it does is there if and when that
@@ -117,9 +118,8 @@ func (w *Within) check(ctx context.Context) error {
 func (w *Within) Now() time.Time { return w.at.UTC() }
 
 // HasTenant reports whether a tenant exists.
-func (w *Within) HasTenant(ctx context.Context, t tenant.ID) (has bool, err error) {
-	err = w.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM tenants WHERE id = $1)", string(t)).Scan(&has)
-	return has, err
+func (w *Within) HasTenant(ctx context.Context, t tenant.ID) (bool, error) {
+	return sqlstore.HasTenant(transaction{ctx: ctx, c: w.tx}, t)
 }
 
 // CreateJobs stores each creation whole or not at all, and answers in their order.
@@ -143,12 +143,12 @@ func (w *Within) Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job,
 
 // Calendar finds one calendar.
 func (w *Within) Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error) {
-	return findCalendar(ctx, w.tx, t, name)
+	return sqlstore.Calendar(transaction{ctx: ctx, c: w.tx}, t, name)
 }
 
 // LackSecrets says which of the names are none that a person gave.
 func (w *Within) LackSecrets(ctx context.Context, t tenant.ID, names []string) ([]string, error) {
-	return lackSecrets(ctx, w.tx, t, names)
+	return sqlstore.LackSecrets(transaction{ctx: ctx, c: w.tx}, t, names)
 }
 
 // Notify wakes the servers when the transaction commits.

@@ -8,12 +8,6 @@ import (
 )
 
 const (
-	keepMinuteSQL = `
-		INSERT OR REPLACE INTO minutes (at, server, started, completed, failed, again, waited, wait_us, max_wait_us, fired, delay_us, max_delay_us)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	minutesSQL = `
-		SELECT at, sum(started), sum(completed), sum(failed), sum(again), sum(waited), sum(wait_us), max(max_wait_us), sum(fired), sum(delay_us), max(max_delay_us)
-		FROM minutes WHERE at >= ? GROUP BY at ORDER BY at`
 	oldMinutesSQL   = "DELETE FROM minutes WHERE (at, server) IN (SELECT at, server FROM minutes WHERE at < ? LIMIT ?)"
 	countWorkersSQL = `
 		SELECT draining <> 0 OR drain <> 0 OR cordoned <> 0, sum(memory_used), coalesce(max(CASE WHEN memory_limit > 0 THEN min(1.0 * memory_used / memory_limit, 1.0) END), 0.0),
@@ -27,36 +21,6 @@ const (
 	countedInCensus  = 1_000_000 // of each kind; a few tens of milliseconds
 	microsecondsEach = int64(time.Microsecond)
 )
-
-// KeepMinutes keeps what a server has counted in minutes.
-func (s *Store) KeepMinutes(ctx context.Context, by engine.ServerID, ms []engine.Minute) error {
-	return s.write(ctx, "keep counts", func(c *conn, _ int64) error {
-		for _, m := range ms {
-			_, err := c.prepare(keepMinuteSQL).int(m.At.Truncate(time.Minute).UnixMicro()).id(by).int(m.Started).int(m.Completed).int(m.Failed).int(m.Again).
-				int(m.Waited).int(m.Wait.Microseconds()).int(m.MaxWait.Microseconds()).int(m.Fired).int(m.Delay.Microseconds()).int(m.MaxDelay.Microseconds()).exec()
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// Minutes sums up what was counted, minute by minute.
-func (s *Store) Minutes(ctx context.Context, from time.Time) ([]engine.Minute, error) {
-	var out []engine.Minute
-	err := s.look(ctx, "read counts", func(c *conn) error {
-		return c.prepare(minutesSQL).int(from.Truncate(time.Minute).UnixMicro()).each(func(r *row) error {
-			us := func() time.Duration { return time.Duration(r.int64() * microsecondsEach) }
-			m := engine.Minute{At: r.at(), Started: r.int64(), Completed: r.int64(), Failed: r.int64(), Again: r.int64()}
-			m.Waited, m.Wait, m.MaxWait = r.int64(), us(), us()
-			m.Fired, m.Delay, m.MaxDelay = r.int64(), us(), us()
-			out = append(out, m)
-			return nil
-		})
-	})
-	return out, err
-}
 
 // Census counts what there is now.
 func (s *Store) Census(ctx context.Context, overdue time.Time) (engine.Census, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 const (
@@ -65,14 +66,14 @@ func addRest(c *conn, t tenant.ID, d engine.Deletion) (rest job.OperationID, err
 	}); err != nil || o.Total == 0 {
 		return rest, err
 	}
-	runs, err := c.prepare(restSQL).text(string(t)).text(string(o.Kind)).bytes(spec(&o)).first(func(r *row) error {
+	runs, err := c.prepare(restSQL).text(string(t)).text(string(o.Kind)).args([]any{o.Spec}).first(func(r *row) error {
 		rest = r.id()
 		return nil
 	})
 	if err != nil || runs {
 		return rest, err
 	}
-	return o.ID, insertOperation(c, &o)
+	return o.ID, sqlstore.AddOperation(transaction{c: c}, &o)
 }
 
 // CancelWaiting cancels executions of a deleted job that wait.

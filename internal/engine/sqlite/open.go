@@ -20,6 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // Config is what Open needs.
@@ -33,6 +34,8 @@ type Config struct {
 
 // Store is the store over one SQLite file.
 type Store struct {
+	sqlstore.Settings
+
 	path    string
 	about   string
 	clock   *ticking
@@ -102,6 +105,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{
 		path: path, clock: newTicking(cfg), lock: lock, writer: make(chan *conn, 1), readers: make(chan *conn, len(conns)-2), folder: make(chan *conn, 1), grown: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
+	s.Settings = sqlstore.New(settings{s})
 	s.writer <- conns[0]
 	go s.fold(conns[1])
 	for _, c := range conns[2:] {

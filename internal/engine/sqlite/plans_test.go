@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // small is what has few rows.
@@ -18,14 +19,14 @@ var small = regexp.MustCompile(`^SCAN (CONSTANT ROW|tokens|f|json_each.*|\(subqu
 func TestPlans(t *testing.T) {
 	s := fresh(t)
 	sqls := []string{
-		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdOwnSQL, pieceSQL, holdSQL, settlingSQL, settledSQL, updateJobSQL, resumableSQL, putCalendarSQL, oneCalendarSQL, calendarsSQL + " ORDER BY name",
+		anyFireSQL, freeFireSQL, recordSQL, planSQL, takeBackSQL, holdOwnSQL, pieceSQL, holdSQL, settlingSQL, settledSQL, updateJobSQL, resumableSQL,
 		moveSQL, spareSQL, replanSQL, unplanSQL, replacedSQL, dueSQL, aheadSQL, readySQL, aliveSQL, freeSQL.bulk, leaseSQL.bulk, heldSQL, releaseSQL, loseSQL, attemptSQL, againSQL, pastFinishSQL,
 		endAllSQL.bulk, dropAllSQL.bulk, endSQL + held, dropSQL + held + quietly, dropSQL + held + dropped, dropSQL + held + told, endSQL + freed, dropSQL + freed + dropped, dropSQL + freed + told, endSQL + waiting, dropSQL + waiting + dropped,
 		endSQL + alone, dropSQL + alone + dropped, dropSQL + alone + told, askSQL, askedSQL, overdueSQL, orderSQL, dropOrderSQL, lostOrdersSQL, renewSQL, oneWorkerSQL, staleOrdersSQL, ordersSQL,
 		endedSQL, exhume, finishedSQL, finishedSQL + isDeadLetter, attemptsSQL,
 		holderSQL, lateSQL, redrivableSQL, stayDeadSQL, tellSQL, holdsSQL, advanceSQL, drainSQL, runningLeaseSQL, clockSQL, grantsSQL, burySQL,
-		operationSQL, saveSQL, stopSQL, oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL, setLimitSQL,
-		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL, lastStatusSQL, dropBadgesSQL, findBadgesSQL, countBadgesSQL,
+		oldOperationsSQL, fullBucketsSQL, bucketSQL, fillSQL,
+		findIdempotencySQL, oldKeysSQL, deleteJobSQL, lossesSQL, statsSQL, durationsSQL, ownFireSQL, runningSQL, lastStatusSQL,
 		logHeadSQL, logHeldSQL, appendLogSQL, readLogsSQL, lastLogSQL, nextLoggedSQL, dropLogSQL,
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ?",
 		"SELECT " + jobColumns + " FROM " + plannedJobs + " WHERE j.tenant = ? AND j.key = ? AND j.key IS NOT NULL AND j.state <> 4",
@@ -61,9 +62,11 @@ func TestPlans(t *testing.T) {
 	}
 	sqls = append(sqls, manyJobsSQL)
 	sqls = append(sqls, slices.Concat(recentRuns, forgetWith)...)
-	sqls = append(sqls, whoseLiveSQL, whosePastSQL, nameSQL, lateSchedulesSQL, lateJobSQL, oldPastSQL, forgetPastSQL, walkRevisionsSQL, dropRevisionSQL, revisionsSQL, oldRevisionsSQL,
-		markTallySQL, keepTenantMinuteSQL, tenantMinutesSQL, monthSQL, keepMonthSQL, oldMonthsSQL, jobMonthsSQL, keepDepthsSQL, depthsSQL, addFailureSQL, nameFailureSQL, failuresSQL, idleMonthsSQL,
-		strings.Replace(jobFailuresSQL, " ORDER BY f.hour DESC", "", 1)) // which sorts a week of a job
+	sqls = append(sqls, whoseLiveSQL, whosePastSQL, nameSQL, lateSchedulesSQL, lateJobSQL, oldPastSQL, forgetPastSQL, walkRevisionsSQL, dropRevisionSQL, oldRevisionsSQL,
+		markTallySQL, keepTenantMinuteSQL, monthSQL, keepMonthSQL, oldMonthsSQL, addFailureSQL, nameFailureSQL, idleMonthsSQL)
+	for _, sql := range sqlstore.Statements {
+		sqls = append(sqls, sqlstore.SQLite.Text(sql))
+	}
 	for sql := range oldTallies {
 		sqls = append(sqls, sql)
 	}

@@ -21,9 +21,6 @@ const (
 		SELECT r.tenant, r.job, r.revision, NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant = r.tenant AND j.id = r.job AND (j.state <> 4 OR j.updated_at >= ?4))
 		FROM job_revisions r WHERE (r.tenant, r.job, r.revision) > (?1, ?2, ?3) ORDER BY r.tenant, r.job, r.revision LIMIT ?5`
 	dropRevisionSQL = "DELETE FROM job_revisions WHERE tenant = ? AND job = ? AND revision = ?"
-	revisionsSQL    = `
-		SELECT revision, replaced_at, updated_at, paused_until, state, kind, priority, same_payload, by_whom, role, action, name, pause_note, tags, spec, target, payload
-		FROM job_revisions WHERE tenant = ? AND job = ? AND revision < ? ORDER BY revision DESC LIMIT ?`
 )
 
 // keepRevision keeps a job as it is, before it is changed.
@@ -74,45 +71,4 @@ func (s *Store) tidyRevisions(c *conn, now int64) error {
 	}
 	s.revised.Store(&last)
 	return nil
-}
-
-// Revisions lists the revisions of a job that were replaced, the latest first.
-func (s *Store) Revisions(ctx context.Context, t tenant.ID, of job.ID, before, limit int) ([]engine.Revision, error) {
-	var out []engine.Revision
-	err := s.look(ctx, "list revisions", func(c *conn) error {
-		now, err := findJob(c, t, engine.Ref{ID: of})
-		if err != nil {
-			return err
-		}
-		payload := now.Payload
-		// All from the latest on, for the payload of those that have that of the one after them.
-		return c.prepare(revisionsSQL).text(string(t)).id(of).int(int64(now.Revision)).int(engine.RevisionsKept).each(func(r *row) error {
-			x := engine.Revision{Job: job.Job{ID: of, Tenant: t, Revision: r.int()}}
-			x.Job.Key, x.Job.CreatedAt = now.Key, now.CreatedAt
-			x.ReplacedAt, x.Job.UpdatedAt, x.Job.PausedTill = r.at(), r.at(), r.at()
-			x.Job.State, x.Job.Schedule.Type, x.Job.Priority = job.State(r.int()), job.ScheduleType(r.int()), r.int()
-			same := r.bool()
-			x.By, x.Role, x.Action = r.text(), tenant.Role(r.text()), r.text()
-			x.Job.Name, x.Job.PauseNote = r.text(), r.text()
-			if err := r.texts(&x.Job.Tags); err != nil {
-				return err
-			}
-			if err := engine.DecodeSpec(r.bytes(), &x.Job); err != nil {
-				return err
-			}
-			var err error
-			if x.Job.Target, err = engine.DecodeTarget(r.bytes()); err != nil {
-				return err
-			}
-			if p := r.bytes(); !same {
-				payload = p
-			}
-			x.Job.Payload = payload
-			if (before == 0 || x.Job.Revision < before) && len(out) < limit {
-				out = append(out, x)
-			}
-			return nil
-		})
-	})
-	return out, err
 }

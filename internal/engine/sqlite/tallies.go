@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -14,14 +12,10 @@ const (
 		INSERT INTO tally_marks (server, number, at) VALUES (?, ?, ?)
 		ON CONFLICT (server) DO UPDATE SET number = excluded.number, at = excluded.at WHERE number < excluded.number`
 	keepTenantMinuteSQL = "INSERT OR REPLACE INTO tenant_minutes (tenant, at, server, counts) VALUES (?, ?, ?, ?)"
-	tenantMinutesSQL    = "SELECT at, counts FROM tenant_minutes WHERE tenant = ? AND at >= ? ORDER BY at"
 
-	monthSQL      = "SELECT days FROM job_months WHERE tenant = ? AND job = ? AND month = ?"
-	keepMonthSQL  = "INSERT OR REPLACE INTO job_months (tenant, job, month, days) VALUES (?, ?, ?, ?)"
-	oldMonthsSQL  = "DELETE FROM job_months WHERE tenant = ? AND job = ? AND month < ?"
-	jobMonthsSQL  = "SELECT month, days FROM job_months WHERE tenant = ? AND job = ? AND month BETWEEN ? AND ? ORDER BY month"
-	keepDepthsSQL = "INSERT OR IGNORE INTO depths (tenant, at, queues) VALUES (?, ?, ?)"
-	depthsSQL     = "SELECT at, queues FROM depths WHERE tenant = ? AND at >= ? ORDER BY at"
+	monthSQL     = "SELECT days FROM job_months WHERE tenant = ? AND job = ? AND month = ?"
+	keepMonthSQL = "INSERT OR REPLACE INTO job_months (tenant, job, month, days) VALUES (?, ?, ?, ?)"
+	oldMonthsSQL = "DELETE FROM job_months WHERE tenant = ? AND job = ? AND month < ?"
 
 	addFailureSQL = `
 		INSERT INTO failures AS f (tenant, hour, fingerprint, job, failed, retried, first_at, last_at, execution) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -31,10 +25,6 @@ const (
 	nameFailureSQL = `
 		INSERT INTO fingerprints AS f (tenant, fingerprint, seen_at, type, message, sample) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, fingerprint) DO UPDATE SET seen_at = excluded.seen_at WHERE f.seen_at < excluded.seen_at`
-	failuresOf     = "SELECT f.hour, f.fingerprint, f.job, f.failed, f.retried, f.first_at, f.last_at, f.execution, p.type, p.message, p.sample FROM failures f"
-	failuresSQL    = failuresOf + named + " WHERE f.tenant = ? AND f.hour >= ? ORDER BY f.hour DESC LIMIT ?"
-	jobFailuresSQL = failuresOf + " INDEXED BY failures_job" + named + " WHERE f.tenant = ? AND f.hour >= ? AND f.job IN (?, zeroblob(16)) ORDER BY f.hour DESC LIMIT ?"
-	named          = " LEFT JOIN fingerprints p ON p.tenant = f.tenant AND p.fingerprint = f.fingerprint"
 
 	oldTenantMinutesSQL = "DELETE FROM tenant_minutes WHERE (tenant, at, server) IN (SELECT tenant, at, server FROM tenant_minutes INDEXED BY tenant_minutes_age WHERE at < ? LIMIT ?)"
 	oldDepthsSQL        = "DELETE FROM depths WHERE (tenant, at) IN (SELECT tenant, at FROM depths INDEXED BY depths_age WHERE at < ? LIMIT ?)"
@@ -111,100 +101,4 @@ func addFailure(c *conn, f *engine.Failure) error {
 	_, err = c.prepare(nameFailureSQL).text(string(f.Tenant)).bytes(f.Fingerprint[:]).int(f.Hour.Truncate(time.Hour).UnixMicro()).
 		text(string(f.Type)).text(f.Message).text(f.Sample).exec()
 	return err
-}
-
-// TenantMinutes sums up what all servers counted of a tenant, minute by minute.
-func (s *Store) TenantMinutes(ctx context.Context, t tenant.ID, from time.Time) ([]engine.TenantMinute, error) {
-	var out []engine.TenantMinute
-	err := s.look(ctx, "read counts", func(c *conn) error {
-		return c.prepare(tenantMinutesSQL).text(string(t)).int(from.Truncate(time.Minute).UnixMicro()).each(func(r *row) error {
-			at := r.at()
-			m, err := engine.DecodeMinute(r.bytes())
-			m.Tenant, m.At = t, at
-			out = engine.SumMinutes(out, m)
-			return err
-		})
-	})
-	return out, err
-}
-
-// KeepDepths keeps how much waited and ran in a minute, unless that is there.
-func (s *Store) KeepDepths(ctx context.Context, at time.Time, ds []engine.TenantDepths) (kept bool, err error) {
-	err = s.write(ctx, "keep depths", func(c *conn, _ int64) error {
-		minute := at.Truncate(time.Minute).UnixMicro()
-		var all []engine.QueueDepth
-		for _, d := range ds {
-			if d.Tenant == "" {
-				all = d.Queues
-			}
-		}
-		n, err := c.prepare(keepDepthsSQL).text("").int(minute).bytes(append([]byte{}, engine.EncodeDepths(all)...)).exec()
-		if kept = err == nil && n > 0; !kept {
-			return err
-		}
-		for _, d := range ds {
-			if d.Tenant == "" || len(d.Queues) == 0 {
-				continue
-			}
-			if _, err := c.prepare(keepDepthsSQL).text(string(d.Tenant)).int(minute).bytes(engine.EncodeDepths(d.Queues)).exec(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return kept, err
-}
-
-// Depths lists how much waited and ran of a tenant.
-func (s *Store) Depths(ctx context.Context, t tenant.ID, from time.Time) ([]engine.DepthMinute, error) {
-	var out []engine.DepthMinute
-	err := s.look(ctx, "read depths", func(c *conn) error {
-		return c.prepare(depthsSQL).text(string(t)).int(from.Truncate(time.Minute).UnixMicro()).each(func(r *row) error {
-			m := engine.DepthMinute{At: r.at()}
-			var err error
-			if m.Queues, err = engine.DecodeDepths(r.bytes()); len(m.Queues) > 0 {
-				out = append(out, m)
-			}
-			return err
-		})
-	})
-	return out, err
-}
-
-// JobDays lists what came of a job's executions, day by day.
-func (s *Store) JobDays(ctx context.Context, t tenant.ID, j job.ID, from, until time.Time) ([]engine.JobDay, error) {
-	var out []engine.JobDay
-	err := s.look(ctx, "read a calendar", func(c *conn) error {
-		return c.prepare(jobMonthsSQL).text(string(t)).id(j).int(int64(engine.Month(from))).int(int64(engine.Month(until))).each(func(r *row) error {
-			number := r.int()
-			m, err := engine.DecodeMonth(r.bytes())
-			out = append(out, m.Days(number, t, j, from, until)...)
-			return err
-		})
-	})
-	return out, err
-}
-
-// Failures lists failures, the latest hours first.
-func (s *Store) Failures(ctx context.Context, f engine.FailureFilter, limit int) ([]engine.Failure, error) {
-	var out []engine.Failure
-	err := s.look(ctx, "list failures", func(c *conn) error {
-		q := c.prepare(failuresSQL)
-		if !f.Job.IsZero() {
-			q = c.prepare(jobFailuresSQL)
-		}
-		q = q.text(string(f.Tenant)).int(f.From.Truncate(time.Hour).UnixMicro())
-		if !f.Job.IsZero() {
-			q = q.id(f.Job)
-		}
-		return q.int(int64(limit)).each(func(r *row) error {
-			x := engine.Failure{Tenant: f.Tenant, Hour: r.at()}
-			copy(x.Fingerprint[:], r.bytes())
-			x.Job, x.Failed, x.Retried, x.First, x.Last, x.Execution = r.id(), r.int64(), r.int64(), r.at(), r.at(), r.id()
-			x.Type, x.Message, x.Sample = job.ErrorType(r.text()), r.text(), r.text()
-			out = append(out, x)
-			return nil
-		})
-	})
-	return out, err
 }

@@ -141,3 +141,10 @@ func (g *grant) shrink(c *conn) error {
 	_, err := c.prepare("UPDATE leases SET ids = ? WHERE lease = ?").bytes(g.ids).int(int64(g.token)).exec()
 	return err
 }
+
+const (
+	oldTracesSQL = "DELETE FROM traces WHERE of IN (SELECT of FROM traces INDEXED BY traces_at WHERE at < ? LIMIT ?)"
+)
+
+// oldPausesSQL drops the rows of pauses that have ended and beside which there is no limit.
+const oldPausesSQL = "DELETE FROM limits WHERE (tenant, queue) IN (SELECT tenant, queue FROM limits WHERE paused_until <= ? AND max_concurrent = 0 AND rate_count = 0 LIMIT ?)"
