@@ -52,6 +52,9 @@ func (s *Store) DeleteJob(ctx context.Context, t tenant.ID, d engine.Deletion) (
 		return engine.Deleted{}, err
 	}
 	engine.TellEnds(ctx, ended)
+	if len(ended) >= cmp.Or(d.Most, engine.CancelsAtOnce) {
+		s.awaitLeases(ctx)
+	}
 	out.Job, err = s.Job(ctx, t, engine.Ref{ID: d.Job})
 	return out, err
 }

@@ -35,13 +35,14 @@ const (
 	unreached = `j.state = 2 AND v.nonce = 0 AND EXISTS (SELECT 1 FROM settling s WHERE s.tenant = v.tenant AND s.job = v.job AND s.behind < v.scheduled_at)`
 )
 
-// holdWaiting has what waits of a job held or freed, by the state that it is given: at once as much as one statement goes through.
-func holdWaiting(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, limit int) error {
+// holdWaiting has what waits of a job held or freed, by the state that it is given: at once as much as one statement goes through, and
+// reports whether there may be more.
+func holdWaiting(ctx context.Context, tx pgx.Tx, t tenant.ID, of job.ID, s job.State, limit int) (more bool, err error) {
 	if _, err := tx.Exec(ctx, holdOwnSQL, string(t), [16]byte(of), holding(s)); err != nil {
-		return err
+		return false, err
 	}
-	_, err := holdPiece(ctx, tx, t, of, s, time.Time{}, limit)
-	return err
+	n, err := holdPiece(ctx, tx, t, of, s, time.Time{}, limit)
+	return n >= limit, err
 }
 
 func holding(s job.State) int16 {

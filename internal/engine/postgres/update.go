@@ -68,55 +68,60 @@ var (
 // UpdateJob stores a job's definition, state and pause anew, and takes back what was staged.
 func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (job.Job, error) {
 	var out job.Job
+	var rest bool // of what waits, which is not held yet
 	err := s.change(ctx, "update a job", func(ctx context.Context, c writer) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
 			if err := unpack(ctx, s, tx, u.Job.ID); err != nil {
 				return err
 			}
-			out, err = update(ctx, tx, t, u)
+			out, rest, err = update(ctx, tx, t, u)
 			return err
 		})
 	})
 	if err != nil {
 		return job.Job{}, err
 	}
+	if rest && out.State == job.Paused {
+		s.awaitLeases(ctx)
+	}
 	return out, nil
 }
 
-func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.Job, error) {
+// update changes a job, and reports whether its pause has more to hold or to free than it went through.
+func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (out job.Job, rest bool, err error) {
 	j := &u.Job
 	if u.Most > 0 { // first, as creations lock it
 		room, err := tx.Exec(ctx, addCountSQL, string(t), u.Most)
 		if err != nil {
-			return job.Job{}, err
+			return job.Job{}, false, err
 		}
 		if room.RowsAffected() == 0 {
-			return job.Job{}, engine.ErrFull
+			return job.Job{}, false, engine.ErrFull
 		}
 	}
 	p, err := lockPlan(ctx, tx, t, &u)
 	if err != nil {
-		return job.Job{}, err
+		return job.Job{}, false, err
 	}
 	if u.Overtaken(microseconds(p.next), p.now.UnixMicro()) {
-		return job.Job{}, fmt.Errorf("%w: the instant it is planned for has come meanwhile", engine.ErrConflict)
+		return job.Job{}, false, fmt.Errorf("%w: the instant it is planned for has come meanwhile", engine.ErrConflict)
 	}
 	of := []any{string(t), [16]byte(j.ID)}
 	var first time.Time
 	var staged int64
 	if err := tx.QueryRow(ctx, takeBackSQL, of...).Scan(at(&first), &staged); err != nil {
-		return job.Job{}, err
+		return job.Job{}, false, err
 	}
 	if p.change(&u, first, staged); u.Replan && j.Schedule.MaxRuns > 0 && j.Schedule.MaxRuns <= p.runs {
-		return job.Job{}, &engine.Spent{Runs: p.runs}
+		return job.Job{}, false, &engine.Spent{Runs: p.runs}
 	}
 	state := j.State
 	if state == job.Completed {
 		state = job.Active // it is over because nothing is left, and for no longer than that
 	}
 	if int16(state) != p.state {
-		if err := holdWaiting(ctx, tx, t, j.ID, state, cmp.Or(u.Holds, engine.HoldsAtOnce)); err != nil {
-			return job.Job{}, err
+		if rest, err = holdWaiting(ctx, tx, t, j.ID, state, cmp.Or(u.Holds, engine.HoldsAtOnce)); err != nil {
+			return job.Job{}, false, err
 		}
 	}
 	b := &pgx.Batch{}
@@ -136,10 +141,11 @@ func update(ctx context.Context, tx pgx.Tx, t tenant.ID, u engine.Update) (job.J
 		b.Queue(dropManagedSQL, append(of[:2:2], u.Unused)...)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return job.Job{}, err
+		return job.Job{}, false, err
 	}
 	rows, _ := tx.Query(ctx, updatedSQL, of...)
-	return pgx.CollectExactlyOneRow(rows, scanJob)
+	out, err = pgx.CollectExactlyOneRow(rows, scanJob)
+	return out, rest, err
 }
 
 // microseconds is an instant in microseconds; 0 for none.
