@@ -181,7 +181,7 @@ func (r *running) start(ctx context.Context) error {
 	if err := r.watched(ctx, telemetry.NewMetrics(Version)); err != nil {
 		return err
 	}
-	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole})
+	store, err := OpenStore(ctx, c.Database, StoreOptions{AllowAsyncCommit: c.AllowAsyncCommit, AppRole: c.AppRole, Log: r.log})
 	if err != nil {
 		return err
 	}

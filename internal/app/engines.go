@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -27,6 +28,7 @@ var engines = []struct {
 type StoreOptions struct {
 	AllowAsyncCommit bool
 	AppRole          string // of PostgreSQL: the role of servers, where it is not the tables' owner
+	Log              *slog.Logger
 }
 
 func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, error) {
@@ -34,7 +36,7 @@ func openSQLite(ctx context.Context, url string, _ StoreOptions) (engine.Store, 
 }
 
 func openPostgres(ctx context.Context, url string, o StoreOptions) (engine.Store, error) {
-	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit, AppRole: o.AppRole})
+	return postgres.Open(ctx, postgres.Config{URL: url, AllowAsyncCommit: o.AllowAsyncCommit, AppRole: o.AppRole, Logger: o.Log})
 }
 
 // DevDatabase is the store of 'carillon dev' in a data folder.

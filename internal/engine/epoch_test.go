@@ -16,6 +16,12 @@ func TestEpochs(t *testing.T) {
 			t.Errorf("after %d on %v: got %d, want %d", c.epoch, c.now, got, c.want)
 		}
 	}
+	const last = 7<<40 + 12345
+	noon := day(300)
+	first, second := TokenAfterLoss(last, noon), TokenAfterLoss(last, noon.Add(time.Second))
+	if EpochOf(first) != 300 || second-first != 1<<23 || EpochOf(TokenAfterLoss(last, noon.Add(12*time.Hour-time.Second))) != 300 || TokenAfterLoss(second, noon) <= second {
+		t.Errorf("after a loss: %d, a second later %d", first, second)
+	}
 	if FirstToken(8001) >= 1<<53 {
 		t.Error("a token is too large for a JSON number")
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type privateServer struct {
 	bin, data string
 	port      int
 	user      *syscall.Credential
+	settings  string // more options of its command line
 }
 
 // newFolder is a folder that another user may be given: those of a test are closed to others.
@@ -40,9 +42,9 @@ func newFolder(t *testing.T) string {
 }
 
 // newServer makes a server in a folder, and starts it.
-func newServer(t *testing.T, folder string) *privateServer {
+func newServer(t *testing.T, folder string, settings ...string) *privateServer {
 	t.Helper()
-	s := &privateServer{T: t, data: filepath.Join(folder, "data")}
+	s := &privateServer{T: t, data: filepath.Join(folder, "data"), settings: strings.Join(settings, " ")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, postgrestest.Server(t))
@@ -66,21 +68,30 @@ func newServer(t *testing.T, folder string) *privateServer {
 		t.Skipf("the folder cannot be given to the user of the server: %v", err)
 	}
 	s.run("initdb", "--pgdata="+s.data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--wal-segsize=1")
+	s.settle()
+	return s
+}
+
+// settle gives the server a port, and starts it for as long as the test runs.
+func (s *privateServer) settle() {
+	s.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.port = ln.Addr().(*net.TCPAddr).Port
 	ln.Close()
 	s.start()
-	t.Cleanup(func() { s.try("pg_ctl", "stop", "-D", s.data, "-m", "immediate", "-s") })
-	return s
+	s.Cleanup(func() { s.try("pg_ctl", "stop", "-D", s.data, "-m", "immediate", "-s") })
 }
+
+// address is where the server listens.
+func (s *privateServer) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
 func (s *privateServer) start() {
 	s.Helper()
 	s.run("pg_ctl", "start", "-D", s.data, "-s", "-w", "-t", "60", "-l", filepath.Join(filepath.Dir(s.data), "server.log"),
-		"-o", fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c shared_buffers=16MB -c max_wal_size=16MB -c min_wal_size=2MB", s.port))
+		"-o", fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c shared_buffers=16MB -c max_wal_size=16MB -c min_wal_size=2MB %s", s.port, s.settings))
 }
 
 // crash ends the server without giving it time for anything.

@@ -10,9 +10,9 @@ import (
 // Link is a connection between two parts that a test can disturb: it passes bytes on, holds them back, or resets.
 type Link struct {
 	net.Listener
-	to string
 
 	mu    sync.Mutex
+	to    string                // guarded by mu
 	ways  [2]chan struct{}      // guarded by mu: closed while bytes may pass; there, and back
 	conns map[net.Conn]struct{} // guarded by mu
 }
@@ -44,7 +44,10 @@ func (l *Link) serve() {
 			return
 		}
 		go func() {
-			far, err := net.Dial("tcp", l.to)
+			l.mu.Lock()
+			to := l.to
+			l.mu.Unlock()
+			far, err := net.Dial("tcp", to)
 			if err != nil {
 				c.Close()
 				return
@@ -120,6 +123,13 @@ func (l *Link) Reset() {
 	}
 	l.mu.Unlock()
 	l.Open(There, Back) // for those who wait in pass
+}
+
+// Lead has new connections go to another address, as when a name or an address moves to another server.
+func (l *Link) Lead(to string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = to
 }
 
 // LinkTo is a link to the database of a URL, and the URL that goes through it.

@@ -29,7 +29,7 @@ var Rows = []Row{
 	{Number: 12, Fault: "two schedulers believe that they own a partition", Both: suite("owners", "fire"), Postgres: slices.Concat(in(faults, "TestManySchedulers"), in(onPG, "TestATakeoverWaitsForFires", "TestATakeoverWaitsForLeases")),
 		SQLite: slices.Concat(in(e2e, "TestASecondServerOnOneFile"), in(onSQLite, "TestOneStoreAFile")), Missing: "owners that change all the time; a pooler in transaction mode"},
 	{Number: 13, Fault: "the store crashes under load", SQLite: in(e2e, "TestWhatIsAcknowledgedSurvivesKill9/sqlite", "TestKill9InTheMiddleOfARun/sqlite"), Postgres: in(faults, "TestTheDatabaseCrashesUnderLoad")},
-	{Number: 14, Fault: "failover to a standby that is behind", Why: "SQLite has no standby", Missing: "all of it"},
+	{Number: 14, Fault: "failover to a standby, which may be behind", Postgres: slices.Concat(in(faults, "TestFailoverToAStandbyThatHasEverything", "TestFailoverToAStandbyThatIsBehind"), in(onPG, "TestANewHistoryBeginsANewEpoch")), Why: "SQLite has no standby"},
 	{Number: 15, Fault: "commits that are reported as failed", Both: in(faults, "TestCommitsThatAreReportedAsFailed"), SQLite: in("internal/sim", "TestSeeds")},
 	{Number: 16, Fault: "the store is slow, then hangs", Postgres: slices.Concat(in(faults, "TestTheDatabaseIsCutOff"), in(onPG, "TestASlowStatementIsNotAServerThatIsAway", "TestAForgottenConnectionIsNotAServerThatIsAway")),
 		Plain: in("internal/service", "TestASlowStoreShedsCreationsBeforeBeatsSuffer", "TestASlowStoreShedsTriggers"), Why: "the tests of a slow store have one made for them, and no other", Missing: "a process of PostgreSQL that stands still"},
@@ -66,5 +66,5 @@ var Rows = []Row{
 	{Number: 44, Fault: "no file descriptor is left", Why: "not tried yet", Missing: "all of it"},
 	{Number: 45, Fault: "a cancel races with a result; pause and delete race with a fire", Both: suite("cancel/one outcome, however cancel, lease and result race", "finish/one result wins, however many race"),
 		Postgres: in(onPG, "TestNoFireOfAJobThatIsBeingUpdated", "TestNothingComesBackThatIsBeingCancelled", "TestNothingComesBackToAJobThatIsBeingDeleted"), SQLite: in("internal/sim", "TestSeeds", "TestRecurringSchedules")},
-	{Number: 46, Fault: "a restore while workers hold newer tokens", SQLite: slices.Concat(in(onSQLite, "TestRestore"), in(e2e, "TestBackupOfARunningServer")), Why: "not tried yet on PostgreSQL", Plain: in("internal/engine", "TestEpochs"), Missing: "workers that go on over the restore"},
+	{Number: 46, Fault: "a restore while workers hold newer tokens", Both: in(faults, "TestARestoreUnderAWorker"), SQLite: slices.Concat(in(onSQLite, "TestRestore"), in(e2e, "TestBackupOfARunningServer")), Postgres: in(onPG, "TestANewHistoryBeginsANewEpoch", "TestARoleThatMayNotBeginAnEpoch"), Plain: in("internal/engine", "TestEpochs")},
 }

@@ -24,6 +24,8 @@ var All = []Mutant{
 		From: `owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch`, To: `owner IS NOT DISTINCT FROM $6::uuid`, Package: "internal/engine/postgres", Test: "TestStore$/owners"},
 	{Name: "a firing does not look at the epoch of its partition", Kind: Fence, File: "internal/engine/postgres/firings.go",
 		From: `owner IS NOT DISTINCT FROM $3::uuid AND epoch = f.epoch`, To: `owner IS NOT DISTINCT FROM $3::uuid`, Package: "internal/engine/postgres", Test: "TestStore$/owners"},
+	{Name: "a standby that was behind draws its tokens again", Kind: Fence, File: "internal/engine/postgres/lineage.go",
+		From: "string(kept) == lineage {", To: "string(kept) != \"\" {", Package: "internal/engine/postgres", Test: "TestANewHistoryBeginsANewEpoch"},
 	{Name: "a server that could not attend goes on", Kind: Fence, File: "internal/ownership/ownership.go",
 		From: `if time.Now().After(k.until) {`, To: `if k.until.IsZero() {`, Package: "internal/ownership", Test: "TestADeadServersPartitionsMoveInTime"},
 	{Name: "a server owns until its answer is old, not until its question is", Kind: Clock, File: "internal/ownership/ownership.go",

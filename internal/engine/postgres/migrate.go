@@ -80,6 +80,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if _, err := prepareDays(ctx, c); err != nil {
 		return translate("migrate", err)
 	}
+	if err := s.recognize(ctx, c); err != nil {
+		return translate("migrate", err)
+	}
 	var schema string
 	if err := c.QueryRow(ctx, "SELECT current_schema()").Scan(&schema); err != nil {
 		return translate("migrate", err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -40,11 +41,13 @@ type Store struct {
 	wall      atomic.Pointer[wall]
 	admin     *pgx.ConnConfig // for connections of its own: migrations
 	about     string
-	name      string      // what it signs its notifications with
-	app       string      // the role that servers run with; "": as this
-	noCopy    atomic.Bool // row-level security, and be it without effect, keeps it from COPY
-	ready     atomic.Bool // the schema was found to be this version's
-	full      atomic.Bool // a write found no room on the disk, and none has since
+	log       *slog.Logger           // may be nil
+	lineage   atomic.Pointer[string] // of the database, as it was last recognized
+	name      string                 // what it signs its notifications with
+	app       string                 // the role that servers run with; "": as this
+	noCopy    atomic.Bool            // row-level security, and be it without effect, keeps it from COPY
+	ready     atomic.Bool            // the schema was found to be this version's
+	full      atomic.Bool            // a write found no room on the disk, and none has since
 	// swept is the token up to which Tidy has looked at the directory: leases that
 	// are held for long must not keep it from those behind them.
 	swept atomic.Int64
@@ -103,7 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			"synchronous_commit", srv.commit, "fsync", srv.fsync)
 	}
 
-	s := &Store{admin: cc.Copy(), name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
+	s := &Store{admin: cc.Copy(), log: cfg.Logger, name: newName(), app: cfg.AppRole, about: fmt.Sprintf("PostgreSQL %s at %s, database %s", srv.version, where, cc.Database)}
 	s.Settings = sqlstore.New(settings{s})
 	s.perBundle.Store(job.Bundle)
 	s.pulse.cfg = cc.Copy()
@@ -113,7 +116,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.size.hot, s.size.read = or(cfg.HotConns, 6), or(cfg.ReadConns, 8)
 	s.open = func(ctx context.Context, conns int, settings ...map[string]string) (*pgxpool.Pool, error) {
-		return pool(ctx, base, conns, append(settings, durable)...)
+		connected := s.recognize
+		if slices.ContainsFunc(settings, func(m map[string]string) bool { return m["role"] != "" }) {
+			connected = func(context.Context, *pgx.Conn) error { return nil } // it draws no tokens
+		}
+		return pool(ctx, base, conns, connected, append(settings, durable)...)
 	}
 	if s.hot, err = s.open(ctx, s.size.hot, hotSettings); err != nil {
 		return nil, translate("open PostgreSQL at "+where, err)
@@ -132,15 +139,15 @@ func or(n, otherwise int) int {
 	return otherwise
 }
 
-func pool(ctx context.Context, base *pgxpool.Config, conns int, settings ...map[string]string) (*pgxpool.Pool, error) {
+func pool(ctx context.Context, base *pgxpool.Config, conns int, connected func(context.Context, *pgx.Conn) error, settings ...map[string]string) (*pgxpool.Pool, error) {
 	c := base.Copy()
 	c.MaxConns = int32(conns)
 	for _, m := range settings {
 		maps.Copy(c.ConnConfig.RuntimeParams, m)
 	}
-	c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerArrays(conn)
-		return nil
+		return connected(ctx, conn)
 	}
 	return pgxpool.NewWithConfig(ctx, c)
 }

@@ -84,6 +84,8 @@ func admit(ctx context.Context, c *pgx.Conn, app string) error {
 		SELECT format('GRANT SELECT, USAGE ON SEQUENCE %I TO %I', relname, $1::text) FROM pg_class
 		WHERE relnamespace = current_schema()::regnamespace AND CASE WHEN relkind = 'S' THEN NOT (has_sequence_privilege($1, oid, 'USAGE') AND has_sequence_privilege($1, oid, 'SELECT')) END
 		UNION ALL
+		SELECT format('GRANT UPDATE ON SEQUENCE tokens TO %I', $1::text) WHERE NOT has_sequence_privilege($1, 'tokens', 'UPDATE') -- to begin a new epoch
+		UNION ALL
 		SELECT format('GRANT EXECUTE ON FUNCTION carillon_make_day(date) TO %I', $1::text) WHERE NOT has_function_privilege($1, 'carillon_make_day(date)', 'EXECUTE')`, app)
 	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {

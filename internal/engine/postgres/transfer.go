@@ -17,8 +17,8 @@ import (
 
 var _ engine.RowSink = (*Store)(nil)
 
-// seeded are the rows that migrations make, and that a fill brings anew.
-var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0"}
+// seeded are the rows that migrations and connections make, and that a fill or the next connection brings anew.
+var seeded = map[string]string{"tenants": "id = 'default'", "audit_sealed": "upto = 0", "installation": "name = 'lineage'"}
 
 // ours are tables of the servers over the database, and of how they store what others know as rows of live, which a fill leaves alone.
 var ours = []string{"bundles", "servers", "partitions", "limit_shares", "carillon_migrations"}
