@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/carillon-jobs/carillon/internal/config"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/executor"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -29,6 +30,11 @@ func (r *running) proxy() (p executor.Proxy, err error) {
 		return p, fmt.Errorf("read callbacks.proxy: %w", err)
 	}
 	p.Credentials, p.Resolves = c.ProxyCredentials, c.ProxyResolves
+	if c.ProxyCA != "" {
+		if p.CAs, err = certificates(c.ProxyCA); err != nil {
+			return p, config.Mistakes{{Key: "callbacks.proxy_ca_file", Value: c.ProxyCA, Want: "a file of certificates: " + err.Error(), From: "as set"}}
+		}
+	}
 	return p, nil
 }
 

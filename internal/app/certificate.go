@@ -73,16 +73,24 @@ func (c *certificate) config(s config.Config) (*tls.Config, error) {
 		out.MinVersion = tls.VersionTLS12
 	}
 	if s.TLSClientCA != "" {
-		data, err := os.ReadFile(s.TLSClientCA)
-		if err == nil {
-			out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven // the API refuses those who must show one
-			if !out.ClientCAs.AppendCertsFromPEM(data) {
-				err = errors.New("it holds no certificate in PEM")
-			}
-		}
-		if err != nil {
+		out.ClientAuth = tls.VerifyClientCertIfGiven // the API refuses those who must show one
+		var err error
+		if out.ClientCAs, err = certificates(s.TLSClientCA); err != nil {
 			return nil, config.Mistakes{{Key: "tls.client_ca", Value: s.TLSClientCA, Want: "a file of certificates: " + err.Error(), From: "as set"}}
 		}
 	}
 	return out, nil
+}
+
+// certificates reads a file of certificates in PEM.
+func certificates(path string) (*x509.CertPool, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, errors.New("it holds no certificate in PEM")
+	}
+	return pool, nil
 }

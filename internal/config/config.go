@@ -191,6 +191,7 @@ type Callbacks struct {
 
 	Proxy            string // URL of an HTTP proxy; "": none
 	ProxyCredentials string // USER:PASSWORD
+	ProxyCA          string // file of certificates that sign the proxy's own; "": those that the system trusts
 	ProxyResolves    bool   // the proxy is given names
 
 	HTTPSOnly      bool

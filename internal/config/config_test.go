@@ -38,7 +38,7 @@ func TestEveryKeyTakesItsDefaultAndRefusesNonsense(t *testing.T) {
 		"store.app_role":  "carillon_app",
 		"auth.jwt.issuer": "https://id.example.com/", "auth.jwt.audience": "carillon", "auth.jwt.jwks_url": "https://id.example.com/keys", "auth.jwt.allow": "10.0.0.0/8", "auth.failed_per_address": "10", "auth.unproven_per_second": "0", "workers.sessions_per_tenant": "10", "auth.jwt.tenant_claim": "t", "auth.jwt.role_claim": "r",
 		"auth.jwt.secret": strings.Repeat("s", 32), "tls.cert": "c", "tls.key": "k", "tls.min_version": "1.2", "tls.client_ca": "ca", "tls.client_auth": "optional", "tls.ca": "ca", "auth.session_idle_seconds": "600", "auth.session_seconds": "8h",
-		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.proxy": "http://proxy.example:3128", "callbacks.proxy_credentials": "carillon:p:w", "callbacks.proxy_resolves": "true", "callbacks.https_only": "true", "callbacks.ports": "443, 8443", "callbacks.host_per_second": "10", "callbacks.host_concurrent": "0", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
+		"bootstrap_worker_key": "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", "store.allow_async_commit": "true", "trusted_proxies": "10.0.0.0/8", "callbacks.allow": "10.0.0.0/8, 192.168.1.1,fd00::/8", "callbacks.breaker": "false", "callbacks.proxy": "https://proxy.example:3128", "callbacks.proxy_ca_file": "/etc/proxy.pem", "callbacks.proxy_credentials": "carillon:p:w", "callbacks.proxy_resolves": "true", "callbacks.https_only": "true", "callbacks.ports": "443, 8443", "callbacks.host_per_second": "10", "callbacks.host_concurrent": "0", "callbacks.breaker_failures": "3", "callbacks.first_byte_timeout_seconds": "30s", "log.level": "debug", "log.format": "json",
 		"workers.default_count": "1", "workers.max_count": "8", "workers.poll_interval_ms": "250", "workers.lease_timeout_seconds": "30s",
 		"workers.scale_interval_ms": "1s", "workers.drain_timeout_seconds": "30", "workers.poison_after": "5", "scheduler.look_ahead_seconds": "5", "scheduler.ownership_ttl_seconds": "5",
 		"secrets.files": "./secrets", "secrets.cache_seconds": "30", "secrets.vault_address": "https://vault:8200", "secrets.vault_mount": "kv", "secrets.vault_prefix": "a/b", "secrets.vault_namespace": "team", "secrets.vault_ca_file": "ca.pem",
@@ -144,8 +144,11 @@ func TestVaultSettingsGoTogether(t *testing.T) {
 }
 
 func TestProxySettings(t *testing.T) {
-	for _, alone := range []string{"callbacks.proxy_credentials", "callbacks.proxy_resolves"} {
-		if _, err := Load(Default(), map[string]string{alone: map[bool]string{true: "a:b", false: "true"}[alone == "callbacks.proxy_credentials"]}, nil, ""); err == nil || !strings.Contains(err.Error(), "callbacks.proxy") {
+	if _, err := Load(Default(), map[string]string{"callbacks.proxy": "http://proxy:3128", "callbacks.proxy_ca_file": "ca.pem"}, nil, ""); err == nil || !strings.Contains(err.Error(), "callbacks.proxy_ca_file") {
+		t.Errorf("certificates for a proxy over http: %v", err)
+	}
+	for alone, value := range map[string]string{"callbacks.proxy_credentials": "a:b", "callbacks.proxy_resolves": "true", "callbacks.proxy_ca_file": "ca.pem"} {
+		if _, err := Load(Default(), map[string]string{alone: value}, nil, ""); err == nil || !strings.Contains(err.Error(), "callbacks.proxy") {
 			t.Errorf("%s without a proxy: %v", alone, err)
 		}
 	}

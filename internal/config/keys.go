@@ -135,6 +135,7 @@ var Keys = []Key{
 	count("callbacks.breaker_failures", "how many calls to a host fail in a row before more are put off", 1, 1000, func(c *Config) *int { return &c.Callbacks.BreakerFailures }),
 	text("callbacks.proxy", "HTTP proxy that connects for callbacks (CONNECT); addresses in callbacks.allow are reached without it", "a URL such as http://proxy.example:3128, without user, password and path", proxyAddress, func(c *Config) *string { return &c.Callbacks.Proxy }),
 	envOnly(text("callbacks.proxy_credentials", "what to sign in to the proxy with", "USER:PASSWORD", credentials, func(c *Config) *string { return &c.Callbacks.ProxyCredentials })),
+	text("callbacks.proxy_ca_file", "of an https proxy: certificates that are trusted for it in place of the system's, in PEM", "a path", some, func(c *Config) *string { return &c.Callbacks.ProxyCA }),
 	truth("callbacks.proxy_resolves", "give the proxy the names of hosts, and leave it to the proxy which addresses they may lead to; else names are resolved and checked here", func(c *Config) *bool { return &c.Callbacks.ProxyResolves }),
 	truth("callbacks.https_only", "refuse callbacks over plain http", func(c *Config) *bool { return &c.Callbacks.HTTPSOnly }),
 	list("callbacks.ports", "ports that callbacks may go to; none: all but those of other services, such as 25, which browsers refuse, too", "ports such as 443 and 8443",

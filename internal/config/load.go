@@ -188,7 +188,8 @@ func contradictions(c Config) (wrong Mistakes) {
 	say(c.TLSClientCA != "" && c.TLSCert == "", "tls.client_ca", c.TLSClientCA, "tls.cert and tls.key, too: certificates of clients are asked for over https only")
 	say(c.SecretsKeyFile != "" && c.SecretsKey != "", "secrets.key_file", c.SecretsKeyFile, "secrets.key_file or secrets.key, not both")
 	p := c.Callbacks
-	say(p.Proxy == "" && (p.ProxyCredentials != "" || p.ProxyResolves), "callbacks.proxy", p.Proxy, "the URL of the proxy that the other settings of it are for")
+	say(p.Proxy == "" && (p.ProxyCredentials != "" || p.ProxyCA != "" || p.ProxyResolves), "callbacks.proxy", p.Proxy, "the URL of the proxy that the other settings of it are for")
+	say(p.ProxyCA != "" && p.Proxy != "" && !strings.HasPrefix(strings.ToLower(p.Proxy), "https:"), "callbacks.proxy_ca_file", p.ProxyCA, "nothing, or an https:// URL in callbacks.proxy: a proxy over http shows no certificate")
 	v := c.Vault
 	say(v.Address != "" && v.Auth == VaultToken && (v.Token == "") == (v.Credential == ""), "secrets.vault_credential_file", v.Credential, "for secrets.vault_auth = token either secrets.vault_token or a file with the token")
 	say(v.Address != "" && v.Auth != VaultToken && (v.Role == "" || v.Credential == ""), "secrets.vault_role", v.Role, "for secrets.vault_auth = "+v.Auth+" both secrets.vault_role and secrets.vault_credential_file")

@@ -2,8 +2,10 @@ package executor
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -26,9 +28,10 @@ import (
 // asked for a checked address, so it never sees a name. Addresses that an operator allows although they are private are
 // connected to directly.
 type Proxy struct {
-	URL         *url.URL // http or https, host and port
-	Credentials string   // USER:PASSWORD; "": none
-	Resolves    bool     // the proxy is given names, and decides alone which addresses they may lead to
+	URL         *url.URL       // http or https, host and port
+	Credentials string         // USER:PASSWORD; "": none
+	CAs         *x509.CertPool // sign the certificate of an https proxy; nil: those that the system trusts
+	Resolves    bool           // the proxy is given names, and decides alone which addresses they may lead to
 }
 
 // proxyTries is how many addresses of a host the proxy is asked for.
@@ -190,7 +193,7 @@ func (d *dialer) toProxy(ctx context.Context) (net.Conn, error) {
 	if err != nil || u.Scheme != "https" {
 		return conn, err
 	}
-	secure := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}, RootCAs: d.tls.RootCAs})
+	secure := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}, RootCAs: cmp.Or(d.proxy.CAs, d.tls.RootCAs)})
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // it is of no use either way
 		return nil, &handshakeError{err}
