@@ -237,26 +237,53 @@ func plausible(text string) bool {
 // NewBadge makes the token up that stands in the address of a badge.
 func NewBadge() string { return "cbg_" + random(20) }
 
-// Bootstrap makes the first key of an installation, of role system, unless there is one already. chosen is
-// the operator's own, or "" to make one up. It returns the key's text if it was made up and stored.
-func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.Time) (made string, err error) {
+// First is the first key of an installation, of role system, before it is stored.
+type First struct {
+	id, secret string
+	chosen     bool
+}
+
+// NewFirst makes the first key of an installation. chosen is the operator's own, or "" to make one up.
+func NewFirst(chosen string) (First, error) {
 	if chosen != "" && len(chosen) < MinKey {
-		return "", fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
+		return First{}, fmt.Errorf("a bootstrap key needs %d characters or more; this one has %d", MinKey, len(chosen))
 	}
-	id, secret := NewKey()
-	if chosen != "" {
-		secret = chosen
+	f := First{chosen: chosen != ""}
+	f.id, f.secret = NewKey()
+	if f.chosen {
+		f.secret = chosen
 	}
-	stored, err := store.Bootstrap(ctx, engine.Key{
-		ID: id, Tenant: tenant.Default, Role: tenant.System, Name: "bootstrap", Hash: sha256.Sum256([]byte(secret)), CreatedAt: now,
-	})
+	return f, nil
+}
+
+// Store stores the key unless the installation has one already, and returns its text if it was made up and stored. It may be called
+// again after a failure: the key may have been stored all the same, and its text must not be lost then.
+func (f First) Store(ctx context.Context, store engine.Keys, now time.Time) (made string, err error) {
+	hash := sha256.Sum256([]byte(f.secret))
+	stored, err := store.Bootstrap(ctx, engine.Key{ID: f.id, Tenant: tenant.Default, Role: tenant.System, Name: "bootstrap", Hash: hash, CreatedAt: now})
+	if err == nil && !stored && !f.chosen {
+		_, err = store.Key(ctx, hash)
+		stored = err == nil // by a call whose answer was lost
+		if errors.Is(err, engine.ErrNotFound) {
+			err = nil
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("store the bootstrap key: %w", err)
 	}
-	if !stored || chosen != "" {
+	if !stored || f.chosen {
 		return "", nil
 	}
-	return secret, nil
+	return f.secret, nil
+}
+
+// Bootstrap makes the first key of an installation, and stores it unless there is one already.
+func Bootstrap(ctx context.Context, store engine.Keys, chosen string, now time.Time) (made string, err error) {
+	f, err := NewFirst(chosen)
+	if err != nil {
+		return "", err
+	}
+	return f.Store(ctx, store, now)
 }
 
 // BootstrapWorker sees to it that there is a key of role worker, for all tenants, with the text that an operator

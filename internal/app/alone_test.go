@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
@@ -114,6 +117,96 @@ func TestAStartWaitsForTheStore(t *testing.T) {
 			if err != nil && (!errors.Is(err, engine.ErrUnavailable) || strings.Contains(err.Error(), "stop them")) {
 				t.Errorf("after %v: %v", after, err)
 			}
+		})
+	}
+}
+
+// keyless is a store of keys that does not answer for a while, or whose first answers are lost.
+type keyless struct {
+	engine.Store
+	silent time.Time
+	lost   int // answers
+	keys   map[[32]byte]engine.Key
+}
+
+func (s *keyless) answer() error {
+	if time.Now().Before(s.silent) {
+		return fmt.Errorf("keys: %w", engine.ErrUnavailable)
+	}
+	if s.lost > 0 {
+		s.lost--
+		return fmt.Errorf("the answer is lost: %w", engine.ErrUnavailable)
+	}
+	return nil
+}
+
+func (s *keyless) Bootstrap(_ context.Context, k engine.Key) (bool, error) {
+	stored := !time.Now().Before(s.silent) && len(s.keys) == 0
+	if stored {
+		s.keys[k.Hash] = k
+	}
+	return stored, s.answer()
+}
+
+func (s *keyless) Key(_ context.Context, hash [32]byte) (engine.Key, error) {
+	if err := s.answer(); err != nil {
+		return engine.Key{}, err
+	}
+	k, ok := s.keys[hash]
+	if !ok {
+		return k, engine.ErrNotFound
+	}
+	return k, nil
+}
+
+func (s *keyless) AddKey(_ context.Context, _ tenant.ID, k engine.Key, _ int, _ engine.Idempotency) (engine.Created, error) {
+	if !time.Now().Before(s.silent) {
+		s.keys[k.Hash] = k
+	}
+	return engine.Created{}, s.answer()
+}
+
+// The keys to begin with are stored once the store answers, and the text of the first is told though an answer was lost.
+func TestTheFirstKeyWaitsForTheStore(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent time.Duration
+		lost   int
+		worker string
+		fails  bool
+	}{
+		"at once":           {},
+		"after a while":     {silent: 10 * time.Second, worker: "a-key-for-workers-of-thirty-two-characters-or-more"},
+		"an answer is lost": {lost: 1},
+		"several are":       {lost: 4, worker: "a-key-for-workers-of-thirty-two-characters-or-more"},
+		"it never answers":  {silent: time.Hour, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &keyless{silent: time.Now().Add(c.silent), lost: c.lost, keys: map[[32]byte]engine.Key{}}
+				r := &running{log: slog.New(slog.DiscardHandler)}
+				r.Config = config.Default()
+				r.Config.BootstrapWorker = c.worker
+				begun := time.Now()
+				key, err := r.bootstrap(t.Context(), s, clock.System{})
+				if c.fails {
+					if !errors.Is(err, engine.ErrUnavailable) || time.Since(begun) > 20*time.Second {
+						t.Errorf("%v after %v", err, time.Since(begun))
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if k, ok := s.keys[sha256.Sum256([]byte(key))]; !ok || k.Role != tenant.System {
+					t.Errorf("the text that is told, %q, is of no key that is stored", key)
+				}
+				if k := s.keys[sha256.Sum256([]byte(c.worker))]; c.worker != "" && k.Role != tenant.Worker {
+					t.Errorf("there is no key for workers: %v", s.keys)
+				}
+				if again, err := r.bootstrap(t.Context(), s, clock.System{}); err != nil || again != "" {
+					t.Errorf("a second start tells of %q, %v", again, err)
+				}
+			})
 		})
 	}
 }

@@ -224,7 +224,11 @@ func (r *running) start(ctx context.Context) error {
 	r.disp.Store(disp)
 	r.background("depths", func(ctx context.Context) { sample(ctx, disp, store, clk, r.log) })
 	secrets := sign.NewSecrets(store, r.ring, clk)
-	tokens, err := sign.LoadTokens(ctx, store, r.ring)
+	var tokens *sign.Tokens
+	err = r.whenAnswered(ctx, func() (err error) {
+		tokens, err = sign.LoadTokens(ctx, store, r.ring)
+		return err
+	})
 	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrUnknownKey) {
 		return fmt.Errorf("%w; set secrets.key_file or CARILLON_SECRETS_KEY to the key it was sealed under, or run 'carillon secret rekey' with both before one is removed", err)
 	}
@@ -267,7 +271,7 @@ func (r *running) start(ctx context.Context) error {
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
 	secrets.Seed(svc.SeedSigningSecret)
-	if err := r.signs(ctx, svc); err != nil {
+	if err := r.whenAnswered(ctx, func() error { return r.signs(ctx, svc) }); err != nil {
 		return err
 	}
 	key, err := r.serve(ctx, ln, store, svc, disp, out, tokens, hub, clk)
@@ -457,6 +461,22 @@ func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]jo
 	}
 }
 
+// bootstrap sees to it that there are the keys to begin with, and returns the text of the first one, if it was made up now.
+func (r *running) bootstrap(ctx context.Context, store engine.Keys, clk clock.Clock) (key string, err error) {
+	first, err := access.NewFirst(r.Config.BootstrapKey)
+	if err != nil {
+		return "", err
+	}
+	err = r.whenAnswered(ctx, func() (err error) {
+		key, err = first.Store(ctx, store, clk.Now())
+		return err
+	})
+	if chosen := r.Config.BootstrapWorker; err == nil && chosen != "" {
+		err = r.whenAnswered(ctx, func() error { return access.BootstrapWorker(ctx, store, chosen, clk.Now()) })
+	}
+	return key, err
+}
+
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
 func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
@@ -471,13 +491,8 @@ func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store
 		},
 	}
 	if !r.Dev {
-		if key, err = access.Bootstrap(ctx, store, r.Config.BootstrapKey, clk.Now()); err != nil {
+		if key, err = r.bootstrap(ctx, store, clk); err != nil {
 			return "", err
-		}
-		if chosen := r.Config.BootstrapWorker; chosen != "" {
-			if err := access.BootstrapWorker(ctx, store, chosen, clk.Now()); err != nil {
-				return "", err
-			}
 		}
 		var tokens *access.Tokens
 		if j := r.Config.JWT; j.On() {

@@ -48,19 +48,33 @@ func (r *running) aloneWithin() time.Duration {
 // whenAlone waits for servers that could not work with the schema to end, as they do in a restart, and is ErrConflict if they do not.
 // It also waits for a store that does not answer yet.
 func (r *running) whenAlone(ctx context.Context, store engine.Schema) error {
+	told := false
+	return r.patiently(ctx, func() error { return alone(ctx, store) }, func(err error) bool {
+		busy := errors.Is(err, engine.ErrConflict)
+		if busy && !told {
+			told = true
+			r.log.Info("waiting for servers to end", "because", err, "at_most", r.aloneWithin())
+		}
+		return busy
+	})
+}
+
+// whenAnswered calls f until the store answers, as it may not yet when a server starts.
+func (r *running) whenAnswered(ctx context.Context, f func() error) error {
+	return r.patiently(ctx, f, func(error) bool { return false })
+}
+
+// patiently calls f again while the store does not answer, or while its error is one that goes by, for as long as a start may take.
+func (r *running) patiently(ctx context.Context, f func() error, goesBy func(error) bool) error {
 	within := r.aloneWithin()
 	for begun := time.Now(); ; {
-		err := alone(ctx, store)
-		past := time.Since(begun)
-		busy := errors.Is(err, engine.ErrConflict)
-		if !busy && !errors.Is(err, engine.ErrUnavailable) || past >= within {
+		err := f()
+		silent := errors.Is(err, engine.ErrUnavailable)
+		if !silent && !goesBy(err) || time.Since(begun) >= within {
 			return err
 		}
-		switch {
-		case !busy:
+		if silent {
 			r.log.Warn("waiting for the store", "because", err, "at_most", within)
-		case past < aloneEvery:
-			r.log.Info("waiting for servers to end", "because", err, "at_most", within)
 		}
 		select {
 		case <-ctx.Done():
