@@ -21,7 +21,7 @@ const (
 	standstill       = 30 * time.Second
 )
 
-func (s *Server) putArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) putArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	control := http.NewResponseController(w)
 	tooLarge := func(limit int64) error {
 		return refuse(413, "too_large", fmt.Sprintf("The artifact is larger than %d bytes.", limit),
@@ -70,7 +70,7 @@ func (m *moving) Read(p []byte) (int, error) {
 // brokenOff says that a body ended before its end.
 type brokenOff struct{ error }
 
-func (s *Server) deleteArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) deleteArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id := r.PathValue("id")
 	if !job.ValidArtifact(id) {
 		return engine.ErrNotFound
@@ -82,7 +82,7 @@ func (s *Server) deleteArtifact(w http.ResponseWriter, r *http.Request, p tenant
 	return reply(w, 200, client.Artifact{ArtifactID: k.ID, Size: k.Size})
 }
 
-func (s *Server) getArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getArtifact(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id := r.PathValue("id")
 	if !job.ValidArtifact(id) {
 		return engine.ErrNotFound

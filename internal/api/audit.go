@@ -15,7 +15,7 @@ import (
 )
 
 // auditRoutes are about who changed what.
-func (s *Server) auditRoutes() []route {
+func (s accessAPI) auditRoutes() []route {
 	const group = "Access"
 	return []route{
 		{
@@ -56,7 +56,7 @@ func wireEntry(e audit.Entry) client.AuditEntry {
 	return out
 }
 
-func (s *Server) listAudit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) listAudit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, auditParams)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return reply(w, 200, out)
 }
 
-func (s *Server) verifyAudit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) verifyAudit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, verifyParams)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-func (s *Server) backfillJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) backfillJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, data, err := s.onJob(w, r, p)
 	if err != nil {
 		return err

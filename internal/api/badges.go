@@ -23,7 +23,7 @@ import (
 )
 
 // badgeRoutes are about addresses at which anybody sees how a job is.
-func (s *Server) badgeRoutes() []route {
+func (s settingsAPI) badgeRoutes() []route {
 	const group = "Badges"
 	return []route{
 		{
@@ -51,7 +51,7 @@ func wireBadge(b service.BadgeOf) client.Badge {
 	return client.Badge{BadgeID: b.ID, JobID: b.Job.String(), JobName: b.Name, Label: optional(b.Label), CreatedAt: b.CreatedAt}
 }
 
-func (s *Server) listBadges(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listBadges(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Server) listBadges(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	return reply(w, 200, out)
 }
 
-func (s *Server) addBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) addBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *Server) addBadge(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 201, made)
 }
 
-func (s *Server) deleteBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) deleteBadge(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
@@ -131,7 +131,7 @@ var badgeFile = regexp.MustCompile(`^(cbg_[a-z2-7]{32})\.(svg|json)$`)
 
 // showBadge answers anybody. Of a token that is wrong nothing is told, and looking for it takes as long whatever is right of it: it is
 // looked for by its hash.
-func (s *Server) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s settingsAPI) showBadge(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	m, h := badgeFile.FindStringSubmatch(r.PathValue("file")), w.Header()
 	if m == nil {
 		h.Set("Cache-Control", "max-age=60")

@@ -25,7 +25,7 @@ func TestAStreamBeats(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.tell(r, tenant.Principal{Tenant: "a"}, watch, newEvents(w))
+			viewAPI{s}.tell(r, tenant.Principal{Tenant: "a"}, watch, newEvents(w))
 		}()
 		time.Sleep(12 * time.Second)
 		hub.Tell("a", feed.Change{Type: "job.created"})

@@ -81,7 +81,7 @@ func rate(r *float64, v *job.Invalids) float64 {
 	return deref(r, 0)
 }
 
-func (s *Server) bulkJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) bulkJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err

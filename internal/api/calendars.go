@@ -22,7 +22,7 @@ func wireCalendar(c service.Calendar) client.Calendar {
 	return out
 }
 
-func (s *Server) listCalendars(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listCalendars(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]service.Calendar, error) { return s.service.Calendars(r.Context(), p) })
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func calendarName(r *http.Request) (string, error) {
 	return name, nil
 }
 
-func (s *Server) getCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := calendarName(r)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Server) getCalendar(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, wireCalendar(c))
 }
 
-func (s *Server) putCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) putCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, wireCalendar(c))
 }
 
-func (s *Server) deleteCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) deleteCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := calendarName(r)
 	if err != nil {
 		return err

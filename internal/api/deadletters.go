@@ -31,7 +31,7 @@ func (q *query) deadLetters() engine.DeadLetterFilter {
 	return f
 }
 
-func (s *Server) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, deadLetterParams)
 	if err != nil {
 		return err
@@ -80,16 +80,16 @@ func selection(req client.DeadLetterRequest) (sel service.Selection, v job.Inval
 	return sel, v
 }
 
-func (s *Server) redriveDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) redriveDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	return s.overDeadLetters(w, r, p, job.OpRedrive)
 }
 
 // discardDeadLetters discards those named by ids at once, and those of a filter as an operation.
-func (s *Server) discardDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) discardDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	return s.overDeadLetters(w, r, p, job.OpDiscard)
 }
 
-func (s *Server) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal, kind job.OperationKind) error {
+func (s executionAPI) overDeadLetters(w http.ResponseWriter, r *http.Request, p tenant.Principal, kind job.OperationKind) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func wireOperation(o job.Operation) client.Operation {
 	return out
 }
 
-func (s *Server) listOperations(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listOperations(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (s *Server) listOperations(w http.ResponseWriter, r *http.Request, p tenant
 	if err := q.err(); err != nil {
 		return err
 	}
-	found, err := s.service.Operations(r.Context(), p, page)
+	found, err := s.service.FindOperations(r.Context(), p, page)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func operation(r *http.Request) (job.OperationID, error) {
 	return id, nil
 }
 
-func (s *Server) getOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) getOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := operation(r)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Server) getOperation(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, wireOperation(o))
 }
 
-func (s *Server) cancelOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) cancelOperation(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := operation(r)
 	if err != nil {
 		return err

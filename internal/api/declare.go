@@ -21,7 +21,7 @@ import (
 const maxDeclared = 1000
 
 // declareRoutes are the routes of declarative files.
-func (s *Server) declareRoutes() []route {
+func (s jobAPI) declareRoutes() []route {
 	return []route{{
 		method: "POST", path: "/api/v1/jobs:plan", needs: tenant.Read, group: "Jobs", summary: "What declared jobs would change",
 		detail: "Compares jobs, as a file declares them, with those that have their keys: which fields would change, and which fires of the next 24 hours would appear and vanish. What a job leaves out has its default. A credential that is sent as it was answered is as it was. Nothing is stored.",
@@ -30,7 +30,7 @@ func (s *Server) declareRoutes() []route {
 	}}
 }
 
-func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, _, err := read(w, r, maxBatch)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Server) planJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 // declared is the definition that a job is to have.
-func (s *Server) declared(r client.JobRequest, was *job.Job, usual int) (job.Definition, error) {
+func (s jobAPI) declared(r client.JobRequest, was *job.Job, usual int) (job.Definition, error) {
 	if r.Priority == nil {
 		r.Priority = &usual
 	}

@@ -31,7 +31,7 @@ type entry struct {
 // field is one line of a table.
 type field struct{ Name, Type, Doc string }
 
-func (s *Server) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	page, err := s.page()
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Server) docs(w http.ResponseWriter, r *http.Request, _ tenant.Principal
 const anyBase = "http://address.invalid"
 
 // renderDocs makes the page, once: nobody needs a credential to ask for it.
-func (s *Server) renderDocs() ([]byte, error) {
+func (s viewAPI) renderDocs() ([]byte, error) {
 	type section struct {
 		Name    string
 		Entries []entry
@@ -85,7 +85,7 @@ func base(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-func (s *Server) docsStyle(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
+func (s viewAPI) docsStyle(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Write(docsCSS)
 	return nil

@@ -18,7 +18,7 @@ var executionParams = append([]param{
 	{"end_date", "string", "Scheduled before this date or time."},
 }, pageParams...)
 
-func (s *Server) listExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func executionID(r *http.Request) (job.ExecutionID, error) {
 	return id, nil
 }
 
-func (s *Server) getExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) getExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func wireAttempts(as []job.Tried, now time.Time) []client.ExecutionAttempt {
 	return out
 }
 
-func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) listAttempts(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, client.ExecutionAttempts{Attempts: wireAttempts(all, now), Pagination: page})
 }
 
-func (s *Server) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func workerID(w job.WorkerID) *string {
 	return new(w.String())
 }
 
-func (s *Server) reportExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) reportExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func wireReport(r job.Report) client.Report {
 	return out
 }
 
-func (s *Server) cancelExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) cancelExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.CancelRequest
 	id, _, err := s.action(w, r, p, &req)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Server) cancelExecution(w http.ResponseWriter, r *http.Request, p tenan
 	return reply(w, 202, wireExecution(e))
 }
 
-func (s *Server) retryExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) retryExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.TriggerRequest
 	id, once, err := s.action(w, r, p, &req)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Server) retryExecution(w http.ResponseWriter, r *http.Request, p tenant
 	return begun(w, service.Triggered{Execution: e}, replay, err)
 }
 
-func (s *Server) redriveDeadLetter(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) redriveDeadLetter(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, once, err := s.action(w, r, p, &struct{}{})
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func onceTriggered(o once) service.Once[job.Execution] {
 }
 
 // action reads what is asked of an execution: first whether there is one, then the body, which may be left out.
-func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Principal, req any) (id job.ExecutionID, _ service.Once[job.Execution], err error) {
+func (s executionAPI) action(w http.ResponseWriter, r *http.Request, p tenant.Principal, req any) (id job.ExecutionID, _ service.Once[job.Execution], err error) {
 	var none service.Once[job.Execution]
 	if id, err = executionID(r); err != nil {
 		return id, none, err
@@ -231,7 +231,7 @@ func (s *Server) action(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	return id, onceTriggered(o), err
 }
 
-func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listWorkers(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ws, page, err := paged(r, func() ([]service.WorkerReport, error) { return s.service.Workers(r.Context(), p) })
 	if err != nil {
 		return err

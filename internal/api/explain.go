@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-func (s *Server) explainExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) explainExecution(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ var formats = map[string]struct {
 }
 
 // exportExecutions streams all that a filter chooses.
-func (s *Server) exportExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, append([]param{{name: "format"}}, searchParams...))
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ var searchParams = []param{
 }
 
 // historyRoutes are for looking at what ran, runs and waits.
-func (s *Server) historyRoutes() []route {
+func (s executionAPI) historyRoutes() []route {
 	return []route{
 		{
 			method: "GET", path: "/api/v1/executions", needs: tenant.Read, group: "Executions", summary: "List executions, the latest scheduled time first",
@@ -44,12 +44,12 @@ func (s *Server) historyRoutes() []route {
 		{
 			method: "GET", path: "/api/v1/admin/queue/status", needs: tenant.Run, group: "Workers", summary: "How the whole installation does: what waits, runs, completed and failed",
 			detail: "Over all tenants. What happened is counted by each server and written down every five seconds.",
-			params: statusParams, status: 200, answer: of[client.QueueStatus](), handle: s.queueStatus,
+			params: statusParams, status: 200, answer: of[client.QueueStatus](), handle: viewAPI{s.Server}.queueStatus,
 		},
 		{
 			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Follow what changes: executions, jobs and workers",
 			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, reset where not all of that can be told: read anew then what you show, and beat every five seconds, so that who hears nothing knows that the stream hangs. The id of an event goes into Last-Event-ID to go on behind it.",
-			params: streamParams, stream: true, status: 200, answer: of[client.Changes](), handle: s.streamEvents,
+			params: streamParams, stream: true, status: 200, answer: of[client.Changes](), handle: viewAPI{s.Server}.streamEvents,
 		},
 	}
 }
@@ -77,7 +77,7 @@ func (q *query) executions() (f engine.ExecutionFilter, of engine.Ref) {
 }
 
 // executions reads which executions are meant.
-func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
+func (s executionAPI) executions(r *http.Request, p tenant.Principal, q *query) (engine.ExecutionFilter, error) {
 	f, of := q.executions()
 	if err := q.err(); err != nil || of.Key == "" {
 		return f, err
@@ -87,7 +87,7 @@ func (s *Server) executions(r *http.Request, p tenant.Principal, q *query) (engi
 	return f, err
 }
 
-func (s *Server) searchExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) searchExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, append(searchParams[:len(searchParams):len(searchParams)], pageParams...))
 	if err != nil {
 		return err

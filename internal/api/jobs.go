@@ -21,7 +21,7 @@ func wireNewJob(n service.NewJob) client.Job {
 	return j
 }
 
-func (s *Server) createJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) createJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func wireNewJobs(made []service.NewJob) client.CreatedJobs {
 	return out
 }
 
-func (s *Server) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBatch)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ var jobParams = append([]param{
 	{"q", "string", "Jobs whose name, description or key contain this text, in any case."},
 }, pageParams...)
 
-func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, jobParams)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, out)
 }
 
-func (s *Server) getJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) getJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ const (
 
 func (c runningChoice) String() string { return string(c) }
 
-func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) deleteJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func wireTriggered(e job.Execution) client.Triggered {
 	return client.Triggered{ExecutionID: e.ID.String(), JobID: e.Job.String(), Status: e.Status.String(), ScheduledTime: e.ScheduledAt}
 }
 
-func (s *Server) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) triggerJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err

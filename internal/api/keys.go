@@ -34,7 +34,7 @@ func wireKey(k engine.Key, now time.Time) client.APIKey {
 }
 
 // keyRoutes are about API keys.
-func (s *Server) keyRoutes() []route {
+func (s accessAPI) keyRoutes() []route {
 	const group = "Access"
 	return []route{
 		{
@@ -70,7 +70,7 @@ func newKey(o once, now time.Time) (engine.Key, string, service.Once[engine.Key]
 	}
 }
 
-func (s *Server) createKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) createKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func answerKey(w http.ResponseWriter, k engine.Key, text string, replay []byte, 
 
 const maxKeyOverlap = 30 * 24 * time.Hour
 
-func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if _, err := s.service.KeyOf(r.Context(), p, r.PathValue("id")); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return answerKey(w, k, text, replay, err)
 }
 
-func (s *Server) listKeys(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) listKeys(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]engine.Key, error) { return s.service.Keys(r.Context(), p) })
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *Server) listKeys(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, out)
 }
 
-func (s *Server) getKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) getKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	k, err := s.service.KeyOf(r.Context(), p, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (s *Server) getKey(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	return reply(w, 200, wireKey(k, time.Now()))
 }
 
-func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) revokeKey(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	k, err := s.service.RevokeKey(r.Context(), p, r.PathValue("id"))
 	s.forgetKey(r.PathValue("id"), err)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request, p tenant.Prin
 }
 
 // forgetKey has a key that was changed asked for again, also where the answer of the store was lost.
-func (s *Server) forgetKey(id string, err error) {
+func (s accessAPI) forgetKey(id string, err error) {
 	if s.cfg.SignIns != nil && (err == nil || unsure(err)) {
 		s.cfg.SignIns.ForgetKey(id)
 	}

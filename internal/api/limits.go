@@ -117,7 +117,7 @@ func wireLimit(l job.Limit) client.Limit {
 	return client.Limit{Queue: optional(l.Queue), MaxConcurrent: atOnce(l.Max), RateLimit: wireRate(l.Rate), Pause: wirePause(l.Pause)}
 }
 
-func (s *Server) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]job.Limit, error) { return s.service.Limits(r.Context(), p) })
 	if err != nil {
 		return err
@@ -129,11 +129,11 @@ func (s *Server) listLimits(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	return reply(w, 200, out)
 }
 
-func (s *Server) setTenantLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) setTenantLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	return s.setLimit(w, r, p, "")
 }
 
-func (s *Server) setQueueLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) setQueueLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	queue, err := queueName(r)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Server) setQueueLimit(w http.ResponseWriter, r *http.Request, p tenant.
 	return s.setLimit(w, r, p, queue)
 }
 
-func (s *Server) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal, queue string) error {
+func (s settingsAPI) setLimit(w http.ResponseWriter, r *http.Request, p tenant.Principal, queue string) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func tier(s string) tenant.Tier {
 	return tenant.Tier(s)
 }
 
-func (s *Server) listTenants(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listTenants(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]tenant.Tenant, error) { return s.service.Tenants(r.Context(), p) })
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (s *Server) listTenants(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, out)
 }
 
-func (s *Server) createTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) createTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (s *Server) createTenant(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 201, wireTenant(t))
 }
 
-func (s *Server) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	a, err := s.service.AllowanceOf(r.Context(), p, tenant.ID(r.PathValue("id")))
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (s *Server) getTenant(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return reply(w, 200, out)
 }
 
-func (s *Server) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) changeTenant(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id := tenant.ID(r.PathValue("id"))
 	if _, err := s.service.Tenant(r.Context(), p, id); err != nil {
 		return err // before the body is judged

@@ -92,7 +92,7 @@ func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 }
 
 // enterLocal gives a browser the cookie for the token that someone pasted.
-func (s *Server) enterLocal(w http.ResponseWriter, r *http.Request, req client.SignInRequest) error {
+func (s accessAPI) enterLocal(w http.ResponseWriter, r *http.Request, req client.SignInRequest) error {
 	l := s.cfg.Local
 	if !l.is(strings.TrimSpace(req.Credential)) {
 		return refuse(401, "unauthorized", "This is not the token of this server; it is in the address that the server printed, and in "+l.File+".")

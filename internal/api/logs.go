@@ -26,7 +26,7 @@ var logParams = []param{
 }
 
 // appendLog takes lines from a worker.
-func (s *Server) appendLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) appendLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func follows(r *http.Request) bool {
 }
 
 // listLog answers with an execution's log, as a page or as a stream.
-func (s *Server) listLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) listLog(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := executionID(r)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ const (
 )
 
 // followLog streams a log until the execution has finished.
-func (s *Server) followLog(w http.ResponseWriter, r *http.Request, p tenant.Principal, id job.ExecutionID, ask service.LogQuery) error {
+func (s executionAPI) followLog(w http.ResponseWriter, r *http.Request, p tenant.Principal, id job.ExecutionID, ask service.LogQuery) error {
 	ctx := r.Context()
 	if err := s.service.HasExecution(ctx, p, id); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *Server) follow(of tenant.ID) (release func(), err error) {
 }
 
 // catchUp sends what is new of a log, and its end, if it has come. It ends with errRevoked where the reader may read no more.
-func (s *Server) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events, vigil *vigil) (end bool, err error) {
+func (s executionAPI) catchUp(ctx context.Context, p tenant.Principal, id job.ExecutionID, ask *service.LogQuery, out *events, vigil *vigil) (end bool, err error) {
 	if !vigil.allowed() {
 		return false, errRevoked
 	}

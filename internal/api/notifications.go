@@ -28,7 +28,7 @@ func wireRule(r notice.Rule) client.NotificationRule {
 }
 
 // ruleRoutes are about what the tenant is told of by itself.
-func (s *Server) ruleRoutes() []route {
+func (s settingsAPI) ruleRoutes() []route {
 	const group = "Notifications"
 	return []route{
 		{
@@ -56,7 +56,7 @@ func (s *Server) ruleRoutes() []route {
 	}
 }
 
-func (s *Server) listRules(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listRules(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]notice.Rule, error) { return s.service.Rules(r.Context(), p) })
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func ruleName(r *http.Request) (string, error) {
 	return name, nil
 }
 
-func (s *Server) getRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := ruleName(r)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Server) getRule(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, wireRule(x))
 }
 
-func (s *Server) putRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) putRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.NotificationRuleRequest
 	if err := s.readInto(w, r, maxBody, &req); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *Server) putRule(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, wireRule(kept))
 }
 
-func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) deleteRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := ruleName(r)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	return reply(w, 200, wireRule(x))
 }
 
-func (s *Server) testRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) testRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := ruleName(r)
 	if err != nil {
 		return err

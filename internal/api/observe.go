@@ -14,7 +14,7 @@ import (
 const profilesPath = "/debug/pprof/"
 
 // observeRoutes are how this process is watched from outside; every process has them, whatever its roles.
-func (s *Server) observeRoutes() []route {
+func (s viewAPI) observeRoutes() []route {
 	const group = "Operation"
 	scrape := route{
 		method: "GET", path: "/metrics", needs: tenant.Read, group: group, everywhere: true, summary: "What this process counts, for Prometheus",
@@ -57,7 +57,7 @@ func (s *Server) kept(rt route) bool {
 	return true
 }
 
-func (s *Server) metrics(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) metrics(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if s.cfg.Metrics == nil {
 		return refuse(404, "not_found", "This process counts nothing.")
 	}
@@ -65,11 +65,11 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	return nil
 }
 
-func (s *Server) logLevel(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
+func (s viewAPI) logLevel(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
 	return reply(w, 200, client.LogLevel{Level: s.cfg.Log.Level()})
 }
 
-func (s *Server) setLogLevel(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) setLogLevel(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -93,12 +93,12 @@ func (s *Server) setLogLevel(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, client.LogLevel{Level: s.cfg.Log.Level()})
 }
 
-func (s *Server) profiles(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) profiles(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	pprof.Index(w, r)
 	return nil
 }
 
-func (s *Server) profile(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) profile(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	switch r.PathValue("name") {
 	case "cmdline": // which may hold a key
 		return nowhere

@@ -17,7 +17,7 @@ import (
 type object = map[string]any
 
 // document is the OpenAPI 3.1 document of the routes.
-func (s *Server) document() object {
+func (s viewAPI) document() object {
 	schemas := &schemas{known: object{}}
 	paths := object{}
 	for _, rt := range s.routes {
@@ -48,7 +48,7 @@ func (s *Server) document() object {
 	}
 }
 
-func (s *Server) operation(rt route, schemas *schemas) object {
+func (s viewAPI) operation(rt route, schemas *schemas) object {
 	op := object{"summary": rt.summary, "tags": []string{rt.group}, "operationId": operationID(rt)}
 	if rt.detail != "" {
 		op["description"] = rt.detail
@@ -241,6 +241,6 @@ func with(o object, key string, value any) object {
 	return out
 }
 
-func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
+func (s viewAPI) openAPI(w http.ResponseWriter, _ *http.Request, _ tenant.Principal) error {
 	return replyRaw(w, 200, s.documented())
 }

@@ -19,7 +19,7 @@ import (
 
 // pageRoutes are the screens of the dashboard and what they load. They are open, for they hold nothing of anyone: whatever
 // they show they ask for at the other routes.
-func (s *Server) pageRoutes() []route {
+func (s viewAPI) pageRoutes() []route {
 	rs := []route{
 		{method: "GET", path: "/assets/{name...}", needs: tenant.Open, summary: "What the pages load", handle: s.asset},
 		{method: "GET", path: "/x/{id}", needs: tenant.Open, summary: "A short link to an execution or a job", handle: s.short},
@@ -31,7 +31,7 @@ func (s *Server) pageRoutes() []route {
 }
 
 // screen answers with the page of a screen or, asked for JSON, with what the API says at the screen's place.
-func (s *Server) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
+func (s viewAPI) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Request, tenant.Principal) error {
 	return func(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 		if !wantsJSON(r) {
 			dashboard.Built().Page(w, r, http.StatusOK)
@@ -58,7 +58,7 @@ func (s *Server) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Req
 }
 
 // member answers with the one of a list that has the id of the path.
-func (s *Server) member(w http.ResponseWriter, r *http.Request, address, list, by string) error {
+func (s viewAPI) member(w http.ResponseWriter, r *http.Request, address, list, by string) error {
 	for q := (url.Values{}); ; {
 		page := &kept{header: w.Header().Clone(), status: 200}
 		s.instead(page, r, address, q)
@@ -84,7 +84,7 @@ func (s *Server) member(w http.ResponseWriter, r *http.Request, address, list, b
 }
 
 // instead answers a request as if another address had been asked, with all that guards it.
-func (s *Server) instead(w http.ResponseWriter, r *http.Request, address string, q url.Values) {
+func (s viewAPI) instead(w http.ResponseWriter, r *http.Request, address string, q url.Values) {
 	u, err := url.Parse(address)
 	if err != nil {
 		s.fail(w, r, nowhere)
@@ -97,7 +97,7 @@ func (s *Server) instead(w http.ResponseWriter, r *http.Request, address string,
 }
 
 // short answers with what has the id, an execution or a job; the page looks for itself.
-func (s *Server) short(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) short(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if !wantsJSON(r) {
 		dashboard.Built().Page(w, r, http.StatusOK)
 		return nil
@@ -131,7 +131,7 @@ func (k *kept) send(w http.ResponseWriter) error {
 	return nil
 }
 
-func (s *Server) asset(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s viewAPI) asset(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if !dashboard.Built().Asset(w, r, r.PathValue("name")) {
 		return nowhere
 	}

@@ -151,7 +151,7 @@ func revision(r *http.Request) (int, error) {
 	return n, nil
 }
 
-func (s *Server) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, data, err := s.onJob(w, r, p)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func wireChanged(r service.Report) client.Job {
 }
 
 // onJob reads the job that a path names, which must be there before the body is judged, and the body.
-func (s *Server) onJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) (engine.Ref, []byte, error) {
+func (s jobAPI) onJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) (engine.Ref, []byte, error) {
 	ref, err := jobRef(r)
 	if err != nil {
 		return ref, nil, err
@@ -203,7 +203,7 @@ func (s *Server) onJob(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	return ref, data, err
 }
 
-func (s *Server) pauseJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) pauseJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, data, err := s.onJob(w, r, p)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s *Server) pauseJob(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, wireJob(j.Job, j.Stats))
 }
 
-func (s *Server) resumeJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) resumeJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, data, err := s.onJob(w, r, p)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 
 var headParams = []param{{"limit", "integer", "How many, from 1 to 100; 20 when omitted."}}
 
-func (s *Server) queueRoutes() []route {
+func (s settingsAPI) queueRoutes() []route {
 	return []route{
 		{
 			method: "GET", path: "/api/v1/queues", needs: tenant.Read, group: "Queues", summary: "List the tenant's queues, with what waits in them and what holds it back",
@@ -61,7 +61,7 @@ func queueName(r *http.Request) (string, error) {
 	return queue, service.CheckQueue(queue).Err()
 }
 
-func (s *Server) listQueues(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) listQueues(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *Server) listQueues(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	return reply(w, 200, out)
 }
 
-func (s *Server) getQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	queue, err := queueName(r)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Server) getQueue(w http.ResponseWriter, r *http.Request, p tenant.Princ
 }
 
 // answerQueue answers with a queue whose limit and pause are known.
-func (s *Server) answerQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal, l job.Limit) error {
+func (s settingsAPI) answerQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal, l job.Limit) error {
 	loads, err := s.cfg.Dispatch.QueuesOf(engine.Unconfined(r.Context()), p.Tenant, l.Queue)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Server) answerQueue(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, s.wireQueue(dispatch.Load{Queue: l.Queue}, l))
 }
 
-func (s *Server) wireQueue(x dispatch.Load, l job.Limit) client.Queue {
+func (s settingsAPI) wireQueue(x dispatch.Load, l job.Limit) client.Queue {
 	oldest := x.Oldest
 	if oldest.IsZero() || !x.Held.IsZero() && x.Held.Before(oldest) {
 		oldest = x.Held
@@ -152,7 +152,7 @@ func wirePause(p job.Pause) *client.Pause {
 	return &client.Pause{At: p.At, Until: instant(p.Until), By: p.By, Reason: optional(p.Reason)}
 }
 
-func (s *Server) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	queue, err := queueName(r)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *Server) queueHead(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return reply(w, 200, out)
 }
 
-func (s *Server) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (s *Server) pauseQueue(w http.ResponseWriter, r *http.Request, p tenant.Pri
 	return s.answerQueue(w, r, p, l)
 }
 
-func (s *Server) resumeQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) resumeQueue(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func (s *Server) resumeQueue(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return s.answerQueue(w, r, p, l)
 }
 
-func (s *Server) getWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound
@@ -227,15 +227,15 @@ func (s *Server) getWorker(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return reply(w, 200, wireWorker(x))
 }
 
-func (s *Server) cordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) cordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	return s.cordon(w, r, p, true)
 }
 
-func (s *Server) uncordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) uncordonWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	return s.cordon(w, r, p, false)
 }
 
-func (s *Server) cordon(w http.ResponseWriter, r *http.Request, p tenant.Principal, on bool) error {
+func (s settingsAPI) cordon(w http.ResponseWriter, r *http.Request, p tenant.Principal, on bool) error {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound

@@ -15,14 +15,14 @@ import (
 )
 
 // quotaRoutes are about what tenants may have and do.
-func (s *Server) quotaRoutes() []route {
+func (s settingsAPI) quotaRoutes() []route {
 	return []route{{
 		method: "GET", path: "/api/v1/quotas", needs: tenant.Read, group: "Limits and tenants", summary: "What the tenant may have and do, and what it has",
 		detail: "By its tier, or as the operator has set it for this tenant.", status: 200, answer: of[client.Allowance](), handle: s.getQuotas,
 	}}
 }
 
-func (s *Server) getQuotas(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s settingsAPI) getQuotas(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	a, err := s.service.Allowance(r.Context(), p)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-func (s *Server) jobRevisions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) jobRevisions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func paths(prefix string, m, out map[string]any) {
 	}
 }
 
-func (s *Server) restoreJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) restoreJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 var scalingParams = []param{{"queue", "string", "Only these queues, parted by commas. The sums are over them; one in which nothing is counts as 0."}}
 
 // scaling says how many workers the load asks for, for whatever starts them.
-func (s *Server) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if p.Role == tenant.Worker && p.Tenant != "" {
 		return refuse(403, "forbidden", "This tells of all tenants: a key of role worker must be for all of them, too.")
 	}

@@ -141,7 +141,7 @@ const wantN = "a whole number from 1 to 1000"
 
 var nextParams = []param{{"n", "integer", "How many, 1 to 1000; 10 when omitted."}}
 
-func (s *Server) nextOfJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) nextOfJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (q *query) number(name string, otherwise, least, most int) int {
 	return n
 }
 
-func (s *Server) previewSchedule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) previewSchedule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, _, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ var occurrenceParams = append([]param{
 	{"to", "string", "Instants before this date or time; a day after now, or after from, when omitted."},
 }, pageParams...)
 
-func (s *Server) listOccurrences(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) listOccurrences(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ var forecastParams = []param{
 	{"spread", "boolean", "With how herds can be taken apart."},
 }
 
-func (s *Server) forecast(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s jobAPI) forecast(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, forecastParams)
 	if err != nil {
 		return err

@@ -30,12 +30,12 @@ var (
 )
 
 // screenRoutes are what one looks at a tenant, or a job, as a whole with.
-func (s *Server) screenRoutes() []route {
+func (s viewAPI) screenRoutes() []route {
 	return []route{
 		{
 			method: "POST", path: "/api/v1/executions:bulk", needs: tenant.Write, group: "Executions", summary: "Cancel or retry many executions, by ids or by a filter",
 			detail: "dry_run answers 200 with how many there are, and the first of them; else 202 with an operation that does it in the background. What is scheduled after the request is not part of it.",
-			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, also: 200, answer: of[client.ExecutionBulkBegun](), handle: s.bulkExecutions,
+			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, also: 200, answer: of[client.ExecutionBulkBegun](), handle: executionAPI{s.Server}.bulkExecutions,
 		},
 		{
 			method: "GET", path: "/api/v1/overview", needs: tenant.Read, group: "Overview", summary: "How the tenant does, in one sentence and in numbers",
@@ -72,17 +72,17 @@ func (s *Server) screenRoutes() []route {
 		},
 		{
 			method: "GET", path: "/api/v1/jobs/{id}/revisions", needs: tenant.Read, group: "Jobs", summary: "Who changed a job, when, and how",
-			detail: "The latest first, beginning with what it is. The last 50 that were replaced are kept.", params: pageParams, status: 200, answer: of[client.JobRevisions](), handle: s.jobRevisions,
+			detail: "The latest first, beginning with what it is. The last 50 that were replaced are kept.", params: pageParams, status: 200, answer: of[client.JobRevisions](), handle: jobAPI{s.Server}.jobRevisions,
 		},
 		{
 			method: "POST", path: "/api/v1/jobs/{id}/revisions/{revision}/restore", needs: tenant.Write, group: "Jobs", summary: "Give a job the definition that it had",
 			detail: "It becomes a new revision; If-Match as with a change. Credentials are those that it has now: 409 where it has none any more.",
-			status: 200, answer: of[client.Job](), handle: s.restoreJob,
+			status: 200, answer: of[client.Job](), handle: jobAPI{s.Server}.restoreJob,
 		},
 	}
 }
 
-func (s *Server) listFailures(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) listFailures(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, failureParams)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *Server) listFailures(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, out)
 }
 
-func (s *Server) deadLetterGroups(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) deadLetterGroups(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, deadGroupParams)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Server) deadLetterGroups(w http.ResponseWriter, r *http.Request, p tena
 
 const calendarDays = 366
 
-func (s *Server) jobCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) jobCalendar(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Server) jobCalendar(w http.ResponseWriter, r *http.Request, p tenant.Pr
 
 const maxRunsOf = 100
 
-func (s *Server) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, runsParams)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (s *Server) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, out)
 }
 
-func (s *Server) overview(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) overview(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if err := noParams(r); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func wireSecret(s engine.Secret) client.Secret {
 	return client.Secret{Name: s.Name, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
 }
 
-func (s *Server) listSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) listSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, page, err := paged(r, func() ([]engine.Secret, error) { return s.service.Secrets(r.Context(), p) })
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func secretName(r *http.Request) (string, error) {
 	return name, nil
 }
 
-func (s *Server) getSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) getSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := secretName(r)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Server) getSecret(w http.ResponseWriter, r *http.Request, p tenant.Prin
 	return reply(w, 200, wireSecret(x))
 }
 
-func (s *Server) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, err := body(w, r, maxBody)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func untold(err error) error {
 
 var forceParams = []param{{"force", "boolean", "Also while jobs name it."}}
 
-func (s *Server) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := secretName(r)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func idsOrFilter[T any](ids []string, filter url.Values, what string, parse func
 }
 
 // executionSelection reads which executions a body names.
-func (s *Server) executionSelection(r *http.Request, p tenant.Principal, req client.ExecutionBulkRequest) (sel service.ExecutionSelection, v job.Invalids, err error) {
+func (s executionAPI) executionSelection(r *http.Request, p tenant.Principal, req client.ExecutionBulkRequest) (sel service.ExecutionSelection, v job.Invalids, err error) {
 	var values url.Values
 	if f := req.Filter; f != nil {
 		values = url.Values{
@@ -58,7 +58,7 @@ func (s *Server) executionSelection(r *http.Request, p tenant.Principal, req cli
 	return sel, v, err
 }
 
-func (s *Server) bulkExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s executionAPI) bulkExecutions(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err

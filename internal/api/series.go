@@ -44,7 +44,7 @@ func stretch(r *http.Request, step string) (service.Stretch, error) {
 
 func stepOf(x service.Stretch) int { return int(x.Step / time.Second) }
 
-func (s *Server) series(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) series(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	x, err := stretch(r, "60")
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func wireTotal(m *engine.TenantMinute) client.SeriesTotal {
 	return out
 }
 
-func (s *Server) delaySeries(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) delaySeries(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	x, err := stretch(r, "300")
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func wireDelays(m *engine.TenantMinute) client.DelayTotal {
 	}
 }
 
-func (s *Server) queueSeries(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) queueSeries(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	x, err := stretch(r, "300")
 	if err != nil {
 		return err

@@ -95,6 +95,16 @@ type Server struct {
 	stop      sync.Once
 }
 
+// Each of these answers the requests about one subject, with what the server has.
+type (
+	jobAPI       struct{ *Server }
+	executionAPI struct{ *Server }
+	workerAPI    struct{ *Server }
+	accessAPI    struct{ *Server }
+	settingsAPI  struct{ *Server }
+	viewAPI      struct{ *Server }
+)
+
 // Stop ends the streams, which would last longer than a server that stops waits.
 func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
@@ -116,7 +126,7 @@ func New(cfg Config) *Server {
 		life = cfg.Dispatch.LeaseTTL()
 	}
 	s.sessions = newSessions(cfg.Sessions, life)
-	s.page, s.documented = sync.OnceValues(s.renderDocs), sync.OnceValue(func() []byte { return encoded(s.document()) })
+	s.page, s.documented = sync.OnceValues(viewAPI{s}.renderDocs), sync.OnceValue(func() []byte { return encoded(viewAPI{s}.document()) })
 	s.routes = s.table()
 	s.routes = slices.DeleteFunc(s.routes, func(rt route) bool { return !s.kept(rt) })
 	for _, rt := range s.routes {

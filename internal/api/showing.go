@@ -196,7 +196,7 @@ func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
 
 // shown is what the badge of a hash shows. Whoever asks for too many that there are not has to wait; one that is known not to
 // be is paid for but once a minute, as pages have a revoked one for years.
-func (s *Server) shown(r *http.Request, hash [32]byte) (shown, error) {
+func (s settingsAPI) shown(r *http.Request, hash [32]byte) (shown, error) {
 	now, from, b, credential := time.Now(), s.caller(r), s.badges, string(hash[:])
 	x, ok, err := b.recall(hash, now)
 	if !ok {

@@ -25,7 +25,7 @@ const (
 )
 
 // signInRoutes are for people's browsers.
-func (s *Server) signInRoutes() []route {
+func (s accessAPI) signInRoutes() []route {
 	const group = "Access"
 	return []route{
 		{
@@ -106,7 +106,7 @@ func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
 // noSignIn is answered where nobody is asked who they are.
 var noSignIn = refuse(409, "no_sign_in", "This server asks nobody who they are; there is nothing to sign in to.")
 
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if s.cfg.SignIns == nil && s.cfg.Local == nil {
 		return noSignIn
 	}
@@ -158,7 +158,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principa
 
 // checkIn checks a credential that someone signs in with. Failures cost the caller, and nobody else: a key's id is no secret, so
 // whoever knows it could keep its owner out, and what is behind it cannot be guessed.
-func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
+func (s accessAPI) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 	from, now, credential := s.caller(r), time.Now(), "Bearer "+text
 	if wait := s.failures.wait(from, credential, now); wait > 0 {
 		err := &tooMany{wait: wait}
@@ -177,7 +177,7 @@ func (s *Server) checkIn(r *http.Request, text string) (engine.SignIn, error) {
 }
 
 // endSignIn ends what a cookie stands for; one that has ended already is none of anybody's business.
-func (s *Server) endSignIn(r *http.Request, p tenant.Principal, value string) error {
+func (s accessAPI) endSignIn(r *http.Request, p tenant.Principal, value string) error {
 	x, err := s.cfg.SignIns.SignedIn(r.Context(), value)
 	if errors.Is(err, access.ErrSignedOut) {
 		return nil
@@ -190,7 +190,7 @@ func (s *Server) endSignIn(r *http.Request, p tenant.Principal, value string) er
 	return s.service.SignOut(r.Context(), p, x)
 }
 
-func (s *Server) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	value := s.cookie(r)
 	switch {
 	case s.cfg.SignIns == nil:
@@ -205,7 +205,7 @@ func (s *Server) leaveBrowser(w http.ResponseWriter, r *http.Request, p tenant.P
 	return reply(w, 200, struct{}{})
 }
 
-func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if err := noParams(r); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, p tenant.Princip
 	return reply(w, 200, out)
 }
 
-func (s *Server) wireSignIn(x engine.SignIn) client.SignedIn {
+func (s accessAPI) wireSignIn(x engine.SignIn) client.SignedIn {
 	return client.SignedIn{
 		TenantID: tenantID(x.Tenant), Role: string(x.Role), Name: x.Name, KeyID: optional(x.Key), Kind: "cookie",
 		SignedInAt: &x.CreatedAt, IdleExpiresAt: new(s.cfg.SignIns.IdleUntil(x)), ExpiresAt: &x.EndsAt,

@@ -26,7 +26,7 @@ func wireSigning(x engine.SigningSecret) client.SigningSecret {
 	return out
 }
 
-func (s *Server) listSigningSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) listSigningSecrets(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	all, err := s.service.SigningSecrets(r.Context(), p)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *Server) listSigningSecrets(w http.ResponseWriter, r *http.Request, p te
 	return reply(w, 200, out)
 }
 
-func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) addSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	data, o, err := read(w, r, maxBody)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Server) addSigningSecret(w http.ResponseWriter, r *http.Request, p tena
 	return reply(w, 201, out)
 }
 
-func (s *Server) revealSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) revealSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	x, secret, err := s.service.RevealSigningSecret(r.Context(), p, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Server) revealSigningSecret(w http.ResponseWriter, r *http.Request, p t
 	return reply(w, 200, out)
 }
 
-func (s *Server) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	x, err := s.service.DeleteSigningSecret(r.Context(), p, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *Server) deleteSigningSecret(w http.ResponseWriter, r *http.Request, p t
 }
 
 // completeExecution takes the outcome of an execution from its target, which proves itself by the token of its callback.
-func (s *Server) completeExecution(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
+func (s accessAPI) completeExecution(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	id, err := job.ParseExecutionID(r.PathValue("id"))
 	if err != nil || s.cfg.Tokens == nil {
 		return sign.ErrToken // who has no token is told nothing of what there is

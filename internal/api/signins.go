@@ -10,7 +10,7 @@ import (
 )
 
 // wireListedSignIn is a sign-in as whoever manages the tenant sees it; own is the hash of the cookie that asks.
-func (s *Server) wireListedSignIn(x engine.SignIn, own [32]byte) client.SignIn {
+func (s accessAPI) wireListedSignIn(x engine.SignIn, own [32]byte) client.SignIn {
 	out := client.SignIn{
 		SignInID: x.ID, TenantID: tenantID(x.Tenant), Name: x.Name, Role: string(x.Role), Kind: "key", KeyID: optional(x.Key), Current: x.Hash == own,
 		SignedInAt: x.CreatedAt, LastUsedAt: x.UsedAt, IdleExpiresAt: s.cfg.SignIns.IdleUntil(x), ExpiresAt: x.EndsAt,
@@ -22,14 +22,14 @@ func (s *Server) wireListedSignIn(x engine.SignIn, own [32]byte) client.SignIn {
 }
 
 // ownSignIn is the hash of the cookie that asks; zero: it is no cookie.
-func (s *Server) ownSignIn(r *http.Request) (own [32]byte) {
+func (s accessAPI) ownSignIn(r *http.Request) (own [32]byte) {
 	if value := s.cookie(r); value != "" {
 		own = access.HashSignIn(value)
 	}
 	return own
 }
 
-func (s *Server) listSignIns(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) listSignIns(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, pageParams)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Server) listSignIns(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, out)
 }
 
-func (s *Server) endOneSignIn(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s accessAPI) endOneSignIn(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if s.cfg.SignIns == nil {
 		return engine.ErrNotFound
 	}

@@ -17,7 +17,7 @@ var statusParams = []param{{"minutes", "integer", "With what happened in each of
 const mostMinutes = 24 * 60
 
 // queueStatus says how the whole installation does.
-func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, statusParams)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Server) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 }
 
 // status is how the whole installation does, with the minutes of a time.
-func (s *Server) status(ctx context.Context, p tenant.Principal, back time.Duration) (client.QueueStatus, error) {
+func (s viewAPI) status(ctx context.Context, p tenant.Principal, back time.Duration) (client.QueueStatus, error) {
 	st, err := s.service.QueueStatus(ctx, p, back)
 	if err != nil {
 		return client.QueueStatus{}, err

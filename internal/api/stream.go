@@ -15,7 +15,7 @@ const (
 )
 
 // streamEvents tells live what changes in the tenant.
-func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, streamParams)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func greetStream(out *events, watch *feed.Watch, last string, resumed bool) erro
 }
 
 // tell sends changes until the caller has gone, or may no longer know of them.
-func (s *Server) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, out *events) {
+func (s viewAPI) tell(r *http.Request, p tenant.Principal, watch *feed.Watch, out *events) {
 	ctx := r.Context()
 	vigil := s.watch(r, p, tenant.Read)
 	check, beat := time.NewTicker(vigilEvery), time.NewTicker(followBeat)

@@ -25,7 +25,7 @@ type Support struct {
 }
 
 // supportRoutes are for who helps from afar.
-func (s *Server) supportRoutes() []route {
+func (s viewAPI) supportRoutes() []route {
 	return []route{{
 		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, away: true, summary: "What someone who helps wants to know: a support bundle",
 		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too, for a key or sign-in of role system that this server has seen within the 15 minutes before.",
@@ -37,7 +37,7 @@ func (s *Server) supportRoutes() []route {
 	}}
 }
 
-func (s *Server) storeSizes(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) storeSizes(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, nil)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func wireSizes(x engine.Sizes) client.StoreSizes {
 // supportWait is how long each part of a bundle may take that the store is asked for.
 const supportWait = 5 * time.Second
 
-func (s *Server) support(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s viewAPI) support(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	q, err := parseQuery(r, nil)
 	if err != nil {
 		return err

@@ -82,7 +82,7 @@ func wireMemory(m job.Memory) (out client.Memory) {
 	return out
 }
 
-func (s *Server) registerWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) registerWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	var req client.Registration
 	if err := s.readInto(w, r, maxBody, &req); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *Server) intake() intake { return intake{s.cfg.Dispatch, s.cfg.Secrets, 
 
 const maxWait = 60 * time.Second
 
-func (s *Server) claim(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func fits(as []job.Attempt) int {
 }
 
 // handBack returns at once what the worker will not hear of. Where that fails, its beats show that it does not know of it.
-func (s *Server) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt) {
+func (s workerAPI) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt) {
 	if len(as) == 0 {
 		return
 	}
@@ -266,7 +266,7 @@ func (s *Server) handBack(ctx context.Context, id job.WorkerID, as []job.Attempt
 	}
 }
 
-func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (s *Server) beat(w http.ResponseWriter, r *http.Request, p tenant.Principal
 	return reply(w, 200, orders)
 }
 
-func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) complete(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, client.Verdicts{Verdicts: vs})
 }
 
-func (s *Server) release(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) release(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -318,7 +318,7 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	return reply(w, 200, struct{}{})
 }
 
-func (s *Server) leave(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) leave(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := s.worker(r, p)
 	if err != nil {
 		return err
@@ -381,7 +381,7 @@ func signOf(b client.Beat) (dispatch.Sign, error) {
 }
 
 // drainWorker asks a worker to take nothing more.
-func (s *Server) drainWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
+func (s workerAPI) drainWorker(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	id, err := job.ParseWorkerID(r.PathValue("id"))
 	if err != nil {
 		return engine.ErrNotFound

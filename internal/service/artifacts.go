@@ -13,7 +13,7 @@ import (
 )
 
 // PutArtifact keeps what r holds for the tenant.
-func (s *Service) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader) (artifact.Kept, error) {
+func (s *Settings) PutArtifact(ctx context.Context, p tenant.Principal, r io.Reader) (artifact.Kept, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return artifact.Kept{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Service) PutArtifact(ctx context.Context, p tenant.Principal, r io.Read
 }
 
 // Artifact opens an artifact of the tenant's.
-func (s *Service) Artifact(ctx context.Context, p tenant.Principal, id string) (artifact.Blob, error) {
+func (s *Settings) Artifact(ctx context.Context, p tenant.Principal, id string) (artifact.Blob, error) {
 	if err := allow(p, tenant.Fetch); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) Artifact(ctx context.Context, p tenant.Principal, id string) (
 
 // DeleteArtifact deletes an artifact of the tenant's that no job which may still run names. A job that is made in the same
 // moment fails when it runs, and says why.
-func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id string) (artifact.Kept, error) {
+func (s *Settings) DeleteArtifact(ctx context.Context, p tenant.Principal, id string) (artifact.Kept, error) {
 	b, err := s.Artifact(ctx, p, id) // unknown ones are told at once
 	if err != nil {
 		return artifact.Kept{}, err
@@ -60,7 +60,7 @@ func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id str
 		return artifact.Kept{}, err
 	}
 	for _, state := range []job.State{job.Active, job.Paused} {
-		_, err := s.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
+		_, err := s.jobs.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
 			if j.Target.Artifact == id {
 				return false, &NotDone{What: "delete", Why: fmt.Sprintf("The job %s (%s) runs this artifact, and perhaps others do. Delete them, or give them another.", j.ID, j.Name)}
 			}
@@ -82,7 +82,7 @@ func (s *Service) DeleteArtifact(ctx context.Context, p tenant.Principal, id str
 }
 
 // off refuses commands where no operator has allowed them.
-func (s *Service) off(t *job.Target) (v job.Invalids) {
+func (s *shared) off(t *job.Target) (v job.Invalids) {
 	if t.Kind == job.Command && !s.cfg.Commands {
 		v.Add("execution.target", string(t.Kind), "http, worker or simulate: commands are off on this server; an operator turns them on with --allow-commands (CARILLON_COMMANDS_ALLOW=true)")
 	}
@@ -91,7 +91,7 @@ func (s *Service) off(t *job.Target) (v job.Invalids) {
 
 // runnable says what is wrong with the artifact of a command: that the tenant has none of this id, that it would not be
 // unpacked, or that it holds no such program.
-func (s *Service) runnable(ctx context.Context, t tenant.ID, x *job.Target) (v job.Invalids, err error) {
+func (s *shared) runnable(ctx context.Context, t tenant.ID, x *job.Target) (v job.Invalids, err error) {
 	if x.Kind != job.Command || x.Artifact == "" {
 		return nil, nil
 	}

@@ -27,7 +27,7 @@ type detail struct {
 }
 
 // entry is what is kept of a change that someone asked for.
-func (s *Service) entry(p tenant.Principal, action, object string, d detail) audit.Entry {
+func (s *shared) entry(p tenant.Principal, action, object string, d detail) audit.Entry {
 	e := audit.Entry{
 		Tenant: p.Tenant, At: s.now(), By: p.Name, Role: p.Role, Key: p.Key, From: p.From, Request: p.Asked, Action: action, Object: object, Count: 1,
 	}
@@ -39,7 +39,7 @@ func (s *Service) entry(p tenant.Principal, action, object string, d detail) aud
 
 // audited is a context with which a method of the store that changes something also writes an entry. What the product
 // does by itself is not written down: someone has asked for it before.
-func (s *Service) audited(ctx context.Context, p tenant.Principal, action, object string, d detail) context.Context {
+func (s *shared) audited(ctx context.Context, p tenant.Principal, action, object string, d detail) context.Context {
 	if p.Internal {
 		return ctx
 	}
@@ -131,7 +131,7 @@ func differing(before, after fields) detail {
 }
 
 // created is the entry of a creation: one of a request, however many jobs it makes.
-func (s *Service) created(p tenant.Principal, made []NewJob, stored int) *audit.Entry {
+func (s *shared) created(p tenant.Principal, made []NewJob, stored int) *audit.Entry {
 	if p.Internal || s.cfg.Unmetered || stored == 0 {
 		return nil
 	}
@@ -167,7 +167,7 @@ func describedTenant(t tenant.Tenant) fields {
 }
 
 // AuditEntries lists the changes that were asked for in the tenant, the latest first.
-func (s *Service) AuditEntries(ctx context.Context, p tenant.Principal, f engine.AuditFilter, page engine.Page) (engine.AuditPage, error) {
+func (s *Access) AuditEntries(ctx context.Context, p tenant.Principal, f engine.AuditFilter, page engine.Page) (engine.AuditPage, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.AuditPage{}, err
 	}
@@ -193,7 +193,7 @@ const (
 
 // VerifyAudit checks the chain of the tenant's changes from behind a seal (0: from the first that is kept), for as long as a
 // request may take. hash is what that seal sums up to, where the caller knows.
-func (s *Service) VerifyAudit(ctx context.Context, p tenant.Principal, after audit.Seal) (v Verification, err error) {
+func (s *Access) VerifyAudit(ctx context.Context, p tenant.Principal, after audit.Seal) (v Verification, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return v, err
 	}
@@ -231,7 +231,7 @@ func (s *Service) VerifyAudit(ctx context.Context, p tenant.Principal, after aud
 }
 
 // Noted writes down that someone changed something of a process, which is not kept in the store.
-func (s *Service) Noted(ctx context.Context, p tenant.Principal, action, object, before, after string) error {
+func (s *Access) Noted(ctx context.Context, p tenant.Principal, action, object, before, after string) error {
 	if err := allow(p, tenant.Run); err != nil {
 		return err
 	}
@@ -239,10 +239,10 @@ func (s *Service) Noted(ctx context.Context, p tenant.Principal, action, object,
 }
 
 // Denied writes an entry about requests whose caller could not be authenticated.
-func (s *Service) Denied(ctx context.Context, e audit.Entry) error { return s.store.Record(ctx, e) }
+func (s *Access) Denied(ctx context.Context, e audit.Entry) error { return s.store.Record(ctx, e) }
 
 // BundleRead writes down that someone read the support bundle of a host.
-func (s *Service) BundleRead(ctx context.Context, p tenant.Principal, host string) error {
+func (s *Access) BundleRead(ctx context.Context, p tenant.Principal, host string) error {
 	if err := allow(p, tenant.Run); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *Service) BundleRead(ctx context.Context, p tenant.Principal, host strin
 }
 
 // stray looks behind the last seal for entries that would be in one, had they been there when their time came.
-func (s *Service) stray(ctx context.Context, t tenant.ID, last int64, after audit.Seal, v *Verification) error {
+func (s *Access) stray(ctx context.Context, t tenant.ID, last int64, after audit.Seal, v *Verification) error {
 	if last < 0 && after.Number > 0 { // it went on behind a seal whose entries were not read now
 		return nil
 	}

@@ -34,7 +34,7 @@ type filling struct {
 const MaxBackfill = 100_000
 
 // CountBackfill is how many instants a backfill would fire.
-func (s *Service) CountBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (int64, error) {
+func (s *Operations) CountBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (int64, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return 0, err
 	}
@@ -43,7 +43,7 @@ func (s *Service) CountBackfill(ctx context.Context, p tenant.Principal, ref eng
 }
 
 // BeginBackfill begins to fire past instants of a job, at a rate a second (0: as fast as it goes).
-func (s *Service) BeginBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+func (s *Operations) BeginBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) BeginBackfill(ctx context.Context, p tenant.Principal, ref eng
 }
 
 // fill checks a backfill and counts its instants.
-func (s *Service) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (f filling, n int64, err error) {
+func (s *Operations) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (f filling, n int64, err error) {
 	j, err := s.store.Job(ctx, p.Tenant, ref)
 	if err != nil {
 		return f, 0, err
@@ -70,7 +70,7 @@ func (s *Service) fill(ctx context.Context, p tenant.Principal, ref engine.Ref, 
 	if j.Schedule.Type.OneOff() {
 		return f, 0, &NotDone{"backfill", "The job fires once: there is nothing to backfill. Trigger it instead."}
 	}
-	ps := s.plans(p.Tenant)
+	ps := s.jobs.plans(p.Tenant)
 	if b.To.After(ps.at) {
 		b.To = ps.at
 	}
@@ -106,8 +106,8 @@ const maxFillPages = 200
 
 // toFill lists instants of a backfill from one on, and where it stopped looking. What the operation itself made counts
 // as missing: it is done again, which changes nothing.
-func (s *Service) toFill(ctx context.Context, ps *plans, j job.Job, f filling, from time.Time, o job.Operation) ([]time.Time, time.Time, error) {
-	t := &timetable{s: s, j: j, ps: ps, always: true}
+func (s *Operations) toFill(ctx context.Context, ps *plans, j job.Job, f filling, from time.Time, o job.Operation) ([]time.Time, time.Time, error) {
+	t := &timetable{s: s.jobs, j: j, ps: ps, always: true}
 	if err := t.read(ctx, from, f.To, schedule.MaxPreview); err != nil {
 		return nil, from, err
 	}
@@ -147,7 +147,7 @@ func (r *Runner) listFill(ctx context.Context, x *run) error {
 	if err != nil {
 		return err
 	}
-	found, end, err := r.s.toFill(ctx, r.s.plans(x.op.Tenant), j, x.fill, x.from, x.op)
+	found, end, err := r.s.toFill(ctx, r.s.jobs.plans(x.op.Tenant), j, x.fill, x.from, x.op)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type BadgeOf struct {
 }
 
 // AddBadge makes a badge of a job, of which b says the label and the hash.
-func (s *Service) AddBadge(ctx context.Context, p tenant.Principal, ref engine.Ref, b engine.Badge, once Once[BadgeOf]) (out BadgeOf, replay []byte, err error) {
+func (s *Settings) AddBadge(ctx context.Context, p tenant.Principal, ref engine.Ref, b engine.Badge, once Once[BadgeOf]) (out BadgeOf, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return out, nil, err
 	}
@@ -73,7 +73,7 @@ func validLabel(s string) bool {
 }
 
 // Badges lists the tenant's, the newest first.
-func (s *Service) Badges(ctx context.Context, p tenant.Principal, page engine.Page) (out engine.Listed[BadgeOf], err error) {
+func (s *Settings) Badges(ctx context.Context, p tenant.Principal, page engine.Page) (out engine.Listed[BadgeOf], err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -87,7 +87,7 @@ func (s *Service) Badges(ctx context.Context, p tenant.Principal, page engine.Pa
 }
 
 // withNames adds the names of the jobs.
-func (s *Service) withNames(ctx context.Context, t tenant.ID, bs []engine.Badge) ([]BadgeOf, error) {
+func (s *Settings) withNames(ctx context.Context, t tenant.ID, bs []engine.Badge) ([]BadgeOf, error) {
 	if len(bs) == 0 {
 		return nil, nil
 	}
@@ -103,7 +103,7 @@ func (s *Service) withNames(ctx context.Context, t tenant.ID, bs []engine.Badge)
 }
 
 // DeleteBadge revokes one of the tenant's.
-func (s *Service) DeleteBadge(ctx context.Context, p tenant.Principal, id string) (BadgeOf, error) {
+func (s *Settings) DeleteBadge(ctx context.Context, p tenant.Principal, id string) (BadgeOf, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return BadgeOf{}, err
 	}
@@ -120,7 +120,7 @@ func (s *Service) DeleteBadge(ctx context.Context, p tenant.Principal, id string
 
 // Shown is what anybody who knows the address of a badge is told: the label, or the name of a job, and how it is. ErrNotFound if there is no
 // such badge, or its job is deleted. Anybody makes the store do this: it reads three rows by their keys.
-func (s *Service) Shown(ctx context.Context, hash [32]byte) (label string, is Condition, err error) {
+func (s *Settings) Shown(ctx context.Context, hash [32]byte) (label string, is Condition, err error) {
 	b, err := s.store.Badge(ctx, hash)
 	if err != nil {
 		return "", "", err
@@ -143,7 +143,7 @@ func (s *Service) Shown(ctx context.Context, hash [32]byte) (label string, is Co
 	return label, s.condition(j, last[0]), nil
 }
 
-func (s *Service) condition(j job.Job, last job.Status) Condition {
+func (s *Settings) condition(j job.Job, last job.Status) Condition {
 	switch {
 	case j.State == job.Paused:
 		return Paused

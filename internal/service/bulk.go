@@ -98,7 +98,7 @@ func (x *bulk) filter(t tenant.ID) engine.JobFilter {
 }
 
 // checkAction reports what is wrong with an action.
-func (s *Service) checkAction(ctx context.Context, p tenant.Principal, a JobAction) error {
+func (s *Operations) checkAction(ctx context.Context, p tenant.Principal, a JobAction) error {
 	var v job.Invalids
 	if !job.ValidNote(a.Reason) {
 		v.Add("reason", a.Reason, job.WantNote)
@@ -118,11 +118,11 @@ func (s *Service) checkAction(ctx context.Context, p tenant.Principal, a JobActi
 	if err := s.overrideFits(ctx, p, a.Payload); err != nil {
 		return err
 	}
-	return s.plans(p.Tenant).overriding(ctx, a.Payload)
+	return s.jobs.plans(p.Tenant).overriding(ctx, a.Payload)
 }
 
 // SampleJobs says how many jobs a selection comes to, and which the first are, if an action may be done to them.
-func (s *Service) SampleJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction) (out Sample, err error) {
+func (s *Operations) SampleJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction) (out Sample, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -132,7 +132,7 @@ func (s *Service) SampleJobs(ctx context.Context, p tenant.Principal, sel JobSel
 	return s.sample(ctx, p, sel)
 }
 
-func (s *Service) sample(ctx context.Context, p tenant.Principal, sel JobSelection) (out Sample, err error) {
+func (s *Operations) sample(ctx context.Context, p tenant.Principal, sel JobSelection) (out Sample, err error) {
 	if len(sel.IDs) == 0 {
 		sel.Filter.Tenant = p.Tenant
 		page, err := s.store.FindJobs(ctx, sel.Filter, engine.Page{Limit: sampled})
@@ -156,7 +156,7 @@ func (s *Service) sample(ctx context.Context, p tenant.Principal, sel JobSelecti
 
 // BeginJobs begins to do the same to each job of a selection, at a rate a second (0: as fast as it goes). Jobs that are created
 // after it began are not part of it.
-func (s *Service) BeginJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+func (s *Operations) BeginJobs(ctx context.Context, p tenant.Principal, sel JobSelection, a JobAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
 	}
@@ -242,20 +242,20 @@ func (r *Runner) doToJob(ctx context.Context, p tenant.Principal, x *run, id job
 	ref, b := engine.Ref{ID: id}, &x.bulk
 	switch x.op.Kind {
 	case job.OpPause:
-		_, err = r.s.PauseJob(ctx, p, ref, b.Reason, b.Until)
+		_, err = r.s.jobs.PauseJob(ctx, p, ref, b.Reason, b.Until)
 	case job.OpResume:
-		_, err = r.s.ResumeJob(ctx, p, ref)
+		_, err = r.s.jobs.ResumeJob(ctx, p, ref)
 	case job.OpDelete:
-		_, err = r.s.DeleteJob(ctx, p, ref)
+		_, err = r.s.jobs.DeleteJob(ctx, p, ref)
 	case job.OpTrigger:
 		// One that was triggered already, by this operation, is not again. As with a backfill, what is over the tenant's
 		// rate waits to start: were it refused here, a piece that is done again would use up the rate for nothing.
 		var t Triggered
-		if t, _, err = r.s.trigger(ctx, p, ref, derivedAt(x.op.ID, id[:], x.op.CreatedAt), b.Payload, Once[job.Execution]{}, unasked); err == nil && t.Instead {
+		if t, _, err = r.s.jobs.trigger(ctx, p, ref, derivedAt(x.op.ID, id[:], x.op.CreatedAt), b.Payload, Once[job.Execution]{}, unasked); err == nil && t.Instead {
 			return &NotDone{"trigger", "Another execution holds its unique key."}
 		}
 	default:
-		_, err = r.s.UpdateJob(ctx, p, ref, 0, func(j job.Job) (job.Definition, error) {
+		_, err = r.s.jobs.UpdateJob(ctx, p, ref, 0, func(j job.Job) (job.Definition, error) {
 			return retagged(j.Definition, x.op.Kind, b.Tags), nil
 		})
 	}

@@ -29,7 +29,7 @@ func readCalendar(c engine.Calendar) (Calendar, error) {
 }
 
 // Calendars lists the tenant's calendars in order of their names.
-func (s *Service) Calendars(ctx context.Context, p tenant.Principal) ([]Calendar, error) {
+func (s *Settings) Calendars(ctx context.Context, p tenant.Principal) ([]Calendar, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) Calendars(ctx context.Context, p tenant.Principal) ([]Calendar
 }
 
 // Calendar finds one calendar.
-func (s *Service) Calendar(ctx context.Context, p tenant.Principal, name string) (Calendar, error) {
+func (s *Settings) Calendar(ctx context.Context, p tenant.Principal, name string) (Calendar, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Calendar{}, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) Calendar(ctx context.Context, p tenant.Principal, name string)
 }
 
 // PutCalendar keeps a calendar, in place of any of its name, and plans the jobs that use it anew.
-func (s *Service) PutCalendar(ctx context.Context, p tenant.Principal, name string, spec schedule.CalendarSpec) (Calendar, error) {
+func (s *Settings) PutCalendar(ctx context.Context, p tenant.Principal, name string, spec schedule.CalendarSpec) (Calendar, error) {
 	out := Calendar{Name: name, Spec: spec, UpdatedAt: s.now()}
 	if err := allow(p, tenant.Write); err != nil {
 		return out, err
@@ -119,7 +119,7 @@ func decodeFollowing(b []byte) (f following, err error) {
 }
 
 // follow plans the jobs that use a calendar anew: the first of them at once, the others by an operation.
-func (s *Service) follow(ctx context.Context, p tenant.Principal, name string) error {
+func (s *Settings) follow(ctx context.Context, p tenant.Principal, name string) error {
 	users, last, err := s.store.CalendarUsers(ctx, p.Tenant, name, job.ID{}, lookAtOnce)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Service) follow(ctx context.Context, p tenant.Principal, name string) e
 		last = users[replanAtOnce-1].ID
 	}
 	for _, j := range users {
-		if err := s.replan(ctx, p, j.ID); err != nil {
+		if err := s.jobs.replan(ctx, p, j.ID); err != nil {
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (s *Service) follow(ctx context.Context, p tenant.Principal, name string) e
 	if err != nil {
 		return err
 	}
-	_, _, err = s.begin(ctx, p, job.Operation{Kind: job.OpReplan, Spec: spec}, Once[job.Operation]{})
+	_, _, err = s.operations.begin(ctx, p, job.Operation{Kind: job.OpReplan, Spec: spec}, Once[job.Operation]{})
 	return err
 }
 
@@ -172,7 +172,7 @@ func (x *run) followed(these []job.ExecutionID) (err error) {
 }
 
 // replan plans a job's next instant anew where its calendar may have moved it, and takes back what is staged.
-func (s *Service) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
+func (s *Jobs) replan(ctx context.Context, p tenant.Principal, id job.ID) error {
 	p.Internal = true // what was asked for is the calendar's change
 	_, err := s.change(ctx, p, engine.Ref{ID: id}, "job.update", 0, func(ps *plans, j job.Job) (engine.Update, error) {
 		u, changed := s.rejudge(ctx, ps, j)
@@ -188,7 +188,7 @@ func (s *Service) replan(ctx context.Context, p tenant.Principal, id job.ID) err
 }
 
 // rejudge is the update of a job whose calendar has changed; false where there is nothing to change.
-func (s *Service) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
+func (s *Jobs) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.Update, changed bool) {
 	if j.Schedule.Type.OneOff() {
 		return u, false
 	}
@@ -223,7 +223,7 @@ func (s *Service) rejudge(ctx context.Context, ps *plans, j job.Job) (u engine.U
 }
 
 // DeleteCalendar forgets a calendar that no job uses; *NotDone if one does.
-func (s *Service) DeleteCalendar(ctx context.Context, p tenant.Principal, name string) (Calendar, error) {
+func (s *Settings) DeleteCalendar(ctx context.Context, p tenant.Principal, name string) (Calendar, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Calendar{}, err
 	}
@@ -246,7 +246,7 @@ func (s *Service) DeleteCalendar(ctx context.Context, p tenant.Principal, name s
 }
 
 // recurring calls f with each recurring job in a state (0: in any but deleted), until it says no.
-func (s *Service) recurring(ctx context.Context, t tenant.ID, state job.State, f func(job.Job) (bool, error)) error {
+func (s *Jobs) recurring(ctx context.Context, t tenant.ID, state job.State, f func(job.Job) (bool, error)) error {
 	for _, kind := range []job.ScheduleType{job.Cron, job.Interval} {
 		if more, err := s.each(ctx, engine.JobFilter{Tenant: t, ScheduleType: kind, State: state}, f); err != nil || !more {
 			return err
@@ -256,7 +256,7 @@ func (s *Service) recurring(ctx context.Context, t tenant.ID, state job.State, f
 }
 
 // each calls f with each job that a filter chooses, until it says no.
-func (s *Service) each(ctx context.Context, f engine.JobFilter, do func(job.Job) (bool, error)) (more bool, err error) {
+func (s *Jobs) each(ctx context.Context, f engine.JobFilter, do func(job.Job) (bool, error)) (more bool, err error) {
 	page := engine.Page{Limit: 1000, Uncounted: true}
 	for {
 		found, err := s.store.FindJobs(ctx, f, page)

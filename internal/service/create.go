@@ -24,7 +24,7 @@ type NewJob struct {
 
 // CreateJob stores one job. replay is the answer given to the same request before. Where another execution holds the
 // unique key, the answer is its job and itself.
-func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Definition, once Once[[]NewJob]) (made NewJob, replay []byte, err error) {
+func (s *Jobs) CreateJob(ctx context.Context, p tenant.Principal, d job.Definition, once Once[[]NewJob]) (made NewJob, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return made, nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Service) CreateJob(ctx context.Context, p tenant.Principal, d job.Defin
 
 // CreateJobs stores all the jobs of a list or none, but for those whose unique key another execution holds: each of these
 // is answered with the ids of that one.
-func (s *Service) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
+func (s *Jobs) CreateJobs(ctx context.Context, p tenant.Principal, defs []job.Definition, once Once[[]NewJob]) (made []NewJob, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func within(err error, i int) error {
 
 // Check says everything that is wrong with a definition by itself, also with its expressions. Its payload is not looked into,
 // nor are a calendar and secrets looked for.
-func (s *Service) Check(d job.Definition) job.Invalids {
+func (s *Jobs) Check(d job.Definition) job.Invalids {
 	v := d.Check()
 	if d.ConcurrencyKey != "" {
 		if _, err := expression.Compile(d.ConcurrencyKey); err != nil {
@@ -98,7 +98,7 @@ func (s *Service) Check(d job.Definition) job.Invalids {
 }
 
 // expression says what is wrong with a schedule's expression, where nothing else is wrong with the schedule.
-func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
+func (s *Jobs) expression(x job.Schedule, at time.Time) job.Invalids {
 	if len(x.Check()) > 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (s *Service) expression(x job.Schedule, at time.Time) job.Invalids {
 const wantCalendar = "the name of a calendar that exists; PUT /calendars/{name} makes one"
 
 // check says everything that is wrong with a definition, also that its calendar or a secret that it names does not exist.
-func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.Invalids, error) {
+func (s *Jobs) check(ctx context.Context, ps *plans, d *job.Definition) (job.Invalids, error) {
 	key, v := check(d)
 	ps.keys = append(ps.keys, key)
 	v = append(v, s.off(&d.Target)...)
@@ -134,7 +134,7 @@ func (s *Service) check(ctx context.Context, ps *plans, d *job.Definition) (job.
 }
 
 // checkUpdate says what else is wrong with a definition that is to replace another.
-func (s *Service) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition, replan bool) (v job.Invalids, err error) {
+func (s *Jobs) checkUpdate(ctx context.Context, ps *plans, d, was job.Definition, replan bool) (v job.Invalids, err error) {
 	if replan {
 		if v, err = s.checkSchedule(ctx, ps, &d.Schedule); err != nil {
 			return nil, err
@@ -145,7 +145,7 @@ func (s *Service) checkUpdate(ctx context.Context, ps *plans, d, was job.Definit
 }
 
 // checkSchedule says what is wrong with a schedule, also that its calendar does not exist.
-func (s *Service) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule) (job.Invalids, error) {
+func (s *Jobs) checkSchedule(ctx context.Context, ps *plans, x *job.Schedule) (job.Invalids, error) {
 	if x.Type.OneOff() && x.Calendar == "" {
 		return nil, nil // there is nothing about it that its own check does not see
 	}
@@ -205,7 +205,7 @@ func regroup(j job.Job, e *job.Execution) error {
 // maxRounds bounds how often a creation is tried again because others took its unique keys meanwhile.
 const maxRounds = 5
 
-func (s *Service) create(ctx context.Context, p tenant.Principal, ps *plans, q tenant.Quota, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
+func (s *Jobs) create(ctx context.Context, p tenant.Principal, ps *plans, q tenant.Quota, defs []job.Definition, once Once[[]NewJob]) ([]NewJob, []byte, error) {
 	d, err := s.draft(ctx, p, ps, defs)
 	if err != nil {
 		return nil, nil, err
@@ -280,7 +280,7 @@ type draft struct {
 	holders    map[string]engine.Incumbent
 }
 
-func (s *Service) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
+func (s *Jobs) draft(ctx context.Context, p tenant.Principal, ps *plans, defs []job.Definition) (*draft, error) {
 	n := len(defs)
 	d := &draft{
 		tenant: p.Tenant, at: ps.at, jobs: make([]job.Job, n), places: make([]int, n), executions: make([]job.Execution, n), secrets: make([][]engine.Secret, n), holders: map[string]engine.Incumbent{},
@@ -384,7 +384,7 @@ func (d *draft) creation() (engine.Creation, []job.Ready) {
 }
 
 // named is what is answered. Of a single job that gave way the holder's job is answered whole, of a list its ids.
-func (s *Service) named(ctx context.Context, p tenant.Principal, ps *plans, d *draft) ([]NewJob, error) {
+func (s *Jobs) named(ctx context.Context, p tenant.Principal, ps *plans, d *draft) ([]NewJob, error) {
 	made := make([]NewJob, len(d.jobs))
 	for i, place := range d.places {
 		h, ok := d.holder(i)
@@ -414,7 +414,7 @@ type Triggered struct {
 }
 
 // Trigger runs a job now, ranked two priorities higher than the job. override, if not nil, replaces the payload.
-func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
+func (s *Jobs) Trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, override []byte, once Once[job.Execution]) (t Triggered, replay []byte, err error) {
 	if err := s.overrideFits(ctx, p, override); err != nil {
 		return t, nil, err
 	}
@@ -422,7 +422,7 @@ func (s *Service) Trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 }
 
 // trigger makes the execution of an id; one that exists stays as it is. may says whether the tenant may begin it.
-func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal) error) (t Triggered, replay []byte, err error) {
+func (s *Jobs) trigger(ctx context.Context, p tenant.Principal, ref engine.Ref, id job.ExecutionID, override []byte, once Once[job.Execution], may func(context.Context, tenant.Principal) error) (t Triggered, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return t, nil, err
 	}
@@ -475,17 +475,17 @@ func (s *Service) trigger(ctx context.Context, p tenant.Principal, ref engine.Re
 }
 
 // instead answers with who holds a unique key, and keeps that answer under the request's key.
-func (s *Service) instead(ctx context.Context, p tenant.Principal, h engine.Incumbent, once Once[job.Execution]) (Triggered, []byte, error) {
+func (s *Jobs) instead(ctx context.Context, p tenant.Principal, h engine.Incumbent, once Once[job.Execution]) (Triggered, []byte, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, h.Execution)
 	if err != nil {
 		return Triggered{}, nil, err
 	}
-	replay, err := keep(ctx, s, p, e, once)
+	replay, err := keep(ctx, s.shared, p, e, once)
 	return Triggered{Execution: e, Instead: true}, replay, err
 }
 
 // keep stores the answer to a request that itself stored nothing, if it has a key.
-func keep[T any](ctx context.Context, s *Service, p tenant.Principal, v T, once Once[T]) (replay []byte, err error) {
+func keep[T any](ctx context.Context, s *shared, p tenant.Principal, v T, once Once[T]) (replay []byte, err error) {
 	if once.Key == "" {
 		return nil, nil
 	}
@@ -496,7 +496,7 @@ func keep[T any](ctx context.Context, s *Service, p tenant.Principal, v T, once 
 	return outcome(out)
 }
 
-func (s *Service) checkAll(ctx context.Context, ps *plans, defs []job.Definition) error {
+func (s *Jobs) checkAll(ctx context.Context, ps *plans, defs []job.Definition) error {
 	var all job.Invalids
 	if len(defs) == 0 || len(defs) > MaxBatch {
 		all.Add("", fmt.Sprintf("%d jobs", len(defs)), fmt.Sprintf("1 to %d jobs", MaxBatch))

@@ -36,7 +36,7 @@ type Fires struct {
 
 // Declare says what would become of the job with a key if it had the definition that want makes of it as it is (nil: there is none),
 // and were paused, or not, or as it is (nil). Nothing is stored.
-func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, paused *bool, want func(was *job.Job) (job.Definition, error)) (d Declared, err error) {
+func (s *Jobs) Declare(ctx context.Context, p tenant.Principal, key string, paused *bool, want func(was *job.Job) (job.Definition, error)) (d Declared, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return d, err
 	}
@@ -74,7 +74,7 @@ func (s *Service) Declare(ctx context.Context, p tenant.Principal, key string, p
 }
 
 // declarable says what stands against a job as it is declared.
-func (s *Service) declarable(ctx context.Context, ps *plans, d Declared) error {
+func (s *Jobs) declarable(ctx context.Context, ps *plans, d Declared) error {
 	if !d.Exists {
 		v, err := s.check(ctx, ps, &d.Want.Definition)
 		if err == nil && len(v) > 0 {
@@ -89,7 +89,7 @@ func (s *Service) declarable(ctx context.Context, ps *plans, d Declared) error {
 }
 
 // affordable says what stands against a job as it is declared, also what of it the tenant's quota does not allow.
-func (s *Service) affordable(ctx context.Context, p tenant.Principal, ps *plans, d Declared) error {
+func (s *Jobs) affordable(ctx context.Context, p tenant.Principal, ps *plans, d Declared) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func wanted(d Declared, paused *bool) job.State {
 }
 
 // compare finds the fires that would appear, and those that would vanish.
-func (s *Service) compare(ctx context.Context, ps *plans, d *Declared) error {
+func (s *Jobs) compare(ctx context.Context, ps *plans, d *Declared) error {
 	var before, after Fires
 	var err error
 	if d.Exists {

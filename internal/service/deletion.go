@@ -29,16 +29,16 @@ func decodeRemainder(b []byte) (x remainder, err error) {
 
 // DeleteJob deletes a job, cancels its executions that wait, and leaves those that run. Nothing of it starts any more. Where very many
 // wait, an operation cancels the rest.
-func (s *Service) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+func (s *Jobs) DeleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.deleteJob(ctx, p, ref, false)
 }
 
 // DeleteAndStopJob is DeleteJob, and asks what runs to stop, also where the job was deleted before.
-func (s *Service) DeleteAndStopJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+func (s *Jobs) DeleteAndStopJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.deleteJob(ctx, p, ref, true)
 }
 
-func (s *Service) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref, stop bool) (Report, error) {
+func (s *Jobs) deleteJob(ctx context.Context, p tenant.Principal, ref engine.Ref, stop bool) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) deleteJob(ctx context.Context, p tenant.Principal, ref engine.
 }
 
 // stopRunning asks all that runs of a job to stop. Nothing more of it starts, so that what is found is all there is.
-func (s *Service) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) error {
+func (s *Jobs) stopRunning(ctx context.Context, p tenant.Principal, of job.ID) error {
 	reason := "its job was deleted by " + p.Name
 	for page := (engine.Page{Limit: 1000, Uncounted: true}); ; {
 		found, err := s.store.FindExecutions(ctx, engine.ExecutionFilter{Tenant: p.Tenant, Job: of, Statuses: []job.Status{job.Running}}, page)

@@ -11,7 +11,7 @@ import (
 )
 
 // barred says what is wrong with a target's URL by the rules of the server and of the tenant for where callbacks may go.
-func (s *Service) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.Invalids, error) {
+func (s *shared) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.Invalids, error) {
 	if t.Kind != job.HTTP {
 		return nil, nil
 	}
@@ -19,7 +19,7 @@ func (s *Service) barred(ctx context.Context, id tenant.ID, t *job.Target) (job.
 }
 
 // barredURL says what is wrong with a URL that is to be stored and called later.
-func (s *Service) barredURL(ctx context.Context, id tenant.ID, field, raw string) (v job.Invalids, err error) {
+func (s *shared) barredURL(ctx context.Context, id tenant.ID, field, raw string) (v job.Invalids, err error) {
 	p, err := s.cfg.Egress.Refuse(raw, func() (egress.Tenant, error) {
 		of, err := s.settings(ctx, id)
 		return egress.Tenant{HTTPSOnly: of.HTTPSOnly, Named: rangesOf(of.Reach)}, err

@@ -20,7 +20,7 @@ type NotDone struct {
 func (n *NotDone) Error() string { return n.Why }
 
 // Execution finds one execution. One that failed before and is not over tells why its last attempt did.
-func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
+func (s *Executions) Execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Execution{}, err
 	}
@@ -39,7 +39,7 @@ func (s *Service) Execution(ctx context.Context, p tenant.Principal, id job.Exec
 }
 
 // HasExecution says with engine.ErrNotFound that there is no such execution.
-func (s *Service) HasExecution(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
+func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
 	if err := allow(p, tenant.Read); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Service) HasExecution(ctx context.Context, p tenant.Principal, id job.E
 }
 
 // since is when the history begins that the tenant may see; zero: with the first execution.
-func (s *Service) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
+func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
 		return time.Time{}, err
@@ -58,7 +58,7 @@ func (s *Service) since(ctx context.Context, p tenant.Principal) (time.Time, err
 }
 
 // execution finds one that is not over, or not for longer than its tenant may see.
-func (s *Service) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
+func (s *Executions) execution(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Execution, error) {
 	e, err := s.store.Execution(ctx, p.Tenant, id)
 	if err != nil || !e.Status.Final() {
 		return e, err
@@ -71,7 +71,7 @@ func (s *Service) execution(ctx context.Context, p tenant.Principal, id job.Exec
 }
 
 // visible is ErrNotFound for an execution that is over for longer than its tenant may see.
-func (s *Service) visible(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
+func (s *Executions) visible(ctx context.Context, p tenant.Principal, id job.ExecutionID) error {
 	since, err := s.since(ctx, p)
 	if err != nil || since.IsZero() {
 		return err
@@ -81,7 +81,7 @@ func (s *Service) visible(ctx context.Context, p tenant.Principal, id job.Execut
 }
 
 // Events tells all that happened to an execution, the first thing first.
-func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
+func (s *Executions) Events(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Event, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Service) Events(ctx context.Context, p tenant.Principal, id job.Executi
 }
 
 // ReportOf sums up an execution.
-func (s *Service) ReportOf(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Report, error) {
+func (s *Executions) ReportOf(ctx context.Context, p tenant.Principal, id job.ExecutionID) (job.Report, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return job.Report{}, err
@@ -99,7 +99,7 @@ func (s *Service) ReportOf(ctx context.Context, p tenant.Principal, id job.Execu
 }
 
 // story reads an execution, its past attempts and what was kept of it, in this order: what ends meanwhile is told of twice, never missed.
-func (s *Service) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (e job.Execution, past []job.PastAttempt, kept []job.Event, err error) {
+func (s *Executions) story(ctx context.Context, p tenant.Principal, id job.ExecutionID) (e job.Execution, past []job.PastAttempt, kept []job.Event, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return e, nil, nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Service) story(ctx context.Context, p tenant.Principal, id job.Executio
 }
 
 // FindExecutions lists the executions of a job, those with the latest scheduled time first.
-func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref engine.Ref, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
+func (s *Executions) FindExecutions(ctx context.Context, p tenant.Principal, ref engine.Ref, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.ExecutionPage{}, err
 	}
@@ -130,7 +130,7 @@ func (s *Service) FindExecutions(ctx context.Context, p tenant.Principal, ref en
 }
 
 // Attempts lists every attempt of an execution, the first one first, and says as of when.
-func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Tried, time.Time, error) {
+func (s *Executions) Attempts(ctx context.Context, p tenant.Principal, id job.ExecutionID) ([]job.Tried, time.Time, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -139,7 +139,7 @@ func (s *Service) Attempts(ctx context.Context, p tenant.Principal, id job.Execu
 }
 
 // Cancel ends an execution that waits and asks one that runs to stop. *NotDone if it has finished otherwise.
-func (s *Service) Cancel(ctx context.Context, p tenant.Principal, id job.ExecutionID, reason string) (job.Execution, error) {
+func (s *Executions) Cancel(ctx context.Context, p tenant.Principal, id job.ExecutionID, reason string) (job.Execution, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Execution{}, err
 	}
@@ -164,7 +164,7 @@ func (s *Service) Cancel(ctx context.Context, p tenant.Principal, id job.Executi
 }
 
 // Retry runs a finished execution again, as a new one. *NotDone if it has not finished.
-func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.ExecutionID, payload []byte, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+func (s *Executions) Retry(ctx context.Context, p tenant.Principal, id job.ExecutionID, payload []byte, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return e, nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Service) Retry(ctx context.Context, p tenant.Principal, id job.Executio
 }
 
 // Redrive runs a dead letter again, as a new execution. *NotDone if it is no dead letter.
-func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.ExecutionID, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+func (s *Executions) Redrive(ctx context.Context, p tenant.Principal, id job.ExecutionID, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return e, nil, err
 	}
@@ -196,7 +196,7 @@ func (s *Service) Redrive(ctx context.Context, p tenant.Principal, id job.Execut
 	return s.rerun(ctx, p, old, job.ByRedrive, nil, true, once)
 }
 
-func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Execution, t job.Trigger, payload []byte, dead bool, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
+func (s *Executions) rerun(ctx context.Context, p tenant.Principal, old job.Execution, t job.Trigger, payload []byte, dead bool, once Once[job.Execution]) (e job.Execution, replay []byte, err error) {
 	j, err := s.store.Job(ctx, p.Tenant, engine.Ref{ID: old.Job})
 	if err != nil {
 		return e, nil, err
@@ -208,7 +208,7 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 	if err := regroup(j, &e); err != nil {
 		return e, nil, err
 	}
-	if err := s.plans(p.Tenant).overriding(ctx, payload); err != nil {
+	if err := s.jobs.plans(p.Tenant).overriding(ctx, payload); err != nil {
 		return e, nil, err
 	}
 	if err := s.beginOne(ctx, p); err != nil {
@@ -244,7 +244,7 @@ func (s *Service) rerun(ctx context.Context, p tenant.Principal, old job.Executi
 }
 
 // whyNot says why an execution was not run again.
-func (s *Service) whyNot(ctx context.Context, p tenant.Principal, j job.Job, old job.Execution, dead bool) error {
+func (s *Executions) whyNot(ctx context.Context, p tenant.Principal, j job.Job, old job.Execution, dead bool) error {
 	what := "retry"
 	if dead {
 		what = "redrive"
@@ -268,7 +268,7 @@ func (s *Service) whyNot(ctx context.Context, p tenant.Principal, j job.Job, old
 }
 
 // DeadLetters lists dead letters, the latest first.
-func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, page engine.Page) (engine.DeadLetterPage, error) {
+func (s *Executions) DeadLetters(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, page engine.Page) (engine.DeadLetterPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.DeadLetterPage{}, err
 	}
@@ -287,7 +287,7 @@ func (s *Service) DeadLetters(ctx context.Context, p tenant.Principal, f engine.
 }
 
 // Discard forgets dead letters and answers with how many there were.
-func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID, once Once[int]) (n int, replay []byte, err error) {
+func (s *Executions) Discard(ctx context.Context, p tenant.Principal, ids []job.ExecutionID, once Once[int]) (n int, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return 0, nil, err
 	}
@@ -302,13 +302,13 @@ func (s *Service) Discard(ctx context.Context, p tenant.Principal, ids []job.Exe
 	if n, err = s.store.Discard(ctx, p.Tenant, ids); err != nil {
 		return 0, nil, err
 	}
-	replay, err = keep(ctx, s, p, n, once) // the same request again finds nothing more to discard
+	replay, err = keep(ctx, s.shared, p, n, once) // the same request again finds nothing more to discard
 	return n, replay, err
 }
 
 // Drain asks a worker to take nothing more and to finish what it has. Those that serve every tenant are for who runs the
 // installation to drain.
-func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
+func (s *Executions) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
 	if err := s.overWorker(ctx, p, w); err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func (s *Service) Drain(ctx context.Context, p tenant.Principal, w job.WorkerID)
 }
 
 // overWorker reports why a principal may not tell a worker what to do.
-func (s *Service) overWorker(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
+func (s *Executions) overWorker(ctx context.Context, p tenant.Principal, w job.WorkerID) error {
 	if err := allow(p, tenant.Write); err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (s *Service) overWorker(ctx context.Context, p tenant.Principal, w job.Work
 
 // Cordon has a worker given nothing more, within two seconds at every server, until that is ended; what it has it goes on
 // with. It stays, and need not know. Those that serve every tenant are for who runs the installation.
-func (s *Service) Cordon(ctx context.Context, p tenant.Principal, w job.WorkerID, on bool) (WorkerReport, error) {
+func (s *Executions) Cordon(ctx context.Context, p tenant.Principal, w job.WorkerID, on bool) (WorkerReport, error) {
 	if err := s.overWorker(ctx, p, w); err != nil {
 		return WorkerReport{}, err
 	}
@@ -370,7 +370,7 @@ type WorkerReport struct {
 }
 
 // Worker finds a worker that may serve the tenant.
-func (s *Service) Worker(ctx context.Context, p tenant.Principal, id job.WorkerID) (WorkerReport, error) {
+func (s *Executions) Worker(ctx context.Context, p tenant.Principal, id job.WorkerID) (WorkerReport, error) {
 	ws, err := s.Workers(ctx, p)
 	if err != nil {
 		return WorkerReport{}, err
@@ -384,7 +384,7 @@ func (s *Service) Worker(ctx context.Context, p tenant.Principal, id job.WorkerI
 }
 
 // Workers lists the workers that may serve the tenant.
-func (s *Service) Workers(ctx context.Context, p tenant.Principal) ([]WorkerReport, error) {
+func (s *Executions) Workers(ctx context.Context, p tenant.Principal) ([]WorkerReport, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}

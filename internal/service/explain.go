@@ -21,7 +21,7 @@ type Explained struct {
 
 // Explain says why an execution waits, what it does, or how it ended. All that it says is from the store, so that it is the
 // same whichever server is asked.
-func (s *Service) Explain(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Explained, error) {
+func (s *Executions) Explain(ctx context.Context, p tenant.Principal, id job.ExecutionID) (Explained, error) {
 	e, past, kept, err := s.story(ctx, p, id)
 	if err != nil {
 		return Explained{}, err
@@ -39,7 +39,7 @@ func (s *Service) Explain(ctx context.Context, p tenant.Principal, id job.Execut
 }
 
 // queued reads what may keep an execution that is due from starting.
-func (s *Service) queued(ctx context.Context, x *explain.Situation) (err error) {
+func (s *Executions) queued(ctx context.Context, x *explain.Situation) (err error) {
 	e := &x.Execution
 	if x.Workers, err = s.store.Workers(ctx, e.Tenant); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *Service) queued(ctx context.Context, x *explain.Situation) (err error) 
 }
 
 // limitsOf lists the limits that an execution is under, and how far they are used; it notes the pause of its queue.
-func (s *Service) limitsOf(ctx context.Context, of *explain.Situation) ([]explain.Limit, error) {
+func (s *Executions) limitsOf(ctx context.Context, of *explain.Situation) ([]explain.Limit, error) {
 	e, j := &of.Execution, &of.Job
 	all, err := s.store.Limits(ctx, e.Tenant)
 	if err != nil {
@@ -111,7 +111,7 @@ func overlapKey(j job.Job, e *job.Execution) job.GroupKey {
 }
 
 // used counts what runs under limits on what runs at once.
-func (s *Service) used(ctx context.Context, e *job.Execution, queue string, ls []explain.Limit, wide bool) error {
+func (s *Executions) used(ctx context.Context, e *job.Execution, queue string, ls []explain.Limit, wide bool) error {
 	if len(ls) == 0 || !wide && e.Group.Max == 0 {
 		return nil
 	}
@@ -154,7 +154,7 @@ type lending struct {
 }
 
 // lent reads what servers have of the limits over an execution; nothing where they share none.
-func (s *Service) lent(ctx context.Context, e *job.Execution) (*lending, error) {
+func (s *Executions) lent(ctx context.Context, e *job.Execution) (*lending, error) {
 	x := &lending{own: map[job.Partition]bool{}, here: map[string]int{}}
 	if s.cfg.Lent == nil {
 		return x, nil
@@ -201,7 +201,7 @@ func (x *lending) hold(l *explain.Limit) {
 }
 
 // drawn asks rates when they let one more start.
-func (s *Service) drawn(ctx context.Context, ls []explain.Limit, draws []engine.Draw) error {
+func (s *Executions) drawn(ctx context.Context, ls []explain.Limit, draws []engine.Draw) error {
 	var asked []engine.Draw
 	var of []int
 	for i, d := range draws {
@@ -233,7 +233,7 @@ const (
 
 // ahead counts the executions of the tenant that are to start before one, of those that need the same of a worker; more
 // says that there are more, or may be. The lanes they are in follow from that, so that no other tenant's are looked at.
-func (s *Service) ahead(ctx context.Context, e *job.Execution) (n int, more bool, err error) {
+func (s *Executions) ahead(ctx context.Context, e *job.Execution) (n int, more bool, err error) {
 	me := e.Ready()
 	begun := time.Now()
 	for some := range slices.Chunk(aheadLanes(me.Lane()), aheadAtOnce) {

@@ -87,7 +87,7 @@ func (gs groups) add(f engine.Failure) *FailureGroup {
 }
 
 // ranked are the groups with the most, and the names of their jobs.
-func (s *Service) ranked(ctx context.Context, t tenant.ID, gs groups, limit int) ([]FailureGroup, error) {
+func (s *Views) ranked(ctx context.Context, t tenant.ID, gs groups, limit int) ([]FailureGroup, error) {
 	all := make([]FailureGroup, 0, len(gs))
 	for _, g := range gs {
 		all = append(all, *g)
@@ -121,7 +121,7 @@ func (s *Service) ranked(ctx context.Context, t tenant.ID, gs groups, limit int)
 }
 
 // Failures says what executions of the tenant, or of one of its jobs, failed with lately.
-func (s *Service) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref, back time.Duration, limit int) (out Failures, err error) {
+func (s *Views) Failures(ctx context.Context, p tenant.Principal, of *engine.Ref, back time.Duration, limit int) (out Failures, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -163,7 +163,7 @@ type DeadGroups struct {
 }
 
 // DeadGroups says what the latest dead letters died of.
-func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, limit int) (out DeadGroups, err error) {
+func (s *Views) DeadGroups(ctx context.Context, p tenant.Principal, f engine.DeadLetterFilter, limit int) (out DeadGroups, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -171,7 +171,7 @@ func (s *Service) DeadGroups(ctx context.Context, p tenant.Principal, f engine.D
 		return out, err
 	}
 	f.Tenant = p.Tenant
-	since, err := s.since(ctx, p)
+	since, err := s.executions.since(ctx, p)
 	if err != nil {
 		return out, err
 	}

@@ -101,7 +101,7 @@ func (c counted) in(minute, after, until time.Time) (n int64) {
 
 // Forecast counts what the tenant's schedules will fire within a time from now: what their bounds, calendars, numbers of
 // runs and pauses let through. What an overlap policy will skip nobody knows yet.
-func (s *Service) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
+func (s *Views) Forecast(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Forecast{}, err
 	}
@@ -119,8 +119,8 @@ type load struct {
 	jobs             []counted
 }
 
-func (s *Service) forecast(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (out Forecast, l load, err error) {
-	ps := s.plans(of)
+func (s *Views) forecast(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (out Forecast, l load, err error) {
+	ps := s.jobs.plans(of)
 	from := ps.at.Truncate(time.Minute)
 	until := ps.at.Add(ahead)
 	jobs, err := s.countable(ctx, ps, hurry, &out)
@@ -166,7 +166,7 @@ func (l *load) minutes() (out []Minute) {
 }
 
 // countable reads the jobs that are to fire.
-func (s *Service) countable(ctx context.Context, ps *plans, hurry hurry, out *Forecast) ([]counted, error) {
+func (s *Views) countable(ctx context.Context, ps *plans, hurry hurry, out *Forecast) ([]counted, error) {
 	var jobs []counted
 	looked := 0
 	add := func(j job.Job) (bool, error) {
@@ -181,13 +181,13 @@ func (s *Service) countable(ctx context.Context, ps *plans, hurry hurry, out *Fo
 		return err == nil, err
 	}
 	for _, state := range []job.State{job.Active, job.Paused} {
-		if err := s.recurring(ctx, ps.tenant, state, add); err != nil {
+		if err := s.jobs.recurring(ctx, ps.tenant, state, add); err != nil {
 			return nil, err
 		}
 		if out.Truncated {
 			break
 		}
-		if _, err := s.each(ctx, engine.JobFilter{Tenant: ps.tenant, ScheduleType: job.OneTime, State: state}, add); err != nil {
+		if _, err := s.jobs.each(ctx, engine.JobFilter{Tenant: ps.tenant, ScheduleType: job.OneTime, State: state}, add); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Service) countable(ctx context.Context, ps *plans, hurry hurry, out *Fo
 }
 
 // toCount is a job as a forecast counts it; false where it will not fire, or cannot.
-func (s *Service) toCount(ctx context.Context, ps *plans, j job.Job, out *Forecast) (c counted, ok bool, err error) {
+func (s *Views) toCount(ctx context.Context, ps *plans, j job.Job, out *Forecast) (c counted, ok bool, err error) {
 	if j.State == job.Paused && j.PausedTill.IsZero() {
 		return c, false, nil
 	}

@@ -51,7 +51,7 @@ func newForetelling() *foretelling {
 }
 
 // Close ends what the service does behind its answers.
-func (s *Service) Close() {
+func (s *Views) Close() {
 	s.foretold.stop()
 	s.foretold.wg.Wait()
 }
@@ -60,7 +60,7 @@ func (s *Service) Close() {
 type hurry func(share float64) bool
 
 // foretell answers with a forecast, of which count makes all that there is time for.
-func (s *Service) foretell(ctx context.Context, of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) (Forecast, error) {
+func (s *Views) foretell(ctx context.Context, of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) (Forecast, error) {
 	f := s.foretold
 	now := s.now()
 	f.mu.Lock()
@@ -90,7 +90,7 @@ func (s *Service) foretell(ctx context.Context, of asked, count func(ctx context
 }
 
 // keepForetold keeps a forecast for whoever asks next; a part of one only where there is nothing better.
-func (s *Service) keepForetold(of asked, x foretold) {
+func (s *Views) keepForetold(of asked, x foretold) {
 	f := s.foretold
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Service) keepForetold(of asked, x foretold) {
 }
 
 // foretellAll counts a whole forecast behind the answer, unless that is being done, or too many are.
-func (s *Service) foretellAll(of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) {
+func (s *Views) foretellAll(of asked, count func(ctx context.Context, hurry hurry) (Forecast, error)) {
 	f := s.foretold
 	f.mu.Lock()
 	defer f.mu.Unlock()

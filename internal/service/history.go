@@ -13,7 +13,7 @@ import (
 
 // SearchExecutions lists executions of the tenant, those with the latest scheduled time first. A text that is an id finds the
 // execution, or those of the job, that has it. A page may end early, where little of what was looked at is chosen.
-func (s *Service) SearchExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
+func (s *Executions) SearchExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page engine.Page) (engine.ExecutionPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.ExecutionPage{}, err
 	}
@@ -29,7 +29,7 @@ func (s *Service) SearchExecutions(ctx context.Context, p tenant.Principal, f en
 }
 
 // executionsOf lists what an id means: an execution, or a job's executions, of which one may have its id.
-func (s *Service) executionsOf(ctx context.Context, f engine.ExecutionFilter, id job.ID, page engine.Page) (engine.ExecutionPage, error) {
+func (s *Executions) executionsOf(ctx context.Context, f engine.ExecutionFilter, id job.ID, page engine.Page) (engine.ExecutionPage, error) {
 	f.Text = ""
 	e, err := s.store.Execution(ctx, f.Tenant, job.ExecutionID(id))
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
@@ -61,7 +61,7 @@ const exportPage = 1000
 
 // ExportExecutions calls f with all executions that a filter chooses, page after page, those with the latest scheduled time
 // first. What comes or changes meanwhile may be in it or not; nothing is in it twice.
-func (s *Service) ExportExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page func([]job.Execution) error) error {
+func (s *Executions) ExportExecutions(ctx context.Context, p tenant.Principal, f engine.ExecutionFilter, page func([]job.Execution) error) error {
 	at := engine.Page{Limit: exportPage, Uncounted: true}
 	for {
 		found, err := s.SearchExecutions(ctx, p, f, at)

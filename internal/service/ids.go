@@ -17,7 +17,7 @@ type identity struct {
 // abreast. Jobs that fire at once, and that nothing tells from each other but what they do, get the ids of bundles, by which a
 // store may keep them together: those in a row, or, where they are of groups, those of one partition, in their order. keys are
 // the values of the concurrency keys.
-func (s *Service) identify(t tenant.ID, defs []job.Definition, keys []string) []identity {
+func (s *Jobs) identify(t tenant.ID, defs []job.Definition, keys []string) []identity {
 	ids := identities{out: make([]identity, 0, len(defs)), all: len(defs)}
 	for i := 0; i < len(defs); {
 		d := &defs[i]
@@ -126,6 +126,6 @@ func inARow(defs []job.Definition) (n int) {
 }
 
 // place is the partition of the next one-off jobs.
-func (s *Service) place(n uint64) job.Partition {
+func (s *Jobs) place(n uint64) job.Partition {
 	return job.Partition((s.placed.Add(n) - 1) / job.Bundle % job.Partitions)
 }

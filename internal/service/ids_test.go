@@ -14,7 +14,7 @@ import (
 
 // Jobs in a row that are alike get the ids of bundles; no other job does.
 func TestIDsOfBundles(t *testing.T) {
-	s := &Service{}
+	s := &Jobs{shared: &shared{}}
 	at := func(t job.ScheduleType) (d job.Definition) {
 		d.Schedule.Type = t
 		return d
@@ -68,7 +68,7 @@ func TestIDsOfBundles(t *testing.T) {
 
 // Jobs of groups get the ids of bundles by the partitions of these, and those of one group in their order.
 func TestIDsOfGroups(t *testing.T) {
-	s := &Service{}
+	s := &Jobs{shared: &shared{}}
 	defs, keys := make([]job.Definition, 1000), make([]string, 1000)
 	for i := range defs {
 		d := &defs[i]

@@ -22,7 +22,7 @@ const maxKeys = 1000
 const AllTenants = "*"
 
 // Keys lists the tenant's API keys.
-func (s *Service) Keys(ctx context.Context, p tenant.Principal) ([]engine.Key, error) {
+func (s *Access) Keys(ctx context.Context, p tenant.Principal) ([]engine.Key, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Service) Keys(ctx context.Context, p tenant.Principal) ([]engine.Key, e
 }
 
 // AddKey keeps an API key, of which k says all but when it was made. named is the tenant that was asked for, or "".
-func (s *Service) AddKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, once Once[engine.Key]) (engine.Key, []byte, error) {
+func (s *Access) AddKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, once Once[engine.Key]) (engine.Key, []byte, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return k, nil, err
 	}
@@ -98,7 +98,7 @@ func checkKey(k engine.Key) (v job.Invalids) {
 }
 
 // RotateKey keeps a key in place of another of the tenant's, which goes on working for a while.
-func (s *Service) RotateKey(ctx context.Context, p tenant.Principal, id string, k engine.Key, overlap time.Duration, once Once[engine.Key]) (engine.Key, []byte, error) {
+func (s *Access) RotateKey(ctx context.Context, p tenant.Principal, id string, k engine.Key, overlap time.Duration, once Once[engine.Key]) (engine.Key, []byte, error) {
 	old, err := s.KeyOf(ctx, p, id)
 	if err != nil {
 		return k, nil, err
@@ -128,7 +128,7 @@ func (s *Service) RotateKey(ctx context.Context, p tenant.Principal, id string, 
 }
 
 // KeyOf finds one of the tenant's API keys.
-func (s *Service) KeyOf(ctx context.Context, p tenant.Principal, id string) (engine.Key, error) {
+func (s *Access) KeyOf(ctx context.Context, p tenant.Principal, id string) (engine.Key, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Key{}, err
 	}
@@ -140,7 +140,7 @@ func (s *Service) KeyOf(ctx context.Context, p tenant.Principal, id string) (eng
 }
 
 // RevokeKey revokes one of the tenant's API keys. It is refused within a few seconds.
-func (s *Service) RevokeKey(ctx context.Context, p tenant.Principal, id string) (engine.Key, error) {
+func (s *Access) RevokeKey(ctx context.Context, p tenant.Principal, id string) (engine.Key, error) {
 	k, err := s.KeyOf(ctx, p, id)
 	if err != nil {
 		return k, err

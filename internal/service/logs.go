@@ -35,7 +35,7 @@ const (
 )
 
 // Log reads a part of an execution's log, attempt by attempt.
-func (s *Service) Log(ctx context.Context, p tenant.Principal, id job.ExecutionID, q LogQuery) (LogPage, error) {
+func (s *Executions) Log(ctx context.Context, p tenant.Principal, id job.ExecutionID, q LogQuery) (LogPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return LogPage{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Service) Log(ctx context.Context, p tenant.Principal, id job.ExecutionI
 }
 
 // LogLines counts the lines of an execution's log, of one attempt or of all where it is 0.
-func (s *Service) LogLines(ctx context.Context, p tenant.Principal, id job.ExecutionID, attempt int) (int64, error) {
+func (s *Executions) LogLines(ctx context.Context, p tenant.Principal, id job.ExecutionID, attempt int) (int64, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return 0, err
 	}

@@ -52,7 +52,7 @@ const (
 
 // Occurrences lists the instants of a job in [from, to) and what became of each, the first one first. Those of an earlier
 // schedule are there as far as they left a record.
-func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time, page engine.Page) (out Occurrences, err error) {
+func (s *Jobs) Occurrences(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time, page engine.Page) (out Occurrences, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -94,7 +94,7 @@ func (s *Service) Occurrences(ctx context.Context, p tenant.Principal, ref engin
 }
 
 // countOccurrences counts what there is in [from, to): exactly, as far as totals are, and then as densely as the plan goes on.
-func (s *Service) countOccurrences(ctx context.Context, like *timetable, from, to time.Time) (n engine.Total, err error) {
+func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to time.Time) (n engine.Total, err error) {
 	t := &timetable{s: s, j: like.j, ps: like.ps}
 	for looks := 0; from.Before(to) && n.Count <= engine.TotalExact && looks < 2*engine.TotalExact/schedule.MaxPreview; looks++ {
 		if err := t.read(ctx, from, to, schedule.MaxPreview); err != nil {
@@ -153,7 +153,7 @@ func around(from, to, now time.Time) (time.Time, time.Time) {
 
 // timetable is what is known of a job's instants in a stretch of time.
 type timetable struct {
-	s       *Service
+	s       *Jobs
 	j       job.Job
 	ps      *plans
 	planned []schedule.Instant

@@ -122,21 +122,21 @@ type Chosen struct {
 }
 
 // CountDead is how many dead letters are chosen now.
-func (s *Service) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (Chosen, error) {
+func (s *Operations) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (Chosen, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Chosen{}, err
 	}
 	if err := s.deadLetters(ctx, p); err != nil {
 		return Chosen{}, err
 	}
-	since, err := s.since(ctx, p)
+	since, err := s.executions.since(ctx, p)
 	if err != nil {
 		return Chosen{}, err
 	}
 	return s.count(ctx, sel.settled(p.Tenant, since, s.now()))
 }
 
-func (s *Service) count(ctx context.Context, sel Selection) (n Chosen, err error) {
+func (s *Operations) count(ctx context.Context, sel Selection) (n Chosen, err error) {
 	if len(sel.IDs) == 0 && sel.Print != (job.Fingerprint{}) {
 		return s.countPrint(ctx, sel)
 	}
@@ -155,7 +155,7 @@ func (s *Service) count(ctx context.Context, sel Selection) (n Chosen, err error
 }
 
 // countPrint looks at what each dead letter died of, for as long as a sample may take.
-func (s *Service) countPrint(ctx context.Context, sel Selection) (n Chosen, err error) {
+func (s *Operations) countPrint(ctx context.Context, sel Selection) (n Chosen, err error) {
 	page := engine.Page{Limit: deadLooked}
 	for began := s.now(); ; {
 		ds, err := s.store.DeadErrors(ctx, sel.Filter, page)
@@ -180,7 +180,7 @@ func (s *Service) countPrint(ctx context.Context, sel Selection) (n Chosen, err 
 
 // Begin begins an operation over dead letters, at a rate a second (0: as fast as it goes). What dies after it began is
 // not part of it.
-func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.OperationKind, sel Selection, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+func (s *Operations) Begin(ctx context.Context, p tenant.Principal, kind job.OperationKind, sel Selection, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
 	}
@@ -188,7 +188,7 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 		return o, nil, err
 	}
 	now := s.now()
-	since, err := s.since(ctx, p)
+	since, err := s.executions.since(ctx, p)
 	if err != nil {
 		return o, nil, err
 	}
@@ -205,7 +205,7 @@ func (s *Service) Begin(ctx context.Context, p tenant.Principal, kind job.Operat
 }
 
 // begin stores an operation, for a runner to take.
-func (s *Service) begin(ctx context.Context, p tenant.Principal, o job.Operation, once Once[job.Operation]) (job.Operation, []byte, error) {
+func (s *Operations) begin(ctx context.Context, p tenant.Principal, o job.Operation, once Once[job.Operation]) (job.Operation, []byte, error) {
 	now := s.now()
 	o.ID, o.Tenant, o.State, o.By, o.CreatedAt, o.UpdatedAt, o.Version = job.OperationID(newID()), p.Tenant, job.OpRunning, p.Name, now, now, 1
 	told := fields{"kind": string(o.Kind), "total": fmt.Sprint(o.Total), "rate_per_s": fmt.Sprint(o.Rate), "of": digest(o.Spec)}
@@ -221,7 +221,7 @@ func (s *Service) begin(ctx context.Context, p tenant.Principal, o job.Operation
 }
 
 // rouse tells the runner of an operation that was added here.
-func (s *Service) rouse() {
+func (s *shared) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -229,15 +229,15 @@ func (s *Service) rouse() {
 }
 
 // Operation finds one operation.
-func (s *Service) Operation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
+func (s *Operations) Operation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return job.Operation{}, err
 	}
 	return s.store.Operation(ctx, p.Tenant, id)
 }
 
-// Operations lists operations, the newest first.
-func (s *Service) Operations(ctx context.Context, p tenant.Principal, page engine.Page) (engine.OperationPage, error) {
+// FindOperations lists operations, the newest first.
+func (s *Operations) FindOperations(ctx context.Context, p tenant.Principal, page engine.Page) (engine.OperationPage, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.OperationPage{}, err
 	}
@@ -246,7 +246,7 @@ func (s *Service) Operations(ctx context.Context, p tenant.Principal, page engin
 
 // CancelOperation ends an operation that runs; what it has done stays. *NotDone if it has finished otherwise, or is the rest of
 // a deletion.
-func (s *Service) CancelOperation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
+func (s *Operations) CancelOperation(ctx context.Context, p tenant.Principal, id job.OperationID) (job.Operation, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return job.Operation{}, err
 	}

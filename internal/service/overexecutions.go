@@ -95,7 +95,7 @@ func (a ExecutionAction) fits() (usual, all []job.Status) {
 }
 
 // settle checks a selection and what is to be done, and ends the selection with the instant.
-func (s *Service) settle(ctx context.Context, p tenant.Principal, sel *ExecutionSelection, a ExecutionAction, now time.Time) error {
+func (s *Operations) settle(ctx context.Context, p tenant.Principal, sel *ExecutionSelection, a ExecutionAction, now time.Time) error {
 	var v job.Invalids
 	if !job.ValidNote(a.Reason) {
 		v.Add("reason", a.Reason, job.WantNote)
@@ -112,12 +112,12 @@ func (s *Service) settle(ctx context.Context, p tenant.Principal, sel *Execution
 	if err := s.overrideFits(ctx, p, a.Payload); err != nil {
 		return err
 	}
-	if err := s.plans(p.Tenant).overriding(ctx, a.Payload); err != nil {
+	if err := s.jobs.plans(p.Tenant).overriding(ctx, a.Payload); err != nil {
 		return err
 	}
 	f := &sel.Filter
 	var err error
-	if f.Kept, err = s.since(ctx, p); err != nil {
+	if f.Kept, err = s.executions.since(ctx, p); err != nil {
 		return err
 	}
 	if f.Tenant = p.Tenant; len(f.Statuses) == 0 {
@@ -152,7 +152,7 @@ func (s *Service) settle(ctx context.Context, p tenant.Principal, sel *Execution
 }
 
 // SampleExecutions says how many executions a selection comes to, and which the first are, if an action may be done to them.
-func (s *Service) SampleExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
+func (s *Operations) SampleExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -164,7 +164,7 @@ func (s *Service) SampleExecutions(ctx context.Context, p tenant.Principal, sel 
 
 const sampleTime = 2 * time.Second // after which no further page is looked at for a sample
 
-func (s *Service) sampleExecutions(ctx context.Context, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
+func (s *Operations) sampleExecutions(ctx context.Context, sel ExecutionSelection, a ExecutionAction) (out ExecutionsSample, err error) {
 	_, all := a.fits()
 	for _, id := range sel.IDs {
 		e, err := s.store.Execution(ctx, sel.Filter.Tenant, id)
@@ -202,7 +202,7 @@ func (s *Service) sampleExecutions(ctx context.Context, sel ExecutionSelection, 
 
 // BeginExecutions begins to do the same to each execution of a selection, at a rate a second (0: as fast as it goes). What is
 // scheduled after it began is not part of it, and so nothing that it makes itself.
-func (s *Service) BeginExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
+func (s *Operations) BeginExecutions(ctx context.Context, p tenant.Principal, sel ExecutionSelection, a ExecutionAction, rate float64, once Once[job.Operation]) (o job.Operation, replay []byte, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return o, nil, err
 	}
@@ -278,7 +278,7 @@ func (r *Runner) doOver(ctx context.Context, x *run, ids []job.ExecutionID) (don
 		return r.retryThese(ctx, p, x, ids)
 	}
 	for _, id := range ids {
-		_, err := r.s.Cancel(ctx, p, id, x.over.Reason)
+		_, err := r.s.executions.Cancel(ctx, p, id, x.over.Reason)
 		var refused *NotDone
 		switch {
 		case err == nil:

@@ -46,7 +46,7 @@ const (
 )
 
 // Overview says how the tenant does.
-func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overview, err error) {
+func (s *Views) Overview(ctx context.Context, p tenant.Principal) (out Overview, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -79,7 +79,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 	for _, m := range ms {
 		out.Hour.Add(m)
 	}
-	since, err := s.since(ctx, p)
+	since, err := s.executions.since(ctx, p)
 	if err != nil {
 		return out, err
 	}
@@ -98,7 +98,7 @@ func (s *Service) Overview(ctx context.Context, p tenant.Principal) (out Overvie
 }
 
 // failing finds the jobs that failed within 24 hours and whose last execution did not succeed.
-func (s *Service) failing(ctx context.Context, t tenant.ID, out *Overview) error {
+func (s *Views) failing(ctx context.Context, t tenant.ID, out *Overview) error {
 	fs, err := s.store.Failures(ctx, engine.FailureFilter{Tenant: t, From: out.Now.Add(-failingFor)}, overviewRead)
 	if err != nil {
 		return err

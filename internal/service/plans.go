@@ -14,7 +14,7 @@ import (
 
 // plans compiles the schedules of a tenant's jobs for one request, and reads each calendar once.
 type plans struct {
-	s         *Service
+	s         *Jobs
 	tenant    tenant.ID
 	at        time.Time // the instant of the request
 	calendars map[string]*schedule.Calendar
@@ -25,7 +25,7 @@ type plans struct {
 	keys      []string        // the values of the concurrency keys of the definitions that were checked, in their order
 }
 
-func (s *Service) plans(t tenant.ID) *plans {
+func (s *Jobs) plans(t tenant.ID) *plans {
 	return &plans{s: s, tenant: t, at: s.now()}
 }
 
@@ -94,7 +94,7 @@ type Preview struct {
 }
 
 // Preview shows the next n instants of a recurring schedule after an instant.
-func (s *Service) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
+func (s *Jobs) Preview(ctx context.Context, p tenant.Principal, x job.Schedule, from time.Time, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) Preview(ctx context.Context, p tenant.Principal, x job.Schedul
 }
 
 // NextOf shows the next n instants of a job.
-func (s *Service) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref, n int) (Preview, error) {
+func (s *Jobs) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref, n int) (Preview, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Preview{}, err
 	}

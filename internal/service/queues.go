@@ -11,7 +11,7 @@ import (
 )
 
 // QueueLimit finds the limit and the pause of a queue of the tenant; it may have neither.
-func (s *Service) QueueLimit(ctx context.Context, p tenant.Principal, queue string) (job.Limit, error) {
+func (s *Settings) QueueLimit(ctx context.Context, p tenant.Principal, queue string) (job.Limit, error) {
 	ls, err := s.Limits(ctx, p)
 	if err != nil {
 		return job.Limit{}, err
@@ -26,7 +26,7 @@ func (s *Service) QueueLimit(ctx context.Context, p tenant.Principal, queue stri
 
 // PauseQueue keeps what is in a queue of the tenant, and what comes into it, from starting, until an instant where one is
 // given; what runs goes on. Every server goes by it within two seconds. Pausing it again changes why and until when.
-func (s *Service) PauseQueue(ctx context.Context, p tenant.Principal, queue, why string, until time.Time) (l job.Limit, err error) {
+func (s *Settings) PauseQueue(ctx context.Context, p tenant.Principal, queue, why string, until time.Time) (l job.Limit, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err
 	}
@@ -62,7 +62,7 @@ func (s *Service) PauseQueue(ctx context.Context, p tenant.Principal, queue, why
 }
 
 // ResumeQueue lets what is in a queue of the tenant start again; one that is not paused stays as it is.
-func (s *Service) ResumeQueue(ctx context.Context, p tenant.Principal, queue string) (l job.Limit, err error) {
+func (s *Settings) ResumeQueue(ctx context.Context, p tenant.Principal, queue string) (l job.Limit, err error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return l, err
 	}
@@ -102,7 +102,7 @@ func describedPause(p job.Pause) fields {
 }
 
 // FirstExecutions reads executions in the order in which they are named; those that are gone meanwhile are left out.
-func (s *Service) FirstExecutions(ctx context.Context, p tenant.Principal, rs []job.Ready) ([]job.Execution, error) {
+func (s *Settings) FirstExecutions(ctx context.Context, p tenant.Principal, rs []job.Ready) ([]job.Execution, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}

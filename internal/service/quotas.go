@@ -55,7 +55,7 @@ func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh
 }
 
 // Quota is what whoever asks may have and do.
-func (s *Service) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, error) {
+func (s *shared) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, error) {
 	if p.Internal || p.Tenant == tenant.Default || s.cfg.Unmetered {
 		return tenant.Unlimited(), nil
 	}
@@ -68,7 +68,7 @@ func (s *Service) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, 
 
 // settings are those of a tenant, as the store had them 2 s ago or less; longer ago only while they are being read anew, or
 // cannot be. One that is not known has those of the free tier: whether there is such a tenant is for others to say.
-func (s *Service) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
+func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
 	q := &s.quotas
 	t, known, fresh := q.find(id, s.clock.Now())
 	if fresh {
@@ -103,7 +103,7 @@ func (s *Service) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, er
 }
 
 // allowed says with *OverQuota that a tenant's quota does not give it something at all.
-func (s *Service) allowed(ctx context.Context, p tenant.Principal, name, what string, has func(tenant.Quota) bool) error {
+func (s *shared) allowed(ctx context.Context, p tenant.Principal, name, what string, has func(tenant.Quota) bool) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil || has(q) {
 		return err
@@ -111,7 +111,7 @@ func (s *Service) allowed(ctx context.Context, p tenant.Principal, name, what st
 	return &OverQuota{What: what + " not part of the tenant's quota; a higher tier has them.", Quota: name}
 }
 
-func (s *Service) deadLetters(ctx context.Context, p tenant.Principal) error {
+func (s *shared) deadLetters(ctx context.Context, p tenant.Principal) error {
 	return s.allowed(ctx, p, "dead_letters", "Dead letters are", func(q tenant.Quota) bool { return q.DeadLetters })
 }
 
@@ -125,7 +125,7 @@ func fits(q tenant.Quota, d, was *job.Definition) error {
 }
 
 // overrideFits is fits for a payload that replaces the job's for one execution.
-func (s *Service) overrideFits(ctx context.Context, p tenant.Principal, payload []byte) error {
+func (s *shared) overrideFits(ctx context.Context, p tenant.Principal, payload []byte) error {
 	if len(payload) == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (s *Service) overrideFits(ctx context.Context, p tenant.Principal, payload 
 
 // metered says with *OverQuota what of a definition, whose payload fits, is more than the quota allows. Of one that replaces
 // another only what changes is judged: what a tenant has, it keeps.
-func (s *Service) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
+func (s *Jobs) metered(ctx context.Context, q tenant.Quota, ps *plans, d, was *job.Definition) error {
 	if n := d.Retry.MaxRetries; q.MaxRetries >= 0 && n > q.MaxRetries && (was == nil || n > was.Retry.MaxRetries) {
 		return &OverQuota{
 			What:  fmt.Sprintf("Jobs of this tenant are retried %d times at most; this one would be %d times.", q.MaxRetries, n),
@@ -183,7 +183,7 @@ func tooLong(field string, n int, q tenant.Quota) error {
 }
 
 // takeExecutions takes n executions that a request begins out of the tenant's rate, or says with *OverQuota when there is enough.
-func (s *Service) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
+func (s *shared) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 	if q.ExecutionsPerMinute < 0 || n == 0 {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (s *Service) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 }
 
 // beginOne is takeExecutions for a request that begins one.
-func (s *Service) beginOne(ctx context.Context, p tenant.Principal) error {
+func (s *shared) beginOne(ctx context.Context, p tenant.Principal) error {
 	q, err := s.Quota(ctx, p)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (s *Service) beginOne(ctx context.Context, p tenant.Principal) error {
 }
 
 // crowded says with *OverQuota that the tenant has as many jobs as it may have, if that is still so when they are counted anew.
-func (s *Service) crowded(ctx context.Context, t tenant.ID, n int, most int64) error {
+func (s *shared) crowded(ctx context.Context, t tenant.ID, n int, most int64) error {
 	has, err := s.store.CountJobs(ctx, t)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ type Allowance struct {
 }
 
 // Allowance is what the tenant of whoever asks may have and do, and what it has.
-func (s *Service) Allowance(ctx context.Context, p tenant.Principal) (Allowance, error) {
+func (s *shared) Allowance(ctx context.Context, p tenant.Principal) (Allowance, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Allowance{}, err
 	}
@@ -254,7 +254,7 @@ func (s *Service) Allowance(ctx context.Context, p tenant.Principal) (Allowance,
 }
 
 // AllowanceOf is the same of any tenant.
-func (s *Service) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant.ID) (Allowance, error) {
+func (s *shared) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant.ID) (Allowance, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
 		return Allowance{}, err
@@ -262,7 +262,7 @@ func (s *Service) AllowanceOf(ctx context.Context, p tenant.Principal, id tenant
 	return s.allowance(ctx, t)
 }
 
-func (s *Service) allowance(ctx context.Context, t tenant.Tenant) (a Allowance, err error) {
+func (s *shared) allowance(ctx context.Context, t tenant.Tenant) (a Allowance, err error) {
 	a = Allowance{Tenant: t, Quota: t.Quota(), Usage: Usage{ActiveJobs: tenant.NoLimit}}
 	if a.Quota.ActiveJobs >= 0 {
 		a.Usage.ActiveJobs, err = s.store.CountJobs(ctx, t.ID)
@@ -303,7 +303,7 @@ func checkOverrides(o tenant.Overrides, v *job.Invalids) {
 var registering = job.Rate{Count: 50, Per: time.Second, Burst: 1000}
 
 // TakeRegistration takes one worker session that begins out of the tenant's rate, or says with *OverQuota when there is room.
-func (s *Service) TakeRegistration(p tenant.Principal) error {
+func (s *shared) TakeRegistration(p tenant.Principal) error {
 	a := s.cfg.Rations.Take("registrations/"+string(p.Tenant), registering, 1)
 	if a.OK {
 		return nil
@@ -316,7 +316,7 @@ func (s *Service) TakeRegistration(p tenant.Principal) error {
 
 // TakeRequest takes one request out of what the tenant may ask for each second, and answers with how many that are
 // (tenant.NoLimit: any number) and what is left; *OverQuota where it is one too many.
-func (s *Service) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ration.Answer, err error) {
+func (s *shared) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ration.Answer, err error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil || q.RequestsPerSecond < 0 {
 		return q.RequestsPerSecond, a, err

@@ -24,7 +24,7 @@ type Revision struct {
 }
 
 // JobRevisions lists the revisions of a job that are kept, the latest first.
-func (s *Service) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.Ref) ([]Revision, error) {
+func (s *Jobs) JobRevisions(ctx context.Context, p tenant.Principal, ref engine.Ref) ([]Revision, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) JobRevisions(ctx context.Context, p tenant.Principal, ref engi
 
 // RestoreJob gives a job the definition that it had in a revision before. Credentials are those of now, and are removed where the
 // revision went to another destination.
-func (s *Service) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Ref, to, revision int) (Report, error) {
+func (s *Jobs) RestoreJob(ctx context.Context, p tenant.Principal, ref engine.Ref, to, revision int) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Rules lists the tenant's notification rules.
-func (s *Service) Rules(ctx context.Context, p tenant.Principal) ([]notice.Rule, error) {
+func (s *Settings) Rules(ctx context.Context, p tenant.Principal) ([]notice.Rule, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (s *Service) Rules(ctx context.Context, p tenant.Principal) ([]notice.Rule,
 }
 
 // Rule finds one of the tenant's notification rules.
-func (s *Service) Rule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
+func (s *Settings) Rule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return notice.Rule{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Service) Rule(ctx context.Context, p tenant.Principal, name string) (no
 
 // PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about: jobs that there are, or that the
 // rule of its name is about already, so that one can be changed and silenced after a job of it was deleted.
-func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
+func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return r, err
 	}
@@ -96,7 +96,7 @@ func (s *Service) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule
 }
 
 // DeleteRule forgets a notification rule.
-func (s *Service) DeleteRule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
+func (s *Settings) DeleteRule(ctx context.Context, p tenant.Principal, name string) (notice.Rule, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return notice.Rule{}, err
 	}
@@ -108,7 +108,7 @@ func (s *Service) DeleteRule(ctx context.Context, p tenant.Principal, name strin
 }
 
 // TestRule has a made-up notice of a rule sent, and answers with the execution that posts it.
-func (s *Service) TestRule(ctx context.Context, p tenant.Principal, name string, payload func(notice.Rule, time.Time) []byte) (NewJob, error) {
+func (s *Settings) TestRule(ctx context.Context, p tenant.Principal, name string, payload func(notice.Rule, time.Time) []byte) (NewJob, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return NewJob{}, err
 	}
@@ -123,12 +123,12 @@ func (s *Service) TestRule(ctx context.Context, p tenant.Principal, name string,
 }
 
 // Notify makes the job that posts a notice of a rule, one for each key.
-func (s *Service) Notify(ctx context.Context, r notice.Rule, key string, payload []byte) error {
+func (s *Settings) Notify(ctx context.Context, r notice.Rule, key string, payload []byte) error {
 	_, err := s.notify(ctx, r, key, payload)
 	return err
 }
 
-func (s *Service) notify(ctx context.Context, r notice.Rule, key string, payload []byte) (NewJob, error) {
+func (s *Settings) notify(ctx context.Context, r notice.Rule, key string, payload []byte) (NewJob, error) {
 	d := r.Job()
 	// What a notice repeats, a target or a worker may have written: in it nothing names a secret, however it looks.
 	d.Payload = bytes.ReplaceAll(payload, []byte("${secret:"), []byte(`\u0024{secret:`))
@@ -138,12 +138,12 @@ func (s *Service) notify(ctx context.Context, r notice.Rule, key string, payload
 		once = Once[[]NewJob]{Key: key, Hash: sum, Encode: func([]NewJob) []byte { return []byte("{}") }}
 	}
 	p := tenant.Principal{Tenant: r.Tenant, Role: tenant.System, Name: "notification rule " + r.Name, Internal: true}
-	made, _, err := s.CreateJob(ctx, p, d, once)
+	made, _, err := s.jobs.CreateJob(ctx, p, d, once)
 	return made, err
 }
 
 // tenant finds one.
-func (s *Service) tenant(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
+func (s *shared) tenant(ctx context.Context, id tenant.ID) (tenant.Tenant, error) {
 	all, err := s.store.Tenants(ctx)
 	if err != nil {
 		return tenant.Tenant{}, err

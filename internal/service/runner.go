@@ -19,13 +19,13 @@ import (
 // every piece how far it has come. Any number of servers may run one; what a server that died had is taken up by
 // another. One goroutine owns it.
 type Runner struct {
-	s    *Service
+	s    *Operations
 	log  *slog.Logger
 	runs []*run
 }
 
 // Runner makes a runner of the service's operations.
-func (s *Service) Runner(log *slog.Logger) *Runner { return &Runner{s: s, log: log} }
+func (s *Operations) Runner(log *slog.Logger) *Runner { return &Runner{s: s, log: log} }
 
 // Wake is told when an operation was added here.
 func (r *Runner) Wake() <-chan struct{} { return r.s.wake }
@@ -275,7 +275,7 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 	case job.OpReplan:
 		p := tenant.Principal{Tenant: x.op.Tenant, Role: tenant.System, Name: x.op.By, Internal: true}
 		for _, id := range ids {
-			if err := r.s.replan(ctx, p, job.ID(id)); err != nil {
+			if err := r.s.jobs.replan(ctx, p, job.ID(id)); err != nil {
 				return 0, err
 			}
 		}
@@ -438,8 +438,8 @@ func (b *bucket) wait() time.Duration {
 }
 
 // AutoRedrive runs a dead letter again because its job says so; *NotDone if it is none any more.
-func (s *Service) AutoRedrive(ctx context.Context, old job.Execution) error {
+func (s *Operations) AutoRedrive(ctx context.Context, old job.Execution) error {
 	p := tenant.Principal{Tenant: old.Tenant, Role: tenant.System, Name: "auto redrive", Internal: true}
-	_, _, err := s.Redrive(ctx, p, old.ID, Once[job.Execution]{})
+	_, _, err := s.executions.Redrive(ctx, p, old.ID, Once[job.Execution]{})
 	return err
 }

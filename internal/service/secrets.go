@@ -94,7 +94,7 @@ func nested(err error, i, of int) error {
 }
 
 // Secrets lists the tenant's secrets in order of their names, never their values.
-func (s *Service) Secrets(ctx context.Context, p tenant.Principal) ([]engine.Secret, error) {
+func (s *Access) Secrets(ctx context.Context, p tenant.Principal) ([]engine.Secret, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) Secrets(ctx context.Context, p tenant.Principal) ([]engine.Sec
 }
 
 // Secret finds one secret, never its value.
-func (s *Service) Secret(ctx context.Context, p tenant.Principal, name string) (engine.Secret, error) {
+func (s *Access) Secret(ctx context.Context, p tenant.Principal, name string) (engine.Secret, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return engine.Secret{}, err
 	}
@@ -112,7 +112,7 @@ func (s *Service) Secret(ctx context.Context, p tenant.Principal, name string) (
 }
 
 // PutSecret keeps a value under a name, as its next version where there is one. The same value again changes nothing.
-func (s *Service) PutSecret(ctx context.Context, p tenant.Principal, name, value string) (x engine.Secret, err error) {
+func (s *Access) PutSecret(ctx context.Context, p tenant.Principal, name, value string) (x engine.Secret, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, err
 	}
@@ -145,7 +145,7 @@ func (s *Service) PutSecret(ctx context.Context, p tenant.Principal, name, value
 
 // DeleteSecret forgets a secret; *NotDone while jobs that may still run name it, unless that is forced. What still names it
 // fails when it is to start.
-func (s *Service) DeleteSecret(ctx context.Context, p tenant.Principal, name string, force bool) (engine.Secret, error) {
+func (s *Access) DeleteSecret(ctx context.Context, p tenant.Principal, name string, force bool) (engine.Secret, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Secret{}, err
 	}
@@ -167,10 +167,10 @@ const shownUsers = 3
 
 // unused says with *NotDone that jobs which may still run name a secret. One that is made in the same moment fails when it
 // runs, and says why.
-func (s *Service) unused(ctx context.Context, p tenant.Principal, name string) error {
+func (s *Access) unused(ctx context.Context, p tenant.Principal, name string) error {
 	var users []string
 	for _, state := range []job.State{job.Active, job.Paused} {
-		_, err := s.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
+		_, err := s.jobs.each(ctx, engine.JobFilter{Tenant: p.Tenant, State: state}, func(j job.Job) (bool, error) {
 			refs, _ := secret.Find(&j.Definition, nil)
 			for _, r := range refs {
 				if r.Name == name {

@@ -26,7 +26,7 @@ type Series struct {
 }
 
 // scope is the tenant that a stretch is of, and a context in which that can be read.
-func (s *Service) scope(ctx context.Context, p tenant.Principal, x Stretch) (context.Context, tenant.ID, error) {
+func (s *Views) scope(ctx context.Context, p tenant.Principal, x Stretch) (context.Context, tenant.ID, error) {
 	if !x.Whole {
 		return ctx, p.Tenant, allow(p, tenant.Read)
 	}
@@ -34,7 +34,7 @@ func (s *Service) scope(ctx context.Context, p tenant.Principal, x Stretch) (con
 }
 
 // Series says what happened to executions.
-func (s *Service) Series(ctx context.Context, p tenant.Principal, x Stretch) (out Series, err error) {
+func (s *Views) Series(ctx context.Context, p tenant.Principal, x Stretch) (out Series, err error) {
 	ctx, of, err := s.scope(ctx, p, x)
 	if err != nil {
 		return out, err
@@ -73,7 +73,7 @@ type DepthSeries struct {
 }
 
 // Depths says how much waited and ran: of each step the most, queue by queue.
-func (s *Service) Depths(ctx context.Context, p tenant.Principal, x Stretch) (out DepthSeries, err error) {
+func (s *Views) Depths(ctx context.Context, p tenant.Principal, x Stretch) (out DepthSeries, err error) {
 	ctx, of, err := s.scope(ctx, p, x)
 	if err != nil {
 		return out, err
@@ -112,7 +112,7 @@ func fuller(a, b []engine.QueueDepth) []engine.QueueDepth {
 }
 
 // Today is the beginning of the day that it is, UTC.
-func (s *Service) Today() time.Time { return s.now().Truncate(24 * time.Hour) }
+func (s *Views) Today() time.Time { return s.now().Truncate(24 * time.Hour) }
 
 // JobCalendar is what came of a job's executions, day by day.
 type JobCalendar struct {
@@ -123,7 +123,7 @@ type JobCalendar struct {
 }
 
 // JobCalendar says what came of a job's executions on each day from one on and before another.
-func (s *Service) JobCalendar(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time) (out JobCalendar, err error) {
+func (s *Views) JobCalendar(ctx context.Context, p tenant.Principal, ref engine.Ref, from, to time.Time) (out JobCalendar, err error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return out, err
 	}
@@ -147,7 +147,7 @@ func (s *Service) JobCalendar(ctx context.Context, p tenant.Principal, ref engin
 }
 
 // ownFire adds what is not counted, since there is one: what a one-off job fired itself.
-func (s *Service) ownFire(ctx context.Context, c *JobCalendar, t tenant.ID) error {
+func (s *Views) ownFire(ctx context.Context, c *JobCalendar, t tenant.ID) error {
 	e, err := s.store.Execution(ctx, t, job.ExecutionID(c.Job))
 	if err != nil || !e.Status.Final() {
 		return ignore(err, engine.ErrNotFound)
@@ -186,7 +186,7 @@ type Runs struct {
 const runsSince = 35 * 24 * time.Hour
 
 // LastRuns says how the last executions of some jobs went; those that are unknown are left out.
-func (s *Service) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID, n int) ([]Runs, error) {
+func (s *Views) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID, n int) ([]Runs, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *Service) LastRuns(ctx context.Context, p tenant.Principal, ids []job.ID
 		_, ok := names[id]
 		return !ok
 	})
-	from, err := s.since(ctx, p)
+	from, err := s.executions.since(ctx, p)
 	if err != nil {
 		return nil, err
 	}

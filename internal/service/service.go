@@ -80,8 +80,19 @@ type Config struct {
 	Begun func(ctx context.Context, t tenant.ID, ids ...[16]byte)
 }
 
-// Service answers users.
+// Service answers users. Each part answers for one subject, and asks only the parts before it.
 type Service struct {
+	*shared
+	*Jobs
+	*Executions
+	*Operations
+	*Access
+	*Settings
+	*Views
+}
+
+// shared is what all parts have: the store and its clock, quotas, the audit log.
+type shared struct {
 	store  Store
 	clock  clock.Clock // the store's
 	cfg    Config
@@ -90,9 +101,48 @@ type Service struct {
 	wake   chan struct{} // an operation was added
 	holds  *artifact.Inspector
 	quotas quotas
-	placed atomic.Uint64 // one-off jobs, from where this process began to count
+}
 
-	foretold *foretelling
+// Jobs creates, changes and plans jobs.
+type Jobs struct {
+	*shared
+	placed atomic.Uint64 // one-off jobs, from where this process began to count
+}
+
+// Executions shows, cancels and repeats executions.
+type Executions struct {
+	*shared
+	jobs *Jobs
+}
+
+// Operations does over many jobs or executions what a user asks for once.
+type Operations struct {
+	*shared
+	jobs       *Jobs
+	executions *Executions
+}
+
+// Access keeps credentials: keys, sign-ins, secrets, signing secrets, and the log of who did what.
+type Access struct {
+	*shared
+	jobs *Jobs
+}
+
+// Settings keeps what a tenant is set up with: tenants, queues, calendars, notification rules, artifacts, badges.
+type Settings struct {
+	*shared
+	jobs       *Jobs
+	operations *Operations
+	access     *Access
+}
+
+// Views adds up and foretells, for those who look at a tenant as a whole.
+type Views struct {
+	*shared
+	jobs       *Jobs
+	executions *Executions
+	access     *Access
+	foretold   *foretelling
 }
 
 // maxInside bounds how many requests write at once beside the gate; more are turned away, so that results and beats are not.
@@ -121,16 +171,23 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)
 	}
-	s := &Service{
+	all := &shared{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
-		holds: artifact.NewInspector(cfg.Artifacts), foretold: newForetelling(),
+		holds: artifact.NewInspector(cfg.Artifacts),
 	}
-	s.placed.Store(rand.Uint64()) // servers that begin together do not go through the partitions in step
-	return s
+	jobs := &Jobs{shared: all}
+	jobs.placed.Store(rand.Uint64()) // servers that begin together do not go through the partitions in step
+	executions := &Executions{all, jobs}
+	operations := &Operations{all, jobs, executions}
+	access := &Access{all, jobs}
+	return &Service{
+		all, jobs, executions, operations, access, &Settings{all, jobs, operations, access},
+		&Views{all, jobs, executions, access, newForetelling()},
+	}
 }
 
 // enter lets a request that writes in, or turns it away where too many are inside already: the store is slow.
-func (s *Service) enter() (leave func(), err error) {
+func (s *shared) enter() (leave func(), err error) {
 	select {
 	case s.inside <- struct{}{}:
 		return func() { <-s.inside }, nil
@@ -163,7 +220,7 @@ type Report struct {
 }
 
 // Job finds one job by id or key.
-func (s *Service) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+func (s *Jobs) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Report{}, err
 	}
@@ -175,7 +232,7 @@ func (s *Service) Job(ctx context.Context, p tenant.Principal, ref engine.Ref) (
 }
 
 // report adds the statistics to one job.
-func (s *Service) report(ctx context.Context, p tenant.Principal, j job.Job) (Report, error) {
+func (s *Jobs) report(ctx context.Context, p tenant.Principal, j job.Job) (Report, error) {
 	stats, err := s.store.Stats(ctx, p.Tenant, []job.ID{j.ID})
 	if err != nil {
 		return Report{}, err
@@ -184,7 +241,7 @@ func (s *Service) report(ctx context.Context, p tenant.Principal, j job.Job) (Re
 }
 
 // HasJob says with engine.ErrNotFound that there is no such job; a deleted one is there.
-func (s *Service) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref) error {
+func (s *Jobs) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref) error {
 	if err := allow(p, tenant.Read); err != nil {
 		return err
 	}
@@ -194,7 +251,7 @@ func (s *Service) HasJob(ctx context.Context, p tenant.Principal, ref engine.Ref
 
 // planned shows the next instant of a job as its user knows it: also one that is staged already, and so no longer planned
 // in the store, and none while the job is paused.
-func (s *Service) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
+func (s *Jobs) planned(ctx context.Context, j job.Job, ps *plans) job.Job {
 	now := s.clock.Now()
 	switch {
 	case j.State != job.Active:
@@ -237,7 +294,7 @@ type Reports struct {
 }
 
 // FindJobs lists jobs, the newest first.
-func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.JobFilter, page engine.Page) (Reports, error) {
+func (s *Jobs) FindJobs(ctx context.Context, p tenant.Principal, f engine.JobFilter, page engine.Page) (Reports, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Reports{}, err
 	}
@@ -263,7 +320,7 @@ func (s *Service) FindJobs(ctx context.Context, p tenant.Principal, f engine.Job
 }
 
 // now is the store's time, to the microsecond that stores keep.
-func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Microsecond) }
+func (s *shared) now() time.Time { return s.clock.Now().UTC().Truncate(time.Microsecond) }
 
 func isConflict(err error) bool { return errors.Is(err, engine.ErrConflict) }
 

@@ -25,7 +25,7 @@ const SecretOverlap = 24 * time.Hour
 const maxOverlap = 30 * 24 * time.Hour
 
 // SigningSecrets lists what the tenant's callbacks are signed with, the newest first.
-func (s *Service) SigningSecrets(ctx context.Context, p tenant.Principal) ([]engine.SigningSecret, error) {
+func (s *Access) SigningSecrets(ctx context.Context, p tenant.Principal) ([]engine.SigningSecret, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Service) SigningSecrets(ctx context.Context, p tenant.Principal) ([]eng
 }
 
 // canSign reports whether signing secrets can be kept.
-func (s *Service) canSign() bool {
+func (s *Access) canSign() bool {
 	if s.cfg.Sealer == nil {
 		return false
 	}
@@ -50,12 +50,12 @@ func (s *Service) canSign() bool {
 
 // SeedSigningSecret makes the secret that a tenant has from the start, unless it has one. Nobody has seen it: the first admin who
 // asks is shown it. Without a key to seal it under there is none.
-func (s *Service) SeedSigningSecret(ctx context.Context, t tenant.ID) error {
+func (s *Access) SeedSigningSecret(ctx context.Context, t tenant.ID) error {
 	return s.seedSigningSecret(ctx, tenant.Principal{Tenant: t, Role: tenant.System, Name: "Carillon"})
 }
 
 // seedSigningSecret does so for the tenant of whoever is the cause.
-func (s *Service) seedSigningSecret(ctx context.Context, by tenant.Principal) error {
+func (s *Access) seedSigningSecret(ctx context.Context, by tenant.Principal) error {
 	if !s.canSign() {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *Service) seedSigningSecret(ctx context.Context, by tenant.Principal) er
 }
 
 // RevealSigningSecret shows a secret that nobody was shown yet, once.
-func (s *Service) RevealSigningSecret(ctx context.Context, p tenant.Principal, id string) (x engine.SigningSecret, secret string, err error) {
+func (s *Access) RevealSigningSecret(ctx context.Context, p tenant.Principal, id string) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
 	}
@@ -106,7 +106,7 @@ var errShown = &NotDone{"reveal", "The signing secret was shown before, and is s
 // AddSigningSecret makes a secret, which is answered this once, but for the private half of a pair, which never is; those before it sign as well for an overlap. With an
 // idempotency key the id is made of that, so that the same request again gets the same answer while the secret is in use: with
 // the secret where the encoded answer, which is to name the credential, is the same.
-func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a sign.Algorithm, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
+func (s *Access) AddSigningSecret(ctx context.Context, p tenant.Principal, a sign.Algorithm, overlap time.Duration, once Once[engine.SigningSecret]) (x engine.SigningSecret, secret string, err error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return x, "", err
 	}
@@ -127,7 +127,7 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a si
 	} else if err != nil {
 		return x, "", err
 	}
-	replay, err := keep(ctx, s, p, x, once)
+	replay, err := keep(ctx, s.shared, p, x, once)
 	if err != nil {
 		return x, "", err
 	}
@@ -157,7 +157,7 @@ func (s *Service) AddSigningSecret(ctx context.Context, p tenant.Principal, a si
 var errNoSeal = &NotDone{"create", "A signing secret is kept encrypted, and the server has no key for that: set secrets.key_file or CARILLON_SECRETS_KEY."}
 
 // DeleteSigningSecret revokes a secret.
-func (s *Service) DeleteSigningSecret(ctx context.Context, p tenant.Principal, id string) (engine.SigningSecret, error) {
+func (s *Access) DeleteSigningSecret(ctx context.Context, p tenant.Principal, id string) (engine.SigningSecret, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.SigningSecret{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Service) DeleteSigningSecret(ctx context.Context, p tenant.Principal, i
 	return x, nil
 }
 
-func (s *Service) signingSecret(ctx context.Context, p tenant.Principal, id string) (engine.SigningSecret, error) {
+func (s *Access) signingSecret(ctx context.Context, p tenant.Principal, id string) (engine.SigningSecret, error) {
 	all, err := s.store.SigningSecrets(ctx, p.Tenant)
 	if err != nil {
 		return engine.SigningSecret{}, err

@@ -14,13 +14,13 @@ import (
 const maxSignIns = 100
 
 // SignIn keeps what a browser is signed in as.
-func (s *Service) SignIn(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
+func (s *Access) SignIn(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{After: fields{"name": x.Name, "role": string(x.Role), "ends_at": x.EndsAt.Format(time.RFC3339)}}
 	return s.store.AddSignIn(s.audited(ctx, entering(p), "sign_in.begin", x.ID, told), x, maxSignIns)
 }
 
 // SignOut forgets it. What has ended meanwhile has ended.
-func (s *Service) SignOut(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
+func (s *Access) SignOut(ctx context.Context, p tenant.Principal, x engine.SignIn) error {
 	told := detail{Before: fields{"name": x.Name, "role": string(x.Role)}}
 	err := s.store.EndSignIn(s.audited(ctx, entering(p), "sign_in.end", x.ID, told), x.Hash)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -30,7 +30,7 @@ func (s *Service) SignOut(ctx context.Context, p tenant.Principal, x engine.Sign
 }
 
 // SignIns lists the tenant's browsers that are signed in. What has ended by then, f says.
-func (s *Service) SignIns(ctx context.Context, p tenant.Principal, f engine.SignInFilter, page engine.Page) (engine.Listed[engine.SignIn], error) {
+func (s *Access) SignIns(ctx context.Context, p tenant.Principal, f engine.SignInFilter, page engine.Page) (engine.Listed[engine.SignIn], error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return engine.Listed[engine.SignIn]{}, err
 	}
@@ -39,7 +39,7 @@ func (s *Service) SignIns(ctx context.Context, p tenant.Principal, f engine.Sign
 }
 
 // EndSignIn ends one of the tenant's by its id. Its browser is refused within a few seconds.
-func (s *Service) EndSignIn(ctx context.Context, p tenant.Principal, f engine.SignInFilter, id string) (x engine.SignIn, err error) {
+func (s *Access) EndSignIn(ctx context.Context, p tenant.Principal, f engine.SignInFilter, id string) (x engine.SignIn, err error) {
 	f.ID = id
 	found, err := s.SignIns(ctx, p, f, engine.Page{Limit: 1, Uncounted: true})
 	if err != nil {

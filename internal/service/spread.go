@@ -37,7 +37,7 @@ const (
 )
 
 // Spread is a forecast, and how its herds can be taken apart.
-func (s *Service) Spread(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
+func (s *Views) Spread(ctx context.Context, p tenant.Principal, ahead time.Duration) (Forecast, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Forecast{}, err
 	}
@@ -46,7 +46,7 @@ func (s *Service) Spread(ctx context.Context, p tenant.Principal, ahead time.Dur
 	})
 }
 
-func (s *Service) spread(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (Forecast, error) {
+func (s *Views) spread(ctx context.Context, of tenant.ID, ahead time.Duration, hurry hurry) (Forecast, error) {
 	out, l, err := s.forecast(ctx, of, ahead, hurry)
 	if err != nil || len(out.Herds) == 0 {
 		return out, err
@@ -103,7 +103,7 @@ func (s *Service) spread(ctx context.Context, of tenant.ID, ahead time.Duration,
 }
 
 // recompiled is a job's plan with another expression; nil if there is none.
-func (s *Service) recompiled(c counted, expression string) *schedule.Plan {
+func (s *Views) recompiled(c counted, expression string) *schedule.Plan {
 	if c.plan == nil || c.plan.Cron == nil {
 		return nil
 	}

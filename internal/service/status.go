@@ -21,10 +21,10 @@ type QueueStatus struct {
 const OverdueAfter = 5 * time.Second
 
 // Now is the instant by the clock that says what is overdue.
-func (s *Service) Now() time.Time { return s.now() }
+func (s *shared) Now() time.Time { return s.now() }
 
 // QueueStatus says how the whole installation does, with the minutes of a time.
-func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
+func (s *Views) QueueStatus(ctx context.Context, p tenant.Principal, back time.Duration) (QueueStatus, error) {
 	if err := allow(p, tenant.Run); err != nil {
 		return QueueStatus{}, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) QueueStatus(ctx context.Context, p tenant.Principal, back time
 }
 
 // Sizes tells how large the store is.
-func (s *Service) Sizes(ctx context.Context, p tenant.Principal) (engine.Sizes, error) {
+func (s *Views) Sizes(ctx context.Context, p tenant.Principal) (engine.Sizes, error) {
 	if err := allow(p, tenant.Run); err != nil {
 		return engine.Sizes{}, err
 	}

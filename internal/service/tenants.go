@@ -18,7 +18,7 @@ import (
 )
 
 // Limits lists the limits of the tenant, its own before those of its queues.
-func (s *Service) Limits(ctx context.Context, p tenant.Principal) ([]job.Limit, error) {
+func (s *Settings) Limits(ctx context.Context, p tenant.Principal) ([]job.Limit, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (s *Service) Limits(ctx context.Context, p tenant.Principal) ([]job.Limit, 
 }
 
 // SetLimit keeps a limit of the tenant, or of one of its queues; one that limits nothing is removed.
-func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit) error {
+func (s *Settings) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit) error {
 	if err := allow(p, tenant.Manage); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Service) SetLimit(ctx context.Context, p tenant.Principal, l job.Limit)
 }
 
 // Tenants lists all tenants in order of their ids.
-func (s *Service) Tenants(ctx context.Context, p tenant.Principal) ([]tenant.Tenant, error) {
+func (s *shared) Tenants(ctx context.Context, p tenant.Principal) ([]tenant.Tenant, error) {
 	if err := allow(p, tenant.Run); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) Tenants(ctx context.Context, p tenant.Principal) ([]tenant.Ten
 }
 
 // Tenant finds one tenant.
-func (s *Service) Tenant(ctx context.Context, p tenant.Principal, id tenant.ID) (tenant.Tenant, error) {
+func (s *shared) Tenant(ctx context.Context, p tenant.Principal, id tenant.ID) (tenant.Tenant, error) {
 	all, err := s.Tenants(ctx, p)
 	if err != nil {
 		return tenant.Tenant{}, err
@@ -71,7 +71,7 @@ func (s *Service) Tenant(ctx context.Context, p tenant.Principal, id tenant.ID) 
 
 // CreateTenant adds a tenant, whose id is made of its name. With an idempotency key the id is made of that, too, so
 // that the same request again finds what it made.
-func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name string, tier tenant.Tier, once Once[tenant.Tenant]) (t tenant.Tenant, replay []byte, err error) {
+func (s *Settings) CreateTenant(ctx context.Context, p tenant.Principal, name string, tier tenant.Tier, once Once[tenant.Tenant]) (t tenant.Tenant, replay []byte, err error) {
 	if err := allow(p, tenant.Run); err != nil {
 		return t, nil, err
 	}
@@ -83,14 +83,14 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 	if once.Key != "" {
 		sum := sha256.Sum256(append([]byte(once.Key), once.Hash[:]...))
 		t.ID = tenant.ID(base + "-" + hex.EncodeToString(sum[:4]))
-		replay, err := keep(ctx, s, p, t, once)
+		replay, err := keep(ctx, s.shared, p, t, once)
 		if err != nil {
 			return t, nil, err
 		}
 		if err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t); err != nil && !isConflict(err) {
 			return t, nil, err // the same request again comes here again
 		}
-		return t, replay, s.seedSigningSecret(ctx, of(p, t.ID))
+		return t, replay, s.access.seedSigningSecret(ctx, of(p, t.ID))
 	}
 	for n := 1; n <= maxSuffix; n++ {
 		t.ID = tenant.ID(base)
@@ -99,7 +99,7 @@ func (s *Service) CreateTenant(ctx context.Context, p tenant.Principal, name str
 		}
 		err := s.store.CreateTenant(s.audited(ctx, of(p, t.ID), "tenant.create", string(t.ID), detail{After: describedTenant(t)}), t)
 		if err == nil {
-			err = s.seedSigningSecret(ctx, of(p, t.ID))
+			err = s.access.seedSigningSecret(ctx, of(p, t.ID))
 		}
 		if !errors.Is(err, engine.ErrConflict) {
 			return t, nil, err
@@ -124,7 +124,7 @@ type TenantChange struct {
 // UpdateTenant changes a tenant's name, its tier, what it has in place of its tier's quota, or where its callbacks may go. Every server goes by it
 // within 5 s. What the tenant has it keeps, also where it might not make it any more; but history that is too old for it is not shown from
 // then on, and dropped after tenant.CutGrace.
-func (s *Service) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
+func (s *Settings) UpdateTenant(ctx context.Context, p tenant.Principal, id tenant.ID, c TenantChange) (tenant.Tenant, error) {
 	t, err := s.Tenant(ctx, p, id)
 	if err != nil {
 		return t, err

@@ -23,7 +23,7 @@ func (r *Revised) Error() string {
 
 // UpdateJob changes a job's definition. change is given the job as it is and answers with what its definition is to be;
 // it is asked again where another request came in between, unless a revision (not 0) was asked for: then it is *Revised.
-func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, change func(job.Job) (job.Definition, error)) (Report, error) {
+func (s *Jobs) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.Ref, revision int, change func(job.Job) (job.Definition, error)) (Report, error) {
 	return s.change(ctx, p, ref, "job.update", revision, func(ps *plans, j job.Job) (engine.Update, error) {
 		d, err := change(j)
 		if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) UpdateJob(ctx context.Context, p tenant.Principal, ref engine.
 }
 
 // change changes a job by what decide makes of it.
-func (s *Service) change(ctx context.Context, p tenant.Principal, ref engine.Ref, action string, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
+func (s *Jobs) change(ctx context.Context, p tenant.Principal, ref engine.Ref, action string, revision int, decide func(*plans, job.Job) (engine.Update, error)) (Report, error) {
 	if err := allow(p, tenant.Write); err != nil {
 		return Report{}, err
 	}
@@ -117,7 +117,7 @@ var errUnchanged = errors.New("unchanged")
 
 // revise is the update that gives a job another definition. Where its schedule is another, it is planned anew; where it goes
 // to another destination, the credentials that were hidden for the one before are removed.
-func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
+func (s *Jobs) revise(ctx context.Context, ps *plans, j job.Job, d job.Definition) (u engine.Update, err error) {
 	d.Schedule = stored(d.Schedule)
 	d, ps.dropped, ps.why = secret.Keep(d, j.Definition)
 	if d.Key != j.Key {
@@ -174,7 +174,7 @@ func (s *Service) revise(ctx context.Context, ps *plans, j job.Job, d job.Defini
 
 // PauseJob keeps a job from firing, until an instant where one is given, and holds what waits of its schedule. Pausing it
 // again changes why and until when.
-func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref, why string, until time.Time) (Report, error) {
+func (s *Jobs) PauseJob(ctx context.Context, p tenant.Principal, ref engine.Ref, why string, until time.Time) (Report, error) {
 	until = until.UTC().Truncate(time.Microsecond)
 	return s.change(ctx, p, ref, "job.pause", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		var v job.Invalids
@@ -203,7 +203,7 @@ func (s *Service) PauseJob(ctx context.Context, p tenant.Principal, ref engine.R
 }
 
 // ResumeJob lets a job fire again. What it missed meanwhile its catch-up policy judges.
-func (s *Service) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
+func (s *Jobs) ResumeJob(ctx context.Context, p tenant.Principal, ref engine.Ref) (Report, error) {
 	return s.change(ctx, p, ref, "job.resume", 0, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		switch j.State {
 		case job.Active:
@@ -227,7 +227,7 @@ func resumed(j job.Job, at time.Time) (u engine.Update) {
 }
 
 // AutoResume resumes a job whose pause is over by itself, unless it was changed meanwhile.
-func (s *Service) AutoResume(ctx context.Context, j job.Job) error {
+func (s *Jobs) AutoResume(ctx context.Context, j job.Job) error {
 	p := tenant.Principal{Tenant: j.Tenant, Role: tenant.System, Name: "end of a pause", Internal: true}
 	_, err := s.change(ctx, p, engine.Ref{ID: j.ID}, "job.resume", j.Revision, func(ps *plans, j job.Job) (u engine.Update, err error) {
 		if j.State != job.Paused {
