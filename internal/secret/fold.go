@@ -27,6 +27,7 @@ type origin struct {
 type layer struct {
 	text string
 	from []origin // of each byte; nil: it is the source itself
+	part bool     // it does not go up to the end of the source
 }
 
 func (l layer) at(i, n int) origin {
@@ -135,13 +136,13 @@ func (l layer) unwrap() layer {
 			out, from, broken = append(out, c), append(from, o), false
 		}
 	}
-	return layer{string(out), from}
+	return layer{text: string(out), from: from, part: l.part}
 }
 
 // decode reads escape sequences of a layer as what they stand for.
 func (l layer) decode(esc escapes) layer {
 	s := l.text
-	out := layer{from: make([]origin, 0, len(s))}
+	out := layer{from: make([]origin, 0, len(s)), part: l.part}
 	text := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
 		n, r, read := 1, rune(0), true
@@ -175,10 +176,15 @@ func (l layer) decode(esc escapes) layer {
 // read, also within those of JSON.
 func views(s string) []*folded {
 	out := []*folded{fold(s, layer{text: s})}
+	add := func(ls ...layer) {
+		for _, l := range ls {
+			out = append(out, fold(s, l))
+		}
+	}
+	add(layer{text: s}.dumps()...)
 	if !strings.ContainsAny(s, `\%&`) {
 		return out
 	}
-	add := func(l layer) { out = append(out, fold(s, l)) }
 	more := func(l layer) {
 		l = l.unwrap()
 		if strings.IndexByte(l.text, '%') >= 0 {
@@ -193,6 +199,7 @@ func views(s string) []*folded {
 	if strings.IndexByte(s, '\\') >= 0 {
 		l := bare.decode(backslashes)
 		add(l)
+		add(l.dumps()...)
 		more(l)
 		if strings.Contains(l.text, `\`) {
 			for _, l := range []layer{bare.decode(backslashes | nested), l.unwrap().decode(backslashes)} { // escaped twice, and wrapped in between

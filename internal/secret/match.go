@@ -174,7 +174,7 @@ func (s *search) hide(start, end int, kind uint8) {
 	s.f.locate()
 	h := hit{int(s.f.from[start].start), int(s.f.from[end-1].end)}
 	switch { // what folding dropped before a cut may be a part of it, too
-	case end == len(s.f.text):
+	case end == len(s.f.text) && !s.f.layer.part:
 		h.end = max(h.end, len(strings.TrimRight(s.f.source, " \t\r\n'\"")))
 	case bytes.HasPrefix(s.f.text[end:], ellipsis):
 		h.end = int(s.f.from[end].start)
