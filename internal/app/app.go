@@ -136,6 +136,25 @@ func (r *running) stop() {
 	}
 }
 
+// heed ends the process when its store says that it can store nothing any more until a restart.
+func (r *running) heed(store engine.Store) {
+	b, ok := store.(interface{ Broken() <-chan error })
+	if !ok {
+		return
+	}
+	r.background("store that breaks", func(ctx context.Context) {
+		select {
+		case err := <-b.Broken():
+			r.log.Error("the store is broken; stopping, so that a restart finds out what it holds", "error", err)
+			select {
+			case r.failed <- err:
+			default: // something else has ended it already
+			}
+		case <-ctx.Done():
+		}
+	})
+}
+
 // background runs f in a goroutine that ends, when its turn comes, before what was started earlier is stopped.
 func (r *running) background(name string, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -186,6 +205,7 @@ func (r *running) start(ctx context.Context) error {
 		return err
 	}
 	r.onStop("store", store.Close)
+	r.heed(store)
 	if err := r.fit(ctx, store); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var Rows = []Row{
 	{Number: 16, Fault: "the store is slow, then hangs", Postgres: slices.Concat(in(faults, "TestTheDatabaseIsCutOff"), in(onPG, "TestASlowStatementIsNotAServerThatIsAway", "TestAForgottenConnectionIsNotAServerThatIsAway")),
 		Plain: in("internal/service", "TestASlowStoreShedsCreationsBeforeBeatsSuffer", "TestASlowStoreShedsTriggers"), Why: "the tests of a slow store have one made for them, and no other", Missing: "a process of PostgreSQL that stands still"},
 	{Number: 17, Fault: "the disk is full", Both: in(faults, "TestTheDiskIsFull"), SQLite: in(onSQLite, "TestFullDisk", "TestPingLooksForRoom"), Postgres: in(onPG, "TestPingLooksForRoom"), Missing: "nothing is refused at 90 %, and nothing is kept in reserve"},
-	{Number: 18, Fault: "the disk reports an error (EIO)", Why: "not tried yet", Missing: "all of it"},
+	{Number: 18, Fault: "the disk reports an error (EIO) when data is made durable", Both: in(faults, "TestTheDiskReportsAnError"), SQLite: in(onSQLite, "TestADiskThatDoesNotKeepWhatItTook")},
 	{Number: 19, Fault: "the database has no connection left", Why: "not tried yet; SQLite has none to run out of", Missing: "all of it"},
 	{Number: 20, Fault: "deadlocks, and very many claims at once", Both: suite("lease/no two workers hold one, however many try", "fire/once, however many try"), Postgres: in(onPG, "TestDeadlocksAreTriedAgain", "TestTwoLeasesOfOneRow")},
 	{Number: 21, Fault: "a clock jumps ahead", SQLite: slices.Concat(in(onSQLite, "TestLeasesOutlastAClockThatIsSet", "TestDueTimesAndAClockThatIsSet"), in(scheduler, "TestAHostClockThatJumps")), Postgres: in(faults, "TestWrongClocks"),

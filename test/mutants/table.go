@@ -16,6 +16,8 @@ var All = []Mutant{
 		From: `FROM sessions WHERE id = ? AND deposed = 0 AND expires_at > ?"`, To: `FROM sessions WHERE id = ? AND ? > 0"`, Package: "internal/engine/sqlite", Test: "TestConformance/(lease|workers)"},
 	{Name: "a session is reaped 20 s early", Kind: Clock, File: "internal/engine/sqlite/sessions.go",
 		From: `SET deposed = 1 WHERE expires_at < ? AND deposed = 0"`, To: `SET deposed = 1 WHERE expires_at < ? + 20000000 AND deposed = 0"`, Package: "internal/engine/sqlite", Test: "TestConformance/reap"},
+	{Name: "a disk that did not keep what it took is trusted", Kind: Guard, File: "internal/engine/sqlite/watch.go",
+		From: "if w.gone.CompareAndSwap(nil, &why) {", To: "if w.gone.Load() == nil && why == nil {", Package: "internal/engine/sqlite", Test: "TestADiskThatDoesNotKeepWhatItTook"},
 	{Name: "an instant is fired without comparing", Kind: Fence, File: "internal/engine/sqlite/firings.go",
 		From: `AND next_run_at = ? AND revision = ? AND active = 1"`, To: `AND (next_run_at = ? OR TRUE) AND revision = ? AND active = 1"`, Package: "internal/engine/sqlite", Test: "TestConformance/fire"},
 	{Name: "a job that was changed fires as it was", Kind: Fence, File: "internal/engine/sqlite/firings.go",

@@ -117,6 +117,7 @@ func (s *Store) run(ctx context.Context, pool chan *conn, patience time.Duration
 	if err = c.transact(ctx, begin, f); err == nil && c.committed != nil {
 		c.committed()
 	}
+	s.watch.judge(err)
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull {
 		s.full.Store(true)
 	}

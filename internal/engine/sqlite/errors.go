@@ -24,7 +24,7 @@ func translate(ctx context.Context, doing string, err error) error {
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, errGone), errors.As(err, new(*fs.PathError)):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errClosed), errors.Is(err, errGone), errors.Is(err, errUnsure), errors.As(err, new(*fs.PathError)):
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrUnavailable, err)
 	case code == sqlite.ResultConstraint:
 		return fmt.Errorf("%s: %w: %w", doing, engine.ErrConflict, err)

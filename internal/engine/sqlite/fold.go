@@ -36,13 +36,16 @@ func (s *Store) fold(c *conn) {
 			return
 		case <-s.grown:
 		}
-		if unfolded(c, "NOOP") >= foldAt {
-			unfolded(c, "PASSIVE")
+		if s.watch.gone.Load() != nil {
+			return
+		}
+		if s.unfolded(c, "NOOP") >= foldAt {
+			s.unfolded(c, "PASSIVE")
 			select {
 			case <-s.closed:
 				return
 			case w := <-s.writer:
-				unfolded(c, "PASSIVE")
+				s.unfolded(c, "PASSIVE")
 				s.writer <- w // which has room: w came from it
 			}
 		}
@@ -57,12 +60,14 @@ func (s *Store) fold(c *conn) {
 }
 
 // unfolded is how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
-// checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did.
-func unfolded(c *conn, mode string) (pages int) {
-	_, _ = c.prepare("PRAGMA wal_checkpoint(" + mode + ")").first(func(r *row) error {
+// checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did. After one that the disk
+// did not keep there is no next one.
+func (s *Store) unfolded(c *conn, mode string) (pages int) {
+	_, err := c.prepare("PRAGMA wal_checkpoint(" + mode + ")").first(func(r *row) error {
 		_, log, folded := r.int(), r.int(), r.int()
 		pages = log - folded
 		return nil
 	})
+	s.watch.judge(err)
 	return pages
 }

@@ -238,6 +238,9 @@ func (s *Store) depose(c *conn) error {
 	return err
 }
 
+// Broken answers when nothing can be stored any more until a restart, and with the reason.
+func (s *Store) Broken() <-chan error { return s.watch.told }
+
 // Describe names the version and the file.
 func (s *Store) Describe() string { return s.about }
 
@@ -330,7 +333,7 @@ func (s *Store) disconnect() error {
 	}
 	w, f := <-s.writer, <-s.folder
 	if s.watch != nil { // nil: it was never open
-		if err := s.watch.check(); errors.Is(err, errGone) {
+		if err := s.watch.check(); errors.Is(err, errGone) || errors.Is(err, errUnsure) {
 			return fmt.Errorf("close %s: %w", s.about, errors.Join(err, s.lock.Close()))
 		}
 	}

@@ -7,10 +7,16 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"zombiezen.com/go/sqlite"
 )
 
 // errGone is wrapped with the name of the file that is no longer the one that was opened.
 var errGone = errors.New("was removed or replaced while it was open; nothing is stored until a restart")
+
+// errUnsure is for a disk that has reported that it could not make durable what it had taken. What is on it is not known, and
+// asking again says nothing: the system may have dropped what it could not write.
+var errUnsure = errors.New("the disk could not keep what was written to it; nothing is stored until a restart")
 
 const watchEvery = time.Second
 
@@ -21,6 +27,7 @@ type watch struct {
 	begun time.Time
 	next  atomic.Int64 // when to look again, in nanoseconds since begun
 	gone  atomic.Pointer[error]
+	told  chan error // what ended the store's writing, once
 }
 
 type watched struct {
@@ -30,7 +37,7 @@ type watched struct {
 
 // newWatch remembers the files as they are.
 func newWatch(paths ...string) (*watch, error) {
-	w := &watch{begun: time.Now()}
+	w := &watch{begun: time.Now(), told: make(chan error, 1)}
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
@@ -39,6 +46,20 @@ func newWatch(paths ...string) (*watch, error) {
 		w.files = append(w.files, watched{path: p, info: info})
 	}
 	return w, nil
+}
+
+// judge looks at what became of a transaction or a checkpoint: where the disk has failed to make it durable, nothing is written any more.
+func (w *watch) judge(err error) {
+	if w == nil || err == nil {
+		return
+	}
+	if code := sqlite.ErrCode(err); code != sqlite.ResultIOErrFsync && code != sqlite.ResultIOErrDirFsync {
+		return
+	}
+	why := fmt.Errorf("%w: %w", errUnsure, err)
+	if w.gone.CompareAndSwap(nil, &why) {
+		w.told <- why
+	}
 }
 
 // glance is check, but looks at the files once in a while only.

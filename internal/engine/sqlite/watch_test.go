@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -106,5 +108,33 @@ func TestUnreadableFolder(t *testing.T) {
 	store(t, s, some(s, 1))
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A disk that could not keep what it had taken ends the writing, and whoever runs the store is told; other errors do not.
+func TestADiskThatDoesNotKeepWhatItTook(t *testing.T) {
+	s := opened(t)
+	for _, passing := range []sqlite.ResultCode{sqlite.ResultFull, sqlite.ResultIOErrRead, sqlite.ResultBusy} {
+		s.watch.judge(passing.ToError())
+	}
+	store(t, s, some(s, 1))
+	s.watch.judge(sqlite.ResultIOErrFsync.ToError())
+	s.watch.judge(sqlite.ResultIOErrFsync.ToError()) // once is told
+	if _, err := s.CreateJobs(t.Context(), []engine.Creation{some(s, 1)}); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, errUnsure) {
+		t.Errorf("create: got %v", err)
+	}
+	if err := s.Ping(t.Context()); !errors.Is(err, errUnsure) {
+		t.Errorf("ping: got %v", err)
+	}
+	select {
+	case err := <-s.Broken():
+		if !errors.Is(err, errUnsure) {
+			t.Errorf("told: %v", err)
+		}
+	default:
+		t.Error("nobody is told")
+	}
+	if err := s.Close(); !errors.Is(err, errUnsure) {
+		t.Errorf("close: %v", err)
 	}
 }
