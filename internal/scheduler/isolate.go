@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -28,7 +30,7 @@ type suspect struct {
 	until    time.Time // it is passed over, unless it is changed
 	revision int
 	fails    int // how often it failed alone
-	halved   int // how often what it was fired with failed: as often is that halved
+	most     int // rows of a statement that fires it: half of the last one that failed; 0: as many as any
 }
 
 // suspects are jobs that failed lately. They are remembered to save work: one that is forgotten fails again.
@@ -95,7 +97,13 @@ func (s *Scheduler) begin(now time.Time, ahead time.Duration) *pass {
 }
 
 // mostOf is how many instants of a job fire in one go.
-func (p *pass) mostOf(j *job.Job) int { return max(1, p.most>>max(p.shrunk, p.stuck[j.ID].halved)) }
+func (p *pass) mostOf(j *job.Job) int {
+	most := p.most >> p.shrunk
+	if x := p.stuck[j.ID]; x.most > 0 {
+		most = min(most, x.most-1) // beside the row of the job
+	}
+	return max(1, most)
+}
 
 // commit fires in statements of so many rows at the most, or of rowsAtOnce where something is to be judged. One that fails is tried
 // again in halves: at once, or in the next pass if it was given up, which takes seconds. What fails alone is set aside. An error
@@ -110,14 +118,16 @@ func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence e
 		tooSlow := errors.Is(err, engine.ErrTooSlow)
 		switch {
 		case err == nil:
-			p.done++
+			if p.stuck[fs[0].Job].most == 0 { // else it says nothing of larger ones
+				p.done++
+			}
 			ready = append(ready, rs...)
 			p.clear(fs)
 			continue
 		case ctx.Err() != nil || errors.Is(err, engine.ErrSchema) || errors.Is(err, engine.ErrUnavailable) && !tooSlow:
 			return ready, fmt.Errorf("fire %d jobs: %w", len(fs), err)
 		}
-		p.gaveUp = p.gaveUp || tooSlow && len(fs) > 1 && p.stuck[fs[0].Job].halved == 0
+		p.gaveUp = p.gaveUp || tooSlow && len(fs) > 1 && p.stuck[fs[0].Job].most == 0
 		p.suspect(fs, err)
 		if p.failures++; tooSlow {
 			slow++
@@ -138,11 +148,11 @@ func (p *pass) commit(ctx context.Context, fs []engine.Firing, rows int, fence e
 // statements divides firings: those that failed before come last, and fewer at once.
 func (p *pass) statements(fs []engine.Firing, rows int) (out [][]engine.Firing) {
 	type kind struct {
-		halved int
+		most   int
 		judged bool
 	}
 	kindOf := func(f *engine.Firing) kind {
-		return kind{p.stuck[f.Job].halved, len(f.Skips) > 0 || f.Overlap != job.OverlapAllow || len(f.Executions) > 0 && f.Executions[0].UniqueKey != ""}
+		return kind{p.stuck[f.Job].most, len(f.Skips) > 0 || f.Overlap != job.OverlapAllow || len(f.Executions) > 0 && f.Executions[0].UniqueKey != ""}
 	}
 	open := map[kind][]engine.Firing{}
 	sizes := map[kind]int{}
@@ -153,7 +163,11 @@ func (p *pass) statements(fs []engine.Firing, rows int) (out [][]engine.Firing) 
 		if k.judged {
 			most = min(rows, rowsAtOnce)
 		}
-		most = max(1, most>>max(p.shrunk, k.halved))
+		most >>= p.shrunk
+		if k.most > 0 {
+			most = min(most, k.most)
+		}
+		most = max(1, most)
 		n := rowsOf(&fs[i])
 		if _, ok := open[k]; !ok {
 			last = append(last, k)
@@ -167,7 +181,8 @@ func (p *pass) statements(fs []engine.Firing, rows int) (out [][]engine.Firing) 
 	for _, k := range last {
 		out = append(out, open[k])
 	}
-	slices.SortStableFunc(out, func(a, b []engine.Firing) int { return kindOf(&a[0]).halved - kindOf(&b[0]).halved })
+	rank := func(fs []engine.Firing) int { return cmp.Or(kindOf(&fs[0]).most, math.MaxInt) }
+	slices.SortStableFunc(out, func(a, b []engine.Firing) int { return cmp.Compare(rank(b), rank(a)) })
 	return out
 }
 
@@ -187,6 +202,10 @@ func (p *pass) clear(fs []engine.Firing) {
 
 // suspect notes that firings failed together.
 func (p *pass) suspect(fs []engine.Firing, err error) {
+	rows := 0
+	for i := range fs {
+		rows += rowsOf(&fs[i])
+	}
 	for i := range fs {
 		f := &fs[i]
 		x, ok := p.found[f.Job]
@@ -197,7 +216,7 @@ func (p *pass) suspect(fs []engine.Firing, err error) {
 			x = suspect{revision: f.Revision}
 		}
 		alone := len(fs) == 1 && (len(f.Executions) <= 1 || !errors.Is(err, engine.ErrTooSlow))
-		if x.halved++; alone {
+		if x.most = max(1, rows/2); alone {
 			x.fails++
 			aside := min(longAside, firstAside<<min(x.fails-1, 10))
 			x.until = p.now.Add(aside)

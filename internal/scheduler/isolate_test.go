@@ -60,6 +60,30 @@ func TestOneJobThatAlwaysFails(t *testing.T) {
 	}
 }
 
+// Each statement that the store gives up takes seconds. One bad job among a few is found by halving what failed, not what a statement
+// may hold at the most.
+func TestAJobAmongAFewIsFoundInFewStatements(t *testing.T) {
+	for n, most := range map[int]int{2: 2, 5: 4, 40: 7} {
+		w := newWorld(t, noon, func(c *Config) { c.Part = Behind })
+		w.herd(n, noon.Add(-time.Hour))
+		bad, given := w.store.jobs[n/2], 0
+		w.store.refuse = func(fs []engine.Firing) error {
+			if names(fs, bad.ID) {
+				given++
+				return engine.ErrTooSlow
+			}
+			return nil
+		}
+		for len(w.store.fired) < n-1 && given < 50 {
+			_, _ = w.s.Tick(t.Context()) // which says what was given up
+			w.clock.Advance(longestRest)
+		}
+		if given > most || len(w.store.fired) != n-1 {
+			t.Errorf("of %d jobs %d fired, and %d statements were given up before; want %d at the most", n, len(w.store.fired), given, most)
+		}
+	}
+}
+
 // A store that gives up what has many rows is asked for fewer and fewer, and a job that owes many fires them in smaller steps.
 func TestAStoreThatGivesUp(t *testing.T) {
 	const bearable = 7

@@ -126,7 +126,7 @@ type pass struct {
 	cleared   []job.ID      // suspects that were fired
 	passed    int           // jobs that may not be staged yet
 	failures  int           // statements that failed
-	done      int           // statements that did not
+	done      int           // statements that did not, and were not made smaller for jobs that had failed
 	gaveUp    bool          // the store gave up one of jobs that had not failed before
 	unread    int           // schedules that cannot be worked out
 }
