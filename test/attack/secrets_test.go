@@ -88,7 +88,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		}
 		forms := map[string]string{
 			"itself": value, "one line": strings.NewReplacer("\r", "", "\n", " ").Replace(value), "quoted": quote(value), "base64": b, "wrapped base64": wrapped, "hex": hex.EncodeToString([]byte(value)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(value))),
-			"the end of a long text": strings.Repeat(".", 4096-len(value)/2) + value, "Go": fmt.Sprintf("%q", value),
+			"the end of a long text": strings.Repeat(".", 4096-len(value)/2) + value, "Go": fmt.Sprintf("%q", value), "a hex dump": hex.Dump([]byte("key=" + value)),
 		}
 		for how, form := range forms {
 			s.sink.Answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400); fmt.Fprint(w, form) })
@@ -111,6 +111,11 @@ func TestSecretsStayHidden(t *testing.T) {
 			for _, line := range append(strings.Split(wrapped, "\n"), hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))) {
 				if len(line) >= 24 && strings.Contains(told, line) {
 					found = line
+				}
+			}
+			for i := 0; i+10 <= len(value); i++ {
+				if piece := value[i : i+10]; !strings.ContainsAny(piece, "-\r\n ") && (strings.Contains(told, piece) || strings.Contains(told, fmt.Sprintf("% x", piece))) {
+					found = piece
 				}
 			}
 			s.row(found == "", fmt.Sprintf("an answer that repeats the secret %s (%s)", name, how), short("found: "+found))
