@@ -67,8 +67,8 @@ var table = map[string]rule{
 		ours:   []string{core, "client", "internal/engine", "internal/clock"},
 		others: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"}, why: "it sees what goes through the store, and knows none of the roles",
 	},
-	"internal/ration":    {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
-	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/ration", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
+	"internal/ratelimit": {ours: []string{core, "internal/engine", "internal/clock"}, why: "it counts what others allow"},
+	"internal/service":   {ours: []string{core, "internal/engine", "internal/clock", "internal/ratelimit", "internal/expression", "internal/failpoint", "internal/seal", "internal/secret", "internal/sign", "internal/artifact"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/scheduler": {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint"}, others: []string{uuids}, why: "roles meet in the store, not in each other"},
 	"internal/dispatch":  {ours: []string{core, "internal/engine", "internal/clock", "internal/failpoint", "internal/loop"}, why: "roles meet in the store, not in each other"},
 	"internal/feed":      {ours: []string{core, "internal/engine", "internal/clock"}, others: []string{uuids}, why: "it sees what goes through the store, and knows none of the roles"},
@@ -86,25 +86,25 @@ var table = map[string]rule{
 	"internal/command":        {ours: []string{core, "client", "worker", "internal/artifact", "internal/command/minder"}, others: []string{"golang.org/x/sys"}, why: "it runs a program, as a worker asks"},
 	"internal/command/minder": {others: []string{"golang.org/x/sys", "github.com/landlock-lsm/go-landlock"}, why: "it takes over before the rest of the binary is made ready, so it needs nothing of it"},
 
-	"internal/reach":   {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "it knows tenants and what travels; whoever dials judges"},
-	"internal/notify":  {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
-	"internal/handout": {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
+	"internal/allowlist": {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "it knows tenants and what travels; whoever dials judges"},
+	"internal/notify":    {ours: []string{core, "client", "internal/engine", "internal/clock"}, why: "roles meet in the store, not in each other; a notice travels as client has it"},
+	"internal/delivery":  {ours: []string{core, "client"}, why: "it knows what travels and what is stored, and nobody who asks for either"},
 
-	"internal/secret":         {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
+	"internal/secret":         {ours: []string{core, "client", "internal/engine", "internal/delivery", "internal/seal"}, why: "what is sealed is opened here and nowhere else"},
 	"internal/secret/backend": {ours: []string{core, "internal/secret"}, why: "it reads secrets that others keep, and knows nobody who asks for them"},
-	"internal/sign":           {ours: []string{core, "client", "internal/engine", "internal/handout", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
+	"internal/sign":           {ours: []string{core, "client", "internal/engine", "internal/delivery", "internal/clock", "internal/seal"}, why: "it completes what is handed out, and knows nobody who asks for it"},
 
 	"internal/dashboard": {why: "a leaf: it serves files"},
 
 	"internal/api": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/handout", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ration", "internal/telemetry", "internal/dashboard"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/dispatch", "internal/delivery", "internal/secret", "internal/sign", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/strictjson", "internal/artifact", "internal/ratelimit", "internal/telemetry", "internal/dashboard"},
 		others: []string{uuids, "github.com/parquet-go/parquet-go"}, why: "it decodes, calls the service, encodes; engine is for its errors and filters",
 	},
 	"internal/check":  {ours: []string{core}, others: []string{"github.com/anishathalye/porcupine"}, why: "it judges histories by the rules alone, whoever recorded them"},
 	"internal/sim":    {ours: []string{"internal/...", "client", "worker"}, others: []string{uuids}, why: "it wires all parts, as app does, with faults between them"},
 	"internal/config": {others: []string{"github.com/pelletier/go-toml/v2"}, why: "a leaf: settings start nothing"},
 	"internal/bench": {
-		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/handout", "internal/ownership", "internal/upkeep", "internal/api", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign"},
+		ours:   []string{core, "client", "worker", "internal/service", "internal/scheduler", "internal/dispatch", "internal/delivery", "internal/ownership", "internal/upkeep", "internal/api", "internal/access", "internal/feed", "internal/engine", "internal/clock", "internal/loop", "internal/executor", "internal/seal", "internal/sign"},
 		others: []string{uuids}, why: "it wires the parts as a server does, over a store that it is given",
 	},
 	"scripts/pack": {why: "a leaf: it packs what others built"},

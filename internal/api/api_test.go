@@ -22,11 +22,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/storetest"
 	"github.com/carillon-jobs/carillon/internal/feed"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -75,7 +75,7 @@ func faceOver(t testing.TB, raw engine.Store, change ...func(*api.Config, engine
 	}
 	cfg.Dispatch = dispatch.New(store, clock.System{}, cfg.Logger, dispatch.Config{LeaseTTL: 30 * time.Second})
 	cfg.Secrets = secret.New(store, must(seal.NewRing([]byte(strings.Repeat("k", seal.KeySize)))))
-	cfg.Handout = handout.New(cfg.Dispatch, cfg.Logger, cfg.Secrets.Step)
+	cfg.Delivery = delivery.New(cfg.Dispatch, cfg.Logger, cfg.Secrets.Step)
 	cfg.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: cfg.Dispatch.Offer, Secrets: cfg.Secrets})
 	for _, c := range change {
 		c(&cfg, store)

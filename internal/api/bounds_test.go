@@ -14,8 +14,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
-	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 // worker registers one that runs the handler h.
@@ -93,7 +93,7 @@ func TestTheDoorRefusesOutcomes(t *testing.T) {
 	f := newFace(t)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	disp := dispatch.New(f.store, clock.System{}, log, dispatch.Config{})
-	d := api.NewDoor(disp, handout.New(disp, log), clock.System{})
+	d := api.NewDoor(disp, delivery.New(disp, log), clock.System{})
 	s, err := d.Register(t.Context(), client.Registration{Targets: []string{"simulate"}, Capacity: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -20,9 +20,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	core "github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
@@ -53,10 +53,10 @@ func newCallbacks(t *testing.T, change ...func(*executor.Config)) callbacks {
 		if c.Tokens, err = sign.LoadTokens(t.Context(), store, ring); err != nil {
 			t.Fatal(err)
 		}
-		c.Handout = handout.New(c.Dispatch, c.Logger, sign.Step(secrets, c.Tokens, clock.System{}))
+		c.Delivery = delivery.New(c.Dispatch, c.Logger, sign.Step(secrets, c.Tokens, clock.System{}))
 		c.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Sealer: ring, Resign: secrets.Forget})
 		secrets.Seed(c.Service.SeedSigningSecret)
-		door = api.NewDoor(c.Dispatch, c.Handout, clock.System{})
+		door = api.NewDoor(c.Dispatch, c.Delivery, clock.System{})
 	})
 	cfg := executor.Config{AllowLoopback: true, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {

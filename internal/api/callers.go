@@ -293,9 +293,9 @@ func (t *tooMany) Error() string {
 	return fmt.Sprintf("Too many requests with an invalid API key or token came from this address. Try again in %s.", t.wait.Round(time.Second))
 }
 
-// ration takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses
+// meter takes one request out of what the tenant may ask for, says in the answer's header how much that is, and refuses
 // one that is too many. What workers ask as such does not count, nor what whoever runs the installation asks.
-func (s *Server) ration(w http.ResponseWriter, r *http.Request, rt route, p tenant.Principal) error {
+func (s *Server) meter(w http.ResponseWriter, r *http.Request, rt route, p tenant.Principal) error {
 	if !rt.needs.Keyed() || rt.needs == tenant.Work || p.Role == tenant.Worker || p.Role == tenant.System {
 		return nil
 	}

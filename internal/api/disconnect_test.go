@@ -14,9 +14,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	corejob "github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
@@ -41,7 +41,7 @@ func TestAClaimWhoseConnectionBreaksIsHandedBack(t *testing.T) {
 	f := newFace(t, func(c *api.Config, s engine.Store) {
 		store = &cutting{Store: s}
 		c.Dispatch = dispatch.New(store, clock.System{}, c.Logger, dispatch.Config{})
-		c.Handout = handout.New(c.Dispatch, c.Logger)
+		c.Delivery = delivery.New(c.Dispatch, c.Logger)
 		c.Service = service.New(s, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer})
 	})
 	path, mine := f.worker()

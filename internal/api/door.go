@@ -14,9 +14,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -24,7 +24,7 @@ import (
 // Door is the way to the dispatcher for a worker inside this process.
 type Door struct {
 	d     *dispatch.Dispatcher
-	out   *handout.Desk
+	out   *delivery.Pipeline
 	clock clock.Clock
 	nudge chan struct{}
 	whose tenant.ID // empty: every tenant's executions come through it
@@ -38,7 +38,7 @@ var (
 )
 
 // NewDoor makes a door to a dispatcher.
-func NewDoor(d *dispatch.Dispatcher, out *handout.Desk, clk clock.Clock) *Door {
+func NewDoor(d *dispatch.Dispatcher, out *delivery.Pipeline, clk clock.Clock) *Door {
 	return &Door{d: d, out: out, clock: clk, nudge: make(chan struct{}, 1)}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	corejob "github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 // TestSecretsAreResolvedAtTheHandOut has executions wait, be leased and be handed back: only what a worker is given has values, and
@@ -26,7 +26,7 @@ func TestSecretsAreResolvedAtTheHandOut(t *testing.T) {
 		f := open(func(c *api.Config, s engine.Store) {
 			store = s
 			step := c.Secrets.Step
-			c.Handout = handout.New(c.Dispatch, c.Logger, func(ctx context.Context, a corejob.Attempt, out *client.Attempt) error {
+			c.Delivery = delivery.New(c.Dispatch, c.Logger, func(ctx context.Context, a corejob.Attempt, out *client.Attempt) error {
 				resolved.Add(1)
 				given = append(given, &a)
 				return step(ctx, a, out)

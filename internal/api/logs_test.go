@@ -16,9 +16,9 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -242,8 +242,8 @@ func TestALoudJobLosesNoLine(t *testing.T) {
 	for _, over := range []string{"door", "http"} {
 		t.Run(over, func(t *testing.T) {
 			var disp *dispatch.Dispatcher
-			var out *handout.Desk
-			f := newFace(t, func(cfg *api.Config, _ engine.Store) { disp, out = cfg.Dispatch, cfg.Handout })
+			var out *delivery.Pipeline
+			f := newFace(t, func(cfg *api.Config, _ engine.Store) { disp, out = cfg.Dispatch, cfg.Delivery })
 			j := want[client.Job](f, 201, "POST", "/api/v1/jobs", emailJob)
 			var src worker.Source = api.NewDoor(disp, out, clock.System{})
 			if over == "http" {

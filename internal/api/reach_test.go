@@ -6,17 +6,17 @@ import (
 	"testing"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/allowlist"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
-	"github.com/carillon-jobs/carillon/internal/reach"
 )
 
 // Where a tenant's callbacks may go beyond what is public, the operator says, and workers are told with each of them.
 func TestWhereCallbacksMayGo(t *testing.T) {
 	s := newSigned(t, "enterprise", func(c *api.Config, store engine.Store) {
-		c.Handout = handout.New(c.Dispatch, c.Logger, reach.New(store, clock.System{}).Step)
+		c.Delivery = delivery.New(c.Dispatch, c.Logger, allowlist.New(store, clock.System{}).Step)
 	})
 	at := "/api/v1/tenants/" + s.tenant
 	set := func(body string, ranges ...string) {
@@ -68,7 +68,7 @@ func TestWhereCallbacksMayGo(t *testing.T) {
 // those that are there.
 func TestHTTPSOnlyOfATenant(t *testing.T) {
 	s := newSigned(t, "enterprise", func(c *api.Config, store engine.Store) {
-		c.Handout = handout.New(c.Dispatch, c.Logger, reach.New(store, clock.System{}).Step)
+		c.Delivery = delivery.New(c.Dispatch, c.Logger, allowlist.New(store, clock.System{}).Step)
 	})
 	at := "/api/v1/tenants/" + s.tenant
 	const plain, secure = `{"name": "a", "execution": {"callback_url": "HTTP://example.com/"}}`, `{"name": "b", "schedule": {"type": "CRON", "cron_expression": "0 0 1 1 *"}, "execution": {"callback_url": "https://example.com/"}}`

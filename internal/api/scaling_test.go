@@ -11,15 +11,15 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 func TestScaling(t *testing.T) {
 	var disp *dispatch.Dispatcher
-	var out *handout.Desk
-	f := newFace(t, func(cfg *api.Config, _ engine.Store) { disp, out = cfg.Dispatch, cfg.Handout })
+	var out *delivery.Pipeline
+	f := newFace(t, func(cfg *api.Config, _ engine.Store) { disp, out = cfg.Dispatch, cfg.Delivery })
 	s := want[client.Session](f, 201, "POST", "/api/v1/workers", `{"kinds": ["send-email"], "queues": ["default"], "capacity": 7}`)
 	for range 25 {
 		want[client.Job](f, 201, "POST", "/api/v1/jobs", emailJob)

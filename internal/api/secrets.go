@@ -57,7 +57,7 @@ func (s accessAPI) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	}
 	var req client.SecretRequest
 	if err := decode(data, &req); err != nil {
-		return untold(err)
+		return withoutValue(err)
 	}
 	x, err := s.service.PutSecret(r.Context(), p, r.PathValue("name"), req.Value)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s accessAPI) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, wireSecret(x))
 }
 
-// untold is what is wrong with a body without showing any of it.
-func untold(err error) error {
+// withoutValue is what is wrong with a body without showing any of it.
+func withoutValue(err error) error {
 	var e *strictjson.Error
 	if !errors.As(err, &e) {
 		return err

@@ -25,10 +25,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dashboard"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/feed"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
@@ -42,7 +42,7 @@ type Authenticate func(ctx context.Context, authorization, tenantID string) (ten
 type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
-	Handout  *handout.Desk        // what they are given
+	Delivery  *delivery.Pipeline   // what they are given
 	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
 	Tokens   *sign.Tokens         // with which targets complete executions
 	Feed     *feed.Hub            // what changes; nil: nobody is told
@@ -365,7 +365,7 @@ func (s *Server) guard(rt route) http.Handler {
 		if p.Asked = requestID(r); from.IsValid() {
 			p.From = from.String()
 		}
-		if err := s.ration(w, r, rt, p); err != nil {
+		if err := s.meter(w, r, rt, p); err != nil {
 			s.fail(w, r, err)
 			return
 		}

@@ -137,7 +137,7 @@ func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Princi
 	if from := s.caller(r); from.IsValid() {
 		p.From = from.String()
 	}
-	if err := s.ration(w, r, route{needs: tenant.Known}, p); err != nil {
+	if err := s.meter(w, r, route{needs: tenant.Known}, p); err != nil {
 		return err
 	}
 	var value string

@@ -199,7 +199,7 @@ func (s workerAPI) claim(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	if n < len(as) {
 		s.handBack(r.Context(), id, as[n:])
 	}
-	out := client.Claimed{Attempts: s.cfg.Handout.Give(r.Context(), id, as[:n])}
+	out := client.Claimed{Attempts: s.cfg.Delivery.Give(r.Context(), id, as[:n])}
 	if !vigil.allowed() { // the hand-out took long
 		s.handBack(r.Context(), id, as[:n])
 		return errRevoked

@@ -17,6 +17,7 @@ import (
 	_ "time/tzdata" // for hosts without zone data
 
 	"github.com/carillon-jobs/carillon/internal/access"
+	"github.com/carillon-jobs/carillon/internal/allowlist"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/config"
@@ -24,17 +25,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/dashboard"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/failpoint"
 	"github.com/carillon-jobs/carillon/internal/feed"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/peer"
-	"github.com/carillon-jobs/carillon/internal/ration"
-	"github.com/carillon-jobs/carillon/internal/reach"
+	"github.com/carillon-jobs/carillon/internal/ratelimit"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/secret"
@@ -255,8 +255,8 @@ func (r *running) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := handout.New(disp, r.log, kept.Step, r.vault.Step, reach.New(store, clk).Step, sign.Step(secrets, tokens, clk)) // which is the last step
-	r.onStop("handout", func() error { out.Close(); return nil })
+	out := delivery.New(disp, r.log, kept.Step, r.vault.Step, allowlist.New(store, clk).Step, sign.Step(secrets, tokens, clk)) // which is the last step
+	r.onStop("delivery", func() error { out.Close(); return nil })
 	door := api.NewDoor(disp, out, clk)
 	door.Guard(r.vault)
 	commands := door.Of(tenant.Default)
@@ -273,8 +273,8 @@ func (r *running) start(ctx context.Context) error {
 	}
 	_, several := owners.(engine.Owners)
 	r.gauges(store, several, disp, clk, exec)
-	rations := ration.New(store, clk)
-	r.background("rations", func(ctx context.Context) { loop.Run(ctx, r.log, "rations", nil, rations.Tick) })
+	limiter := ratelimit.New(store, clk)
+	r.background("limiter", func(ctx context.Context) { loop.Run(ctx, r.log, "limiter", nil, limiter.Tick) })
 	var begun func(context.Context, tenant.ID, ...[16]byte)
 	if r.tracer != nil {
 		begun = kept.Begun
@@ -287,7 +287,7 @@ func (r *running) start(ctx context.Context) error {
 		Lent:      lent,
 		LookAhead: c.LookAhead, Begun: begun, Hint: hint, Nudge: nudge, Refresh: disp.Refresh, Schedules: schedules, Secrets: r.vault,
 		Replan: func() { wake(replan); wake(late); disp.Wake() },
-		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Rations: rations,
+		Sealer: r.ring, Resign: secrets.Forget, Commands: r.Config.Commands.Allow, Egress: r.egress(), Artifacts: artifacts, Limiter: limiter,
 	})
 	r.onStop("service", func() error { svc.Close(); return nil })
 	secrets.Seed(svc.SeedSigningSecret)
@@ -498,9 +498,9 @@ func (r *running) bootstrap(ctx context.Context, store engine.Keys, clk clock.Cl
 }
 
 // serve begins to answer HTTP. It returns the first API key, if one was made up.
-func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *handout.Desk, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
+func (r *running) serve(ctx context.Context, ln net.Listener, store engine.Store, svc *service.Service, disp *dispatch.Dispatcher, out *delivery.Pipeline, tokens *sign.Tokens, hub *feed.Hub, clk clock.Clock) (key string, err error) {
 	cfg := api.Config{
-		Service: svc, Dispatch: disp, Handout: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
+		Service: svc, Dispatch: disp, Delivery: out, Tokens: tokens, Secrets: r.vault, Feed: hub, Version: Version, Logger: r.log, Demo: r.Demo, HealthOnly: !r.has("api"),
 		Metrics: r.metrics, Tracer: r.tracer, Log: r.Log, Profiles: r.Config.Pprof, Support: r.support(store.Describe(), clk.Now()),
 		Proxies: r.Config.TrustedProxies, Failures: r.Config.FailedPerAddress, Unproven: r.Config.UnprovenRate, Sessions: r.Config.Workers.Sessions, MaxArtifact: r.maxArtifact(), Shared: r.Config.Commands.Shared, WorkerCerts: r.Config.TLSClientCA != "" && r.Config.TLSClientAuth == config.WorkerCert, Retry: retry(r.Config.Retry),
 		Ready: func(ctx context.Context) error {

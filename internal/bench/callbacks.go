@@ -13,9 +13,9 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/executor"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/internal/sign"
@@ -150,7 +150,7 @@ func (c *callee) work(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	desk := handout.New(r.Dispatch, slog.New(slog.DiscardHandler), sign.Step(sign.NewSecrets(r.store, ring, r.Clock), tokens, r.Clock))
+	desk := delivery.New(r.Dispatch, slog.New(slog.DiscardHandler), sign.Step(sign.NewSecrets(r.store, ring, r.Clock), tokens, r.Clock))
 	exec := executor.New(executor.Config{AllowLoopback: true, Log: slog.New(slog.DiscardHandler), Breaker: executor.Breaker{Failures: 5}})
 	pool := worker.New(caller{source{api.NewDoor(r.Dispatch, desk, r.Clock), r.ledger, r.fires}, c}, noting{exec, r.ledger}, worker.Config{
 		Host: "bench", Version: "bench", Targets: []string{string(job.HTTP)}, Slots: callbackSlots, MaxSlots: callbackSlots,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
-	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -34,7 +34,7 @@ func logs(ctx context.Context, r *Rig, o Options, rep *Report) error {
 	lines := min(logLines, o.Jobs)
 	e := &loud{handler: handler{r.ledger, r.fires, r.Clock}, lines: lines}
 	defer watch(o, "logs", lines, func() int { return int(e.wrote.Load()) })()
-	door := api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
+	door := api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
 	defer r.workFrom(door, e)()
 	began := time.Now()
 	if _, err := r.Wait(ctx); err != nil {

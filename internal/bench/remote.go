@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/service"
 	"github.com/carillon-jobs/carillon/worker"
 )
@@ -89,7 +89,7 @@ func (r *Rig) serve(otherwise ...func(*api.Config)) (address string, stop func()
 		return "", nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	cfg := api.Config{Service: r.Service, Dispatch: r.Dispatch, Handout: handout.New(r.Dispatch, quiet), Logger: quiet, Ready: r.store.Ping, Version: "bench"}
+	cfg := api.Config{Service: r.Service, Dispatch: r.Dispatch, Delivery: delivery.New(r.Dispatch, quiet), Logger: quiet, Ready: r.store.Ping, Version: "bench"}
 	for _, change := range otherwise {
 		change(&cfg)
 	}

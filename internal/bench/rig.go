@@ -15,9 +15,9 @@ import (
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -196,7 +196,7 @@ func (r *Rig) Began(id job.ExecutionID) time.Time {
 
 // Work starts the workers; stop returns when they have stopped.
 func (r *Rig) Work() (stop func()) {
-	pool := worker.New(source{api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger, r.fires}, handler{r.ledger, r.fires, r.Clock}, worker.Config{
+	pool := worker.New(source{api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock), r.ledger, r.fires}, handler{r.ledger, r.fires, r.Clock}, worker.Config{
 		Host: "bench", Version: "bench", Targets: []string{string(job.Simulate)}, Slots: r.load.Slots,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

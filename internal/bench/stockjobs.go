@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -84,7 +84,7 @@ func (s *stock) define(i int) job.Definition {
 // work starts the workers; stop returns when they have stopped.
 func (s *stock) work() (stop func()) {
 	r := s.rig
-	door := api.NewDoor(r.Dispatch, handout.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
+	door := api.NewDoor(r.Dispatch, delivery.New(r.Dispatch, slog.New(slog.DiscardHandler)), r.Clock)
 	pool := worker.New(stockSource{door, s}, s, worker.Config{
 		Host: "bench", Version: "bench", Queues: queues, Targets: []string{string(job.Simulate), string(job.Handler)}, Kinds: kinds, Slots: r.load.Slots,
 	})

@@ -65,8 +65,8 @@ type Store interface {
 type Owner interface {
 	// Holding is what is owned now.
 	Holding() engine.Holding
-	// Feed says whether workers wait here for executions.
-	Feed(hungry bool)
+	// SetDemand says whether workers wait here for executions.
+	SetDemand(waiting bool)
 	// Want asks the owners of partitions for them.
 	Want(ps []job.Partition)
 	// Unfit names those of its own in which executions wait that only their owner may lease and nobody here serves.
@@ -502,7 +502,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	defer close(d.done)
 	m := newMatcher(d)
 	loop.Run(ctx, d.log, "dispatch", nil, func(ctx context.Context) (time.Duration, error) { return 0, m.tick(ctx) })
-	_ = m.ground() // whose claims are told
+	_ = m.receiveAll() // whose claims are told
 	for _, c := range m.waiting {
 		c.answer(nil, ErrStopped)
 	}

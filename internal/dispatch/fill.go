@@ -13,7 +13,7 @@ import (
 
 // fill reads into the window what the waiting claims may be given.
 func (m *matcher) fill(ctx context.Context, now time.Time) error {
-	hungry := !m.win.picker.Any(m.serves, now)
+	waiting := !m.win.picker.Any(m.serves, now)
 	poll := m.d.cfg.Poll
 	if len(m.win.lanes) > 1000 {
 		poll = sweepEvery // listing so many is no small thing
@@ -23,7 +23,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 		m.win.lost = m.win.round
 	}
 	due := now.Sub(m.swept) >= poll && !m.win.picker.Short() // what only a rate must be paid for is there
-	if missed || now.Sub(m.swept) >= sweepEvery || hungry && (m.woken || due) {
+	if missed || now.Sub(m.swept) >= sweepEvery || waiting && (m.woken || due) {
 		if err := m.sweep(ctx); err != nil {
 			m.d.missed.Store(true)
 			return err
@@ -173,7 +173,7 @@ func (m *matcher) refill(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
-		if m.flying == 0 && len(cs) < atOnce || time.Since(began) > sweepTime {
+		if m.inFlight == 0 && len(cs) < atOnce || time.Since(began) > sweepTime {
 			return nil // else what was read may all be on its way, and what is behind it, or in other lanes, come first
 		}
 	}

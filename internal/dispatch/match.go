@@ -24,9 +24,9 @@ type matcher struct {
 	woken   bool      // something may be ready that no hint tells of
 	now     time.Time // of this pass
 
-	flying int          // leases on their way
-	landed chan *flight // those that were answered, or never will be
-	doubt  bool         // the last lease failed: the next goes alone, and is waited for
+	inFlight int             // leases on their way
+	returned chan *leaseCall // those that were answered, or never will be
+	doubt    bool            // the last lease failed: the next goes alone, and is waited for
 
 	swept   time.Time
 	probed  time.Time            // when lanes were last probed
@@ -34,20 +34,20 @@ type matcher struct {
 	crowds  map[crowded]job.Lane // where to go on among very many groups
 	skipped map[crowded]bool     // of which this round of sweeps has not listed all
 
-	holding   engine.Holding
-	lost      map[job.Partition]time.Time // when others were found to own what was owned here; what runs there still counts here
-	untold    bool                        // what was counted was not told to the other servers yet
-	recount   bool                        // what runs must be counted before anything limited is leased
-	confirmed time.Time                   // when what is counted was last held against the store
-	ruled     time.Time                   // when limits and cordons were last read
-	cordoned  map[job.WorkerID]bool
-	weighed   time.Time              // and tenants
-	quotas    []job.Limit            // the rates that their quotas give them
-	shared    time.Time              // and shares of limits asked for
-	repaid    time.Time              // or looked at, while no claim waited
-	lately    map[job.WorkerID]visit // whose claims have waited here and do not now
-	wanted    time.Time              // and partitions of others looked at
-	foreign   bool                   // nothing of its own is left for the claims that wait
+	holding    engine.Holding
+	lost       map[job.Partition]time.Time // when others were found to own what was owned here; what runs there still counts here
+	unreported bool                        // what was counted was not told to the other servers yet
+	recount    bool                        // what runs must be counted before anything limited is leased
+	confirmed  time.Time                   // when what is counted was last held against the store
+	ruled      time.Time                   // when limits and cordons were last read
+	cordoned   map[job.WorkerID]bool
+	weighed    time.Time              // and tenants
+	quotas     []job.Limit            // the rates that their quotas give them
+	shared     time.Time              // and shares of limits asked for
+	repaid     time.Time              // or looked at, while no claim waited
+	lately     map[job.WorkerID]visit // whose claims have waited here and do not now
+	wanted     time.Time              // and partitions of others looked at
+	foreign    bool                   // nothing of its own is left for the claims that wait
 }
 
 const (
@@ -64,12 +64,12 @@ const (
 	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 
-	maxFlying = 2   // leases on their way at once: one is picked and sent while the other is committed
-	alongside = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
+	maxInFlight = 2   // leases on their way at once: one is picked and sent while the other is committed
+	alongside   = 100 // executions in a lease that is sent beside another; smaller ones wait and share a commit
 )
 
 func newMatcher(d *Dispatcher) *matcher {
-	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, lately: map[job.WorkerID]visit{}, lost: map[job.Partition]time.Time{}, crowds: map[crowded]job.Lane{}, landed: make(chan *flight, maxFlying)}
+	m := &matcher{d: d, win: newWindow(d.cfg.Window), recount: true, lately: map[job.WorkerID]visit{}, lost: map[job.Partition]time.Time{}, crowds: map[crowded]job.Lane{}, returned: make(chan *leaseCall, maxInFlight)}
 	m.win.hinted = d.cfg.Owner == nil // nobody else stores anything
 	return m
 }
@@ -79,7 +79,7 @@ func (m *matcher) tick(ctx context.Context) error {
 	failed := true
 	defer func() {
 		if failed {
-			_ = m.ground() // whose claims are told
+			_ = m.receiveAll() // whose claims are told
 		}
 	}()
 	err := m.pass(ctx)
@@ -104,7 +104,7 @@ func (m *matcher) pass(ctx context.Context) error {
 		return gone
 	})
 	if m.d.cfg.Owner != nil {
-		m.d.cfg.Owner.Feed(m.flying > 0 || slices.ContainsFunc(m.waiting, m.fed))
+		m.d.cfg.Owner.SetDemand(m.inFlight > 0 || slices.ContainsFunc(m.waiting, m.fed))
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -138,10 +138,10 @@ func (m *matcher) fed(c *claim) bool { return !m.cordoned[c.worker.ID] }
 
 // free reports whether a lease may be sent: none is on its way, or one only and this one is large.
 func (m *matcher) free() bool {
-	if m.flying == 0 {
+	if m.inFlight == 0 {
 		return true
 	}
-	if m.flying >= maxFlying || m.win.picker.Len() < alongside {
+	if m.inFlight >= maxInFlight || m.win.picker.Len() < alongside {
 		return false
 	}
 	want := 0
@@ -172,8 +172,8 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 		m.waiting = append(m.waiting, c)
 	case rs := <-m.d.offers:
 		m.take(rs)
-	case f := <-m.landed:
-		err = m.land(f)
+	case f := <-m.returned:
+		err = m.receive(f)
 	case <-m.d.wake:
 		m.woken = true
 	case <-m.d.freed:
@@ -185,8 +185,8 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 			m.waiting = append(m.waiting, c)
 		case rs := <-m.d.offers:
 			m.take(rs)
-		case f := <-m.landed:
-			err = m.land(f)
+		case f := <-m.returned:
+			err = m.receive(f)
 		default:
 			return nil
 		}
@@ -265,17 +265,17 @@ func (m *matcher) lease(ctx context.Context) error {
 		handled = true
 		return nil
 	}
-	f := &flight{gs: gs}
+	f := &leaseCall{gs: gs}
 	named, fence := grants(gs), m.fence(gs)
 	m.answered(gs)
-	m.flying++
+	m.inFlight++
 	handled = true
 	go func() {
-		defer func() { m.landed <- f }()
-		f.fly(ctx, m.d, named, fence)
+		defer func() { m.returned <- f }()
+		f.send(ctx, m.d, named, fence)
 	}()
 	if m.doubt {
-		return m.ground()
+		return m.receiveAll()
 	}
 	return nil
 }
@@ -283,16 +283,16 @@ func (m *matcher) lease(ctx context.Context) error {
 // errUnanswered is what claims are told whose lease met with a panic.
 var errUnanswered = fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable)
 
-// flight is a lease on its way. Its executions stay known to the window until it has landed, so that nobody picks them
+// leaseCall is a lease on its way. Its executions stay known to the window until it is answered, so that nobody picks them
 // again from what the store said before the commit.
-type flight struct {
+type leaseCall struct {
 	gs  []grant
 	as  []job.Attempt
 	err error
 }
 
-// fly asks the store, in a goroutine of its own.
-func (f *flight) fly(ctx context.Context, d *Dispatcher, gs []engine.Grant, fence engine.Fence) {
+// send asks the store, in a goroutine of its own.
+func (f *leaseCall) send(ctx context.Context, d *Dispatcher, gs []engine.Grant, fence engine.Fence) {
 	f.err = errUnanswered
 	defer func() {
 		if p := recover(); p != nil {
@@ -306,9 +306,9 @@ func (f *flight) fly(ctx context.Context, d *Dispatcher, gs []engine.Grant, fenc
 	f.as, f.err = as, err
 }
 
-// land takes in what came of a lease, and answers its claims.
-func (m *matcher) land(f *flight) error {
-	m.flying--
+// receive takes in what came of a lease, and answers its claims.
+func (m *matcher) receive(f *leaseCall) error {
+	m.inFlight--
 	if f.err == nil {
 		m.doubt = false
 		m.hand(f.as, f.gs)
@@ -322,10 +322,10 @@ func (m *matcher) land(f *flight) error {
 	return f.err
 }
 
-// ground waits until no lease is on its way. Its error is that of one of them.
-func (m *matcher) ground() (err error) {
-	for m.flying > 0 {
-		if e := m.land(<-m.landed); e != nil {
+// receiveAll waits until no lease is on its way. Its error is that of one of them.
+func (m *matcher) receiveAll() (err error) {
+	for m.inFlight > 0 {
+		if e := m.receive(<-m.returned); e != nil {
 			err = e
 		}
 	}
@@ -334,7 +334,7 @@ func (m *matcher) ground() (err error) {
 
 // restart forgets the window, and has the store read and counted anew.
 func (m *matcher) restart(ctx context.Context) {
-	if err := m.ground(); err != nil && ctx.Err() == nil {
+	if err := m.receiveAll(); err != nil && ctx.Err() == nil {
 		m.d.log.Warn("a lease failed", "error", err)
 	}
 	m.recount = true
@@ -503,7 +503,7 @@ func (m *matcher) disown(ctx context.Context) error {
 	if len(m.suspects()) == 0 {
 		return nil
 	}
-	if err := m.ground(); err != nil { // what is on its way is known to nobody either, and is not meant
+	if err := m.receiveAll(); err != nil { // what is on its way is known to nobody either, and is not meant
 		return err
 	}
 	for id, keep := range m.suspects() {

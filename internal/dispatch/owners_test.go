@@ -27,7 +27,7 @@ func (o *fakeOwner) Holding() engine.Holding {
 	return o.held
 }
 
-func (o *fakeOwner) Feed(bool) {}
+func (o *fakeOwner) SetDemand(bool) {}
 
 func (o *fakeOwner) Unfit(map[job.Partition]bool) {}
 

@@ -102,7 +102,7 @@ func (m *matcher) rules(ctx context.Context, now time.Time) error {
 func (m *matcher) count(ctx context.Context, now time.Time) error {
 	p := m.win.picker
 	if m.recount {
-		if err := m.ground(); err != nil { // else what is on its way is counted twice, or not at all
+		if err := m.receiveAll(); err != nil { // else what is on its way is counted twice, or not at all
 			return err
 		}
 		var ps []job.Partition
@@ -125,7 +125,7 @@ func (m *matcher) count(ctx context.Context, now time.Time) error {
 		}
 		p.Recount(running)
 		m.d.counts.Store(p.Counts())
-		m.recount, m.confirmed, m.shared, m.untold = false, now, time.Time{}, true
+		m.recount, m.confirmed, m.shared, m.unreported = false, now, time.Time{}, true
 		return nil
 	}
 	if !p.Counts() || now.Sub(m.confirmed) < confirmEvery || !p.Full() && now.Sub(m.confirmed) < countEvery {

@@ -349,7 +349,7 @@ func TestExplainNamesAShareHeldElsewhere(t *testing.T) {
 	})
 }
 
-// A limit holds while partitions go to and fro between servers whose workers are busy for longer than they count as hungry.
+// A limit holds while partitions go to and fro between servers whose workers are busy for longer than they count as waiting.
 func TestALimitHoldsWhilePartitionsMove(t *testing.T) {
 	overStores(t, func(t *testing.T, s shared) {
 		takes, total := 30*time.Second, 20*time.Minute

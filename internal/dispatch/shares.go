@@ -58,14 +58,14 @@ func (m *matcher) moved() bool {
 		return false
 	}
 	h := m.d.cfg.Owner.Holding()
-	return !h.Lapsed && (m.recount || m.untold || h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server)
+	return !h.Lapsed && (m.recount || m.unreported || h.Version != m.holding.Version || h.Fence.Server != m.holding.Fence.Server)
 }
 
 // repay gives back, while no claim waits, what is not used of limits. It finds out first what is: what ran here may have
 // ended, or be counted elsewhere. What runs in partitions that came here is counted here also while no claim waits: who
 // had them counts it for a short time only.
 func (m *matcher) repay(ctx context.Context, now time.Time) error {
-	if m.flying > 0 || now.Sub(m.repaid) < repayEvery {
+	if m.inFlight > 0 || now.Sub(m.repaid) < repayEvery {
 		return nil
 	}
 	if m.moved() {
@@ -96,7 +96,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 	ss := p.Shares(m.takers(now))
 	m.shared = now
 	if len(ss) == 0 {
-		m.untold = false
+		m.unreported = false
 		return nil
 	}
 	if m.d.cfg.Owner == nil {
@@ -122,7 +122,7 @@ func (m *matcher) share(ctx context.Context, now time.Time) error {
 		}
 		return err
 	}
-	m.untold = false
+	m.unreported = false
 	for i, s := range ss {
 		p.Allow(s, got[i])
 	}

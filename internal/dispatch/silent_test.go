@@ -11,13 +11,13 @@ import (
 // Work that no hint told of starts within about a second of its turn, also in a lane that is never empty.
 func TestWorkWithoutAHintInALaneThatIsNeverEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
-		claim   int // executions in each claim
-		backlog int // executions that always wait in the lane
-		flying  int // executions that come before it, whose lease is not answered yet
+		claim    int // executions in each claim
+		backlog  int // executions that always wait in the lane
+		inFlight int // executions that come before it, whose lease is not answered yet
 	}{
-		"one at a time":            {claim: 1, backlog: 40},
-		"many at a time":           {claim: 50, backlog: 1000},
-		"behind a lease in flight": {claim: 400, backlog: 2000, flying: 1500},
+		"one at a time":               {claim: 1, backlog: 40},
+		"many at a time":              {claim: 50, backlog: 1000},
+		"behind a lease in leaseCall": {claim: 400, backlog: 2000, inFlight: 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -36,12 +36,12 @@ func TestWorkWithoutAHintInALaneThatIsNeverEmpty(t *testing.T) {
 					f.add(rs...)
 					d.Offer(rs)
 				}
-				if c.flying > 0 {
+				if c.inFlight > 0 {
 					answered := make(chan struct{})
 					defer close(answered)
 					f.slow, f.open = map[int]chan struct{}{1: answered}, true
-					supply(c.flying)
-					claims(t, d, job.WorkerID{9}, c.flying)
+					supply(c.inFlight)
+					claims(t, d, job.WorkerID{9}, c.inFlight)
 				}
 				time.Sleep(time.Millisecond)
 				silent := made()

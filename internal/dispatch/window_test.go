@@ -43,13 +43,13 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 		w.sweep(lanes, now)
 		var after *job.Lane
 		var got []job.Ready
-		var flying []*job.Ready // picked, and still there by what the store says
+		var inFlight []*job.Ready // picked, and still there by what the store says
 		land := func() {
-			for _, r := range flying {
+			for _, r := range inFlight {
 				delete(f.free, r.ID)
 				w.let(r)
 			}
-			flying = nil
+			inFlight = nil
 		}
 		for {
 			if cs := w.dry(rapid.IntRange(0, 3).Draw(t, "low"), everyLane); len(cs) > 0 {
@@ -64,7 +64,7 @@ func TestWindowPicksInRankOrder(t *testing.T) {
 			for _, r := range picked {
 				got = append(got, *r)
 			}
-			flying = append(flying, picked...)
+			inFlight = append(inFlight, picked...)
 			if rapid.Bool().Draw(t, "land") {
 				land()
 			}

@@ -65,7 +65,7 @@ type Server struct {
 	ID        ServerID
 	Duty      Duty
 	Host      string
-	Hungry    bool // workers wait here for executions
+	Waiting   bool // workers wait here for executions
 	StartedAt time.Time
 }
 

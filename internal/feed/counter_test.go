@@ -22,17 +22,17 @@ type ledger struct {
 	away bool
 	as   []job.Attempt
 
-	deaf    bool
-	tallies []engine.Tally
-	numbers []int64
-	owned   map[job.ExecutionID]engine.Owned
-	unsure  bool // nobody knows whose executions are
-	clk     *clockAt
-	slow    time.Duration // that it takes to find out
-	since   time.Time     // from when on it was asked last
-	ended   []engine.Ended
-	came    job.Status // what finishes come to, if not to what they say
-	again   bool       // finishes were applied before
+	answerLost bool
+	tallies    []engine.Tally
+	numbers    []int64
+	owned      map[job.ExecutionID]engine.Owned
+	unsure     bool // nobody knows whose executions are
+	clk        *clockAt
+	slow       time.Duration // that it takes to find out
+	since      time.Time     // from when on it was asked last
+	ended      []engine.Ended
+	came       job.Status // what finishes come to, if not to what they say
+	again      bool       // finishes were applied before
 }
 
 func (l *ledger) Lease(context.Context, []engine.Grant, engine.Fence) ([]job.Attempt, error) {
@@ -63,8 +63,8 @@ func (l *ledger) KeepTally(_ context.Context, _ engine.ServerID, number int64, t
 	}
 	l.tallies = append(l.tallies, t)
 	l.numbers = append(l.numbers, number)
-	if l.deaf { // it is kept, and the answer lost
-		return errors.New("deaf")
+	if l.answerLost { // it is kept, and the answer lost
+		return errors.New("answerLost")
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func TestTalliesAreSentAgainAsTheyWere(t *testing.T) {
 		w.finish(a.Execution, job.Done, job.Succeeded, nil)
 	}
 	run()
-	w.l.deaf = true
+	w.l.answerLost = true
 	if _, err := w.c.Tick(t.Context()); err == nil {
 		t.Error("no error")
 	}
@@ -177,7 +177,7 @@ func TestTalliesAreSentAgainAsTheyWere(t *testing.T) {
 	if _, err := w.c.Tick(t.Context()); err == nil {
 		t.Error("no error")
 	}
-	w.l.deaf = false
+	w.l.answerLost = false
 	minutes, days, _ := w.all()
 	if !slices.Equal(w.l.numbers, []int64{1, 1, 1, 2}) || minutes["acme"].Succeeded != 2 || days[now.Truncate(24*time.Hour)].Succeeded != 2 {
 		t.Errorf("numbers %v, %+v, %+v", w.l.numbers, minutes["acme"], days)

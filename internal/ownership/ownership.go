@@ -38,7 +38,7 @@ type Config struct {
 
 const (
 	attendEvery = time.Second
-	stayHungry  = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
+	stayWaiting = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
 )
 
 // duties are what partitions are owned for, in words.
@@ -102,9 +102,9 @@ func (k *Keeper) Holding() engine.Holding {
 	return k.held
 }
 
-// Feed says whether workers wait here for executions.
-func (k *Keeper) Feed(hungry bool) {
-	if !hungry {
+// SetDemand says whether workers wait here for executions.
+func (k *Keeper) SetDemand(waiting bool) {
+	if !waiting {
 		return
 	}
 	k.mu.Lock()
@@ -138,7 +138,7 @@ func (k *Keeper) Borrow(ctx context.Context, bs []engine.Share) ([]int, error) {
 func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	k.mu.Lock()
-	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Hungry: time.Since(k.fed) < stayHungry && !k.fed.IsZero()}
+	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Waiting: time.Since(k.fed) < stayWaiting && !k.fed.IsZero()}
 	wants, unfit := k.wants, k.unfit
 	k.wants = nil
 	k.mu.Unlock()
@@ -179,16 +179,16 @@ func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 
 // learn takes in what an attendance that began at an instant said.
 func (k *Keeper) learn(r engine.Roster, began time.Time) {
-	hungry := map[engine.ServerID]bool{}
+	waiting := map[engine.ServerID]bool{}
 	for _, s := range r.Servers {
-		hungry[s.ID] = s.Hungry
+		waiting[s.ID] = s.Waiting
 	}
 	epochs, quiet := map[job.Partition]int64{}, map[job.Partition]bool{}
 	k.mu.Lock()
 	for _, p := range r.Partitions {
 		if p.Owner == k.id {
 			epochs[p.Part] = p.Epoch
-		} else if !hungry[p.Owner] {
+		} else if !waiting[p.Owner] {
 			quiet[p.Part] = true
 		}
 	}
@@ -279,18 +279,18 @@ func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool) Mov
 
 // eligible are the servers that are to own partitions: those at which workers wait, or all.
 func eligible(all []engine.Server) []engine.ServerID {
-	var hungry, any []engine.ServerID
+	var waiting, any []engine.ServerID
 	for _, s := range all {
 		any = append(any, s.ID)
-		if s.Hungry {
-			hungry = append(hungry, s.ID)
+		if s.Waiting {
+			waiting = append(waiting, s.ID)
 		}
 	}
-	if len(hungry) == 0 {
-		hungry = any
+	if len(waiting) == 0 {
+		waiting = any
 	}
-	slices.SortFunc(hungry, func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
-	return hungry
+	slices.SortFunc(waiting, func(a, b engine.ServerID) int { return slices.Compare(a[:], b[:]) })
+	return waiting
 }
 
 // most is the server that is to hand partitions on first: one that should own none, else the one that owns the most.

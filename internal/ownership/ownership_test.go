@@ -236,8 +236,8 @@ func TestWhereWorkersWait(t *testing.T) {
 		x, y := keeper(b), keeper(b)
 		rounds(t, 4, x, y)
 		for range 10 {
-			y.Feed(true)
-			x.Feed(false)
+			y.SetDemand(true)
+			x.SetDemand(false)
 			rounds(t, 1, x, y)
 		}
 		if c := b.counts(); c[y.id] != job.Partitions {
@@ -250,8 +250,8 @@ func TestWhereWorkersWait(t *testing.T) {
 			t.Error("its own partitions are said to be quiet")
 		}
 		for range 10 {
-			x.Feed(true)
-			y.Feed(true)
+			x.SetDemand(true)
+			y.SetDemand(true)
 			rounds(t, 1, x, y)
 		}
 		if c := b.counts(); c[y.id] != job.Partitions/2 {
@@ -297,7 +297,7 @@ func TestPlansAgree(t *testing.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "servers")
 		var r engine.Roster
 		for i := range n {
-			r.Servers = append(r.Servers, engine.Server{ID: engine.ServerID{byte(i + 1)}, Hungry: rapid.Bool().Draw(t, "hungry")})
+			r.Servers = append(r.Servers, engine.Server{ID: engine.ServerID{byte(i + 1)}, Waiting: rapid.Bool().Draw(t, "waiting")})
 		}
 		for p := range job.Partitions {
 			owner := engine.ServerID{byte(rapid.IntRange(0, n).Draw(t, "owner"))}

@@ -2,7 +2,7 @@
 // name as ${secret:name}, and credentials that were written into their headers.
 //
 //	create   service: Find, Hide ──▶ store      references are checked, credentials sealed and replaced by one
-//	claim    dispatch ──▶ handout: Vault.Step   what the worker is given has the values, and only that
+//	claim    dispatch ──▶ delivery: Vault.Step   what the worker is given has the values, and only that
 //	report   worker ──▶ api: Vault.Guards       what comes back loses them again, in any common encoding
 //	log      slog ──▶ Vault.Handler             what the process says of itself, too
 //

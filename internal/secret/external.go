@@ -12,8 +12,8 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 // Backend keeps secrets outside of the store. It keeps tenants apart: what it reads for one is nothing of another's.
@@ -192,7 +192,7 @@ func (r *resolving) external(name string) (opened, error) {
 	case err != nil && r.ctx.Err() != nil:
 		return opened{}, err
 	case err != nil:
-		return opened{}, &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("the secret %q cannot be read: %v", name, err)}, Retryable: true}
+		return opened{}, &delivery.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("the secret %q cannot be read: %v", name, err)}, Retryable: true}
 	}
 	if k.index != nil {
 		r.own = append(r.own, k.index)

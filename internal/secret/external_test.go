@@ -13,8 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 )
 
 // elsewhere is a backend.
@@ -53,7 +53,7 @@ func TestBackends(t *testing.T) {
 	if got, _ := b.hand(v, "${secret:vault/db}"); got != "rotated-canary" {
 		t.Errorf("after a while: %q", got)
 	}
-	var no *handout.Refusal
+	var no *delivery.Refusal
 	_, err := b.hand(v, "${secret:vault/none}")
 	if !errors.As(err, &no) || no.Retryable || no.Cause.Message != `the secret "vault/none", which the job names, does not exist; it may have been deleted` {
 		t.Errorf("missing: %v", err)

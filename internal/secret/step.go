@@ -10,8 +10,8 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
@@ -163,7 +163,7 @@ func (r *resolving) value(name string) (string, error) {
 		if errors.Is(o.err, seal.ErrNoKey) {
 			why = "the server has no key to open it with"
 		}
-		return "", &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("%s: %s", shown(name), why)}, Retryable: true}
+		return "", &delivery.Refusal{Cause: job.Error{Type: job.InternalError, Message: fmt.Sprintf("%s: %s", shown(name), why)}, Retryable: true}
 	}
 	r.grown += len(o.text)
 	return o.text, nil
@@ -222,5 +222,5 @@ func shown(name string) string {
 }
 
 func refusal(message string) error {
-	return &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: message}}
+	return &delivery.Refusal{Cause: job.Error{Type: job.InternalError, Message: message}}
 }

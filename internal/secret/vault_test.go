@@ -13,9 +13,9 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 )
 
@@ -98,7 +98,7 @@ func TestStep(t *testing.T) {
 	if got, _ := b.hand(v, "${secret:a}"); got != "value two" {
 		t.Errorf("four seconds later: %q", got)
 	}
-	var no *handout.Refusal
+	var no *delivery.Refusal
 	if _, err := b.hand(v, "${secret:none}"); !errors.As(err, &no) || no.Retryable || !strings.Contains(no.Cause.Message, `"none"`) {
 		t.Errorf("one that does not exist: %v", err)
 	}

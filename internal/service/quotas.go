@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/ration"
+	"github.com/carillon-jobs/carillon/internal/ratelimit"
 )
 
 // OverQuota says that a tenant may not have, or do, so much.
@@ -188,11 +188,11 @@ func (s *shared) takeExecutions(q tenant.Quota, t tenant.ID, n int) error {
 		return nil
 	}
 	rate := job.Rate{Count: q.ExecutionsPerMinute, Per: time.Minute, Burst: q.ExecutionsBurst}
-	a := s.cfg.Rations.Take("executions/"+string(t), rate, n)
+	a := s.cfg.Limiter.Take("executions/"+string(t), rate, n)
 	switch {
 	case a.OK:
 		return nil
-	case a.Wait == ration.Never:
+	case a.Wait == ratelimit.Never:
 		return &OverQuota{
 			What:  fmt.Sprintf("One request may begin %d executions at most, what the tenant may begin at once; this one would begin %d.", rate.Burst, n),
 			Quota: "executions_burst", Limit: int64(rate.Burst), Current: int64(n),
@@ -304,7 +304,7 @@ var registering = job.Rate{Count: 50, Per: time.Second, Burst: 1000}
 
 // TakeRegistration takes one worker session that begins out of the tenant's rate, or says with *OverQuota when there is room.
 func (s *shared) TakeRegistration(p tenant.Principal) error {
-	a := s.cfg.Rations.Take("registrations/"+string(p.Tenant), registering, 1)
+	a := s.cfg.Limiter.Take("registrations/"+string(p.Tenant), registering, 1)
 	if a.OK {
 		return nil
 	}
@@ -316,13 +316,13 @@ func (s *shared) TakeRegistration(p tenant.Principal) error {
 
 // TakeRequest takes one request out of what the tenant may ask for each second, and answers with how many that are
 // (tenant.NoLimit: any number) and what is left; *OverQuota where it is one too many.
-func (s *shared) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ration.Answer, err error) {
+func (s *shared) TakeRequest(ctx context.Context, p tenant.Principal) (limit int, a ratelimit.Answer, err error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil || q.RequestsPerSecond < 0 {
 		return q.RequestsPerSecond, a, err
 	}
 	rate := job.Rate{Count: q.RequestsPerSecond, Per: time.Second, Burst: q.RequestsPerSecond}
-	if a = s.cfg.Rations.Take("requests/"+string(p.Tenant), rate, 1); !a.OK {
+	if a = s.cfg.Limiter.Take("requests/"+string(p.Tenant), rate, 1); !a.OK {
 		err = &OverQuota{
 			What:  fmt.Sprintf("The tenant may send %d requests a second. Try again in %s.", rate.Count, a.Wait.Round(time.Millisecond)),
 			Quota: "requests_per_second", Limit: int64(rate.Count), Current: int64(rate.Count + 1), Wait: a.Wait,

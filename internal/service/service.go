@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/ration"
+	"github.com/carillon-jobs/carillon/internal/ratelimit"
 	"github.com/carillon-jobs/carillon/internal/secret"
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
@@ -57,21 +57,21 @@ type Store interface {
 
 // Config is what a service may be told.
 type Config struct {
-	LookAhead time.Duration     // a job due within it gets its execution when it is created
-	Hint      func([]job.Ready) // told of executions that may be leased
-	Nudge     func()            // told that there are orders for workers
-	Refresh   func()            // told that limits or tenants have changed
-	Replan    func()            // told that the scheduler has something to look at soon
-	Schedules *schedule.Cache   // compiles schedules; shared with others
-	Secrets   *secret.Vault     // seals; nil: nothing can be
-	Direct    bool              // creations do not share a commit, but go to the store one by one
-	Sealer    sign.Sealer       // seals signing secrets; nil: none can be made
-	Resign    func(tenant.ID)   // told that a tenant's signing secrets have changed
-	Commands  bool              // jobs may have the target command
-	Egress    egress.Rules      // where callbacks may go
-	Artifacts artifact.Store    // nil: none are kept
-	Rations   *ration.Rations   // of what tenants may begin; nil: this process's own
-	Unmetered bool              // no quota holds
+	LookAhead time.Duration      // a job due within it gets its execution when it is created
+	Hint      func([]job.Ready)  // told of executions that may be leased
+	Nudge     func()             // told that there are orders for workers
+	Refresh   func()             // told that limits or tenants have changed
+	Replan    func()             // told that the scheduler has something to look at soon
+	Schedules *schedule.Cache    // compiles schedules; shared with others
+	Secrets   *secret.Vault      // seals; nil: nothing can be
+	Direct    bool               // creations do not share a commit, but go to the store one by one
+	Sealer    sign.Sealer        // seals signing secrets; nil: none can be made
+	Resign    func(tenant.ID)    // told that a tenant's signing secrets have changed
+	Commands  bool               // jobs may have the target command
+	Egress    egress.Rules       // where callbacks may go
+	Artifacts artifact.Store     // nil: none are kept
+	Limiter   *ratelimit.Limiter // of what tenants may begin; nil: this process's own
+	Unmetered bool               // no quota holds
 
 	// Lent lists what servers have of a tenant's limits; nil: they share none.
 	Lent func(ctx context.Context, t tenant.ID) ([]engine.Lending, error)
@@ -165,8 +165,8 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	if cfg.Resign == nil {
 		cfg.Resign = func(tenant.ID) {}
 	}
-	if cfg.Rations == nil {
-		cfg.Rations = ration.New(store, clk)
+	if cfg.Limiter == nil {
+		cfg.Limiter = ratelimit.New(store, clk)
 	}
 	if cfg.Schedules == nil {
 		cfg.Schedules = schedule.NewCache(time.LoadLocation)

@@ -1,6 +1,6 @@
 // Package sign proves who a callback comes from, and who may complete it.
 //
-//	handout ──▶ Step ─┬─ Secrets   what the tenant's callbacks are signed with, in memory for a few seconds
+//	delivery ──▶ Step ─┬─ Secrets   what the tenant's callbacks are signed with, in memory for a few seconds
 //	                  └─ Tokens    what the target completes the execution with, later
 //
 // Callbacks carry Standard Webhooks' headers: webhook-id (the execution's id, the

@@ -11,8 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/seal"
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
@@ -214,7 +214,7 @@ func TestStep(t *testing.T) {
 	store.list[0].Sealed = []byte("damaged")
 	secrets.Forget("acme")
 	out := client.Attempt{}
-	var no *handout.Refusal
+	var no *delivery.Refusal
 	if err := step(t.Context(), a, &out); !errors.As(err, &no) || !no.Retryable || out.CallbackHeaders != nil {
 		t.Errorf("a damaged secret: %v", err)
 	}

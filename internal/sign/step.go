@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 )
 
 // The headers that a callback carries beside those that say which attempt it is.
@@ -25,8 +25,8 @@ const (
 	HeaderTrace     = "traceparent"
 )
 
-// Step is the handout step that adds the headers of a callback. It is the last one: it signs the body as it is sent.
-func Step(s *Secrets, t *Tokens, clk clock.Clock) handout.Step {
+// Step is the delivery step that adds the headers of a callback. It is the last one: it signs the body as it is sent.
+func Step(s *Secrets, t *Tokens, clk clock.Clock) delivery.Step {
 	return func(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 		if a.Target.Kind != job.HTTP {
 			return nil
@@ -35,7 +35,7 @@ func Step(s *Secrets, t *Tokens, clk clock.Clock) handout.Step {
 		keys, err := s.Keys(ctx, a.Tenant, now)
 		if err != nil {
 			if no := new(unreadable); errors.As(err, &no) { // an unsigned callback is worse than none
-				return &handout.Refusal{Cause: job.Error{Type: job.InternalError, Message: no.Error()}, Retryable: true}
+				return &delivery.Refusal{Cause: job.Error{Type: job.InternalError, Message: no.Error()}, Retryable: true}
 			}
 			return err
 		}

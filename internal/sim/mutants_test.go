@@ -34,7 +34,7 @@ func TestMutantsAreFound(t *testing.T) {
 		}, []string{"fencing"}, nil},
 		{"an execution is given to two workers", func(s engine.Store) engine.Store { return &generous{Store: s} }, []string{"exclusion", "fencing"}, nil},
 		{"one creation in twenty is acknowledged and not stored", func(s engine.Store) engine.Store { return &forgetful{Store: s} }, []string{"durability"}, nil},
-		{"one result in twenty is acknowledged and not stored", func(s engine.Store) engine.Store { return &deafFinish{Store: s} }, []string{"answers", "liveness"}, nil},
+		{"one result in twenty is acknowledged and not stored", func(s engine.Store) engine.Store { return &forgetfulFinish{Store: s} }, []string{"answers", "liveness"}, nil},
 		{"what is reaped is dropped", func(s engine.Store) engine.Store { return &dropping{Store: s} }, []string{"liveness"}, nil},
 		{"an instant fires twice", func(s engine.Store) engine.Store { return &eager{Store: s} }, []string{"uniqueness"}, nil},
 		{"a lease does not look at epochs", func(s engine.Store) engine.Store { return &epochBlind{Store: s} }, []string{"concurrency"}, deposes},
@@ -191,19 +191,19 @@ func (s *forgetful) CreateJobs(ctx context.Context, cs []engine.Creation) ([]eng
 	return s.Store.CreateJobs(ctx, cs)
 }
 
-// deafFinish acknowledges one report in twenty without storing it.
-type deafFinish struct {
+// forgetfulFinish acknowledges one report in twenty without storing it.
+type forgetfulFinish struct {
 	engine.Store
 	mu    sync.Mutex
 	calls int // guarded by mu
 }
 
-func (s *deafFinish) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
+func (s *forgetfulFinish) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, error) {
 	s.mu.Lock()
 	s.calls++
-	deaf := s.calls%20 == 3
+	answerLost := s.calls%20 == 3
 	s.mu.Unlock()
-	if !deaf {
+	if !answerLost {
 		return s.Store.Finish(ctx, fs)
 	}
 	vs := make([]job.Verdict, len(fs))

@@ -12,10 +12,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 	"github.com/carillon-jobs/carillon/internal/dispatch"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/enginetest"
-	"github.com/carillon-jobs/carillon/internal/handout"
 	"github.com/carillon-jobs/carillon/internal/loop"
 	"github.com/carillon-jobs/carillon/internal/ownership"
 	"github.com/carillon-jobs/carillon/internal/scheduler"
@@ -70,7 +70,7 @@ func (w *world) startServer() {
 		cfg.Owner = s.owner
 	}
 	s.disp = dispatch.New(s.store, clk, w.log, cfg)
-	s.door = api.NewDoor(s.disp, handout.New(s.disp, w.log), clk)
+	s.door = api.NewDoor(s.disp, delivery.New(s.disp, w.log), clk)
 	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
 	ticks := map[string]loop.Tick{
 		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },

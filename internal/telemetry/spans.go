@@ -80,7 +80,7 @@ func (s *Store) Begun(ctx context.Context, t tenant.ID, ids ...[16]byte) {
 	s.metrics.tracesLost.Add(float64(s.begun.add(ts)))
 }
 
-// Step is the handout step that says in the traceparent of an attempt whether its trace is told.
+// Step is the delivery step that says in the traceparent of an attempt whether its trace is told.
 func (s *Store) Step(_ context.Context, a job.Attempt, out *client.Attempt) error {
 	if s.tracer == nil {
 		return nil

@@ -33,10 +33,10 @@ type gate struct {
 	scope scope // of a tenant or a queue
 
 	// of a group
-	key   job.GroupKey
-	other map[job.Rate]purse // of a shared key: what was paid for by other rates than that of the one looked at last
-	bins  []*bin             // one a shelf
-	held  bool               // its bins stand aside
+	key         job.GroupKey
+	other       map[job.Rate]purse // of a shared key: what was paid for by other rates than that of the one looked at last
+	groupQueues []*groupQueue      // one a classQueue
+	held        bool               // its groupQueues stand aside
 }
 
 // Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be
@@ -80,7 +80,7 @@ func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 	}
 	for _, t := range p.tenants {
 		t.gate = p.gates[scope{tenant: t.id}]
-		for _, s := range t.shelves {
+		for _, s := range t.classes {
 			s.gate = p.gates[scope{t.id, s.queue}]
 		}
 	}
@@ -138,10 +138,10 @@ func (p *Picker) group(k job.GroupKey) *gate {
 	return g
 }
 
-// bin is the bin of a shelf; nil: it has none in the group.
-func (g *gate) bin(s *shelf) *bin {
-	for _, b := range g.bins {
-		if b.shelf == s {
+// groupQueue is the groupQueue of a classQueue; nil: it has none in the group.
+func (g *gate) groupQueue(s *classQueue) *groupQueue {
+	for _, b := range g.groupQueues {
+		if b.classQueue == s {
 			return b
 		}
 	}
@@ -150,17 +150,17 @@ func (g *gate) bin(s *shelf) *bin {
 
 // waiting is how many candidates a group has.
 func (g *gate) waiting() (n int) {
-	for _, b := range g.bins {
+	for _, b := range g.groupQueues {
 		n += len(b.items)
 	}
 	return n
 }
 
 // forgetGroup drops a group of which nothing waits or runs, and whose rate is owed nothing and about to be asked for nothing; of
-// another, the bins that are empty.
+// another, the groupQueues that are empty.
 func (p *Picker) forgetGroup(g *gate) {
-	g.bins = slices.DeleteFunc(g.bins, func(b *bin) bool { return len(b.items) == 0 })
-	if len(g.bins) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
+	g.groupQueues = slices.DeleteFunc(g.groupQueues, func(b *groupQueue) bool { return len(b.items) == 0 })
+	if len(g.groupQueues) == 0 && g.count == 0 && g.tokens == 0 && g.timed < 0 && !g.short {
 		p.hold(g, false)
 		delete(p.groups, g.key)
 	}
@@ -176,7 +176,7 @@ func (p *Picker) spareGroup(g *gate) {
 	}
 }
 
-// hold says whether the bins of a group stand aside.
+// hold says whether the groupQueues of a group stand aside.
 func (p *Picker) hold(g *gate, held bool) {
 	if g.held == held {
 		return
@@ -198,7 +198,7 @@ func (p *Picker) Aside(most int, f func(*job.Ready)) {
 		if !g.held || g.short {
 			continue
 		}
-		for _, b := range slices.Clone(g.bins) {
+		for _, b := range slices.Clone(g.groupQueues) {
 			if most -= p.unload(b, most, f); most <= 0 {
 				return
 			}
@@ -206,10 +206,10 @@ func (p *Picker) Aside(most int, f func(*job.Ready)) {
 	}
 }
 
-// unload takes up to most that are packed out of a bin that is held back, and says how many it did.
-func (p *Picker) unload(b *bin, most int, f func(*job.Ready)) (n int) {
+// unload takes up to most that are packed out of a groupQueue that is held back, and says how many it did.
+func (p *Picker) unload(b *groupQueue, most int, f func(*job.Ready)) (n int) {
 	var stay items
-	var t *party
+	var t *tenantQueue
 	for _, x := range b.items {
 		if !x.r.Packed || n == most {
 			stay.push(x)
@@ -223,15 +223,15 @@ func (p *Picker) unload(b *bin, most int, f func(*job.Ready)) (n int) {
 		return 0
 	}
 	b.items = stay
-	b.shelf.waiting -= n
+	b.classQueue.waiting -= n
 	t.waiting -= n
 	p.size -= n
 	switch {
 	case len(stay) > 0 && b.place >= 0:
-		b.shelf.open.fix(b.place)
+		b.classQueue.open.fix(b.place)
 	case len(stay) == 0:
 		if b.place >= 0 {
-			b.shelf.open.remove(b.place)
+			b.classQueue.open.remove(b.place)
 		}
 		p.emptied(b)
 	}
@@ -250,8 +250,8 @@ func (p *Picker) full(g *gate) bool {
 	return true
 }
 
-// admits reports whether the head of a bin may start, as far as its group goes; if not, its group is held back.
-func (p *Picker) admits(b *bin) bool {
+// admits reports whether the head of a groupQueue may start, as far as its group goes; if not, its group is held back.
+func (p *Picker) admits(b *groupQueue) bool {
 	g := b.gate
 	if g == nil {
 		return true
@@ -313,15 +313,15 @@ func (g *gate) leave() {
 	}
 }
 
-// release brings the bins of a group forward again.
+// release brings the groupQueues of a group forward again.
 func (p *Picker) release(g *gate) {
 	if !g.held {
 		return
 	}
 	p.hold(g, false)
-	for _, b := range g.bins {
+	for _, b := range g.groupQueues {
 		if b.place < 0 && len(b.items) > 0 {
-			b.shelf.open.push(b)
+			b.classQueue.open.push(b)
 		}
 	}
 }

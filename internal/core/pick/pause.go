@@ -28,10 +28,10 @@ func (p *Picker) Shed(now time.Time, f func(*job.Ready)) {
 		if t == nil || t.waiting == 0 || !pause.Holds(now) {
 			continue
 		}
-		for c, s := range t.shelves {
+		for c, s := range t.classes {
 			if s.queue == k.queue && s.waiting > 0 {
 				p.clearShelf(t, s, f)
-				delete(t.shelves, c)
+				delete(t.classes, c)
 			}
 		}
 		if t.waiting == 0 && t.place >= 0 {
@@ -40,16 +40,16 @@ func (p *Picker) Shed(now time.Time, f func(*job.Ready)) {
 	}
 }
 
-// clearShelf takes all candidates off a shelf, which is then to be forgotten.
-func (p *Picker) clearShelf(t *party, s *shelf, f func(*job.Ready)) {
-	drop := func(b *bin) {
+// clearShelf takes all candidates off a classQueue, which is then to be forgotten.
+func (p *Picker) clearShelf(t *tenantQueue, s *classQueue, f func(*job.Ready)) {
+	drop := func(b *groupQueue) {
 		for _, x := range b.items {
 			f(x.r)
 		}
 	}
 	drop(s.plain)
 	for _, g := range p.groups {
-		if b := g.bin(s); b != nil {
+		if b := g.groupQueue(s); b != nil {
 			drop(b)
 			b.items = nil
 			p.emptied(b)

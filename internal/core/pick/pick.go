@@ -21,7 +21,7 @@ import (
 
 // Picker holds candidates and what limits them.
 type Picker struct {
-	tenants map[tenant.ID]*party
+	tenants map[tenant.ID]*tenantQueue
 	turn    turns // the tenants that have a candidate, by virtual time
 	virtual float64
 	weights map[tenant.ID]int
@@ -32,7 +32,7 @@ type Picker struct {
 	latest  passage             // that was looked up
 	paused  map[scope]job.Pause // queues of which nothing starts
 	groups  map[job.GroupKey]*gate
-	held    int                // groups whose bins stand aside
+	held    int                // groups whose groupQueues stand aside
 	running map[job.Lease]stay // what counts against limits
 	short   []*gate            // whose rate must be asked for more
 	timed   byUntil            // whose rate said when to ask again
@@ -40,31 +40,31 @@ type Picker struct {
 	owed    map[scope]bool     // what is lent of limits that are no more
 }
 
-// party is a tenant with its candidates.
-type party struct {
+// tenantQueue is a tenant with its candidates.
+type tenantQueue struct {
 	id      tenant.ID
 	gate    *gate // nil: it has no limit
-	shelves map[job.Class]*shelf
+	classes map[job.Class]*classQueue
 	waiting int     // candidates
 	virtual float64 // time it has used, by its weight
 	place   int     // in turns; -1: not there
 }
 
-// shelf holds the candidates of one class of a tenant.
-type shelf struct {
+// classQueue holds the candidates of one class of a tenant.
+type classQueue struct {
 	queue   string
-	gate    *gate // of the queue; nil: it has no limit
-	waiting int   // candidates
-	plain   *bin  // of candidates in no group
-	open    bins  // those that may be picked from, the best head first
+	gate    *gate       // of the queue; nil: it has no limit
+	waiting int         // candidates
+	plain   *groupQueue // of candidates in no group
+	open    groupQueues // those that may be picked from, the best head first
 }
 
-// bin holds the candidates of one group, or those in none, of a shelf.
-type bin struct {
-	shelf *shelf
-	gate  *gate // of the group; nil: of those in none
-	items items
-	place int // in shelf.open; -1: it stands aside
+// groupQueue holds the candidates of one group, or those in none, of a classQueue.
+type groupQueue struct {
+	classQueue *classQueue
+	gate       *gate // of the group; nil: of those in none
+	items      items
+	place      int // in classQueue.open; -1: it stands aside
 }
 
 // Many is from how many on a pick keeps bundles together, and what is left behind by one has its rate paid ahead.
@@ -73,7 +73,7 @@ const Many = 4 * job.Bundle
 // New makes a picker without candidates.
 func New() *Picker {
 	return &Picker{
-		tenants: map[tenant.ID]*party{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
+		tenants: map[tenant.ID]*tenantQueue{}, weights: map[tenant.ID]int{}, queues: map[job.Class]string{},
 		gates: map[scope]*gate{}, paused: map[scope]job.Pause{}, owed: map[scope]bool{}, groups: map[job.GroupKey]*gate{}, running: map[job.Lease]stay{},
 	}
 }
@@ -88,17 +88,17 @@ func (p *Picker) Len() int { return p.size }
 func (p *Picker) Add(r *job.Ready) {
 	t := p.tenants[r.Tenant]
 	if t == nil {
-		t = &party{id: r.Tenant, gate: p.gates[scope{tenant: r.Tenant}], shelves: map[job.Class]*shelf{}, place: -1}
+		t = &tenantQueue{id: r.Tenant, gate: p.gates[scope{tenant: r.Tenant}], classes: map[job.Class]*classQueue{}, place: -1}
 		p.tenants[r.Tenant] = t
 	}
-	s := t.shelves[r.Class]
+	s := t.classes[r.Class]
 	if s == nil {
-		s = &shelf{queue: p.queue(r.Class)}
+		s = &classQueue{queue: p.queue(r.Class)}
 		s.gate = p.gates[scope{r.Tenant, s.queue}]
-		s.plain = &bin{shelf: s, place: -1}
-		t.shelves[r.Class] = s
+		s.plain = &groupQueue{classQueue: s, place: -1}
+		t.classes[r.Class] = s
 	}
-	b := p.bin(s, r)
+	b := p.groupQueue(s, r)
 	b.items.push(item{r.Rank().UnixMicro(), binary.BigEndian.Uint64(r.ID[:]), r})
 	if b.place >= 0 {
 		s.open.fix(b.place)
@@ -114,22 +114,22 @@ func (p *Picker) Add(r *job.Ready) {
 	}
 }
 
-// bin finds, or makes, the bin of a candidate.
-func (p *Picker) bin(s *shelf, r *job.Ready) *bin {
+// groupQueue finds, or makes, the groupQueue of a candidate.
+func (p *Picker) groupQueue(s *classQueue, r *job.Ready) *groupQueue {
 	if r.Group.Key != 0 {
 		g := p.group(r.Group.Key)
-		b := g.bin(s)
+		b := g.groupQueue(s)
 		if b == nil {
-			b = &bin{shelf: s, gate: g, place: -1}
-			g.bins = append(g.bins, b)
+			b = &groupQueue{classQueue: s, gate: g, place: -1}
+			g.groupQueues = append(g.groupQueues, b)
 		}
 		return b
 	}
 	return s.plain
 }
 
-// aside reports whether the bin's gate holds it back.
-func (b *bin) aside() bool { return b.gate != nil && b.gate.held }
+// aside reports whether the groupQueue's gate holds it back.
+func (b *groupQueue) aside() bool { return b.gate != nil && b.gate.held }
 
 // Any reports whether there is a candidate that could be picked for a worker that takes what serves says.
 func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool {
@@ -150,14 +150,14 @@ func (p *Picker) Any(serves func(tenant.ID, job.Class) bool, now time.Time) bool
 // and a few less are picked rather than a part of another bundle: what is stored together is better leased together.
 func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Class) bool, now time.Time, took func(*job.Ready) bool) []*job.Ready {
 	p.reopen(now)
-	var passed []*party // those that have nothing for this worker now
-	var begun *party    // has begun a bundle, with the last that was picked
+	var passed []*tenantQueue // those that have nothing for this worker now
+	var begun *tenantQueue    // has begun a bundle, with the last that was picked
 	if last := len(picked) - 1; n >= Many && last >= 0 && job.Bundled(picked[last].ID) {
 		begun = p.tenants[picked[last].Tenant]
 	}
 	for len(picked) < n && len(p.turn) > 0 {
 		t := p.turn[0]
-		var b *bin
+		var b *groupQueue
 		if begun != nil && begun != t && begun.place >= 0 {
 			if b = p.best(begun, serves, now); b != nil && job.BundleOf(b.items[0].r.ID) == job.BundleOf(picked[len(picked)-1].ID) {
 				t = begun
@@ -194,20 +194,20 @@ func (p *Picker) Pick(picked []*job.Ready, n int, serves func(tenant.ID, job.Cla
 	return picked
 }
 
-// best finds the bin of a tenant whose head is to start first, of those that are served and not held back. What holds by
+// best finds the groupQueue of a tenant whose head is to start first, of those that are served and not held back. What holds by
 // numbers is asked before what holds by a rate, and a tenant's rate before its queues' and groups': a rate is paid only
 // for what would start then.
-func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time.Time) *bin {
+func (p *Picker) best(t *tenantQueue, serves func(tenant.ID, job.Class) bool, now time.Time) *groupQueue {
 	if p.full(t.gate) {
 		return nil
 	}
-	var best *bin
+	var best *groupQueue
 	paid := false // the tenant's rate was asked for
-	for c, s := range t.shelves {
+	for c, s := range t.classes {
 		if len(s.open) == 0 || !serves(t.id, c) || p.halted(scope{t.id, s.queue}, now) || p.full(s.gate) {
 			continue
 		}
-		for len(s.open) > 0 && !p.admits(s.open[0].bin) {
+		for len(s.open) > 0 && !p.admits(s.open[0].groupQueue) {
 			s.open.remove(0) // it stands aside until its gate gives way
 		}
 		if len(s.open) == 0 {
@@ -222,32 +222,32 @@ func (p *Picker) best(t *party, serves func(tenant.ID, job.Class) bool, now time
 		if p.unpaid(s.gate, now) {
 			continue
 		}
-		for len(s.open) > 0 && !(p.admits(s.open[0].bin) && p.paidFor(s.open[0].bin, now)) {
+		for len(s.open) > 0 && !(p.admits(s.open[0].groupQueue) && p.paidFor(s.open[0].groupQueue, now)) {
 			s.open.remove(0)
 		}
 		if len(s.open) > 0 && (best == nil || s.open[0].head.less(best.items[0])) {
-			best = s.open[0].bin
+			best = s.open[0].groupQueue
 		}
 	}
 	return best
 }
 
-// take takes the head of a bin out and counts it.
-func (p *Picker) take(t *party, b *bin, now time.Time) *job.Ready {
+// take takes the head of a groupQueue out and counts it.
+func (p *Picker) take(t *tenantQueue, b *groupQueue, now time.Time) *job.Ready {
 	r := b.items.pop().r
 	t.gate.enter()
-	b.shelf.gate.enter()
+	b.classQueue.gate.enter()
 	if b.gate != nil {
 		p.turnTo(b.gate, r.Group.Rate, now)
 	}
 	b.gate.enter()
 	if len(b.items) > 0 {
-		b.shelf.open.fix(b.place)
+		b.classQueue.open.fix(b.place)
 	} else {
-		b.shelf.open.remove(b.place)
+		b.classQueue.open.remove(b.place)
 		p.emptied(b)
 	}
-	b.shelf.waiting--
+	b.classQueue.waiting--
 	t.waiting--
 	p.size--
 	p.virtual = max(p.virtual, p.turn[0].virtual) // and not that of one that is ahead since it began a bundle
@@ -260,8 +260,8 @@ func (p *Picker) take(t *party, b *bin, now time.Time) *job.Ready {
 	return r
 }
 
-// emptied says that a bin has become empty. It is kept, as its group is: more may come.
-func (p *Picker) emptied(b *bin) {
+// emptied says that a groupQueue has become empty. It is kept, as its group is: more may come.
+func (p *Picker) emptied(b *groupQueue) {
 	if g := b.gate; g != nil {
 		p.spareGroup(g)
 	}
@@ -288,10 +288,10 @@ func (p *Picker) Prune() {
 func (p *Picker) Clear() {
 	p.turn, p.size = nil, 0
 	for _, t := range p.tenants {
-		t.shelves, t.waiting, t.place = map[job.Class]*shelf{}, 0, -1
+		t.classes, t.waiting, t.place = map[job.Class]*classQueue{}, 0, -1
 	}
 	for _, g := range p.groups {
-		g.bins = nil
+		g.groupQueues = nil
 		p.hold(g, false)
 		p.forgetGroup(g)
 	}
@@ -351,24 +351,24 @@ func (h *items) pop() item {
 	}
 }
 
-// bins is a heap of bins by their heads, of which it keeps copies: most are compared, and few are looked at.
-type bins []place
+// groupQueues is a heap of groupQueues by their heads, of which it keeps copies: most are compared, and few are looked at.
+type groupQueues []place
 
 type place struct {
-	head item
-	bin  *bin
+	head       item
+	groupQueue *groupQueue
 }
 
-func (h *bins) push(b *bin) {
-	*h = append(*h, place{bin: b})
+func (h *groupQueues) push(b *groupQueue) {
+	*h = append(*h, place{groupQueue: b})
 	b.place = len(*h) - 1
 	h.fix(b.place)
 }
 
-// fix puts a bin where it belongs whose head has changed.
-func (h bins) fix(i int) {
+// fix puts a groupQueue where it belongs whose head has changed.
+func (h groupQueues) fix(i int) {
 	x := h[i]
-	x.head = x.bin.items[0]
+	x.head = x.groupQueue.items[0]
 	for up := (i - 1) / 2; i > 0 && x.head.less(h[up].head); up = (i - 1) / 2 {
 		h.set(i, h[up])
 		i = up
@@ -387,15 +387,15 @@ func (h bins) fix(i int) {
 	h.set(i, x)
 }
 
-func (h bins) set(i int, x place) {
+func (h groupQueues) set(i int, x place) {
 	h[i] = x
-	x.bin.place = i
+	x.groupQueue.place = i
 }
 
-func (h *bins) remove(i int) {
+func (h *groupQueues) remove(i int) {
 	a := *h
 	last := len(a) - 1
-	gone := a[i].bin
+	gone := a[i].groupQueue
 	if i != last {
 		a.set(i, a[last])
 	}
@@ -408,7 +408,7 @@ func (h *bins) remove(i int) {
 }
 
 // turns are ordered by virtual time.
-type turns []*party
+type turns []*tenantQueue
 
 func (h turns) Len() int { return len(h) }
 func (h turns) Less(i, j int) bool {
@@ -424,7 +424,7 @@ func (h turns) Swap(i, j int) {
 }
 
 func (h *turns) Push(x any) {
-	t := x.(*party)
+	t := x.(*tenantQueue)
 	t.place = len(*h)
 	*h = append(*h, t)
 }

@@ -81,8 +81,8 @@ func (p *Picker) turnTo(g *gate, r job.Rate, now time.Time) {
 	}
 }
 
-// paidFor reports whether the rate of a bin's group is paid; if not, its group is held back.
-func (p *Picker) paidFor(b *bin, now time.Time) bool {
+// paidFor reports whether the rate of a groupQueue's group is paid; if not, its group is held back.
+func (p *Picker) paidFor(b *groupQueue, now time.Time) bool {
 	g := b.gate
 	if g != nil && p.dry(g, b.items[0].r.Group.Rate, now) {
 		p.hold(g, true)
@@ -197,7 +197,7 @@ func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 	if g == nil {
 		return
 	}
-	for _, b := range g.bins {
+	for _, b := range g.groupQueues {
 		if len(b.items) == 0 {
 			continue
 		}
@@ -207,11 +207,11 @@ func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 		}
 		n := len(b.items)
 		b.items = nil
-		b.shelf.waiting -= n
+		b.classQueue.waiting -= n
 		t.waiting -= n
 		p.size -= n
 		if b.place >= 0 {
-			b.shelf.open.remove(b.place)
+			b.classQueue.open.remove(b.place)
 		}
 		if t.waiting == 0 && t.place >= 0 {
 			heap.Remove(&p.turn, t.place)

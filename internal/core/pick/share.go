@@ -74,7 +74,7 @@ func (p *Picker) served(k scope, serves func(tenant.ID, job.Class) bool) (n int)
 	if t == nil || t.waiting == 0 {
 		return 0
 	}
-	for c, s := range t.shelves {
+	for c, s := range t.classes {
 		if s.waiting > 0 && (k.queue == "" || s.queue == k.queue) && serves(t.id, c) {
 			n += s.waiting
 		}
@@ -88,7 +88,7 @@ func (p *Picker) waiting(k scope) (n int) {
 	if t == nil || k.queue == "" {
 		return p.Waiting(k.tenant)
 	}
-	for _, s := range t.shelves {
+	for _, s := range t.classes {
 		if s.queue == k.queue {
 			n += s.waiting
 		}

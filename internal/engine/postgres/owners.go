@@ -77,7 +77,7 @@ func (s *Store) Attend(ctx context.Context, me engine.Server, ttl time.Duration)
 	var out engine.Roster
 	err := s.write(ctx, "attend", func(ctx context.Context, c *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Hungry, me.StartedAt, ttl, int16(me.Duty))
+			done, err := tx.Exec(ctx, attendSQL, [16]byte(me.ID), plain(me.Host), me.Waiting, me.StartedAt, ttl, int16(me.Duty))
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster
 	alive := map[engine.ServerID]bool{}
 	rows, _ := r.Query()
 	out.Servers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (x engine.Server, err error) {
-		err = row.Scan((*[16]byte)(&x.ID), (*uint8)(&x.Duty), &x.Host, &x.Hungry, at(&x.StartedAt))
+		err = row.Scan((*[16]byte)(&x.ID), (*uint8)(&x.Duty), &x.Host, &x.Waiting, at(&x.StartedAt))
 		alive[x.ID] = true
 		return x, err
 	})

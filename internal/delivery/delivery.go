@@ -1,4 +1,4 @@
-// Package handout makes of a leased attempt what its worker is given: what is
+// Package delivery makes of a leased attempt what its worker is given: what is
 // stored says which secrets, signatures and tokens an attempt needs, and they
 // are added only here, on the way out, so that they are never stored.
 //
@@ -10,7 +10,7 @@
 //
 // The package never changes what is stored of an execution but through its
 // outcome.
-package handout
+package delivery
 
 import (
 	"context"
@@ -40,8 +40,8 @@ type Dispatcher interface {
 	Release(ctx context.Context, w job.WorkerID, ls []job.Lease) error
 }
 
-// Desk hands attempts out.
-type Desk struct {
+// Pipeline hands attempts out.
+type Pipeline struct {
 	d     Dispatcher
 	log   *slog.Logger
 	steps []Step
@@ -53,14 +53,14 @@ type Desk struct {
 }
 
 // New makes a desk whose steps are taken in their order.
-func New(d Dispatcher, log *slog.Logger, steps ...Step) *Desk {
-	k := &Desk{d: d, log: log, steps: steps}
+func New(d Dispatcher, log *slog.Logger, steps ...Step) *Pipeline {
+	k := &Pipeline{d: d, log: log, steps: steps}
 	k.ctx, k.end = context.WithCancel(context.Background())
 	return k
 }
 
 // Close ends what is tried again behind callers' backs. What has not been given back by then is when its worker's session ends.
-func (k *Desk) Close() {
+func (k *Pipeline) Close() {
 	k.mu.Lock()
 	k.end()
 	k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *Desk) Close() {
 }
 
 // Give is what the worker is given of the attempts it has leased: of those that could be made whole.
-func (k *Desk) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
+func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
 	out := make([]client.Attempt, len(as))
 	seconds := make([]int64, len(as))
 	n := 0
@@ -93,7 +93,7 @@ func (k *Desk) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []cli
 	return out[:n]
 }
 
-func (k *Desk) complete(ctx context.Context, a *job.Attempt, out *client.Attempt) error {
+func (k *Pipeline) complete(ctx context.Context, a *job.Attempt, out *client.Attempt) error {
 	for _, step := range k.steps {
 		if err := step(ctx, *a, out); err != nil {
 			return err
@@ -107,7 +107,7 @@ const settleFor = time.Hour
 
 // settle ends what cannot be handed out, and goes on trying behind the caller's back where the store is away: a worker of
 // this process goes on beating, so that nobody else would ever take it.
-func (k *Desk) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
+func (k *Pipeline) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
 	ctx = context.WithoutCancel(ctx)
 	if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {
 		return
@@ -133,7 +133,7 @@ func (k *Desk) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome,
 }
 
 // try ends what it can, and answers with the rest.
-func (k *Desk) try(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) ([]job.Outcome, []job.Lease) {
+func (k *Pipeline) try(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) ([]job.Outcome, []job.Lease) {
 	if len(failed) > 0 {
 		if _, err := k.d.Report(ctx, w, failed); err != nil {
 			k.log.WarnContext(ctx, "attempts that could not be handed out could not be ended; trying again", "executions", len(failed), "error", err)

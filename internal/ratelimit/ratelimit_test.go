@@ -1,4 +1,4 @@
-package ration
+package ratelimit
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func (s *shared) Charge(_ context.Context, cs []engine.Charge) ([]time.Duration,
 	return out, nil
 }
 
-func tick(t *testing.T, rs ...*Rations) {
+func tick(t *testing.T, rs ...*Limiter) {
 	t.Helper()
 	for _, r := range rs {
 		if _, err := r.Tick(t.Context()); err != nil {
@@ -79,7 +79,7 @@ func TestManyServersShare(t *testing.T) {
 	clk := clock.NewManual(time.Unix(1000, 0))
 	store := &shared{clock: clk, full: map[string]time.Time{}}
 	rate := job.Rate{Count: 100, Per: time.Second, Burst: 100}
-	servers := []*Rations{New(store, clk), New(store, clk), New(store, clk)}
+	servers := []*Limiter{New(store, clk), New(store, clk), New(store, clk)}
 	const seconds = 20
 	passed, most := 0, 0
 	for range seconds * 4 {

@@ -1,4 +1,4 @@
-package handout
+package delivery
 
 import (
 	"encoding/binary"

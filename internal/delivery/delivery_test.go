@@ -1,4 +1,4 @@
-package handout_test
+package delivery_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/handout"
+	"github.com/carillon-jobs/carillon/internal/delivery"
 )
 
 // taken records what a desk gave back.
@@ -36,14 +36,14 @@ func TestGive(t *testing.T) {
 	step := func(_ context.Context, a job.Attempt, out *client.Attempt) error {
 		switch a.JobName {
 		case "unknown secret":
-			return &handout.Refusal{Cause: job.Error{Type: "INTERNAL", Message: "no such secret"}}
+			return &delivery.Refusal{Cause: job.Error{Type: "INTERNAL", Message: "no such secret"}}
 		case "store away":
 			return errors.New("the store is away")
 		}
 		out.Kind = "completed"
 		return nil
 	}
-	desk := handout.New(&got, slog.New(slog.DiscardHandler), step)
+	desk := delivery.New(&got, slog.New(slog.DiscardHandler), step)
 	as := []job.Attempt{{JobName: "unknown secret", Lease: job.Lease{Token: 1}}, {JobName: "whole", Lease: job.Lease{Token: 2}}, {JobName: "store away", Lease: job.Lease{Token: 3}}}
 	given := desk.Give(t.Context(), job.WorkerID{}, as)
 	if len(given) != 1 || given[0].JobName != "whole" || given[0].Kind != "completed" || given[0].FencingToken != 2 {
@@ -84,11 +84,11 @@ func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
 		store := &away{until: time.Now().Add(30 * time.Second)}
 		step := func(_ context.Context, a job.Attempt, _ *client.Attempt) error {
 			if a.JobName == "refused" {
-				return &handout.Refusal{}
+				return &delivery.Refusal{}
 			}
 			return errors.New("the store is away")
 		}
-		desk := handout.New(store, slog.New(slog.DiscardHandler), step)
+		desk := delivery.New(store, slog.New(slog.DiscardHandler), step)
 		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{JobName: "refused", Lease: job.Lease{Token: 1}}, {Lease: job.Lease{Token: 2}}})
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
@@ -102,7 +102,7 @@ func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
 func TestTryingAgainEndsWithTheDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(30 * time.Minute)}
-		desk := handout.New(store, slog.New(slog.DiscardHandler), func(context.Context, job.Attempt, *client.Attempt) error { return errors.New("the store is away") })
+		desk := delivery.New(store, slog.New(slog.DiscardHandler), func(context.Context, job.Attempt, *client.Attempt) error { return errors.New("the store is away") })
 		desk.Give(t.Context(), job.WorkerID{}, []job.Attempt{{Lease: job.Lease{Token: 1}}})
 		time.Sleep(time.Minute)
 		desk.Close()

@@ -1,4 +1,4 @@
-// Package ration holds tenants to rates that all servers share.
+// Package ratelimit holds tenants to rates that all servers share.
 //
 // A rate is a bucket that fills steadily (GCRA): what is kept of it is the
 // instant at which it is full again. Each server decides by what it knows, in
@@ -10,7 +10,7 @@
 // bucket then owes that, and gives nothing before it is paid back.
 //
 // The package counts; it never decides whose rate is how high.
-package ration
+package ratelimit
 
 import (
 	"context"
@@ -35,8 +35,8 @@ type Store interface {
 	Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error)
 }
 
-// Rations are the buckets that were used here.
-type Rations struct {
+// Limiter are the buckets that were used here.
+type Limiter struct {
 	store Store
 	clock clock.Clock
 
@@ -52,9 +52,9 @@ type bucket struct {
 	last time.Time // when it was used
 }
 
-// New makes rations over a store.
-func New(store Store, clk clock.Clock) *Rations {
-	return &Rations{store: store, clock: clk, buckets: map[string]*bucket{}}
+// New makes a limiter over a store.
+func New(store Store, clk clock.Clock) *Limiter {
+	return &Limiter{store: store, clock: clk, buckets: map[string]*bucket{}}
 }
 
 // Answer says whether there was enough, and what is left.
@@ -69,7 +69,7 @@ type Answer struct {
 const Never = time.Duration(1<<63 - 1)
 
 // Take takes n tokens out of a bucket of that rate, or none.
-func (r *Rations) Take(name string, rate job.Rate, n int) Answer {
+func (r *Limiter) Take(name string, rate job.Rate, n int) Answer {
 	now := r.clock.Now()
 	step, burst := rate.Interval(), max(rate.Burst, 1)
 	r.mu.Lock()
@@ -103,7 +103,7 @@ func left(full, step time.Duration, burst int) int {
 }
 
 // Tick tells the store what was used here, and learns what was used elsewhere.
-func (r *Rations) Tick(ctx context.Context) (time.Duration, error) {
+func (r *Limiter) Tick(ctx context.Context) (time.Duration, error) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	var cs []engine.Charge

@@ -1,11 +1,11 @@
-// Package reach tells workers which address ranges the callbacks of a tenant
+// Package allowlist tells workers which address ranges the callbacks of a tenant
 // may reach though they are not public, and whether they need https: what an operator has set for it.
 //
 // It is a step of the hand-out. What it reads of the tenants it remembers for a
 // few seconds, and for longer where the store is away. It never says that an
 // address may be reached that no operator has named; whoever dials judges the
 // address itself.
-package reach
+package allowlist
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func New(store Store, clk clock.Clock) *Lists {
 	return &Lists{store: store, clock: clk, turn: make(chan struct{}, 1)}
 }
 
-// Step is the handout step that adds a tenant's rules to a callback.
+// Step is the delivery step that adds a tenant's rules to a callback.
 func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) error {
 	if a.Target.Kind != job.HTTP {
 		return nil
