@@ -42,7 +42,7 @@ type Authenticate func(ctx context.Context, authorization, tenantID string) (ten
 type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
-	Delivery  *delivery.Pipeline   // what they are given
+	Delivery *delivery.Pipeline   // what they are given
 	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
 	Tokens   *sign.Tokens         // with which targets complete executions
 	Feed     *feed.Hub            // what changes; nil: nobody is told
