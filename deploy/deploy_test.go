@@ -333,3 +333,35 @@ func TestDockerfile(t *testing.T) {
 		}
 	}
 }
+
+// The dashboard shows how much of each worker is used.
+func TestUtilisationOfEachWorkerIsAPanel(t *testing.T) {
+	type panel struct {
+		Title   string
+		Panels  []panel
+		Targets []struct{ Expr string }
+	}
+	var board panel
+	data, err := os.ReadFile("grafana/carillon.json")
+	if err == nil {
+		err = json.Unmarshal(data, &board)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exprs []string
+	var look func([]panel)
+	look = func(ps []panel) {
+		for _, p := range ps {
+			if look(p.Panels); p.Title == "Utilisation of each worker" {
+				for _, x := range p.Targets {
+					exprs = append(exprs, x.Expr)
+				}
+			}
+		}
+	}
+	look(board.Panels)
+	if len(exprs) != 1 || strings.Count(exprs[0], "sum by (instance) (carillon_process_slots{") != 2 || !strings.Contains(exprs[0], `state="busy"`) {
+		t.Errorf("it shows %q, want busy slots of each process as a share of its slots", exprs)
+	}
+}

@@ -72,6 +72,33 @@ func TestAJobFromTheCommandLine(t *testing.T) {
 	c.fails(notFound, "\n  do: look for it", "job", "get", "hello there")
 }
 
+// A deletion leaves what runs, or cancels it where that is asked for.
+func TestDeletingAJobThatRuns(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	for how, want := range map[string]string{"leave": "RUNNING", "cancel": "CANCELLED"} {
+		j := read[client.Job](c, "job", "create", "runs on", "--simulate", "hang")
+		status := func() string { return read[client.Execution](c, "execution", "get", j.ExecutionID).Status }
+		wait := func(want string) {
+			t.Helper()
+			for began := time.Now(); status() != want; <-time.After(50 * time.Millisecond) {
+				if time.Since(began) > time.Minute {
+					t.Fatalf("--running %s: it is %s, want %s", how, status(), want)
+				}
+			}
+		}
+		wait("RUNNING")
+		c.fails(misuse, "want leave or cancel", "job", "delete", j.JobID, "--yes", "--running", "stop")
+		c.ok("job", "delete", j.JobID, "--yes", "--running", how)
+		if asked := strings.Contains(c.err, "asked to stop"); asked != (how == "cancel") {
+			t.Errorf("--running %s says %q", how, c.err)
+		}
+		wait(want)
+		if want == "RUNNING" {
+			c.ok("execution", "cancel", j.ExecutionID)
+		}
+	}
+}
+
 func TestWaitingForExecutions(t *testing.T) {
 	c := at(t, "--server", devServer(t))
 	c.ok("job", "create", "good", "--simulate", "noop", "--wait")

@@ -143,6 +143,24 @@ test("pause with a reason, undo, run now, edit under a revision, clone, delete b
   await page.context().close();
 });
 
+test("a job is deleted with what runs of it", async () => {
+  const j = await server.api("POST", "/jobs", { name: "Runs on", execution: { target: "simulate", work_kind: "sleep", duration_ms: 600_000 } });
+  const status = async () => (await server.api("GET", "/executions?job_id=" + j.job_id)).executions[0].status;
+  for (let i = 0; (await status()) !== "RUNNING" && i < 600; i++) await new Promise((r) => setTimeout(r, 50));
+  const page = await visit(browser, server.url + "/jobs/" + j.job_id);
+  await page.click("button[aria-label='More']");
+  await page.click("[role=menuitem]:has-text('Delete')");
+  await page.fill("dialog input:not([type=checkbox])", "Runs on");
+  await page.getByLabel("Cancel what runs").check();
+  await page.waitForSelector("dialog >> text=--running cancel");
+  await page.click("dialog button[type=submit]");
+  await page.waitForURL("**/jobs");
+  for (let i = 0; (await status()) !== "CANCELLED" && i < 600; i++) await new Promise((r) => setTimeout(r, 50));
+  assert.equal(await status(), "CANCELLED");
+  await sound(page);
+  await page.context().close();
+});
+
 test("a filter with completion, and the same done to all that match, counted first", async () => {
   for (let i = 0; i < 3; i++) await job("Bulk " + i, { tags: ["bulky"] });
   const page = await visit(browser, server.url + "/jobs");
