@@ -555,7 +555,7 @@ func (r *running) answer(ln net.Listener, cfg api.Config, secure *tls.Config) *a
 		if secure != nil {
 			serve = func(ln net.Listener) error { return server.ServeTLS(ln, "", "") }
 		}
-		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(&doorway{Listener: ln, log: r.log}); !errors.Is(err, http.ErrServerClosed) {
 			r.failed <- fmt.Errorf("serve HTTP: %w", err)
 		}
 	}()

@@ -214,3 +214,14 @@ func (in *installation) count(sql string) (n int) {
 	}
 	return n
 }
+
+// once wants that every execution was called once, so that no lease was lost.
+func (in *installation) once() {
+	in.Helper()
+	calls := map[string]int{}
+	for _, a := range in.target.Seen() {
+		if calls[a.Execution]++; calls[a.Execution] == 2 {
+			in.Errorf("execution %s was called again", a.Execution)
+		}
+	}
+}

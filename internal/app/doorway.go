@@ -1,0 +1,33 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// doorway is a listener that says so when it cannot take connections, as when the process has no file descriptor left. The HTTP
+// server tries again by itself, and tells nobody.
+type doorway struct {
+	net.Listener
+	log  *slog.Logger
+	said atomic.Int64 // when it last did, in seconds
+}
+
+// doorwayEvery is how often it says so.
+const doorwayEvery = 10 * time.Second
+
+// Accept takes the next connection.
+func (d *doorway) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err == nil || errors.Is(err, net.ErrClosed) {
+		return c, err
+	}
+	now, last := time.Now().Unix(), d.said.Load()
+	if now-last >= int64(doorwayEvery/time.Second) && d.said.CompareAndSwap(last, now) {
+		d.log.Warn("new connections cannot be taken; those that are open are served. If there are too many open files, raise the limit (ulimit -n, LimitNOFILE)", "error", err)
+	}
+	return nil, err
+}
