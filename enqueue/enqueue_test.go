@@ -344,7 +344,7 @@ func TestStartsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeastPermissions is what docs/enqueue.md says a role needs.
+// TestLeastPermissions is what docs/guides/enqueue.md says a role needs.
 func TestLeastPermissions(t *testing.T) {
 	b := newBed(t)
 	role := "carillon_test_" + strings.ToLower(rand.Text()[:16])

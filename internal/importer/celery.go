@@ -39,7 +39,7 @@ func (c Celery) Read(data []byte) (Imported, error) {
 		}
 	})
 	if len(s.out.Jobs) > 0 {
-		s.tell(0, "", Differs, "task", "a Celery task does not run here: each job wants a handler of its kind, in a worker of any language (docs/workers.md); its payload has args and kwargs")
+		s.tell(0, "", Differs, "task", "a Celery task does not run here: each job wants a handler of its kind, in a worker of any language (docs/guides/workers.md); its payload has args and kwargs")
 		s.tell(0, "", Differs, "retry", "whether a task is tried again its code says there; here retry_policy does: it is not, until that is set")
 		s.tell(0, "", Note, "missed", "beat fires once for what it missed while it was down; so do these jobs (catch_up latest)")
 	}

@@ -42,7 +42,7 @@ func (q Sidekiq) Read(data []byte) (Imported, error) {
 		}
 	})
 	if len(s.out.Jobs) > 0 {
-		s.tell(0, "", Differs, "class", "a Ruby class does not run here: each job wants a handler of its kind, in a worker of any language (docs/workers.md); its payload is the list of arguments")
+		s.tell(0, "", Differs, "class", "a Ruby class does not run here: each job wants a handler of its kind, in a worker of any language (docs/guides/workers.md); its payload is the list of arguments")
 		s.tell(0, "", Differs, "retry", "Sidekiq tries again up to 25 times over about 20 days; here it is 25 times, from 15 s up to a day apart")
 		s.tell(0, "", Note, "missed", "what is missed while nothing runs is left out (catch_up none); sidekiq-cron also enqueues what it missed within the last minute")
 	}

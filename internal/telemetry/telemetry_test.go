@@ -29,7 +29,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/telemetry"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/metrics.md")
+var update = flag.Bool("update", false, "rewrite docs/reference/metrics.md")
 
 const root = "../.."
 
@@ -86,9 +86,9 @@ func labels(f *model.MetricFamily) string {
 	return "{" + strings.Join(names, ",") + "}"
 }
 
-// TestPageIsFresh holds docs/metrics.md against the code.
+// TestPageIsFresh holds docs/reference/metrics.md against the code.
 func TestPageIsFresh(t *testing.T) {
-	file := filepath.Join(root, "docs", "metrics.md")
+	file := filepath.Join(root, "docs", "reference", "metrics.md")
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(text, -1) {
 			names[m[1]] = true
-			if _, err := os.Stat(filepath.Join(root, "docs", "runbooks", m[1]+".md")); err != nil {
+			if _, err := os.Stat(filepath.Join(root, "docs", "operations", "runbooks", m[1]+".md")); err != nil {
 				t.Errorf("%s: %v", m[1], err)
 			}
 			tests, err := os.ReadFile(filepath.Join(root, "deploy", "prometheus", strings.TrimSuffix(where, ".yaml")+"_test.yaml"))
@@ -244,7 +244,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 			}
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "runbooks", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "operations", "runbooks", "*.md"))
 	if err != nil || len(names) != 18 || len(pages) != len(names) {
 		t.Errorf("%d alerts and a list, %d pages, %v", len(names)-1, len(pages), err)
 	}

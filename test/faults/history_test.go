@@ -147,7 +147,7 @@ type history struct {
 	behind bool
 }
 
-// check says what is wrong with a history, by the invariants of docs/faults.md.
+// check says what is wrong with a history, by the invariants of docs/operations/faults.md.
 func check(h history) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	jobs := map[string]int{}

@@ -3,7 +3,7 @@
 // Package faults proves, with processes of the built binary, what holds when
 // they are killed, stopped, cut off or run out of disk: nothing that was
 // accepted is lost, nothing runs twice without a recorded reason, and all of it
-// ends. docs/faults.md lists what is proven.
+// ends. docs/operations/faults.md lists what is proven.
 //
 // A test records what its clients were told and what its target saw, none of
 // it inside the processes that fail, and compares it in the end with what
