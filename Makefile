@@ -90,6 +90,10 @@ bench-pages: build ## Ask for every page over 10 million executions and 1 millio
 bench-cron: need-go ## Compare the cron engine with robfig/cron, in one run
 	@cd test/cronbench && go run . $(ARGS)
 
+.PHONY: house
+house: need-go ## Measure the structure: lines by package, methods by type (BEFORE=folder compares with another checkout)
+	go run ./test/house $(if $(BEFORE),-before $(BEFORE))
+
 .PHONY: sim
 sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
 	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)

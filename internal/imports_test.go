@@ -123,6 +123,7 @@ var table = map[string]rule{
 	"test/harness": {ours: []string{"client", "internal/check", "internal/engine/postgres/postgrestest"}, why: "for tests only: it knows the product by the binary and the API"},
 	"test/matrix":  {why: "for tests only: it reads the source"},
 	"test/mutants": {why: "for tests only: it reads the source, and runs the go command"},
+	"test/house":   {why: "for tests only: it reads the source"},
 }
 
 func TestImports(t *testing.T) {

@@ -1,18 +1,24 @@
 // Package engine holds the ports: what the product asks of the technology
 // under it. There is one so far, Store; brokers, coordinators and archives
-// will stand beside it.
+// will stand beside it. A store has two parts. Hot is what jobs run through,
+// and each engine implements it natively. Settings is everything that people
+// set; package sqlstore implements it for every SQL database.
 //
-// A store keeps definitions, live state and hot history. Every method is one
-// transaction: when it returns without an error, what it did is durable; when
-// it returns an error, it did nothing, or (a connection lost at commit) all of
-// it. So every method that changes something may be called again with the same
-// arguments and comes to the same end. What must never happen is a condition
-// in the store's own WHERE, never a check before it: an execution's row holds
-// the token of its lease, and every write names the token it was given.
+// When a method returns without an error, what it did is durable. When it
+// returns an error, it did nothing or, if the connection broke at the commit,
+// all of it. So a method that changes something may be called again with the
+// same arguments and has the same effect. A method whose work grows with the
+// data does a bounded part of it in one transaction and says how much, or that
+// more is left; the caller calls again.
+//
+// What must never happen is a condition in the store's own WHERE, never a
+// check before it: an execution's row holds the fencing token of its lease,
+// and every write names the token it was given.
 //
 // The store decides no policy. What follows an outcome, when a job fires next
-// and who may see what is decided in core and handed in. One suite,
-// enginetest.Store, is what every store passes.
+// and who may see what is decided in core and handed in. Every store passes
+// one suite, enginetest.Store. Around wraps a store with a hook; it is
+// generated from the ports.
 package engine
 
 import (
