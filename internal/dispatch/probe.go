@@ -63,12 +63,13 @@ func (w *window) heads(most int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
-// probed takes in what the store answered for the heads of lanes: what comes before the first execution that is known and waits.
-// It returns cursors behind the answers that ended before one, because all in them is on its way to workers.
+// probed takes in what the store answered for the heads of lanes: what comes before the first execution that is known and waits, as far
+// as there is room. It returns cursors behind the answers that ended before one, because all in them is on its way to workers, or new.
 func (w *window) probed(cs []engine.LaneCursor, rs []job.Ready, perLane int) []engine.LaneCursor {
 	type answer struct {
 		engine.LaneCursor
 		n   int  // executions in the answer
+		new int  // of them that were not known
 		met bool // one of them is known and waits
 	}
 	answers := make(map[job.Lane]*answer, len(cs))
@@ -85,7 +86,8 @@ func (w *window) probed(cs []engine.LaneCursor, rs []job.Ready, perLane int) []e
 		}
 		a.DueAt, a.After = r.DueAt, r.ID
 		switch x, known := w.known[r.ID]; {
-		case !known:
+		case !known && w.held() < 2*w.size:
+			a.new++
 			w.admit(r)
 		case x != nil:
 			a.met = true
@@ -95,7 +97,7 @@ func (w *window) probed(cs []engine.LaneCursor, rs []job.Ready, perLane int) []e
 	w.evict(changed)
 	var again []engine.LaneCursor
 	for _, a := range answers {
-		if !a.met && a.n >= perLane {
+		if !a.met && a.n >= perLane && (a.new == 0 || w.held() < w.size) {
 			again = append(again, a.LaneCursor)
 		}
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,42 @@ func TestWorkWithoutAHintInALaneThatIsNeverEmpty(t *testing.T) {
 				}
 				t.Errorf("not found within %v", sweepEvery+probeEvery)
 			})
+		})
+	}
+}
+
+// What is loaded of a lane may be gone from the store, and all that the store has be new. Probes take in no more of that than there is
+// room for, whatever else the window holds.
+func TestProbesLeaveTheWindowItsSize(t *testing.T) {
+	const size, per = 200, 50
+	now := time.Now()
+	made := func(kind byte, n int) job.Ready {
+		return job.Ready{ID: job.ExecutionID{0: kind, 14: byte(n >> 8), 15: byte(n)}, Tenant: "t", Priority: 5, DueAt: now}
+	}
+	for _, ghosts := range []int{10, size} {
+		t.Run(fmt.Sprint(ghosts), func(t *testing.T) {
+			f, w := newFake(func() time.Time { return now }), newWindow(size)
+			for i := range ghosts {
+				w.offer([]job.Ready{made(1, i)}, now)
+			}
+			for i := range 10_000 {
+				f.add(made(2, i))
+			}
+			for range 100 {
+				lanes, _ := f.Lanes(t.Context(), nil, 10)
+				w.sweep(lanes, now)
+				w.round++
+				for cs := w.heads(10, everyLane); len(cs) > 0; {
+					rs, _ := f.Ready(t.Context(), cs, per)
+					cs = w.probed(cs, rs, per)
+				}
+				if w.held() > 2*size {
+					t.Fatalf("the window holds %d", w.held())
+				}
+			}
+			if w.held() < size {
+				t.Errorf("the window holds %d, and there is more", w.held())
+			}
 		})
 	}
 }
