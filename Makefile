@@ -8,6 +8,8 @@ SEEDS   ?= 20000
 FIRST   ?= 1
 SEED    ?= 1
 KILLS   ?= 20
+MINUTES ?= 10
+REPORT  ?= dist/report
 ARGS    ?=
 
 # The versions of the tools are part of what a run of them means, so they are fixed.
@@ -113,6 +115,17 @@ corpus: need-go ## Send the API 100 000 requests that are made up from SEED (1) 
 .PHONY: faults-all
 faults-all: need-go ## Run every failpoint and action, and many schedulers for longer (make test runs a slice)
 	@CARILLON_FAULTS=all scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m ./test/faults $(ARGS)
+
+# SEED is 1 for the corpus; here 0, unless it is given, is another one each time.
+chosen = $(if $(filter command line environment,$(origin SEED)),$(SEED),0)
+
+.PHONY: nemesis
+nemesis: need-go ## Break three servers and five workers over PostgreSQL for MINUTES (10), as SEED says; the report goes to REPORT (dist/report)
+	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestNemesis$$' -nemesis.minutes=$(MINUTES) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
+
+.PHONY: soak
+soak: need-go ## The same at 70 % of what it can do, with a fault every 30 s for MINUTES (10); fails if memory grows
+	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestSoak$$' -soak.minutes=$(MINUTES) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
 
 .PHONY: attack
 attack: need-go ## Attack a running server on loopback, one line for each attack; 0 may be unexpected

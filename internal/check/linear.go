@@ -144,6 +144,7 @@ func operations(events []Event) []porcupine.Operation {
 		}
 	}
 	var ops []porcupine.Operation
+	open := map[call]bool{}
 	add := func(c call, from, to time.Duration) {
 		c.from, c.to = from, to
 		ops = append(ops, porcupine.Operation{Input: c, Call: int64(from), Return: int64(to)})
@@ -181,7 +182,10 @@ func operations(events []Event) []porcupine.Operation {
 			add(c, b.At, e.At)
 		case e.Kind == Unknown && (e.Op == Complete || e.Op == Release || e.Op == Cancel):
 			c.unknown = true
-			add(c, b.At, end)
+			if !open[c] { // the same again could not do more than the first, which may happen as late
+				open[c] = true
+				add(c, b.At, end)
+			}
 		}
 	}
 	for _, e := range events {

@@ -151,22 +151,22 @@ func (r register) end(token int64, outcome, by string) (bool, register) {
 	return true, n
 }
 
-// cancel ends what waits, and asks what is held to stop.
+// cancel ends what waits, and asks what is held to stop. The answer may say which of both; "" does not.
 func (r register) cancel(c call) (bool, register) {
 	n := r
 	switch r.phase {
 	case over:
-		return c.unknown || c.refused || c.answer == "CANCELLED" && (r.final == "" || r.final == c.answer), r
+		return c.unknown || c.refused || c.answer != "CANCELLING" && (r.final == "" || r.final == "CANCELLED"), r
 	case held:
 		n.asked = true
-		return c.unknown || c.answer == "CANCELLING", n
+		return c.unknown || !c.refused && c.answer != "CANCELLED", n
 	}
 	n.phase, n.final = over, "CANCELLED"
 	if r.phase == loose && c.refused {
 		n.final = ""
 		return true, n
 	}
-	return c.unknown || c.answer == "CANCELLED", n
+	return c.unknown || !c.refused && c.answer != "CANCELLING", n
 }
 
 // look is a status that somebody saw.

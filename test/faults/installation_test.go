@@ -144,7 +144,7 @@ func (in *installation) linear(all []ended) {
 	for _, v := range judge.Linear(in.rec.History) {
 		in.Error(v)
 	}
-	if !strings.Contains(in.roles, "worker") && !slices.ContainsFunc(in.rec.Events(), func(e judge.Event) bool { return e.Op == judge.Complete && e.Result == "accepted" }) {
+	if !strings.Contains(in.roles, "worker") && !slices.ContainsFunc(in.rec.History.Events(), func(e judge.Event) bool { return e.Op == judge.Complete && e.Result == "accepted" }) {
 		in.Error("no completion was recorded")
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
-// Link is a connection between two parts that a test can disturb: it passes bytes on, holds them back, or resets.
+// Link is a connection between two parts that a test can disturb: it passes bytes on, at once or later, holds them back, or resets.
 type Link struct {
 	net.Listener
 
 	mu    sync.Mutex
 	to    string                // guarded by mu
 	ways  [2]chan struct{}      // guarded by mu: closed while bytes may pass; there, and back
+	slow  time.Duration         // guarded by mu
 	conns map[net.Conn]struct{} // guarded by mu
 }
 
@@ -73,8 +75,11 @@ func (l *Link) pass(way int, to, from net.Conn) {
 	for {
 		n, err := from.Read(b)
 		l.mu.Lock()
-		gate := l.ways[way]
+		gate, slow := l.ways[way], l.slow
 		l.mu.Unlock()
+		if slow > 0 {
+			<-time.After(slow)
+		}
 		<-gate
 		if n > 0 {
 			if _, err := to.Write(b[:n]); err != nil {
@@ -110,6 +115,13 @@ func (l *Link) Open(ways ...int) {
 			close(l.ways[w])
 		}
 	}
+}
+
+// Slow has whatever passes come so much later, each way; 0: at once again.
+func (l *Link) Slow(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow = d
 }
 
 // Reset ends all connections, and with them what was held back.

@@ -19,13 +19,17 @@ import (
 // Recorder writes a history of what workers and clients ask and are told. It is outside of all processes that fail: workers
 // reach their server through a front, which notes each request before it passes it on, and each answer before the worker has it.
 type Recorder struct {
-	*check.History
-	began time.Time
-	calls atomic.Int64
+	History *check.History
+	Add     func(check.Event) // keeps an event
+	began   time.Time
+	calls   atomic.Int64
 }
 
 // NewRecorder begins a history.
-func NewRecorder() *Recorder { return &Recorder{History: check.NewHistory(), began: time.Now()} }
+func NewRecorder() *Recorder {
+	h := check.NewHistory()
+	return &Recorder{History: h, Add: h.Add, began: time.Now()}
+}
 
 // Now is how old the history is.
 func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
@@ -39,11 +43,22 @@ func (r *Recorder) Call() int { return int(r.calls.Add(1)) }
 // note adds an event as of now.
 func (r *Recorder) note(e check.Event) { e.At = r.Now(); r.Add(e) }
 
+// Began is when the history did, by this machine's clock.
+func (r *Recorder) Began() time.Time { return r.began }
+
 // Front is the address, until the test ends, of a proxy that records. to is the base of the server's URLs, asked for each request.
-func (r *Recorder) Front(t *testing.T, to func() string) string {
+// seen, if given, is told the ids of workers that ask through it.
+func (r *Recorder) Front(t *testing.T, to func() string, seen ...func(worker string)) string {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.pass(transport, to(), w, q) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		for _, f := range seen {
+			if id, _, ok := worker(q); ok {
+				f(id)
+			}
+		}
+		r.pass(transport, to(), w, q)
+	}))
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close(); transport.CloseIdleConnections() })
 	return s.URL
 }
@@ -79,20 +94,29 @@ func (r *Recorder) pass(transport http.RoundTripper, to string, w http.ResponseW
 	_, _ = w.Write(b)
 }
 
+// worker is which worker asks for what, if a request is of one that has registered.
+func worker(q *http.Request) (id, verb string, ok bool) {
+	rest, ok := strings.CutPrefix(q.URL.Path, "/api/v1/workers/")
+	if !ok || q.Method != "POST" {
+		return "", "", false
+	}
+	return strings.Cut(rest, "/")
+}
+
 // asks notes a request of a worker; what it returns notes the answer, which has the status 0 where there is none.
 func (r *Recorder) asks(q *http.Request, body []byte) (told func(status int, answer []byte)) {
-	parts := strings.Split(strings.TrimPrefix(q.URL.Path, "/api/v1/workers/"), "/")
-	if q.Method != "POST" || len(parts) != 2 || !strings.HasPrefix(q.URL.Path, "/api/v1/workers/") {
+	id, verb, ok := worker(q)
+	if !ok {
 		return func(int, []byte) {}
 	}
-	e := check.Event{Proc: parts[0], Call: r.Call()}
+	e := check.Event{Proc: id, Call: r.Call()}
 	var each []check.Event
-	switch parts[1] {
+	switch verb {
 	case "claim":
 		e.Op = check.Claim
 		each = []check.Event{e}
 	case "beat", "release":
-		e.Op = map[string]check.Op{"beat": check.Beat, "release": check.Release}[parts[1]]
+		e.Op = map[string]check.Op{"beat": check.Beat, "release": check.Release}[verb]
 		var held client.ReleaseRequest
 		_ = json.Unmarshal(body, &held) // what is no JSON is refused, and names nothing
 		for _, h := range held.Executions {
