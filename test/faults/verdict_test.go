@@ -112,6 +112,7 @@ func (f *fleet) ended(end time.Time) bool {
 						f.say("I12: execution %s of tenant %s is %s %v after the last fault", e.ExecutionID, f.tenants[tenant], e.Status, f.now()-f.quiet)
 					}
 					f.say("I12: not all has ended within %v; %d of %d were behind when the last fault was over, at %.0f a second; since then %d have ended", settle, behind, len(f.jobs.kept), pace, f.trails.completed()-done)
+					f.stands()
 					return false
 				}
 				<-time.After(100 * time.Millisecond)
@@ -119,6 +120,28 @@ func (f *fleet) ended(end time.Time) bool {
 		}
 	}
 	return true
+}
+
+// stands says what of each tenant waits and runs, and who has how much of a limit: for whoever looks for the reason.
+func (f *fleet) stands() {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, f.db.url())
+	if err != nil {
+		f.Log(err)
+		return
+	}
+	defer c.Close(ctx)
+	for _, sql := range []string{
+		`SELECT format('%s: %s wait, %s of them not due, %s run, the oldest since %s', tenant, count(*) FILTER (WHERE lease <= 0), count(*) FILTER (WHERE lease <= 0 AND due_at > now()), count(*) FILTER (WHERE lease > 0), min(leased_at) FILTER (WHERE lease > 0)) FROM live GROUP BY tenant`,
+		`SELECT format('%s bundles of %s', count(*), tenant) FROM bundles GROUP BY tenant`,
+		`SELECT row_to_json(s)::text FROM limit_shares s WHERE share > 0 OR want > 0`,
+	} {
+		rows, _ := c.Query(ctx, sql)
+		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		f.Log(strings.Join(all, "; "), err)
+	}
 }
 
 // list reads the executions of a tenant's jobs of a name, until an instant.
