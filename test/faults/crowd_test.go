@@ -35,6 +35,7 @@ type ledger struct {
 	recent  []ref                // guarded by mu: executions of the last jobs
 	cancels map[string]bool      // guarded by mu: executions that somebody asked to stop
 	pauses  []pause              // guarded by mu
+	pausing map[int]bool         // guarded by mu: tenants whose queue is paused now
 	tries   int                  // guarded by mu: requests to create, with those sent again
 	lost    int                  // guarded by mu: of these, without an answer that tells
 	wrong   []string             // guarded by mu
@@ -61,7 +62,7 @@ type pause struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{kept: map[string]*promised{}, cancels: map[string]bool{}}
+	return &ledger{kept: map[string]*promised{}, cancels: map[string]bool{}, pausing: map[int]bool{}}
 }
 
 func (l *ledger) say(format string, args ...any) {
@@ -394,8 +395,20 @@ func (c *crowd) pauseJob(j *recurring, d time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// pauseQueue pauses the narrow queue of a tenant for a while.
+// pauseQueue pauses the narrow queue of a tenant for a while, unless somebody does already.
 func (c *crowd) pauseQueue(tenant int, d time.Duration, stop <-chan struct{}) {
+	c.jobs.mu.Lock()
+	busy := c.jobs.pausing[tenant]
+	c.jobs.pausing[tenant] = true
+	c.jobs.mu.Unlock()
+	if busy {
+		return
+	}
+	defer func() {
+		c.jobs.mu.Lock()
+		defer c.jobs.mu.Unlock()
+		delete(c.jobs.pausing, tenant)
+	}()
 	if err := c.insist(nil, 200, tenant, "POST", "/api/v1/queues/narrow/pause", `{}`); err != nil {
 		c.jobs.say("a pause: %v", err)
 		return
