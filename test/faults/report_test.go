@@ -95,7 +95,7 @@ func (r report) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# %s\n", r.Title)
-	line("Written by the run itself; [testing](../testing.md#the-twin-of-the-simulation) says what it does.\n")
+	line("Written by the run itself; [testing](testing.md#the-twin-of-the-simulation) says what it does.\n")
 	line("`%s`, %s, %s: %d servers and %d workers over one PostgreSQL, %d tenants, leases of %s, %.0f s.", r.Again, r.Day, r.Machine, r.Servers, r.Workers, r.Tenants, r.Lease, r.Seconds)
 	line("")
 	line("| what | |")
