@@ -20,7 +20,7 @@ import (
 )
 
 // Differential calls engines with the same sequences of calls, made up at random, and wants the same answers and the same
-// state from all of them. What the port leaves open (times, tokens, order within a batch that is due at once) is not compared.
+// state from all of them, and from a model in memory. What the port leaves open (times, tokens, order within a batch that is due at once) is not compared.
 func Differential(t *testing.T, engines map[string]Harness) {
 	d := differential{T: t, names: slices.Sorted(maps.Keys(engines))}
 	for _, name := range d.names {
@@ -66,10 +66,12 @@ type play struct {
 	tokens  []map[job.Token]int // of each engine, the leases that issued them, from 1
 	leases  int
 	steps   int
+	model   *model
+	said    string // what all answered last
 }
 
 func (d differential) play(r *rapid.T) *play {
-	p := &play{differential: d, ctx: r.Context(), now: time.Now().UTC().Truncate(time.Microsecond)}
+	p := &play{differential: d, ctx: r.Context(), now: time.Now().UTC().Truncate(time.Microsecond), model: newModel()}
 	for range d.stores {
 		p.tokens = append(p.tokens, map[job.Token]int{})
 	}
@@ -90,6 +92,7 @@ func (p *play) end() {
 // all calls every engine, which must answer alike, and returns the answers.
 func all[T any](r *rapid.T, p *play, what string, call func(i int, s engine.Store) (T, error)) []T {
 	out, said := alike(r, p, what, call)
+	p.said = said
 	r.Logf("%s: %s", what, said)
 	return out
 }
@@ -144,7 +147,17 @@ func (p *play) create(r *rapid.T) {
 	got := all(r, p, "create", func(_ int, s engine.Store) ([]engine.Created, error) {
 		return s.CreateJobs(p.ctx, []engine.Creation{c})
 	})
-	if one := got[0][0]; one.Unique == nil {
+	held := false
+	for i, e := range c.Executions {
+		held = held || p.model.taken(e.Tenant, e.UniqueKey) || slices.ContainsFunc(c.Executions[:i], func(o job.Execution) bool { return e.UniqueKey != "" && o.UniqueKey == e.UniqueKey })
+	}
+	if one := got[0][0]; held != (one.Unique != nil) {
+		r.Fatalf("a unique key is held: %v, and the answer is %s", held, p.said)
+	} else if one.Unique == nil {
+		for i, j := range c.Jobs {
+			p.model.jobs[j.ID], p.model.retries[j.ID] = job.Active, j.Retry.MaxRetries
+			p.model.add(c.Executions[i])
+		}
 		p.jobs, p.runs = append(p.jobs, c.Jobs...), append(p.runs, c.Executions...)
 	}
 }
@@ -159,8 +172,16 @@ func (p *play) trigger(r *rapid.T) {
 	got := all(r, p, "trigger", func(_ int, s engine.Store) (engine.Created, error) {
 		return s.Trigger(p.ctx, j.Tenant, e, engine.Idempotency{})
 	})
-	if _, err := p.stores[0].Execution(p.ctx, j.Tenant, e.ID); err == nil && got[0].Unique == nil {
+	switch {
+	case p.model.jobs[j.ID] == job.Deleted:
+		if p.said != engine.ErrNotFound.Error() {
+			r.Fatalf("a deleted job was triggered: %s", p.said)
+		}
+	case p.model.taken(e.Tenant, e.UniqueKey) != (got[0].Unique != nil):
+		r.Fatalf("a unique key is held: %v, and the answer is %s", p.model.taken(e.Tenant, e.UniqueKey), p.said)
+	case got[0].Unique == nil:
 		p.runs = append(p.runs, e)
+		p.model.add(e)
 	}
 }
 
@@ -170,6 +191,11 @@ func (p *play) update(r *rapid.T) {
 	all(r, p, "update", func(_ int, s engine.Store) (job.Job, error) {
 		return s.UpdateJob(p.ctx, j.Tenant, engine.Update{Job: j, AsOf: p.now})
 	})
+	if deleted := p.model.jobs[j.ID] == job.Deleted; deleted != (p.said == engine.ErrNotFound.Error()) {
+		r.Fatalf("an update of a job that is %s is answered %s", p.model.jobs[j.ID], p.said)
+	} else if !deleted {
+		p.model.jobs[j.ID] = j.State
+	}
 }
 
 func (p *play) delete(r *rapid.T) {
@@ -177,6 +203,7 @@ func (p *play) delete(r *rapid.T) {
 	all(r, p, "delete", func(_ int, s engine.Store) (engine.Deleted, error) {
 		return s.DeleteJob(p.ctx, j.Tenant, engine.Deletion{Job: j.ID, AsOf: p.now})
 	})
+	p.model.deleted(j.ID)
 }
 
 func (p *play) register(r *rapid.T) {
@@ -188,6 +215,11 @@ func (p *play) register(r *rapid.T) {
 func (p *play) leave(r *rapid.T) {
 	w := pickOne(r, "worker", p.workers)
 	all(r, p, "leave", func(_ int, s engine.Store) ([]job.Ready, error) { return ordered(s.Leave(p.ctx, w)) })
+	if !p.model.ended[w] {
+		p.model.released(w, func(job.ExecutionID, int) bool { return true })
+		p.model.ended[w] = true
+		delete(p.model.expired, w)
+	}
 }
 
 // reap has a session expire first.
@@ -196,12 +228,16 @@ func (p *play) reap(r *rapid.T) {
 	all(r, p, "expire", func(_ int, s engine.Store) (engine.Orders, error) {
 		return s.Renew(p.ctx, []engine.Renewal{{Worker: w}}, -time.Second)
 	})
+	if !p.model.ended[w] {
+		p.model.expired[w] = true
+	}
 	all(r, p, "reap", func(_ int, s engine.Store) (engine.Reaped, error) {
 		x, err := s.Reap(p.ctx, 1000, 3)
 		x.Ready, _ = ordered(x.Ready, nil)
 		x.Leases = 0 // one commit may have given several
 		return x, err
 	})
+	p.model.reaped(3)
 }
 
 func ordered(rs []job.Ready, err error) ([]job.Ready, error) {
@@ -228,6 +264,7 @@ func (p *play) lease(r *rapid.T) {
 		return as, err
 	})
 	p.leases = begun
+	p.model.leased(r, w, ids, begun, got[0], p.said)
 	for k := range got[0] {
 		one := make([]job.Attempt, len(got))
 		for i := range got {
@@ -261,7 +298,8 @@ func (p *play) finish(r *rapid.T) {
 		rs = append(rs, x)
 	}
 	// As the dispatcher does it: what is held decides what follows.
-	all(r, p, "finish", func(i int, s engine.Store) ([]job.Verdict, error) {
+	var last []job.Finish
+	vs := all(r, p, "finish", func(i int, s engine.Store) ([]job.Verdict, error) {
 		fs := make([]job.Finish, len(rs))
 		for k, x := range rs {
 			o := job.Outcome{Lease: x.of[i].Lease, Status: x.status, Retryable: x.retry}
@@ -283,16 +321,23 @@ func (p *play) finish(r *rapid.T) {
 			}
 			fs[k] = job.Finish{Outcome: o, Then: job.Decide(h, o, p.now), Worker: x.by, Expel: x.expel}
 		}
+		if last == nil {
+			last = fs
+		}
 		return s.Finish(p.ctx, fs)
 	})
+	for k, f := range last {
+		p.model.finished(r, f, p.tokens[0][f.Outcome.Token], vs[0][k], p.now)
+	}
 }
 
 func (p *play) park(r *rapid.T) {
 	of := pickOne(r, "lease", p.held)
 	by := pickOne(r, "worker", p.workers)
-	all(r, p, "park", func(i int, s engine.Store) ([]job.Verdict, error) {
-		return s.Park(p.ctx, []engine.Parking{{Outcome: job.Outcome{Lease: of[i].Lease, Status: job.OutcomeSucceeded}, Worker: by, Until: p.now.Add(time.Hour)}})
+	vs := all(r, p, "park", func(i int, s engine.Store) ([]job.Verdict, error) {
+		return s.Park(p.ctx, []engine.Parking{{Outcome: job.Outcome{Lease: of[i].Lease, Status: job.OutcomeParked}, Worker: by, Until: p.now.Add(time.Hour)}})
 	})
+	p.model.parks(r, of[0].Execution, by, p.tokens[0][of[0].Token], vs[0][0])
 }
 
 func (p *play) release(r *rapid.T) {
@@ -300,6 +345,9 @@ func (p *play) release(r *rapid.T) {
 	by := pickOne(r, "worker", p.workers)
 	all(r, p, "release", func(i int, s engine.Store) ([]job.Ready, error) {
 		return ordered(s.Release(p.ctx, by, []job.Lease{of[i].Lease}))
+	})
+	p.model.released(by, func(id job.ExecutionID, lease int) bool {
+		return id == of[0].Execution && lease == p.tokens[0][of[0].Token]
 	})
 }
 
@@ -322,16 +370,19 @@ func (p *play) disown(r *rapid.T) {
 		}
 		return ordered(s.Disown(p.ctx, by, tokens, time.Time{}))
 	})
+	p.model.released(by, func(_ job.ExecutionID, lease int) bool { return !keep || lease != p.tokens[0][of[0].Token] })
 }
 
 func (p *play) cancel(r *rapid.T) {
 	e := pickOne(r, "execution", p.runs)
 	of := rapid.SampledFrom([]tenant.ID{tenant.Default, "other"}).Draw(r, "tenant")
-	all(r, p, "cancel", func(_ int, s engine.Store) (job.Status, error) { return s.Cancel(p.ctx, of, e.ID, "no") })
+	got := all(r, p, "cancel", func(_ int, s engine.Store) (job.Status, error) { return s.Cancel(p.ctx, of, e.ID, "no") })
+	p.model.cancelled(r, of, e.ID, got[0], p.said)
 }
 
 func (p *play) force(r *rapid.T) {
 	all(r, p, "force", func(_ int, s engine.Store) (int, error) { return s.Force(p.ctx, -time.Minute, 1000) })
+	p.model.forced()
 }
 
 func (p *play) rerun(r *rapid.T) {
@@ -342,6 +393,7 @@ func (p *play) rerun(r *rapid.T) {
 	got := all(r, p, "rerun", func(_ int, s engine.Store) (engine.Rerunning, error) {
 		return s.Rerun(p.ctx, e.Tenant, engine.Rerun{Executions: []job.Execution{again}, DeadOnly: dead})
 	})
+	p.model.reran(r, e, again, dead, len(got[0].Added) > 0)
 	if len(got[0].Added) > 0 {
 		p.runs = append(p.runs, again)
 	}
@@ -349,7 +401,12 @@ func (p *play) rerun(r *rapid.T) {
 
 func (p *play) discard(r *rapid.T) {
 	e := pickOne(r, "execution", p.runs)
-	all(r, p, "discard", func(_ int, s engine.Store) (int, error) { return s.Discard(p.ctx, e.Tenant, []job.ExecutionID{e.ID}) })
+	got := all(r, p, "discard", func(_ int, s engine.Store) (int, error) { return s.Discard(p.ctx, e.Tenant, []job.ExecutionID{e.ID}) })
+	x := p.model.runs[e.ID]
+	if x.dead != (got[0] == 1) {
+		r.Fatalf("%d dead letters were discarded of an execution that is %s", got[0], x.status)
+	}
+	x.dead = false
 }
 
 // look compares the state now and then: it takes more calls than all else.
@@ -363,6 +420,7 @@ const lookEvery = 8
 
 // same compares what everybody can see.
 func (p *play) same(r *rapid.T) {
+	p.model.same(r, p, p.stores[0])
 	for _, e := range p.runs {
 		alike(r, p, "execution", func(_ int, s engine.Store) (job.Execution, error) { return s.Execution(p.ctx, e.Tenant, e.ID) })
 		alike(r, p, "attempts", func(_ int, s engine.Store) ([]job.PastAttempt, error) { return s.Attempts(p.ctx, e.Tenant, e.ID) })
