@@ -84,10 +84,10 @@ func TestProbesLeaveTheWindowItsSize(t *testing.T) {
 			for i := range ghosts {
 				w.offer([]job.Ready{made(1, i)}, now)
 			}
-			for i := range 10_000 {
+			for i := range 1000 {
 				f.add(made(2, i))
 			}
-			for range 100 {
+			for range 20 {
 				lanes, _ := f.Lanes(t.Context(), nil, 10)
 				w.sweep(lanes, now)
 				w.round++
