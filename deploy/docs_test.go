@@ -2,7 +2,6 @@ package deploy_test
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -71,18 +70,6 @@ func TestCommandsInTheOperationsPagesExist(t *testing.T) {
 			hidden := slices.ContainsFunc(config.Keys, func(k config.Key) bool { return k.Flag() == m[1] })
 			if !hidden && !strings.Contains(help, "--"+m[1]) {
 				t.Errorf("%s: %q has no flag --%s", path, text, m[1])
-			}
-		}
-	}
-}
-
-func TestPagesThatTheOperationsPagesNameExist(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	for _, path := range files(t, filepath.Join("..", "docs", "operations")) {
-		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
-			to := filepath.Join(filepath.Dir(path), m[1])
-			if _, err := os.Stat(to); err != nil && !strings.Contains(to, "runbooks") {
-				t.Errorf("%s names %s, which is not there", path, m[1])
 			}
 		}
 	}
