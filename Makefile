@@ -153,6 +153,10 @@ docs: need-go docs-config ## Write docs/reference/cli.md, and man pages into dis
 	@mkdir -p docs/reference
 	go run ./cmd/carillon docs --markdown docs/reference/cli.md --man dist/man
 
+.PHONY: site
+site: ## Build the static site of docs/, with search, into dist/site (needs Node.js)
+	@scripts/site
+
 .PHONY: chart
 chart: need-go ## Write the settings into the chart's schema, and alerts and dashboard into the chart
 	go test ./deploy -run TestTheChart -update

@@ -93,7 +93,7 @@ func readPages(t *testing.T, root string) map[string]page {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (d.Name() == "node_modules" || d.Name() == "dist" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
+		case d.IsDir() && path != root && (d.Name() == "node_modules" || d.Name() == "dist" || d.Name() == "testdata" || d.Name() == "pages" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(path) != ".md":
 			return nil
