@@ -235,20 +235,25 @@ func TestOtherVersion(t *testing.T) {
 	}
 	var version *enqueue.VersionError
 	b.exec("CREATE SCHEMA empty")
-	if err := insert(enqueue.Options{Schema: "empty"}); !errors.As(err, &version) || version.Database != 0 || version.Package < 9 {
+	if err := insert(enqueue.Options{Schema: "empty"}); !errors.As(err, &version) || version.Database != 0 || version.Package < 1 {
 		t.Errorf("no schema: %v", err)
 	}
 	b.exec("INSERT INTO carillon_migrations (version, name, sum, oldest) VALUES (9999, 'to come', 'x', 1)")
 	if err := insert(enqueue.Options{}); err != nil {
 		t.Errorf("a later one: %v", err)
 	}
-	b.exec("DELETE FROM carillon_migrations WHERE version > 3")
-	if err := insert(enqueue.Options{}); !errors.As(err, &version) || version.Database != 3 || !strings.Contains(err.Error(), "version 3") {
-		t.Errorf("an earlier one: %v", err)
+	b.exec("UPDATE carillon_migrations SET oldest = 9999 WHERE version = 9999")
+	if err := insert(enqueue.Options{}); !errors.As(err, &version) || version.Database != 9999 || !strings.Contains(err.Error(), "version 9999") {
+		t.Errorf("a later one that this package cannot work with: %v", err)
 	}
+	b.exec("DELETE FROM carillon_migrations WHERE version = 9999")
 	b.exec("UPDATE carillon_migrations SET sum = 'edited' WHERE version = 1")
 	if err := insert(enqueue.Options{}); !errors.As(err, &version) {
 		t.Errorf("an unknown one: %v", err)
+	}
+	b.exec("DELETE FROM carillon_migrations")
+	if err := insert(enqueue.Options{}); !errors.As(err, &version) || version.Database != 0 {
+		t.Errorf("one without any step: %v", err)
 	}
 }
 

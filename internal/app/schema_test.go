@@ -40,12 +40,9 @@ func TestAStepThatStopsServersIsRefusedWhileTheyLive(t *testing.T) {
 		t.Errorf("nothing is missing: %v", err)
 	}
 
-	forget := func(from string) {
-		postgrestest.Exec(t, c.Database, "DELETE FROM carillon_migrations WHERE version >= "+from)
-	}
-	forget("13") // which older servers cannot work with
+	postgrestest.Exec(t, c.Database, "DELETE FROM carillon_migrations") // so that the first step is missing, which does not say that servers may run on
 	_, err = app.MigrateUp(t.Context(), c, false)
-	if !errors.Is(err, engine.ErrConflict) || !strings.Contains(err.Error(), "box-7") || !strings.Contains(err.Error(), "step 0013") {
+	if !errors.Is(err, engine.ErrConflict) || !strings.Contains(err.Error(), "box-7") || !strings.Contains(err.Error(), "step 0001") {
 		t.Errorf("with a server: %v", err)
 	}
 	// The tables are there, so that making them fails, and not that someone lives.

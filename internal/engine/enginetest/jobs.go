@@ -54,7 +54,7 @@ func schema(t *testing.T, h Harness) {
 		s := must(h.Open(t.Context(), h.New(t)))
 		defer s.Close()
 		steps := must(s.Steps(t.Context()))
-		if len(steps) == 0 || steps[0].Version != 1 || steps[0].Name != "foundation" || steps[0].SQL == "" || !steps[0].At.IsZero() {
+		if len(steps) == 0 || steps[0].Version != 1 || steps[0].Name != "schema" || steps[0].SQL == "" || !steps[0].At.IsZero() {
 			t.Fatalf("before: %+v", steps)
 		}
 		if err := s.CheckSchema(t.Context()); !errors.Is(err, engine.ErrSchema) || !strings.Contains(err.Error(), "carillon migrate up") {

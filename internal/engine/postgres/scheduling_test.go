@@ -10,7 +10,6 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
 // recurring stores n jobs that are to fire at an instant.
@@ -257,42 +256,5 @@ func TestDueOfPartitions(t *testing.T) {
 				t.Errorf("%v: one of partition %d is due", ps, job.PartitionOf(d.Job.ID))
 			}
 		}
-	}
-}
-
-// The plans of a database of the version before stay as they are.
-func TestPlansMove(t *testing.T) {
-	t.Parallel()
-	s := must[*Store](t)(Open(t.Context(), Config{URL: postgrestest.URL(t)}))
-	t.Cleanup(func() { _ = s.Close() })
-	c := direct(t, s)
-	must[[]engine.Applied](t)(applied(t.Context(), c))
-	for _, m := range must[[]engine.Migration](t)(migrations())[:3] {
-		if err := apply(t.Context(), c, m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	at := time.UnixMicro(9_000_000)
-	cron, later, over := job.ID(newID()), job.ID(newID()), job.ID(newID())
-	old := `INSERT INTO jobs (tenant, id, part, state, kind, next_run_at, runs, priority, max_attempts, revision, created_at, updated_at, name, spec, target)
-		VALUES ('default', $1, $2, $3, $4, $5, $6, 5, 1, 4, now(), now(), 'old', '{}', '{}')`
-	exec(t, c, old, [16]byte(cron), job.PartitionOf(cron), 2, 3, at, 7)
-	exec(t, c, old, [16]byte(later), job.PartitionOf(later), 1, 2, at, 0)
-	exec(t, c, old, [16]byte(over), job.PartitionOf(over), 1, 1, nil, 0)
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := one[int](t, c, "SELECT count(*) FROM schedules"); n != 2 {
-		t.Errorf("%d rows, want none of a job that fires no more", n)
-	}
-	for id, want := range map[job.ID]job.Job{cron: {NextRunAt: at, Runs: 7, State: job.Paused}, later: {NextRunAt: at, State: job.Active}, over: {State: job.Completed}} {
-		got := must[job.Job](t)(s.Job(t.Context(), tenant.Default, engine.Ref{ID: id}))
-		if !got.NextRunAt.Equal(want.NextRunAt) || got.Runs != want.Runs || got.State != want.State || got.Revision != 4 {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	}
-	due := must[[]engine.Due](t)(s.Due(t.Context(), engine.DueFilter{Until: at, Limit: 10}))
-	if len(due) != 1 || due[0].Job.ID != later {
-		t.Errorf("due %+v", due)
 	}
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,25 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/carillon-jobs/carillon/internal/engine"
-	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 )
 
-// upTo is a store over a database that has the steps up to one.
-func upTo(t *testing.T, version int) *Store {
-	t.Helper()
-	s := must[*Store](t)(Open(t.Context(), Config{URL: postgrestest.URL(t)}))
-	t.Cleanup(func() { _ = s.Close() })
-	c := direct(t, s)
-	must[[]engine.Applied](t)(applied(t.Context(), c))
-	for _, m := range must[[]engine.Migration](t)(migrations())[:version] {
-		if err := apply(t.Context(), c, m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-// manyRows gives a database jobs, credentials of them and dead letters.
+// manyRows stores jobs and credentials of them.
 func manyRows(t *testing.T, c *pgx.Conn, jobs, credentials int) {
 	t.Helper()
 	exec(t, c, "SET synchronous_commit = off; SET session_replication_role = replica")
@@ -40,7 +23,7 @@ func manyRows(t *testing.T, c *pgx.Conn, jobs, credentials int) {
 	exec(t, c, "RESET session_replication_role; RESET synchronous_commit")
 }
 
-// keptOut samples for how long writers of a table are kept out at a stretch, until it is stopped.
+// keptOut measures for how long writers of a table are kept out at a stretch, until it is stopped.
 func keptOut(t *testing.T, s *Store, table string) (stop func() time.Duration) {
 	t.Helper()
 	c := direct(t, s)
@@ -70,74 +53,93 @@ func keptOut(t *testing.T, s *Store, table string) (stop func() time.Duration) {
 	return func() time.Duration { cancel(); wg.Wait(); return longest }
 }
 
-// likeNew compares indexes and constraints with those of a database that never was large.
-func likeNew(t *testing.T, s *Store) {
-	t.Helper()
-	shape := func(s *Store) string {
-		return one[string](t, direct(t, s), `
-			SELECT string_agg(x, E'\n' ORDER BY x) FROM (
-				SELECT indexrelid::regclass || ' ' || pg_get_indexdef(indexrelid) || ' ' || indisvalid AS x FROM pg_index WHERE indrelid IN ('jobs'::regclass, 'secrets'::regclass, 'dead_letters'::regclass)
-				UNION ALL
-				SELECT conname || ' ' || pg_get_constraintdef(oid) || ' ' || convalidated FROM pg_constraint WHERE conrelid IN ('jobs'::regclass, 'secrets'::regclass, 'dead_letters'::regclass)
-			) x`)
-	}
-	if got, want := shape(s), shape(fresh(t)); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
+// made is a step that a later version might have: a column, and an index and a constraint over large tables.
+var made = engine.Migration{Version: 2, Name: "made up", Sum: "x", Oldest: 1, SQL: `
+-- works with: 0001
+-- part: a column, which changes the catalog only
+ALTER TABLE calendars ADD COLUMN IF NOT EXISTS made_up int;
+-- part: an index
+CREATE INDEX CONCURRENTLY IF NOT EXISTS jobs_made_up ON jobs (tenant, description, name, id);
+-- part: the constraint, unchecked
+ALTER TABLE secrets DROP CONSTRAINT IF EXISTS made_up_fkey;
+ALTER TABLE secrets ADD CONSTRAINT made_up_fkey FOREIGN KEY (tenant, job) REFERENCES jobs (tenant, id) NOT VALID;
+-- part: its check, while others write
+ALTER TABLE secrets VALIDATE CONSTRAINT made_up_fkey;
+`}
 
-// killedWithin migrates, and has the connection that does so killed within a statement: while it builds an index, which it leaves half
-// made, or before it commits anything else.
-func killedWithin(t *testing.T, s *Store, c *pgx.Conn, statement string) error {
+// killedWithin takes the step, and has its connection killed when it waits, within a statement, for a writer of a table.
+func killedWithin(t *testing.T, s *Store, table, statement string) error {
 	t.Helper()
-	if strings.HasPrefix(statement, "CREATE INDEX CONCURRENTLY") {
-		failed := make(chan error, 1)
-		go func() { failed <- s.Migrate(t.Context()) }()
-		for {
-			select {
-			case err := <-failed:
-				return err
-			case <-time.After(2 * time.Millisecond):
-				exec(t, c, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query LIKE $1", statement)
-			}
+	c, victim, writer := direct(t, s), direct(t, s), direct(t, s)
+	exec(t, writer, "BEGIN")
+	exec(t, writer, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE")
+	defer exec(t, writer, "ROLLBACK")
+	pid := victim.PgConn().PID()
+	failed := make(chan error, 1)
+	go func() { failed <- apply(t.Context(), victim, made) }()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-time.After(time.Millisecond):
+			exec(t, c, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock' AND query LIKE $2", pid, "%"+statement+"%")
 		}
 	}
-	exec(t, c, `CREATE FUNCTION kill_within() RETURNS event_trigger LANGUAGE plpgsql AS
-		$$ BEGIN IF current_query() LIKE '`+statement+`' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; END $$`)
-	exec(t, c, "CREATE EVENT TRIGGER kill_within ON ddl_command_end EXECUTE FUNCTION kill_within()")
-	err := s.Migrate(t.Context())
-	exec(t, c, "DROP EVENT TRIGGER kill_within")
-	exec(t, c, "DROP FUNCTION kill_within()")
-	return err
 }
 
-// No step that servers run on through keeps writers of a large table out for a second, and one that is killed is gone on with.
-func TestStepsOverLargeTables(t *testing.T) {
-	for _, x := range []struct {
-		from              int
-		jobs, credentials int
-		table, during     string
-	}{
-		{18, 300_000, 10, "jobs", "CREATE INDEX CONCURRENTLY jobs_name%"},
-		{22, 1000, 500_000, "jobs", "ALTER TABLE secrets VALIDATE%"},
-	} {
-		t.Run(fmt.Sprintf("after %d", x.from), func(t *testing.T) {
-			s := upTo(t, x.from)
-			c := direct(t, s)
-			manyRows(t, c, x.jobs, x.credentials)
-			stop := keptOut(t, s, x.table)
-			if err := killedWithin(t, s, c, x.during); err == nil {
-				t.Fatal("the step was killed, and did not fail")
-			}
-			if err := s.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if longest := stop(); longest >= time.Second {
-				t.Errorf("writers were kept out of %s for %v", x.table, longest)
-			} else {
-				t.Logf("writers were kept out of %s for %v at a stretch", x.table, longest)
-			}
-			likeNew(t, s)
-		})
+// A step in parts keeps writers of a large table out for less than a second, and goes on after it was killed, wherever that was.
+func TestStepsInParts(t *testing.T) {
+	t.Parallel()
+	s := fresh(t)
+	c := direct(t, s)
+	manyRows(t, c, 100_000, 100_000)
+	stops := map[string]func() time.Duration{"jobs": keptOut(t, s, "jobs"), "secrets": keptOut(t, s, "secrets")}
+	index := "SELECT coalesce((SELECT CASE WHEN indisvalid THEN 'valid' ELSE 'invalid' END FROM pg_index WHERE indexrelid = to_regclass('jobs_made_up')), 'none')"
+	valid := "SELECT coalesce((SELECT convalidated FROM pg_constraint WHERE conname = 'made_up_fkey'), false)"
+
+	if err := killedWithin(t, s, "jobs", "CREATE INDEX CONCURRENTLY"); err == nil {
+		t.Fatal("the step was not killed within the index")
+	}
+	if got := one[string](t, c, index); got != "invalid" {
+		t.Errorf("the index is %s, want it half built", got)
+	}
+	if err := killedWithin(t, s, "secrets", "ADD CONSTRAINT"); err == nil {
+		t.Fatal("the step was not killed within the constraint")
+	}
+	if got := one[string](t, c, index); got != "valid" || one[bool](t, c, valid) {
+		t.Errorf("the index is %s; the constraint is valid: %v", got, one[bool](t, c, valid))
+	}
+	if n := one[int](t, c, "SELECT count(*) FROM carillon_migrations"); n != 1 {
+		t.Errorf("%d steps are written down, want only the first", n)
+	}
+	if err := apply(t.Context(), direct(t, s), made); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[string](t, c, index); got != "valid" || !one[bool](t, c, valid) || one[int](t, c, "SELECT max(version) FROM carillon_migrations") != 2 {
+		t.Errorf("the index is %s; the constraint is valid: %v", got, one[bool](t, c, valid))
+	}
+	for table, stop := range stops {
+		if longest := stop(); longest >= time.Second {
+			t.Errorf("writers were kept out of %s for %v at a stretch, want less than a second", table, longest)
+		} else {
+			t.Logf("writers were kept out of %s for %v at a stretch", table, longest)
+		}
+	}
+
+	// Servers of this version run on beside it, as the step says.
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Errorf("a server that does not know the step: %v", err)
+	}
+}
+
+func TestAStepInPartsHasNothingBeforeThem(t *testing.T) {
+	bad := engine.Migration{SQL: "-- First.\nCREATE TABLE a ();\n-- part: b\nCREATE TABLE b ();\n"}
+	if _, err := parts(bad); err == nil || !strings.Contains(err.Error(), `"CREATE TABLE a ();"`) {
+		t.Errorf("got %v", err)
+	}
+	for _, m := range must[[]engine.Migration](t)(migrations()) {
+		if _, err := parts(m); err != nil {
+			t.Errorf("step %04d: %v", m.Version, err)
+		}
 	}
 }
