@@ -42,7 +42,7 @@ func TestMigrateByCommand(t *testing.T) {
 		if out := carillon(t, 0, "migrate", "plan", "--database", where, "--sql"); !strings.Contains(out, "CREATE TABLE tenants") {
 			t.Errorf("the plan:\n%s", out)
 		}
-		if out := carillon(t, 0, "migrate", "up", "--database", where); !strings.Contains(out, "0001 foundation: applied") {
+		if out := carillon(t, 0, "migrate", "up", "--database", where); !strings.Contains(out, "0001 schema: applied") {
 			t.Errorf("up:\n%s", out)
 		}
 		if out := carillon(t, 0, "migrate", "up", "--database", where); !strings.Contains(out, "; 0 steps were missing") {
@@ -51,7 +51,7 @@ func TestMigrateByCommand(t *testing.T) {
 		p := harness.Serve(t, where, "--migrate=false")
 		j := p.Create(`{"name": "n", "execution": {"target": "simulate", "work_kind": "noop"}}`)
 		p.Ends(j.ExecutionID, "SUCCEEDED")
-		if out := carillon(t, 0, "migrate", "status", "--database", where); !strings.Contains(out, "foundation") || strings.Contains(out, "no  ") {
+		if out := carillon(t, 0, "migrate", "status", "--database", where); !strings.Contains(out, "0001   schema") || strings.Contains(out, "no  ") {
 			t.Errorf("status beside a server:\n%s", out)
 		}
 	})

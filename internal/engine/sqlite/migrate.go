@@ -55,25 +55,12 @@ func applied(c *conn) ([]engine.Applied, error) {
 			name       TEXT NOT NULL,
 			sum        TEXT NOT NULL,
 			applied_at INTEGER NOT NULL,
-			oldest     INTEGER
+			oldest     INTEGER NOT NULL
 		) STRICT`).exec()
 	if err != nil {
 		return nil, err
 	}
-	if has, err := hasOldest(c); err != nil || !has {
-		if err == nil {
-			_, err = c.prepare("ALTER TABLE carillon_migrations ADD COLUMN oldest INTEGER").exec()
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 	return readSteps(c)
-}
-
-// hasOldest reports whether steps are written down with the servers that may run on after them.
-func hasOldest(c *conn) (bool, error) {
-	return c.prepare("SELECT 1 FROM pragma_table_info('carillon_migrations') WHERE name = 'oldest'").first(func(*row) error { return nil })
 }
 
 // readSteps lists the steps that the file has had, and changes nothing.
@@ -82,13 +69,7 @@ func readSteps(c *conn) (done []engine.Applied, err error) {
 	if err != nil || !known {
 		return nil, err
 	}
-	query := "SELECT version, name, sum, applied_at, 0 FROM carillon_migrations ORDER BY version"
-	if has, err := hasOldest(c); err != nil {
-		return nil, err
-	} else if has {
-		query = "SELECT version, name, sum, applied_at, coalesce(oldest, 0) FROM carillon_migrations ORDER BY version"
-	}
-	err = c.prepare(query).each(func(r *row) error {
+	err = c.prepare("SELECT version, name, sum, applied_at, oldest FROM carillon_migrations ORDER BY version").each(func(r *row) error {
 		done = append(done, engine.Applied{Version: r.int(), Name: r.text(), Sum: r.text(), At: time.UnixMicro(r.int64()).UTC(), Oldest: r.int()})
 		return nil
 	})

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -151,60 +150,4 @@ func TestStatsOfSkips(t *testing.T) {
 	began := b.clock.Now()
 	b.run(g.Executions[0].ID, time.Second, job.Succeeded)
 	b.want(j.ID, job.Stats{Total: 1, Succeeded: 1, AvgDuration: time.Second, P95Duration: time.Second, LastStatus: job.Succeeded, LastRunAt: began})
-}
-
-// The plans of a database of the version before stay as they are.
-func TestPlansMove(t *testing.T) {
-	s, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "carillon.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	all, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cron, later, over := newID(), newID(), newID()
-	err = s.alter(t.Context(), time.Minute, "begin", func(c *conn) error {
-		if _, err := applied(c); err != nil {
-			return err
-		}
-		for _, m := range all[:3] {
-			if err := s.apply(c, m); err != nil {
-				return err
-			}
-		}
-		for _, j := range []struct {
-			id          job.ID
-			kind, state int64
-			next, runs  int64
-		}{{cron, 3, 2, 9_000_000, 7}, {later, 2, 1, 8_000_000, 0}, {over, 1, 1, 0, 0}} {
-			_, err := c.prepare(`INSERT INTO jobs (tenant, id, state, kind, priority, revision, next_run_at, runs, created_at, updated_at, name, spec, target)
-				VALUES ('default', ?, ?, ?, 5, 4, ?, ?, 2, 2, 'old', x'7b7d', x'7b7d')`).id(j.id).int(j.state).int(j.kind).intOrNull(j.next).int(j.runs).exec()
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for id, want := range map[job.ID]job.Job{
-		cron:  {NextRunAt: time.UnixMicro(9_000_000), Runs: 7, State: job.Paused},
-		later: {NextRunAt: time.UnixMicro(8_000_000), State: job.Active},
-		over:  {State: job.Completed},
-	} {
-		got, err := s.Job(t.Context(), tenant.Default, engine.Ref{ID: id})
-		if err != nil || !got.NextRunAt.Equal(want.NextRunAt) || got.Runs != want.Runs || got.State != want.State || got.Revision != 4 {
-			t.Errorf("got %+v, %v; want %+v", got, err, want)
-		}
-	}
-	due, err := s.Due(t.Context(), engine.DueFilter{Until: time.UnixMicro(9_000_000), Limit: 10})
-	if err != nil || len(due) != 1 || due[0].Job.ID != later {
-		t.Errorf("due %+v, %v", due, err)
-	}
 }

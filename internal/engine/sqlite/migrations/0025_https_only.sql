@@ -1,5 +1,0 @@
--- works with: 0013
--- Whether a tenant's callbacks go over https only. The index finds the few tenants whose callbacks are treated specially.
-ALTER TABLE tenants ADD COLUMN https_only INTEGER NOT NULL DEFAULT 0;
-DROP INDEX tenants_reach;
-CREATE INDEX tenants_reach ON tenants (id) WHERE reach <> '' OR https_only;
