@@ -202,7 +202,11 @@ func migrateUp() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "The schema is up to date; %d steps were missing.\n", len(did))
+		missing := fmt.Sprintf("%d steps were missing", len(did))
+		if len(did) == 1 {
+			missing = "1 step was missing"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "The schema is up to date; %s.\n", missing)
 		return nil
 	}
 	return c

@@ -152,7 +152,7 @@ func TestMigrations(t *testing.T) {
 	if err := Outdated(all, done); err != nil {
 		t.Errorf("a database that is as it should be: %v", err)
 	}
-	for oldest, fine := range map[int]bool{0: false, 1: true, 2: true, 3: false} {
+	for oldest, fine := range map[int]bool{1: true, 2: true, 3: false} {
 		ahead := append(slices.Clone(done), Applied{Version: 3, Name: "later", Sum: "newer", Oldest: oldest})
 		got, err := PendingMigrations(all, ahead)
 		if fine != (err == nil) || !fine && (!errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "0003 (later)")) || len(got) != 0 {

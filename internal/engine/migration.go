@@ -62,7 +62,7 @@ type Applied struct {
 	Version int
 	Name    string
 	Sum     string
-	Oldest  int // see Migration; 0: it was not written down
+	Oldest  int // see Migration
 	At      time.Time
 }
 
@@ -97,7 +97,7 @@ func Foreign(all []Migration, done []Applied) error {
 		switch {
 		case ok && d.Sum != m.Sum:
 			return fmt.Errorf("migration %04d (%s) was applied with another text than this version has: %w", m.Version, m.Name, ErrSchema)
-		case !ok && (d.Oldest == 0 || d.Oldest > len(all)):
+		case !ok && d.Oldest > len(all):
 			return fmt.Errorf("%w: the database is newer than this carillon, which knows migrations up to %04d: it has had %04d (%s), with which this version cannot work; want a newer carillon, or a backup from before that migration",
 				ErrSchema, len(all), d.Version, d.Name)
 		}
@@ -137,7 +137,7 @@ func Steps(all []Migration, done []Applied) []Step {
 	}
 	for _, d := range done {
 		if _, unknown := applied[d.Version]; unknown {
-			out = append(out, Step{Version: d.Version, Name: d.Name, At: d.At, Rolling: d.Oldest > 0 && d.Oldest < d.Version})
+			out = append(out, Step{Version: d.Version, Name: d.Name, At: d.At, Rolling: d.Oldest < d.Version})
 		}
 	}
 	return out

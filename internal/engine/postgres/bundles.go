@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
-	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
 // A bundle is a row for executions that were created together: the own fires of one-off jobs that differ in their jobs
@@ -30,113 +27,20 @@ var bundlesTable = newTable("bundles",
 	field{"tenant", pgtype.TextOID}, field{"class", pgtype.TextOID}, field{"open", pgtype.Int8OID}, field{"ids", pgtype.UUIDArrayOID},
 	field{"groups", pgtype.Int8ArrayOID}, field{"group_max", pgtype.Int4OID}, field{"rate_count", pgtype.Int4OID}, field{"rate_us", pgtype.Int8OID}, field{"rate_burst", pgtype.Int4OID})
 
-// packing is what is put into bundles.
+// packing says which executions are put into bundles.
 type packing int
 
 const (
-	packNone packing = iota
-	packMany         // at least as many as are worth one, of those with the ids of one
-	packAll          // whatever may be and is in no group, and be it alone; for tests
+	packMany packing = iota // runs that are long enough, of executions whose ids were made for a bundle
+	packAll                 // every execution without a group that a bundle can hold, even alone; for tests
 )
 
-// olderLook is for how long it is remembered whether a server lives that does not know of bundles.
-const olderLook = time.Second
-
-// packing says what may be put into bundles now.
-func (s *Store) packing(ctx context.Context) packing {
+// packing says which executions are put into bundles.
+func (s *Store) packing() packing {
 	if s.packsAll {
 		return packAll
 	}
-	if s.older.look(ctx, s); s.older.none.Load() {
-		return packMany
-	}
-	return packNone
-}
-
-// older remembers whether a server lives that does not know of bundles.
-type older struct {
-	looked      atomic.Int64 // when, in nanoseconds
-	none, found atomic.Bool  // what was found then; neither: nobody has looked yet
-
-	mu    sync.Mutex
-	since [16]byte // guarded by mu: the bundle up to which leased ones have been looked at since it was gone …
-	left  bool     // guarded by mu: … and there are more
-}
-
-// look looks again, unless that was done just now.
-func (o *older) look(ctx context.Context, s *Store) {
-	last, now := o.looked.Load(), time.Now().UnixNano()
-	if now-last < int64(olderLook) || !o.looked.CompareAndSwap(last, now) {
-		return
-	}
-	var found bool
-	err := s.ask(engine.Unconfined(context.WithoutCancel(ctx)), "look for older servers", func(ctx context.Context, c *pgxpool.Conn) error {
-		return c.QueryRow(ctx, olderSQL).Scan(&found)
-	})
-	if err == nil { // else it is as before
-		o.none.Store(!found)
-		o.found.Store(found)
-	}
-}
-
-const (
-	olderSQL = "SELECT EXISTS (SELECT 1 FROM servers WHERE NOT bundles AND NOT deposed AND expires_at > now())"
-	// leasedBundlesSQL goes through bundles in the order of their keys, behind one, for those that run.
-	leasedBundlesSQL = "SELECT key FROM bundles WHERE key > $1 AND lease > 0 ORDER BY key LIMIT $2"
-	freeBundlesSQL   = "SELECT key FROM bundles WHERE lease = 0 ORDER BY key LIMIT $1"
-	// registerBundlesSQL puts what bundles hold into the directory again: a server that does not know of them takes it for over.
-	registerBundlesSQL = `
-		INSERT INTO leases AS l (lease, worker, at, ids)
-		SELECT b.lease, b.worker, min(b.leased_at), array_agg(u.id) FROM unnest($1::uuid[]) k(key)
-		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease > 0 OFFSET 0) b CROSS JOIN LATERAL unnest(b.ids) u(id)
-		WHERE ` + isOpen + ` GROUP BY b.lease, b.worker
-		ON CONFLICT (lease) DO UPDATE SET ids = ARRAY(SELECT DISTINCT x.id FROM unnest(l.ids || EXCLUDED.ids) x(id))`
-)
-
-// unpackForOlder makes rows of some bundles while a server lives that does not know of them: of those that run first, since that
-// server neither counts them nor finds what their workers held, should they die; and of those once more when it is gone.
-func (s *Store) unpackForOlder(ctx context.Context) error {
-	o := &s.older
-	o.look(ctx, s)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	found := o.found.Load()
-	if found {
-		o.since, o.left = [16]byte{}, true
-	}
-	if !o.left || s.packsAll {
-		return nil
-	}
-	return s.write(ctx, "unpack bundles for older servers", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, leasedBundlesSQL, o.since, unpackMost)
-		keys, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-		if err != nil {
-			return err
-		}
-		leased := len(keys)
-		if found && leased < unpackMost {
-			rows, _ := c.Query(ctx, freeBundlesSQL, unpackMost-leased)
-			free, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-			if err != nil {
-				return err
-			}
-			keys = append(keys, free...)
-		}
-		if len(keys) > 0 {
-			err = pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { // the directory's rows are locked first, as everywhere
-				if _, err := tx.Exec(ctx, registerBundlesSQL, sortedIDs(keys)); err != nil {
-					return err
-				}
-				return s.unpackBy(ctx, tx, unpackSQL, keys)
-			})
-		}
-		if err == nil && !found {
-			if o.left = leased == unpackMost; o.left {
-				o.since = keys[leased-1]
-			}
-		}
-		return err
-	})
+	return packMany
 }
 
 // bundle adds a row for executions.
@@ -198,7 +102,7 @@ type run struct {
 
 // add takes the executions of creations in their order.
 func (p *packer) add(t tenant.ID, creation int, f fired) {
-	if p.how == packNone || p.how == packMany && !job.Bundled(f.ID) || p.how == packAll && f.Group.Key != 0 || !packs(f) {
+	if p.how == packMany && !job.Bundled(f.ID) || p.how == packAll && f.Group.Key != 0 || !packs(f) {
 		p.row(t, creation, f)
 		return
 	}

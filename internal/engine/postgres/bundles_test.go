@@ -521,45 +521,6 @@ func TestLeasesOfBundlesAreHotUpdates(t *testing.T) {
 	}
 }
 
-// While a server lives that does not know of bundles, nothing is packed, and what was packed becomes rows.
-func TestBundlesBesideAnOlderServer(t *testing.T) {
-	t.Parallel()
-	s := fresh(t)
-	d := direct(t, s)
-	c := bundle(t, s, 4)
-	store(t, s, c)
-	as := grant(t, s, ids(c)[:20]...)
-	attending(t, s, time.Hour) // one that does
-	must[engine.Reaped](t)(s.Reap(t.Context(), 100, 0))
-	wantPlaces(t, d, "alone", 5, 64, 0, 0)
-	exec(t, d, "INSERT INTO servers (id, duty, host, hungry, started_at, expires_at) VALUES (gen_random_uuid(), 1, 'old', false, now(), now() + interval '1 hour')")
-	s.older.looked.Store(0)
-	exec(t, d, "DELETE FROM leases") // it has looked for what is held, and found nothing
-	must[engine.Reaped](t)(s.Reap(t.Context(), 100, 0))
-	wantPlaces(t, d, "beside an older one", 0, 0, 64, 0)
-	if n := one[int](t, d, "SELECT cardinality(ids) FROM leases"); n != 20 {
-		t.Errorf("the directory has %d, want 20", n)
-	}
-	finishAll(t, s, as)
-	store(t, s, bundle(t, s, 4))
-	wantPlaces(t, d, "created beside it", 0, 0, 108, 20)
-	exec(t, d, "UPDATE servers SET deposed = true WHERE host = 'old'")
-	s.older.looked.Store(0)
-	last := bundle(t, s, 4)
-	store(t, s, last)
-	wantPlaces(t, d, "after it", 4, 64, 108, 20)
-	grant(t, s, ids(last)[:32]...)
-	exec(t, d, "DELETE FROM leases") // what it did before it went
-	must[engine.Reaped](t)(s.Reap(t.Context(), 100, 0))
-	wantPlaces(t, d, "looked at once more", 2, 32, 140, 20)
-	if n := one[int](t, d, "SELECT sum(cardinality(ids)) FROM leases"); n != 32 {
-		t.Errorf("the directory has %d, want 32", n)
-	}
-	grant(t, s, ids(last)[32:]...)
-	must[engine.Reaped](t)(s.Reap(t.Context(), 100, 0))
-	wantPlaces(t, d, "and no more", 2, 32, 140, 20)
-}
-
 // What is not alike is in rows.
 func TestWhatIsNotPacked(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (s *Store) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.
 	firsts, repeats := splitRepeats(cs)
 	b := batch{all: cs, chosen: firsts, out: make([]engine.Created, len(cs))}
 	if !s.noCopy.Load() {
-		b = b.paged(s.packing(ctx))
+		b = b.paged(s.packing())
 	}
 	defer b.pages.free()
 	if err := s.create(ctx, b); err != nil {

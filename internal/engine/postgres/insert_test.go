@@ -36,7 +36,7 @@ func TestPages(t *testing.T) {
 
 	// Nothing is encoded any more once there are pages.
 	c := creation(t, s, copyFrom)
-	b := batch{all: []engine.Creation{c}, chosen: []int{0}}.paged(packNone)
+	b := batch{all: []engine.Creation{c}, chosen: []int{0}}.paged(packMany)
 	name := c.Jobs[0].Name
 	c.Jobs[0].Name = "changed later"
 	if err := b.insert(t.Context(), direct(t, s), nil); err != nil {

@@ -116,46 +116,24 @@ func applied(ctx context.Context, c *pgx.Conn) ([]engine.Applied, error) {
 			name       text NOT NULL,
 			sum        text NOT NULL,
 			applied_at timestamptz NOT NULL DEFAULT now(),
-			oldest     int
+			oldest     int NOT NULL
 		)`)
 	if err != nil {
 		return nil, err
 	}
-	var has bool
-	if err := c.QueryRow(ctx, hasOldest).Scan(&has); err != nil {
-		return nil, err
-	}
-	if !has { // only then: it locks out those who read the table
-		if _, err := c.Exec(ctx, "ALTER TABLE carillon_migrations ADD COLUMN IF NOT EXISTS oldest int"); err != nil {
-			return nil, err
-		}
-	}
 	return readSteps(ctx, c)
 }
 
-// hasOldest asks whether steps are written down with the servers that may run on after them; NULL: there is no table of steps.
-const hasOldest = `
-	SELECT count(*) FILTER (WHERE attname = 'oldest') > 0 FROM pg_attribute
-	WHERE attrelid = to_regclass('carillon_migrations') AND NOT attisdropped HAVING count(*) > 0`
-
 // readSteps lists the steps that the database has had, and changes nothing.
 func readSteps(ctx context.Context, c querier) ([]engine.Applied, error) {
-	rows, err := c.Query(ctx, hasOldest)
+	rows, err := c.Query(ctx, "SELECT to_regclass('carillon_migrations') IS NOT NULL")
 	if err != nil {
 		return nil, err
 	}
-	has, err := pgx.CollectOneRow(rows, pgx.RowTo[bool])
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
+	if known, err := pgx.CollectOneRow(rows, pgx.RowTo[bool]); err != nil || !known {
 		return nil, err
 	}
-	query := "SELECT version, name, sum, applied_at, 0 FROM carillon_migrations ORDER BY version"
-	if has {
-		query = "SELECT version, name, sum, applied_at, coalesce(oldest, 0) FROM carillon_migrations ORDER BY version"
-	}
-	rows, err = c.Query(ctx, query)
+	rows, err = c.Query(ctx, "SELECT version, name, sum, applied_at, oldest FROM carillon_migrations ORDER BY version")
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,6 @@ type Store struct {
 	dues    atomic.Int64 // how many jobs the last look found due
 	memo    engine.Memo  // of what is due
 
-	older     older
 	perBundle atomic.Int64 // how many executions bundles held, on the average, that were read lately
 	packsAll  bool         // whatever may be in a bundle is, and be it alone; for tests
 }

@@ -25,7 +25,7 @@ var _ engine.Owners = (*Store)(nil)
 // in its fence has not committed. There is one row a partition and duty; a server has one duty.
 const (
 	attendSQL = `
-		INSERT INTO servers AS s (id, duty, host, hungry, started_at, expires_at, bundles) VALUES ($1, $6, $2, $3, $4, now() + $5, true)
+		INSERT INTO servers AS s (id, duty, host, hungry, started_at, expires_at) VALUES ($1, $6, $2, $3, $4, now() + $5)
 		ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, hungry = EXCLUDED.hungry, started_at = EXCLUDED.started_at, expires_at = EXCLUDED.expires_at
 		WHERE NOT s.deposed AND s.duty = EXCLUDED.duty`
 	// Of two that would depose each other, neither waits.

@@ -159,7 +159,7 @@ func TestPlans(t *testing.T) {
 		"forget": forgetSQL, "mark tally": markTallySQL, "keep tenant minutes": keepTenantMinutesSQL, "months": monthsSQL, "keep months": keepMonthsSQL, "old months": oldMonthsSQL,
 		"add failures": addFailuresSQL, "name failures": nameFailuresSQL,
 		"lease bundles": leaseBundlesSQL, "lease bundles fenced": leaseBundlesFencedSQL, "finish bundles": finishBundlesSQL, "unpack": unpackSQL, "unpack free": unpackFreeSQL,
-		"ready bundles": readyBundlesSQL, "bundled lanes": bundledLanesSQL, "given bundles": givenBundlesSQL, "held by": heldBySQL, "overdue bundles": overdueBundlesSQL, "watch": watchSQL, "register bundles": registerBundlesSQL, "leased bundles": leasedBundlesSQL, "free bundles": freeBundlesSQL, "secrets of": secretsOfSQL,
+		"ready bundles": readyBundlesSQL, "bundled lanes": bundledLanesSQL, "given bundles": givenBundlesSQL, "held by": heldBySQL, "overdue bundles": overdueBundlesSQL, "watch": watchSQL, "secrets of": secretsOfSQL,
 		"names": namesSQL, "late jobs": lateJobsSQL, "tidy months": tidyMonthsSQL, "tidy revisions": tidyRevisionsSQL,
 	}
 	statements["take operation"] = sqlstore.PostgreSQL.Text(sqlstore.TakeOperation)
@@ -351,32 +351,5 @@ func TestGlancePlans(t *testing.T) {
 				t.Errorf("%s: %s: %s", name, bad, text)
 			}
 		}
-	}
-}
-
-// The step that makes keys anew changes nothing of what there is.
-func TestKeysAreMadeAnewWithWhatThereIs(t *testing.T) {
-	t.Parallel()
-	s := fresh(t)
-	c := creation(t, s, 100)
-	store(t, s, c)
-	steps, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := direct(t, s)
-	keys := "SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname) FROM pg_constraint WHERE contype IN ('p', 'f')"
-	before := one[string](t, d, keys)
-	for _, m := range steps {
-		if m.Name == "keys_last" {
-			exec(t, d, m.SQL)
-		}
-	}
-	if after := one[string](t, d, keys); after != before || !strings.Contains(after, "secrets_tenant_job_fkey") {
-		t.Errorf("keys were %s and are %s", before, after)
-	}
-	w := session(t, s, time.Hour)
-	if as := must[[]job.Attempt](t)(s.Lease(t.Context(), []engine.Grant{{Worker: w, Executions: ids(c)}}, engine.Fence{})); len(as) != 100 {
-		t.Errorf("leased %d of 100", len(as))
 	}
 }

@@ -69,7 +69,6 @@ const reaped = 20_000
 // Reap ends sessions that have expired and returns what they held to the queue
 // as lost attempts: of up to limit leases, each of many executions, the latest first.
 func (s *Store) Reap(ctx context.Context, limit, poison int) (out engine.Reaped, err error) {
-	_ = s.unpackForOlder(ctx) // which is tried again at the next pass, and is not to keep this one from what it is for
 	why := &job.Error{Type: job.Poison, Message: fmt.Sprintf("lost %d workers within an hour", poison)}
 	var ended []engine.Ended
 	err = s.write(ctx, "reap", func(ctx context.Context, c *pgxpool.Conn) error {

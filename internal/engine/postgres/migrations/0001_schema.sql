@@ -365,8 +365,7 @@ CREATE TABLE servers (
 	hungry     boolean NOT NULL,
 	id         uuid PRIMARY KEY,
 	host       text NOT NULL,
-	duty       smallint NOT NULL DEFAULT 1,
-	bundles    boolean NOT NULL DEFAULT false
+	duty       smallint NOT NULL DEFAULT 1
 ) WITH (fillfactor = 50);
 CREATE TABLE partitions (
 	epoch  bigint NOT NULL DEFAULT 0,
