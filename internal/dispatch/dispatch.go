@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/job"
-	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
@@ -194,18 +193,6 @@ func (d *Dispatcher) remember(s *session) {
 		maps.DeleteFunc(d.known, func(_ job.WorkerID, s *session) bool { return !s.local })
 	}
 	d.known[s.worker.ID] = s
-}
-
-// anyServes reports whether a worker that is known here serves a tenant's class.
-func (d *Dispatcher) anyServes(t tenant.ID, c job.Class) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.known {
-		if s.worker.Serves(t, c) {
-			return true
-		}
-	}
-	return false
 }
 
 // Worker finds the worker of a session, also of one that began at another server. It returns engine.ErrSession if there is

@@ -240,7 +240,8 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// unfit tells the owner of partitions which of them hold what is limited and no worker that is known here serves.
+// unfit tells the owner of partitions which of them hold what is limited and no worker serves that claims here. A worker that claimed
+// here once and turns to another server now serves nothing here.
 func (m *matcher) unfit() {
 	if m.d.cfg.Owner == nil {
 		return
@@ -258,7 +259,7 @@ func (m *matcher) unfit() {
 		x := kind{k.Tenant, k.Class}
 		ok, seen := served[x]
 		if !seen {
-			ok = m.d.anyServes(k.Tenant, k.Class)
+			ok = m.tookLately(k.Tenant, k.Class)
 			served[x] = ok
 		}
 		out[k.Partition] = !ok

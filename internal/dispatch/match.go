@@ -46,6 +46,7 @@ type matcher struct {
 	shared     time.Time              // and shares of limits asked for
 	repaid     time.Time              // or looked at, while no claim waited
 	lately     map[job.WorkerID]visit // whose claims have waited here and do not now
+	pruned     time.Time              // when those were dropped from it that did so long ago
 	wanted     time.Time              // and partitions of others looked at
 	foreign    bool                   // nothing of its own is left for the claims that wait
 }
@@ -61,6 +62,7 @@ const (
 	shareEvery   = time.Second
 	repayEvery   = 500 * time.Millisecond // shares are looked at so often while no claim waits
 	visitTime    = time.Second            // a worker counts as one that takes more for so long after its claim
+	fitTime      = 10 * time.Second       // a server counts as one that serves what a worker takes for so long after its claim
 	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 

@@ -16,6 +16,7 @@ type fakeOwner struct {
 	mu     sync.Mutex
 	held   engine.Holding
 	wanted []job.Partition
+	unfit  map[job.Partition]bool
 	share  int
 	asked  int // for shares
 	used   int // as told last
@@ -29,7 +30,11 @@ func (o *fakeOwner) Holding() engine.Holding {
 
 func (o *fakeOwner) SetDemand(bool) {}
 
-func (o *fakeOwner) Unfit(map[job.Partition]bool) {}
+func (o *fakeOwner) Unfit(ps map[job.Partition]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unfit = ps
+}
 
 func (o *fakeOwner) Want(ps []job.Partition) {
 	o.mu.Lock()
@@ -287,6 +292,35 @@ func TestWhatRunsInGainedPartitionsIsCountedWithoutClaims(t *testing.T) {
 		defer b.mu.Unlock()
 		if b.used != 2 {
 			t.Errorf("it tells of %d that run, of 2", b.used)
+		}
+	})
+}
+
+// A worker that has turned to another server serves nothing here: what only the owner of a partition may lease, and nobody who
+// claims at it takes, is for another server.
+func TestAWorkerThatWentElsewhereServesNothingHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		o := &fakeOwner{held: owning(0, 1, 2, 3)}
+		d := running(t, f, Config{Owner: o})
+		claimAll(t, d, w1) // it takes everything, and never comes again
+		grouped := ready(101, time.Now())
+		grouped.Group = job.Group{Key: 5, Max: 1}
+		f.add(grouped)
+		w2 := job.WorkerID{2}
+		other := job.Worker{ID: w2, Host: "other", Capacity: 1, Kinds: []string{"other"}, Targets: []string{"worker"}}
+		if err := d.Register(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if as, err := d.Claim(ctx, w2, 1); len(as) > 0 || err != nil {
+			t.Fatalf("the other worker was given %v, %v", as, err)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !o.unfit[grouped.Partition] {
+			t.Errorf("it keeps partition %d, in which something waits that nobody here takes: %v", grouped.Partition, o.unfit)
 		}
 	})
 }

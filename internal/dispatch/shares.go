@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -18,18 +19,17 @@ type visit struct {
 // left notes that a claim no longer waits. Its worker is likely to come again at once: what it takes is not given away
 // meanwhile.
 func (m *matcher) left(c *claim) {
-	if m.d.cfg.Owner != nil {
-		m.lately[c.worker.ID] = visit{c.worker, m.now}
+	if m.d.cfg.Owner == nil {
+		return
+	}
+	if m.lately[c.worker.ID] = (visit{c.worker, m.now}); m.now.Sub(m.pruned) >= visitTime {
+		m.pruned = m.now
+		maps.DeleteFunc(m.lately, func(_ job.WorkerID, v visit) bool { return m.now.Sub(v.at) >= fitTime })
 	}
 }
 
 // takers reports who takes what: claims that wait, and workers whose claims did a moment ago.
 func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
-	for id, v := range m.lately {
-		if now.Sub(v.at) >= visitTime {
-			delete(m.lately, id)
-		}
-	}
 	type kind struct {
 		tenant tenant.ID
 		class  job.Class
@@ -41,12 +41,22 @@ func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
 		if !seen {
 			takes = m.serves(t, c)
 			for id, v := range m.lately {
-				takes = takes || !m.cordoned[id] && v.worker.Serves(t, c)
+				takes = takes || now.Sub(v.at) < visitTime && !m.cordoned[id] && v.worker.Serves(t, c)
 			}
 			known[k] = takes
 		}
 		return takes
 	}
+}
+
+// tookLately reports whether a claim takes something of a tenant's class that waits here, or did within the last seconds: its worker
+// may be busy for a moment.
+func (m *matcher) tookLately(t tenant.ID, c job.Class) bool {
+	takes := m.serves(t, c)
+	for id, v := range m.lately {
+		takes = takes || m.now.Sub(v.at) < fitTime && !m.cordoned[id] && v.worker.Serves(t, c)
+	}
+	return takes
 }
 
 // lent reports whether this server has shares of limits that others may need.

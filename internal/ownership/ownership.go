@@ -38,6 +38,8 @@ type Config struct {
 
 const (
 	attendEvery = time.Second
+	keepFor     = 5 * time.Minute  // a partition that another server could not serve stays where it is served
+	asksFor     = 30 * time.Second // a partition that comes so long after it was asked for comes for that
 	stayWaiting = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
 )
 
@@ -58,6 +60,9 @@ type Keeper struct {
 	fed     time.Time              // when a worker last waited here
 	wants   []job.Partition        // asked for since the last tick
 	unfit   map[job.Partition]bool // nobody here serves what waits there
+
+	asked map[job.Partition]time.Time // when it was last asked for; only the ticks know it, as the next
+	kept  map[job.Partition]time.Time // it came because it was asked for, and is not handed on before then to even things out
 }
 
 // New makes a keeper for a new server.
@@ -71,7 +76,7 @@ func New(store engine.Owners, log *slog.Logger, cfg Config) *Keeper {
 	if cfg.Change == nil {
 		cfg.Change = func() {}
 	}
-	k := &Keeper{store: store, log: log, cfg: cfg}
+	k := &Keeper{store: store, log: log, cfg: cfg, asked: map[job.Partition]time.Time{}, kept: map[job.Partition]time.Time{}}
 	k.join()
 	return k
 }
@@ -155,7 +160,8 @@ func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	k.learn(r, began)
-	p := Plan(s.ID, r, unfit)
+	k.keep(r, s.ID, wants, began)
+	p := Plan(s.ID, r, unfit, k.kept)
 	if len(p.Take) > 0 {
 		err = errors.Join(err, k.store.Take(ctx, s.ID, p.Take))
 	}
@@ -203,6 +209,27 @@ func (k *Keeper) learn(r engine.Roster, began time.Time) {
 	}
 }
 
+// keep notes what the server asks for, and what came because it had asked for it: what waits there nobody serves at the server that
+// had it, so it would come to nothing if it went back at once to even out how much each has.
+func (k *Keeper) keep(r engine.Roster, me engine.ServerID, wants []job.Partition, now time.Time) {
+	for _, p := range r.Partitions {
+		asked, ok := k.asked[p.Part]
+		switch {
+		case p.Owner != me:
+			delete(k.kept, p.Part)
+		case ok && now.Sub(asked) < asksFor:
+			k.kept[p.Part] = now.Add(keepFor)
+			delete(k.asked, p.Part)
+		case !now.Before(k.kept[p.Part]):
+			delete(k.kept, p.Part)
+		}
+	}
+	maps.DeleteFunc(k.asked, func(_ job.Partition, at time.Time) bool { return now.Sub(at) >= asksFor })
+	for _, p := range wants {
+		k.asked[p] = now
+	}
+}
+
 // Retire gives up all that the server owns.
 func (k *Keeper) Retire(ctx context.Context) error {
 	k.mu.Lock()
@@ -220,8 +247,8 @@ type Moves struct {
 }
 
 // Plan says what a server is to do: all who plan over the same roster come to moves that agree. unfit are partitions of
-// its own that it cannot serve whole.
-func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool) Moves {
+// its own that it cannot serve whole; kept are those that are not handed on to even out how much each has.
+func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool, kept map[job.Partition]time.Time) Moves {
 	all := eligible(r.Servers)
 	rank := slices.Index(all, me)
 	owned := map[engine.ServerID][]job.Partition{}
@@ -265,14 +292,20 @@ func Plan(me engine.ServerID, r engine.Roster, unfit map[job.Partition]bool) Mov
 	}
 	fair := len(r.Partitions) / len(all)
 	full := (len(r.Partitions) + len(all) - 1) / len(all) // where they do not divide evenly some have one more
-	for left := len(mine); left > 0; left-- {
+	spare := mine
+	if rank >= 0 {
+		spare = slices.DeleteFunc(slices.Clone(mine), func(p job.Partition) bool { _, ok := kept[p]; return ok })
+	}
+	for left := len(mine); len(spare) > 0; left-- {
 		to := least()
 		n := len(owned[to])
 		if to == me || rank >= 0 && !(left > fair && n < fair || left > full && n < full) {
 			break
 		}
-		give(to, mine[left-1])
-		owned[to] = append(owned[to], mine[left-1])
+		p := spare[len(spare)-1]
+		spare = spare[:len(spare)-1]
+		give(to, p)
+		owned[to] = append(owned[to], p)
 	}
 	return m
 }

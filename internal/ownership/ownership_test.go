@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -313,7 +314,7 @@ func TestPlansAgree(t *testing.T) {
 		}
 		for _, s := range r.Servers {
 			unfit := map[job.Partition]bool{job.Partition(rapid.IntRange(0, 63).Draw(t, "unfit")): true}
-			m := Plan(s.ID, r, unfit)
+			m := Plan(s.ID, r, unfit, nil)
 			for _, p := range m.Take {
 				if taken[p] || r.Partitions[p].Owner != (engine.ServerID{}) {
 					t.Fatalf("partition %d is taken twice, or from its owner", p)
@@ -345,7 +346,7 @@ func TestWhatADeadServerHadIsTakenInOneRound(t *testing.T) {
 		r.Partitions = append(r.Partitions, engine.Partition{Part: job.Partition(p)})
 	}
 	for _, s := range r.Servers {
-		for _, p := range Plan(s.ID, r, nil).Take {
+		for _, p := range Plan(s.ID, r, nil, nil).Take {
 			if r.Partitions[p].Owner != (engine.ServerID{}) {
 				t.Errorf("partition %d is taken twice", p)
 			}
@@ -357,4 +358,51 @@ func TestWhatADeadServerHadIsTakenInOneRound(t *testing.T) {
 			t.Errorf("partition %d has no owner", p.Part)
 		}
 	}
+}
+
+// A partition that a server is given because it serves what waits there stays with it, though that makes it the one with the most: it went
+// back and forth between the two for ever, and what waited in it with it.
+func TestWhatWasAskedForStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard()
+		one, other := keeper(b), keeper(b)
+		for range 3 {
+			one.Feed(true)
+			other.Feed(true)
+			rounds(t, 1, one, other)
+		}
+		if _, ok := other.Holding().Fence.Epochs[job.Partitions-1]; ok {
+			one, other = other, one // what is handed on to even things out is what comes last
+		}
+		mine := slices.Sorted(maps.Keys(one.Holding().Fence.Epochs))
+		if len(mine) != len(other.Holding().Fence.Epochs) {
+			t.Fatalf("they have %d and %d", len(mine), len(other.Holding().Fence.Epochs))
+		}
+		wanted := mine[len(mine)-2:]
+		moved := 0
+		for range 20 {
+			one.Feed(true)
+			other.Feed(true)
+			one.Unfit(map[job.Partition]bool{wanted[0]: true, wanted[1]: true})
+			held := other.Holding().Fence.Epochs
+			for _, p := range wanted {
+				if _, ok := held[p]; !ok {
+					other.Want(wanted)
+				}
+			}
+			rounds(t, 1, one, other)
+			for _, p := range wanted {
+				_, had := held[p]
+				if _, has := other.Holding().Fence.Epochs[p]; has != had {
+					moved++
+				}
+			}
+		}
+		if moved != len(wanted) {
+			t.Errorf("%d partitions were asked for, and moved %d times", len(wanted), moved)
+		}
+		if n, m := len(one.Holding().Fence.Epochs), len(other.Holding().Fence.Epochs); n != m {
+			t.Errorf("in the end they have %d and %d: others were not handed on in their place", n, m)
+		}
+	})
 }
