@@ -295,7 +295,7 @@ func (d *Dispatcher) unheard(w job.WorkerID, named []job.Lease) (keep []job.Toke
 		return nil, before, false
 	}
 	now := d.clock.Now()
-	if s.named == nil {
+	if s.named == nil || now.Before(s.since) { // or the clock was set back
 		s.since, s.named = now, map[job.Token]bool{}
 	}
 	for _, l := range named {

@@ -157,6 +157,7 @@ type loads struct {
 	counting sync.Mutex // held by who counts; taken before mu
 
 	mu    sync.Mutex
+	at    time.Time          // guarded by mu: when it was made
 	until time.Time          // guarded by mu: so long it is given again
 	of    []Load             // guarded by mu; nil: nothing was counted yet
 	all   Load               // guarded by mu
@@ -171,13 +172,15 @@ type loads struct {
 const (
 	loadLife = 2 * time.Second
 	loadRest = 5
+
+	loadAhead = time.Minute // a count that was made so long after now was made before the clock was set back
 )
 
 // last is the last count, and whether it may be given again.
 func (l *loads) last(now time.Time) (of []Load, all Load, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.of, l.all, l.of != nil && now.Before(l.until)
+	return l.of, l.all, l.of != nil && now.Before(l.until) && now.Sub(l.at) > -loadAhead
 }
 
 // Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all. All of it is
@@ -241,7 +244,7 @@ func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 	d.loads.mu.Lock()
 	defer d.loads.mu.Unlock()
 	d.loads.each, d.loads.queues, d.loads.workers = each, queues, slices.Collect(maps.Values(workers))
-	d.loads.of, d.loads.all, d.loads.until = of, all, then.Add(max(loadLife, loadRest*then.Sub(now)))
+	d.loads.of, d.loads.all, d.loads.at, d.loads.until = of, all, then, then.Add(max(loadLife, loadRest*then.Sub(now)))
 	return of, all, nil
 }
 

@@ -23,6 +23,7 @@ type matcher struct {
 	waiting []*claim
 	woken   bool      // something may be ready that no hint tells of
 	now     time.Time // of this pass
+	setBack bool      // the store's clock was
 
 	inFlight int             // leases on their way
 	returned chan *leaseCall // those that were answered, or never will be
@@ -94,8 +95,10 @@ func (m *matcher) pass(ctx context.Context) error {
 	if err := m.wait(ctx); err != nil {
 		return err
 	}
-	now := m.d.clock.Now()
-	m.now = now
+	now := m.tell()
+	if m.setBack {
+		m.turnBack(ctx, now)
+	}
 	m.win.ripen(now)
 	m.settle()
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
@@ -128,6 +131,28 @@ func (m *matcher) pass(ctx context.Context) error {
 	}
 	_, err := m.unpack(ctx) // before what holds it back gives way, or it would go on standing before others
 	return err
+}
+
+// tell asks the store's clock what time it is, and notes whether that was set back.
+func (m *matcher) tell() time.Time {
+	now := m.d.clock.Now()
+	m.setBack = m.setBack || now.Before(m.now)
+	m.now = now
+	return now
+}
+
+// turnBack begins anew after the store's clock was set back: all that was to be done so long after something else would have to wait
+// until that instant comes once more, sweeps, rates, limits and shares among it.
+func (m *matcher) turnBack(ctx context.Context, now time.Time) {
+	m.restart(ctx)
+	hinted := m.win.hinted
+	m.win = newWindow(m.d.cfg.Window)
+	m.win.hinted, m.setBack = hinted, false
+	m.weighed, m.ruled, m.confirmed, m.shared, m.repaid, m.wanted, m.pruned = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	clear(m.lately)
+	for part := range m.lost {
+		m.lost[part] = now
+	}
 }
 
 // serves reports whether any of the waiting claims takes executions of a tenant's class.
@@ -198,9 +223,11 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 
 // pause is how long there is nothing to do, unless something comes.
 func (m *matcher) pause() time.Duration {
-	now := m.d.clock.Now()
-	m.now = now // a pause may have ended
+	now := m.tell() // a pause may have ended
 	p := m.win.picker
+	if m.setBack {
+		return 0
+	}
 	if p.Any(m.serves, now) || p.Short() && slices.ContainsFunc(m.waiting, m.fed) || m.d.missed.Load() || len(m.win.dry(0, m.reads)) > 0 {
 		return 0
 	}

@@ -80,6 +80,7 @@ type Scheduler struct {
 	size
 	out  outlook
 	back backlog
+	last time.Time // when it began its last pass
 }
 
 // New makes a scheduler over a store whose clock is given.
@@ -155,6 +156,10 @@ func (s *Scheduler) Tick(ctx context.Context) (time.Duration, error) {
 		return onHold, nil
 	}
 	now := s.clock.Now()
+	if now.Before(s.last) { // the clock was set back: nothing waits for an instant that comes once more
+		s.stuck, s.back, s.out.look = suspects{}, backlog{}, time.Time{}
+	}
+	s.last = now
 	next := between
 	var errs [2]error
 	if s.cfg.Part != Behind {

@@ -14,12 +14,12 @@ func (r Rate) Pace() Pace {
 // Rescale says when a bucket is full that was to be full at an instant, in microseconds, while it filled as was, and from now on
 // fills otherwise: it keeps the tokens that it holds, as far as they fit. One that is full stays full.
 func (b Pace) Rescale(was Pace, full, now int64) int64 {
-	if full <= now || was == b {
-		return max(full, now)
-	}
 	whole := b.Burst * b.Step
-	if was == (Pace{}) {
-		return min(full, now+whole) // it never lacks more
+	switch {
+	case full <= now:
+		return now
+	case was == b, was == (Pace{}):
+		return min(full, now+whole) // it never lacks more, unless the clock was set back
 	}
 	holds := max(0, was.Burst*was.Step-(full-now)) // in time of the old rate
 	high, low := bits.Mul64(uint64(holds), uint64(b.Step))

@@ -8,6 +8,15 @@ import (
 )
 
 // A bucket whose rate changes holds as many tokens as before, as far as they fit, and one that is full stays full.
+// A bucket never lacks more than it holds: of a clock that was set back it would for as long as that was.
+func TestABucketAfterAClockWasSetBack(t *testing.T) {
+	is := Rate{Count: 2, Per: time.Second, Burst: 3}.Pace()
+	const now = int64(1_900_000_000_000_000)
+	if full := is.Rescale(is, now+time.Hour.Microseconds(), now); full != now+3*500_000 {
+		t.Errorf("it is full in %v", time.Duration(full-now)*time.Microsecond)
+	}
+}
+
 func TestRescale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := func(name string) Rate {

@@ -34,7 +34,7 @@ const (
 	rescaled = `CASE
 			WHEN b.full_us <= t.now THEN t.now
 			WHEN b.step_us IS NULL THEN least(b.full_us, t.now + d.burst * d.step)
-			WHEN b.step_us = d.step AND b.burst = d.burst THEN b.full_us
+			WHEN b.step_us = d.step AND b.burst = d.burst THEN least(b.full_us, t.now + d.burst * d.step)
 			ELSE t.now + d.burst * d.step - least(d.burst * d.step, div(greatest(0, b.burst * b.step_us - (b.full_us - t.now))::numeric * d.step, b.step_us))::int8
 		END`
 	// peekSQL is for those who only look.
