@@ -71,8 +71,9 @@ func Answers(h *History) []Violation {
 // Uniqueness: an instant of a job fires once.
 func Uniqueness(h *History) []Violation {
 	var out []Violation
+	gone := withdrawn(h)
 	fired := group(h.Events(), func(e Event) string {
-		if e.Tag != "" || e.Redrive || e.SchedAt.IsZero() || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
+		if e.Tag != "" || e.Redrive || e.SchedAt.IsZero() || gone[e.Tenant+"/"+e.Execution] || !is(Commit, Added)(e) && !is(Final, Execution)(e) {
 			return ""
 		}
 		return e.Tenant + "/" + e.Job + " at " + e.SchedAt.UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -101,7 +102,7 @@ func Completeness(h *History) []Violation {
 	for _, n := range jobs.names {
 		es := jobs.of[n]
 		made := pick(es, is(OK, Create))
-		if len(made) == 0 || len(pick(es, is(Invoke, Delete))) > 0 {
+		if len(made) == 0 || made[0].Many || len(pick(es, is(Invoke, Delete))) > 0 {
 			continue
 		}
 		fired := pick(es, func(e Event) bool { return is(Final, Execution)(e) && e.Tag == "" && !e.Redrive })
@@ -128,6 +129,17 @@ func Deletion(h *History) []Violation {
 			case deleted != nil && is(Commit, Leased)(e):
 				out = append(out, violation("deletion", []Event{*deleted, e}, "the job %s was deleted, and ran after it", n))
 			}
+		}
+	}
+	return out
+}
+
+// withdrawn are the executions that were taken back before they began.
+func withdrawn(h *History) map[string]bool {
+	out := map[string]bool{}
+	for _, e := range h.Events() {
+		if is(Commit, Withdrawn)(e) {
+			out[e.Tenant+"/"+e.Execution] = true
 		}
 	}
 	return out

@@ -38,6 +38,9 @@ const (
 	Limited Op = "limited" // the tenant, or its Queue, to Max at once
 	Paused  Op = "paused"  // its Queue, until SchedAt, or, where that is zero, resumed
 	Look    Op = "look"    // at an execution: its status is Result
+
+	Change    Op = "change"     // of a job, which makes it Version
+	JobPaused Op = "job paused" // Pause or Resume, as the Tag says; a pause until SchedAt, or until it is resumed
 )
 
 // What workers ask for, as it was seen between them and their servers. Events of one request have the same Call.
@@ -57,6 +60,10 @@ const (
 	Refused  Op = "refused"  // the outcome Result under Token was refused
 	Ended    Op = "ended"    // the lease under Token, by the move Result
 	Became   Op = "became"   // the execution's status is now Result
+
+	Withdrawn Op = "withdrawn" // the execution, which had not begun, is gone: its job was changed, and fires it anew
+	Parked    Op = "parked"    // under Token: its target completes it
+	Drawn     Op = "drawn"     // Max tokens out of the bucket Group, that fills at Rate up to Burst, at SchedAt by the store's clock
 )
 
 // What arrives, what breaks, and what is there in the end.
@@ -65,6 +72,12 @@ const (
 	Quiet     Op = "quiet"     // the last fault is over
 	Job       Op = "job"       // with its state in Result
 	Execution Op = "execution" // with its status in Result
+)
+
+// The tags of JobPaused.
+const (
+	Pause  = "pause"
+	Resume = "resume"
 )
 
 // Event is one thing that happened.
@@ -87,6 +100,10 @@ type Event struct {
 	Max       int           `json:"max,omitempty"`     // what is leased may run with so many of its group, itself among them; 0: any number
 	Unique    string        `json:"unique,omitempty"`  // of what is added: the key that only one live execution has
 	Redrive   bool          `json:"redrive,omitempty"` // it runs a dead letter again, by itself
+	Version   int           `json:"version,omitempty"` // of its job, from 0
+	Many      bool          `json:"many,omitempty"`    // of a job: it fires again and again
+	Rate      float64       `json:"rate,omitempty"`    // tokens a second
+	Burst     int           `json:"burst,omitempty"`
 }
 
 // String is the event on one line, for people.

@@ -75,7 +75,7 @@ func Keys(h *History) []Violation {
 				out = append(out, violation("keys", []Event{was, e}, "%s was added with the unique key %s, which %s has", e.Execution, e.Unique, was.Execution))
 			}
 			holder[k], key[name] = e, k
-		case is(Commit, Became)(e) && final(e.Result) && holder[key[name]].Execution == e.Execution:
+		case (is(Commit, Withdrawn)(e) || is(Commit, Became)(e) && final(e.Result)) && holder[key[name]].Execution == e.Execution:
 			delete(holder, key[name])
 		}
 	}

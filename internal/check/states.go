@@ -21,7 +21,12 @@ func final(name string) bool { return statuses[name].Final() }
 func allowed(from, to job.Status) bool {
 	for _, m := range job.Moves() {
 		for tries := range 2 {
-			if next, ok := job.Apply(from, m, tries); ok && next == to {
+			next, ok := job.Apply(from, m, tries)
+			if ok && next == to {
+				return true
+			}
+			// What ends its lease while its job is paused is held by the same commit.
+			if held, also := job.Apply(next, job.Hold, tries); ok && also && held == to {
 				return true
 			}
 		}
@@ -89,7 +94,7 @@ func Liveness(h *History, within time.Duration) []Violation {
 		es := all.of[n]
 		finals := pick(es, is(Final, Execution))
 		added := pick(es, is(Commit, Added))
-		if len(added) > 0 && len(finals) == 0 {
+		if len(added) > 0 && len(finals) == 0 && len(pick(es, is(Commit, Withdrawn))) == 0 {
 			out = append(out, violation(name, es, "%s is gone", n))
 		}
 		for _, f := range finals {

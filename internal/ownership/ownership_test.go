@@ -367,8 +367,8 @@ func TestWhatWasAskedForStays(t *testing.T) {
 		b := newBoard()
 		one, other := keeper(b), keeper(b)
 		for range 3 {
-			one.Feed(true)
-			other.Feed(true)
+			one.SetDemand(true)
+			other.SetDemand(true)
 			rounds(t, 1, one, other)
 		}
 		if _, ok := other.Holding().Fence.Epochs[job.Partitions-1]; ok {
@@ -381,8 +381,8 @@ func TestWhatWasAskedForStays(t *testing.T) {
 		wanted := mine[len(mine)-2:]
 		moved := 0
 		for range 20 {
-			one.Feed(true)
-			other.Feed(true)
+			one.SetDemand(true)
+			other.SetDemand(true)
 			one.Unfit(map[job.Partition]bool{wanted[0]: true, wanted[1]: true})
 			held := other.Holding().Fence.Epochs
 			for _, p := range wanted {

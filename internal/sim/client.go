@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
@@ -16,11 +17,19 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
+// local is who may do everything with a tenant's jobs.
+func local(t tenant.ID) tenant.Principal {
+	p := tenant.Local()
+	p.Tenant = t
+	return p
+}
+
 // caller is a client: it wants one thing after the other, and asks again, with the same key, where it was not answered.
 type caller struct {
 	w          *world
 	name       string
 	rng        *rand.Rand
+	as         tenant.Principal
 	jobs       []made // what it asked for, whether or not it knows that it is there
 	executions []made
 }
@@ -33,7 +42,7 @@ type made struct {
 }
 
 func (w *world) client(n int, wishes []wish) {
-	c := &caller{w: w, name: fmt.Sprint("c", n)}
+	c := &caller{w: w, name: fmt.Sprint("c", n), as: local(w.whose[n])}
 	c.rng = stream(w.seed, c.name)
 	begun := time.Now()
 	for i, x := range wishes {
@@ -56,15 +65,22 @@ func (w *world) client(n int, wishes []wish) {
 			c.limit(x)
 		case wishPause:
 			c.pause(x)
+		case wishBulk:
+			c.bulk(x, tag)
+		case wishUpdate:
+			c.update(x, c.jobs[x.of])
+		case wishPauseJob, wishResumeJob:
+			c.pauseJob(x, c.jobs[x.of])
 		}
 	}
 }
 
 // ask asks, again where it is not answered, and writes down what came of it.
-func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.Service, *check.Event) error) bool {
-	e.Proc, e.Kind = c.name, check.Invoke
+func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.Service, *check.Event) error) check.Kind {
+	e.Proc, e.Kind, e.Tenant = c.name, check.Invoke, string(c.as.Tenant)
 	c.w.store.add(e)
 	e.Kind = check.Unknown
+	unsure := false
 	for n := range x.try {
 		if n > 0 && !c.w.after(x.gap) {
 			break
@@ -80,13 +96,18 @@ func (c *caller) ask(x wish, e check.Event, call func(context.Context, *service.
 			break
 		}
 		e.Result = err.Error()
+		var invalid job.Invalids
+		if unsure && errors.As(err, &invalid) {
+			break // what was valid when it was first asked for may be there, though its end has passed
+		}
 		if definite(err) {
 			e.Kind = check.Fail
 			break
 		}
+		unsure = true
 	}
 	c.w.store.add(e)
-	return e.Kind == check.OK
+	return e.Kind
 }
 
 func (c *caller) once(s *server, e *check.Event, call func(context.Context, *service.Service, *check.Event) error) error {
@@ -123,6 +144,9 @@ func (c *caller) create(x wish) {
 		d.Schedule.At = c.w.now().Add(upTo(c.rng, 20*time.Second)).UTC().Truncate(time.Microsecond)
 		e.SchedAt = d.Schedule.At
 	}
+	if recurs(d.Name) {
+		d.Schedule.End, e.Many = c.w.now().Add(x.last).UTC().Truncate(time.Microsecond), true
+	}
 	m := made{job: d.Name}
 	type answer struct {
 		ID        job.ID
@@ -134,7 +158,7 @@ func (c *caller) create(x wish) {
 		return b
 	})
 	c.ask(x, e, func(ctx context.Context, s *service.Service, _ *check.Event) error {
-		got, replay, err := s.CreateJob(ctx, tenant.Local(), d, key)
+		got, replay, err := s.CreateJob(ctx, c.as, d, key)
 		var a answer
 		switch {
 		case err == nil && replay != nil:
@@ -153,11 +177,48 @@ func (c *caller) create(x wish) {
 	c.jobs, c.executions = append(c.jobs, m), append(c.executions, m)
 }
 
+// bulk makes several jobs with one call: all of them, or none.
+func (c *caller) bulk(x wish, tag string) {
+	others := func(k check.Kind) {
+		for _, d := range x.defs[1:] {
+			c.w.store.add(check.Event{Proc: c.name, Kind: k, Op: check.Create, Tenant: string(c.as.Tenant), Job: d.Name, Tag: d.Name})
+		}
+	}
+	others(check.Invoke)
+	ms := make([]made, len(x.defs))
+	key := once(tag, func(all []service.NewJob) []byte {
+		b, _ := json.Marshal(idsOf(all)) // of bytes, which always have a form
+		return b
+	})
+	first := x.defs[0].Name
+	e := c.ask(x, check.Event{Op: check.Create, Job: first, Tag: first}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
+		got, replay, err := s.CreateJobs(ctx, c.as, slices.Clone(x.defs), key)
+		ids := idsOf(got)
+		if err == nil && replay != nil {
+			err = json.Unmarshal(replay, &ids)
+		}
+		for i, id := range ids {
+			ms[i] = made{job: x.defs[i].Name, id: id}
+		}
+		return err
+	})
+	others(e)
+	c.jobs, c.executions = append(c.jobs, ms...), append(c.executions, ms...)
+}
+
+func idsOf(all []service.NewJob) []job.ID {
+	ids := make([]job.ID, len(all))
+	for i, j := range all {
+		ids[i] = j.Job.ID
+	}
+	return ids
+}
+
 func (c *caller) trigger(x wish, m made, tag string) {
 	out := made{job: m.job}
 	if !m.id.IsZero() {
 		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
-			got, replay, err := s.Trigger(ctx, tenant.Local(), engine.Ref{ID: m.id}, payload(tag, x.key), once(tag, executionID))
+			got, replay, err := s.Trigger(ctx, c.as, engine.Ref{ID: m.id}, payload(tag, x.key), once(tag, executionID))
 			out.execution, err = c.answered(e, got.Execution, replay, err)
 			return err
 		})
@@ -169,7 +230,7 @@ func (c *caller) rerun(x wish, m made, tag string) {
 	out := made{job: m.job}
 	if !m.execution.IsZero() {
 		c.ask(x, check.Event{Op: check.Trigger, Job: m.job, Tag: tag}, func(ctx context.Context, s *service.Service, e *check.Event) error {
-			got, replay, err := s.Retry(ctx, tenant.Local(), m.execution, payload(tag, x.key), once(tag, executionID))
+			got, replay, err := s.Retry(ctx, c.as, m.execution, payload(tag, x.key), once(tag, executionID))
 			out.execution, err = c.answered(e, got, replay, err)
 			return err
 		})
@@ -200,7 +261,7 @@ func (c *caller) cancel(x wish, m made) {
 		return
 	}
 	c.ask(x, check.Event{Op: check.Cancel, Job: m.job, Execution: c.w.store.name(m.execution)}, func(ctx context.Context, s *service.Service, e *check.Event) error {
-		got, err := s.Cancel(ctx, tenant.Local(), m.execution, "")
+		got, err := s.Cancel(ctx, c.as, m.execution, "")
 		if err == nil {
 			e.Result = got.Status.String()
 		}
@@ -210,7 +271,7 @@ func (c *caller) cancel(x wish, m made) {
 
 func (c *caller) limit(x wish) {
 	c.ask(x, check.Event{Op: check.Limited, Queue: x.lim.Queue, Max: x.lim.Max}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
-		return s.SetLimit(ctx, tenant.Local(), x.lim)
+		return s.SetLimit(ctx, c.as, x.lim)
 	})
 }
 
@@ -221,9 +282,9 @@ func (c *caller) pause(x wish) {
 	}
 	c.ask(x, check.Event{Op: check.Paused, Queue: slow, SchedAt: until}, func(ctx context.Context, s *service.Service, _ *check.Event) (err error) {
 		if until.IsZero() {
-			_, err = s.ResumeQueue(ctx, tenant.Local(), slow)
+			_, err = s.ResumeQueue(ctx, c.as, slow)
 		} else {
-			_, err = s.PauseQueue(ctx, tenant.Local(), slow, "", until)
+			_, err = s.PauseQueue(ctx, c.as, slow, "", until)
 		}
 		return err
 	})
@@ -234,7 +295,7 @@ func (c *caller) delete(x wish, m made) {
 		return
 	}
 	c.ask(x, check.Event{Op: check.Delete, Job: m.job}, func(ctx context.Context, s *service.Service, _ *check.Event) error {
-		_, err := s.DeleteJob(ctx, tenant.Local(), engine.Ref{ID: m.id})
+		_, err := s.DeleteJob(ctx, c.as, engine.Ref{ID: m.id})
 		return err
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -26,14 +25,7 @@ func TestMutantsOfTimeAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := uint64(1); seed <= mutantSeeds; seed++ {
-				vs := play(t, seed, m.mutant, m.flaws).Violations
-				if i := slices.IndexFunc(vs, func(v check.Violation) bool { return v.Check == m.check }); i >= 0 {
-					t.Logf("found with seed %d: %s", seed, vs[i])
-					return
-				}
-			}
-			t.Errorf("not found within %d seeds", mutantSeeds)
+			hunt(t, Options{Mutant: m.mutant, Flaws: m.flaws}, nil, m.check)
 		})
 	}
 }

@@ -3,11 +3,15 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/check"
 	"github.com/carillon-jobs/carillon/internal/core/job"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/worker"
 )
 
@@ -17,6 +21,8 @@ type executor struct {
 	proc  string
 	gone  <-chan struct{}        // closed when its process is dead: nothing it does is seen any more
 	still func() <-chan struct{} // closed when its process moves; nil: it never stands still
+	whose tenant.ID              // it serves no other; "": all
+	busy  atomic.Int64           // attempts that it runs
 }
 
 func (x *executor) dead() bool {
@@ -37,7 +43,7 @@ func (x *executor) pause() {
 
 // Execute runs one attempt.
 func (x *executor) Execute(ctx context.Context, a client.Attempt) client.Outcome {
-	e := check.Event{Proc: x.proc, Op: check.Execute, Job: a.JobName, Execution: a.ExecutionID, Attempt: a.AttemptNumber, Token: a.FencingToken}
+	e := check.Event{Proc: x.proc, Op: check.Execute, Tenant: a.TenantID, Job: a.JobName, Execution: a.ExecutionID, Attempt: a.AttemptNumber, Token: a.FencingToken}
 	if id, err := job.ParseExecutionID(a.ExecutionID); err == nil {
 		e.Execution = x.w.store.name(id)
 	}
@@ -46,12 +52,20 @@ func (x *executor) Execute(ctx context.Context, a client.Attempt) client.Outcome
 	}
 	e.Kind = check.Arrive
 	x.w.store.add(e)
-	c := conductOf(x.w.seed, a.JobName, a.AttemptNumber, a.FencingToken)
+	if x.whose != "" && a.TenantID != string(x.whose) {
+		x.w.runs.note(check.Violation{Check: "tenancy", Slice: []check.Event{e}, What: fmt.Sprintf("%s serves %s, and was given what is %s's", x.proc, x.whose, a.TenantID)})
+	}
+	x.busy.Add(1)
+	defer x.busy.Add(-1)
+	c := x.w.conduct(a)
 	end := x.w.runs.begin(x, e)
 	out := x.act(ctx, c)
 	end()
 	if x.pause(); x.dead() {
 		return client.Outcome{Status: client.Failed}
+	}
+	if out.Status == client.Parked {
+		x.w.completeLater(a, c)
 	}
 	e.Kind, e.Result = check.Reply, out.Status
 	if c.deed == panics {
@@ -98,6 +112,8 @@ func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
 		return failed("HANDLER_ERROR", true)
 	case failForGood:
 		return failed("HANDLER_ERROR", false)
+	case park:
+		return client.Outcome{Status: client.Parked}
 	case snooze:
 		return client.Outcome{Status: client.Snoozed, RetryAfterMS: 1 + c.took.Milliseconds()}
 	}
@@ -121,4 +137,40 @@ func stopped(ctx context.Context) client.Outcome {
 
 func failed(kind string, again bool) client.Outcome {
 	return client.Outcome{Status: client.Failed, Retryable: again, Error: &client.Error{Type: kind, Message: "as the script says"}}
+}
+
+// conduct is how an attempt behaves.
+func (w *world) conduct(a client.Attempt) conduct {
+	switch {
+	case recurs(a.JobName):
+		return conductOf(w.seed, a.JobName+a.ScheduledTime.Format(time.RFC3339Nano), a.AttemptNumber, a.FencingToken)
+	case strings.HasPrefix(a.JobName, hourly):
+		return conduct{beSlow, w.hours}
+	}
+	return conductOf(w.seed, a.JobName, a.AttemptNumber, a.FencingToken)
+}
+
+// completeLater has the target of a parked attempt complete it, in three of four cases: it asks one server after the other until
+// it is answered.
+func (w *world) completeLater(a client.Attempt, c conduct) {
+	id, err := job.ParseExecutionID(a.ExecutionID)
+	if err != nil || a.FencingToken%4 == 0 {
+		return
+	}
+	w.later(func() {
+		for try := range 30 {
+			if !w.after(time.Second + c.took) {
+				return
+			}
+			s := w.aServer(try)
+			if s == nil {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(w.ctx, patience)
+			vs, err := s.disp.Report(ctx, job.WorkerID{}, []job.Outcome{{Lease: job.Lease{Execution: id, Token: job.Token(a.FencingToken)}, Status: job.OutcomeSucceeded}})
+			if cancel(); err == nil && len(vs) == 1 && s.alive() {
+				return
+			}
+		}
+	})
 }

@@ -16,53 +16,91 @@ import (
 var everything = engine.Page{Limit: 10_000}
 
 // read writes down what is there in the end, and judges what no history shows: that statistics and dead letters agree
-// with the executions, and that a job whose execution has ended is over.
+// with the executions, that a job whose executions have ended is over, and that every instant of a schedule is accounted for.
 func (w *world) read(ctx context.Context, s engine.Store) ([]check.Violation, error) {
 	var out []check.Violation
-	ended := map[job.ExecutionID]job.Execution{}
-	rerun := map[job.ExecutionID]bool{}
-	for _, state := range []job.State{0, job.Deleted} {
-		page, err := s.FindJobs(ctx, engine.JobFilter{Tenant: tenant.Default, State: state}, everything)
+	for _, t := range w.tenants {
+		vs, err := w.readTenant(ctx, s, t)
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range page.Jobs {
-			e := w.final(check.Event{Op: check.Job, Job: j.Name, Tag: j.Name, Result: j.State.String()})
-			xs, err := s.FindExecutions(ctx, engine.ExecutionFilter{Tenant: tenant.Default, Job: j.ID}, everything)
-			if err != nil {
-				return nil, err
-			}
-			var want job.Stats
-			for _, x := range xs.Executions {
-				w.final(check.Event{Op: check.Execution, Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()})
-				ended[x.ID] = x
-				out = append(out, w.counted(x)...)
-				rerun[x.RetryOf] = true
-				if x.Status != job.Skipped { // which is no run
-					want.Total++
-				}
-				if x.Status == job.Succeeded {
-					want.Succeeded++
-				}
-			}
-			got, err := s.Stats(ctx, tenant.Default, []job.ID{j.ID})
-			if err != nil {
-				return nil, err
-			}
-			if got[0].Total != want.Total || got[0].Succeeded != want.Succeeded {
-				out = append(out, check.Violation{Check: "statistics", Slice: []check.Event{e}, What: fmt.Sprintf(
-					"of %s %d executions ended, %d of them with success; the statistics have %d and %d", j.Name, want.Total, want.Succeeded, got[0].Total, got[0].Succeeded)})
-			}
-			if j.State != job.Deleted && j.State != job.Completed {
-				out = append(out, check.Violation{Check: "completion", Slice: []check.Event{e}, What: fmt.Sprintf("%s has run, and is %s", j.Name, j.State)})
-			}
-		}
+		out = append(out, vs...)
 	}
-	dead, err := s.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: tenant.Default}, everything)
+	for _, s := range w.store.redrives {
+		out = append(out, check.Violation{Check: "liveness", What: fmt.Sprintf("%s was to be redriven, and was not", s.name)})
+	}
+	return out, nil
+}
+
+func (w *world) readTenant(ctx context.Context, s engine.Store, t tenant.ID) ([]check.Violation, error) {
+	var jobs []job.Job
+	for _, state := range []job.State{0, job.Deleted} {
+		page, err := s.FindJobs(ctx, engine.JobFilter{Tenant: t, State: state}, everything)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, page.Jobs...)
+	}
+	xs, err := s.FindExecutions(ctx, engine.ExecutionFilter{Tenant: t}, everything)
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]job.ID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	stats, err := s.Stats(ctx, t, ids)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := s.DeadLetters(ctx, engine.DeadLetterFilter{Tenant: t}, everything)
+	if err != nil {
+		return nil, err
+	}
+	of := map[job.ID][]job.Execution{}
+	ended, rerun := map[job.ExecutionID]job.Execution{}, map[job.ExecutionID]bool{}
+	for _, x := range xs.Executions {
+		of[x.Job] = append(of[x.Job], x)
+		ended[x.ID] = x
+		rerun[x.RetryOf] = true
+	}
+	var out []check.Violation
+	for i, j := range jobs {
+		out = append(out, w.readJob(j, of[j.ID], stats[i])...)
+		delete(of, j.ID)
+	}
+	for _, xs := range of {
+		out = append(out, check.Violation{Check: "tenancy", What: fmt.Sprintf("of %s there are %d executions of the job %s, which it has not", t, len(xs), xs[0].JobName)})
+	}
 	return slices.Concat(out, w.deadLetters(dead.DeadLetters, ended, rerun), w.redriven(ended)), nil
+}
+
+// readJob judges a job by its executions.
+func (w *world) readJob(j job.Job, xs []job.Execution, got job.Stats) []check.Violation {
+	var out []check.Violation
+	e := w.final(check.Event{Op: check.Job, Tenant: string(j.Tenant), Job: j.Name, Tag: j.Name, Result: j.State.String()})
+	var want job.Stats
+	for _, x := range xs {
+		w.final(check.Event{Op: check.Execution, Tenant: string(j.Tenant), Job: j.Name, Execution: w.store.name(x.ID), SchedAt: x.ScheduledAt, Attempt: x.Attempt, Tag: tagOf(x), Redrive: x.Trigger == job.ByRedrive, Result: x.Status.String()})
+		out = append(out, w.counted(x)...)
+		if x.Status != job.Skipped { // which is no run
+			want.Total++
+		}
+		if x.Status == job.Succeeded {
+			want.Succeeded++
+		}
+	}
+	if got.Total != want.Total || got.Succeeded != want.Succeeded {
+		out = append(out, check.Violation{Check: "statistics", Slice: []check.Event{e}, What: fmt.Sprintf(
+			"of %s %d executions ended, %d of them with success; the statistics have %d and %d", j.Name, want.Total, want.Succeeded, got.Total, got.Succeeded)})
+	}
+	if j.State != job.Deleted && j.State != job.Completed {
+		out = append(out, check.Violation{Check: "completion", Slice: []check.Event{e}, What: fmt.Sprintf("%s has run, and is %s", j.Name, j.State)})
+	}
+	if j.State == job.Completed && recurs(j.Name) {
+		out = append(out, instants(j, xs, w.jump.last != 0)...)
+	}
+	return out
 }
 
 // redriven judges what ran again by itself: each dead letter that was to, did, once, and none that had before.
@@ -77,9 +115,6 @@ func (w *world) redriven(ended map[job.ExecutionID]job.Execution) []check.Violat
 			out = append(out, check.Violation{Check: "redrive", What: fmt.Sprintf("%s, of which %s is a redrive, was redriven before", w.store.name(x.RetryOf), w.store.name(x.ID))})
 		}
 		of[x.RetryOf] = true
-	}
-	for _, s := range w.store.redrives {
-		out = append(out, check.Violation{Check: "liveness", What: fmt.Sprintf("%s was to be redriven, and was not", s.name)})
 	}
 	return out
 }
@@ -106,7 +141,7 @@ func (w *world) deadLetters(dead []job.DeadLetter, ended map[job.ExecutionID]job
 
 func (w *world) final(e check.Event) check.Event {
 	e.Proc, e.Kind = "reader", check.Final
-	e.At, e.Tenant = time.Since(w.store.begun), string(tenant.Default)
+	e.At = time.Since(w.store.begun)
 	w.history.Add(e)
 	return e
 }

@@ -44,18 +44,7 @@ func TestMutantsAreFound(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(0)
-			for played := 1; played <= mutantSeeds; played++ {
-				for seed++; m.fits != nil && !m.fits(write(seed)); seed++ {
-				}
-				for _, v := range play(t, seed, m.mutant).Violations {
-					if slices.Contains(m.checks, v.Check) {
-						t.Logf("found with seed %d, the %dth: %s", seed, played, v)
-						return
-					}
-				}
-			}
-			t.Errorf("not found within %d seeds", mutantSeeds)
+			hunt(t, Options{Mutant: m.mutant}, m.fits, m.checks...)
 		})
 	}
 }
@@ -65,18 +54,7 @@ func TestAShareThatIsNotShrunkIsFound(t *testing.T) {
 	if raced {
 		t.Skip("it takes some hundred seeds, and proves nothing about races")
 	}
-	seed := uint64(0)
-	for played := 1; played <= mutantSeeds; played++ {
-		for seed++; !write(seed).tight; seed++ {
-		}
-		for _, v := range playWith(t, seed, Options{Owners: func(o engine.Owners) engine.Owners { return &grasping{Owners: o, had: map[engine.ServerID][]int{}} }}).Violations {
-			if v.Check == "shares" {
-				t.Logf("found with seed %d, the %dth: %s", seed, played, v)
-				return
-			}
-		}
-	}
-	t.Errorf("not found within %d seeds", mutantSeeds)
+	hunt(t, Options{Owners: func(o engine.Owners) engine.Owners { return &grasping{Owners: o, had: map[engine.ServerID][]int{}} }}, func(s script) bool { return s.tight }, "shares")
 }
 
 // grasping never lets go of a share that a server once had.

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,7 +27,11 @@ type recorder struct {
 
 	mu       sync.Mutex                // held while something is committed and written down
 	known    map[job.ExecutionID]*seen // guarded by mu
-	jobs     map[job.ID]string         // guarded by mu: their names
+	jobs     map[job.ID]*knownJob      // guarded by mu
+	limits   map[[2]string]job.Limit   // guarded by mu: by tenant and queue
+	paid     map[string]int            // guarded by mu: by bucket, starts that were drawn and not used
+	redriven time.Time                 // guarded by mu: by then the last dead letter was run again whose unique key nobody had
+	named    int                       // guarded by mu: executions so far
 	planned  map[job.ID]bool           // guarded by mu: jobs that are to fire later
 	deleted  map[job.ID]bool           // guarded by mu
 	redrives map[job.ExecutionID]*seen // guarded by mu: dead letters that are to be run again by themselves
@@ -39,20 +44,25 @@ type recorder struct {
 
 // seen is an execution as it was seen last.
 type seen struct {
-	id     job.ExecutionID
-	name   string // for people
-	job    job.ID
-	tenant tenant.ID
-	status job.Status
-	token  job.Token
-	worker job.WorkerID
-	tag    string
-	queue  string
-	group  job.Group
-	unique string
-	fades  bool // it may expire
-	part   job.Partition
-	epoch  int64 // under which it was leased
+	id        job.ExecutionID
+	name      string // for people
+	job       job.ID
+	tenant    tenant.ID
+	status    job.Status
+	token     job.Token
+	worker    job.WorkerID
+	tag       string
+	queue     string
+	group     job.Group
+	scheduled bool // its job's schedule fired it
+	unique    string
+	fades     bool // it may expire
+	part      job.Partition
+	epoch     int64         // under which it was leased
+	waits     time.Duration // for a turn
+	orphaned  time.Duration // since its worker's session ended
+	parked    bool          // its target completes it
+	due       time.Time
 }
 
 func (s *seen) held() bool { return s.status == job.Running || s.status == job.Cancelling }
@@ -65,14 +75,16 @@ type session struct {
 
 func newRecorder(s engine.Store, h *check.History) *recorder {
 	return &recorder{
-		Store: s, history: h, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]string{}, planned: map[job.ID]bool{},
+		Store: s, history: h, begun: time.Now(), known: map[job.ExecutionID]*seen{}, jobs: map[job.ID]*knownJob{}, paid: map[string]int{}, limits: map[[2]string]job.Limit{}, planned: map[job.ID]bool{},
 		sessions: map[job.WorkerID]*session{}, deleted: map[job.ID]bool{}, redrives: map[job.ExecutionID]*seen{},
 	}
 }
 
 // add writes an event down.
 func (r *recorder) add(e check.Event) {
-	e.At, e.Tenant = time.Since(r.begun), string(tenant.Default)
+	if e.At = time.Since(r.begun); e.Tenant == "" {
+		e.Tenant = string(tenant.Default)
+	}
 	r.history.Add(e)
 }
 
@@ -101,6 +113,9 @@ func (r *recorder) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.planned) + len(r.redrives)
+	if time.Now().Before(r.redriven) {
+		n++
+	}
 	for _, s := range r.known {
 		if !s.status.Final() {
 			n++
@@ -144,30 +159,40 @@ func tagOf(e job.Execution) string {
 // added writes down that there is a new execution. mu is held.
 func (r *recorder) added(e job.Execution) {
 	s := &seen{
-		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, len(r.known)), job: e.Job, tenant: e.Tenant, status: job.Pending,
-		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(), part: e.Partition,
+		id: e.ID, name: fmt.Sprintf("%s/%d", e.JobName, r.named), job: e.Job, tenant: e.Tenant, status: job.Pending,
+		tag: tagOf(e), queue: e.Class.Needs().Queue, group: e.Group, unique: e.UniqueKey, fades: !e.ExpiresAt.IsZero(), part: e.Partition, due: e.DueAt, scheduled: e.Trigger == job.BySchedule || e.Trigger == job.ByCatchUp,
 	}
+	r.named++
 	r.known[e.ID] = s
 	r.add(check.Event{
-		Proc: "store", Kind: check.Commit, Op: check.Added, Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: s.tag, Unique: s.unique,
-		Redrive: e.Trigger == job.ByRedrive, Result: s.status.String(),
+		Proc: "store", Kind: check.Commit, Op: check.Added, Tenant: string(s.tenant), Job: e.JobName, Execution: s.name, SchedAt: e.ScheduledAt, Tag: s.tag, Unique: s.unique,
+		Redrive: e.Trigger == job.ByRedrive, Version: e.Priority - 1, Result: s.status.String(),
 	})
 }
 
 // look writes down what became of an execution; how says by which call. mu is held.
 func (r *recorder) look(ctx context.Context, s *seen, how string) {
 	e, err := r.Store.Execution(ctx, s.tenant, s.id)
-	if err != nil {
-		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Job: r.jobs[s.job], Execution: s.name, Result: err.Error()})
+	if errors.Is(err, engine.ErrNotFound) && (how == changed || how == "deleted") && !s.held() {
+		r.withdraw(s)
 		return
 	}
+	if err != nil {
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name, Result: err.Error()})
+		return
+	}
+	s.due = e.DueAt
 	holds := e.Status == job.Running || e.Status == job.Cancelling
 	if s.held() && (!holds || e.Token != s.token) {
-		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Ended, Job: e.JobName, Execution: s.name, Token: int64(s.token), Result: how})
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Ended, Tenant: string(s.tenant), Job: e.JobName, Execution: s.name, Token: int64(s.token), Result: how})
+		s.parked = false
 	}
 	if e.Status != s.status {
 		s.status = e.Status
-		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Job: e.JobName, Execution: s.name, Attempt: e.Attempt, Result: e.Status.String()})
+		r.add(check.Event{Proc: "store", Kind: check.Commit, Op: check.Became, Tenant: string(s.tenant), Job: e.JobName, Execution: s.name, Attempt: e.Attempt, Result: e.Status.String()})
+		if s.status.Final() { // which may free what waited for it
+			r.lookAt(ctx, "", func(o *seen) bool { return o.job == s.job && o.status == job.Waiting })
+		}
 	}
 }
 
@@ -187,7 +212,7 @@ func (r *recorder) lookAt(ctx context.Context, how string, f func(*seen) bool) {
 
 // stored reports whether a creation was.
 func stored(c engine.Created) bool {
-	return c.Replay == nil && !c.Reused && c.Taken == "" && len(c.Unique) == 0
+	return c.Replay == nil && !c.Reused && c.Taken == "" && len(c.Unique) == 0 && !c.Over
 }
 
 func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engine.Created, error) {
@@ -197,10 +222,7 @@ func (r *recorder) CreateJobs(ctx context.Context, cs []engine.Creation) ([]engi
 				continue
 			}
 			for _, j := range c.Jobs {
-				r.jobs[j.ID] = j.Name
-				if !j.NextRunAt.IsZero() {
-					r.planned[j.ID] = true
-				}
+				r.plan(j)
 			}
 			for _, e := range c.Executions {
 				r.added(e)
@@ -242,25 +264,6 @@ func (r *recorder) Rerun(ctx context.Context, t tenant.ID, x engine.Rerun) (engi
 			if slices.Contains(out.Added, e.ID) {
 				delete(r.redrives, e.RetryOf)
 				r.added(e)
-			}
-		}
-	})
-}
-
-func (r *recorder) Fire(ctx context.Context, fs []engine.Firing, x engine.Fence) ([]job.Ready, error) {
-	return commit(ctx, r, func(ctx context.Context) ([]job.Ready, error) { return r.Store.Fire(ctx, fs, x) }, func(ctx context.Context, out []job.Ready) {
-		for _, f := range fs {
-			for _, e := range f.Executions {
-				if slices.ContainsFunc(out, func(x job.Ready) bool { return x.ID == e.ID }) {
-					r.fired(e)
-					delete(r.planned, f.Job)
-					r.added(e)
-				} else if x, err := r.Store.Execution(ctx, f.Tenant, e.ID); err == nil && r.known[e.ID] == nil {
-					delete(r.planned, f.Job)
-					e.UniqueKey = "" // another has it
-					r.added(e)
-					r.look(ctx, r.known[x.ID], "")
-				}
 			}
 		}
 	})
@@ -314,9 +317,10 @@ func (r *recorder) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence)
 				s.worker = w
 			}
 			r.add(check.Event{
-				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
+				Proc: r.worker(s.worker), Kind: check.Commit, Op: check.Leased, Tenant: string(s.tenant), Job: a.JobName, Execution: s.name, SchedAt: a.ScheduledAt,
 				Attempt: a.Number, Token: int64(a.Token), Queue: s.queue, Group: groupName(s.group), Max: s.group.Max,
 			})
+			r.pay(s)
 			r.look(ctx, s, "")
 		}
 		if len(out) > 0 {
@@ -333,7 +337,7 @@ func (r *recorder) limited() {
 	}
 	n := 0
 	for _, s := range r.known {
-		if s.held() && s.epoch == r.shared.Epoch(s.part) {
+		if s.held() && s.tenant == tenant.Default && s.epoch == r.shared.Epoch(s.part) {
 			n++
 		}
 	}
@@ -368,7 +372,7 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 				continue
 			}
 			e := check.Event{
-				Proc: "store", Kind: check.Commit, Op: check.Finished, Job: r.jobs[s.job], Execution: s.name, Token: int64(f.Outcome.Token), Result: outcomes[f.Outcome.Status],
+				Proc: "store", Kind: check.Commit, Op: check.Finished, Tenant: string(s.tenant), Job: r.jobName(s.job), Execution: s.name, Token: int64(f.Outcome.Token), Result: outcomes[f.Outcome.Status],
 			}
 			if !out[i].Accepted {
 				e.Op = check.Refused
@@ -382,6 +386,9 @@ func (r *recorder) Finish(ctx context.Context, fs []job.Finish) ([]job.Verdict, 
 				how = "snoozed"
 			}
 			r.look(ctx, s, how)
+			if d := time.Until(f.Then.RedriveAt); !f.Then.RedriveAt.IsZero() {
+				r.redriven = time.Now().Add(max(0, min(d, time.Minute)) + 3*time.Second)
+			}
 			// Another may have its unique key for longer than a run lasts.
 			if dead := s.status == job.Failed || s.status == job.TimedOut; dead && was != s.status && !f.Then.RedriveAt.IsZero() && s.unique == "" && !r.deleted[s.job] {
 				r.redrives[s.id] = s

@@ -21,6 +21,8 @@ import (
 type remote struct {
 	w    *world
 	name string
+	n    int // which of the script's it is
+	exec *executor
 	ctx  context.Context // ends when it is killed
 	kill context.CancelFunc
 	stop context.CancelFunc // asks it to drain and leave
@@ -32,13 +34,18 @@ type remote struct {
 	heard chan struct{} // guarded by mu: closed while what it sends goes through
 }
 
-func (w *world) startRemote() {
-	r := &remote{w: w, name: w.name("w"), moves: make(chan struct{}), heard: make(chan struct{})}
+// startRemote starts the n-th worker, or another in its place.
+func (w *world) startRemote(n int) {
+	p := w.picky[n]
+	r := &remote{w: w, name: w.name("w"), n: n, moves: make(chan struct{}), heard: make(chan struct{})}
 	close(r.moves)
 	close(r.heard)
 	r.rng = stream(w.seed, r.name)
 	r.ctx, r.kill = context.WithCancel(w.ctx)
-	pool := worker.New(r, &executor{w: w, proc: r.name, gone: r.ctx.Done(), still: r.still}, w.pool(r.name))
+	r.exec = &executor{w: w, proc: r.name, gone: r.ctx.Done(), still: r.still, whose: p.whose}
+	cfg := w.pool(r.name)
+	cfg.Kinds = []string{p.kind}
+	pool := worker.New(r, r.exec, cfg)
 	serving, stop := context.WithCancel(r.ctx)
 	r.stop = stop
 	w.wg.Go(func() { pool.Run(serving) })
@@ -66,7 +73,7 @@ func (w *world) killRemote(whom int, after time.Duration, how string) {
 	r.resume()
 	w.wg.Go(func() {
 		if w.after(min(after, 2*lease)) {
-			w.startRemote()
+			w.startRemote(r.n)
 		}
 	})
 }
@@ -160,7 +167,7 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 	var zero T
 	f := r.roll()
 	if f.repeated {
-		r.w.wg.Go(func() {
+		r.w.later(func() {
 			if r.w.after(f.again) {
 				_, _ = deliver(r.w.ctx, r, f.at, call)
 			}
@@ -169,7 +176,7 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 	select {
 	case <-r.through():
 	case <-ctx.Done():
-		r.w.wg.Go(func() {
+		r.w.later(func() {
 			<-r.through()
 			_, _ = deliver(r.w.ctx, r, f.at, call)
 		})
@@ -184,7 +191,7 @@ func send[T any](ctx context.Context, r *remote, call func(context.Context, *ser
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			r.w.wg.Go(func() {
+			r.w.later(func() {
 				if r.w.after(f.late) {
 					_, _ = deliver(r.w.ctx, r, f.at, call)
 				}
@@ -231,7 +238,7 @@ func deliver[T any](ctx context.Context, r *remote, at int, call func(context.Co
 func (r *remote) Register(ctx context.Context, x client.Registration) (client.Session, error) {
 	return send(ctx, r, func(ctx context.Context, s *server) (client.Session, error) {
 		w := job.Worker{
-			ID: job.WorkerID(uuid.Must(uuid.NewV7())), Host: x.Host, Capacity: x.Capacity, Targets: x.Targets, Kinds: x.Kinds,
+			ID: job.WorkerID(uuid.Must(uuid.NewV7())), Tenant: r.exec.whose, Host: x.Host, Capacity: x.Capacity, Targets: x.Targets, Kinds: x.Kinds,
 			StartedAt: time.Now().UTC().Truncate(time.Microsecond),
 		}
 		if err := s.disp.Register(ctx, w); err != nil {

@@ -43,19 +43,22 @@ type script struct {
 	faults  []fault
 	store   enginetest.Faults
 	net     netFaults
+	scenes  // what only some runs have
 }
 
 // wish is what a client wants at an instant.
 type wish struct {
-	at   time.Duration
-	kind wishKind
-	def  job.Definition // of a job to be made
-	lim  job.Limit      // to be set
-	last time.Duration  // that a pause of the slow queue lasts
-	key  string         // the value of the concurrency key in a payload of its own
-	of   int            // which of the client's earlier jobs, or executions, it is about
-	gap  time.Duration  // between its tries
-	try  int            // how often it tries
+	at      time.Duration
+	kind    wishKind
+	def     job.Definition   // of a job to be made
+	lim     job.Limit        // to be set
+	last    time.Duration    // that a pause lasts, or a job that fires again and again
+	defs    []job.Definition // of jobs that are made with one call
+	version int              // of a job that is changed
+	key     string           // the value of the concurrency key in a payload of its own
+	of      int              // which of the client's earlier jobs, or executions, it is about
+	gap     time.Duration    // between its tries
+	try     int              // how often it tries
 }
 
 type wishKind int
@@ -68,6 +71,10 @@ const (
 	wishDelete
 	wishLimit
 	wishPause
+	wishBulk
+	wishUpdate
+	wishPauseJob
+	wishResumeJob
 )
 
 // fault is something that breaks at an instant, for a time.
@@ -136,6 +143,7 @@ func write(seed uint64) script {
 		slices.SortStableFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	}
 	s.shape(stream(seed, "shape"))
+	s.scene()
 	if r.IntN(5) > 0 { // a fifth of all seeds have a store, and a fifth a network, that works
 		s.store = enginetest.Faults{Seed: seed, Before: 0.05 * r.Float64(), After: 0.05 * r.Float64(), Slow: 0.05 * r.Float64(), Delay: upTo(r, 2*time.Second)}
 	}
@@ -353,6 +361,7 @@ const (
 	panics
 	snooze   // until later
 	advance  // slowly, and say so
+	park     // its target takes it over
 	hang     // until it is told to stop
 	beSlow   // and stop when told
 	turnDeaf // and stop for nobody
@@ -364,6 +373,9 @@ func conductOf(seed uint64, jobName string, n int, token int64) conduct {
 	quick, slow := upTo(r, 2*time.Second), 2*time.Second+upTo(r, 8*time.Second)
 	if strings.HasPrefix(jobName, long) {
 		return conduct{beSlow, 2*lease + upTo(r, 2*lease)}
+	}
+	if strings.HasPrefix(jobName, parked) {
+		return conduct{park, quick}
 	}
 	switch k := r.IntN(100); {
 	case k < 50:

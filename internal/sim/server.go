@@ -35,6 +35,9 @@ type server struct {
 	disp  *dispatch.Dispatcher
 	door  *api.Door
 	svc   *service.Service
+	host  host
+	exec  *executor         // of its workers; nil: it has none
+	plans *ownership.Keeper // of schedules; nil: it may fire all of them
 }
 
 func (s *server) alive() bool { return s.ctx.Err() == nil }
@@ -56,11 +59,12 @@ func (w *world) startServer() {
 	}
 	faults.Seed = stream(w.seed, s.name).Uint64()
 	s.store = enginetest.NewFaulty(w.store, faults)
-	clk := clock.NewTracked(s.store.Now)
+	s.host.by.Store(int64(w.drift) * stream(w.seed, s.name).Int64N(2))
+	clk := clock.NewTrackedOn(s.store.Now, s.host.now)
 	for clk.Refresh(s.ctx) != nil && s.alive() { // as app does: nothing starts before the store's clock was read
 		w.after(100 * time.Millisecond)
 	}
-	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll}
+	cfg := dispatch.Config{LeaseTTL: lease, Poll: poll, OwnershipTTL: owned}
 	if w.shared != nil {
 		s.board = &board{Owners: s.store.Owners(w.shared)}
 		s.owner = ownership.New(s.board, w.log, ownership.Config{Host: s.name, TTL: owned, Change: func() {
@@ -68,13 +72,15 @@ func (w *world) startServer() {
 			s.disp.Wake()
 		}})
 		cfg.Owner = s.owner
+		if w.apart {
+			s.plans = ownership.New(s.board, w.log, ownership.Config{Duty: engine.Scheduling, Host: s.name, TTL: owned, Change: func() {}})
+		}
 	}
 	s.disp = dispatch.New(s.store, clk, w.log, cfg)
 	s.door = api.NewDoor(s.disp, delivery.New(s.disp, w.log), clk)
 	s.svc = service.New(s.store, clk, service.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge, Refresh: s.disp.Refresh})
 	ticks := map[string]loop.Tick{
 		"clock":     func(ctx context.Context) (time.Duration, error) { return time.Second, clk.Refresh(ctx) },
-		"scheduler": scheduler.New(s.store, w.schedulerClock(clk), scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer}).Tick,
 		"reaper":    (&upkeep.Reaper{Store: s.store, Hint: s.disp.Offer, Log: w.log, Poison: poison}).Tick,
 		"canceller": (&upkeep.Canceller{Store: s.store, Grace: grace, Log: w.log}).Tick,
 		"watchdog":  (&upkeep.Watchdog{Store: s.store, Clock: clk, Hint: s.disp.Offer, Log: w.log}).Tick,
@@ -85,21 +91,51 @@ func (w *world) startServer() {
 	if s.owner != nil {
 		ticks["ownership"] = s.owner.Tick
 	}
-	for _, name := range []string{"reaper", "canceller", "watchdog", "expirer", "redriver"} {
+	w.schedules(s, clk, ticks)
+	for _, name := range []string{"reaper", "canceller", "watchdog", "expirer", "redriver", "resumer", "settler"} {
+		if ticks[name] == nil {
+			continue
+		}
 		ticks[name] = seldom(ticks[name])
 	}
 	for name, tick := range ticks {
 		w.wg.Go(func() { loop.Run(s.ctx, w.log, name, nil, tick) })
 	}
 	w.wg.Go(func() { s.disp.Run(s.ctx) })
-	if !w.bare {
-		exec := &executor{w: w, proc: s.name + "w", gone: s.ctx.Done()}
-		pool := worker.New(&inside{s.door, s}, exec, w.pool(exec.proc))
+	if !w.idle(s.name) {
+		s.exec = &executor{w: w, proc: s.name + "w", gone: s.ctx.Done()}
+		pool := worker.New(&inside{s.door, s}, s.exec, w.pool(s.exec.proc))
 		w.wg.Go(func() { pool.Run(s.ctx) })
 	}
 	w.mu.Lock()
 	w.servers = append(slices.Clone(w.servers), s)
 	w.mu.Unlock()
+}
+
+// idle reports whether a server has no workers: in some runs none has, in others some have.
+func (w *world) idle(name string) bool {
+	return w.bare || w.mixed && stream(w.seed, name+" idles").IntN(2) == 0
+}
+
+// schedules adds the loops that fire schedules and end pauses.
+func (w *world) schedules(s *server, clk clock.Clock, ticks map[string]loop.Tick) {
+	cfg := scheduler.Config{LookAhead: ahead, Hint: s.disp.Offer, Nudge: s.door.Nudge}
+	if s.plans != nil {
+		cfg.Owner = s.plans.Holding
+		ticks["ownership of schedules"] = s.plans.Tick
+	}
+	parts := []scheduler.Part{scheduler.Both}
+	if w.apart {
+		parts = []scheduler.Part{scheduler.Punctual, scheduler.Behind}
+	}
+	for _, p := range parts {
+		cfg.Part = p
+		ticks["scheduler "+string(p)] = scheduler.New(s.store, w.schedulerClock(clk), cfg).Tick
+	}
+	if w.regular {
+		ticks["resumer"] = (&upkeep.Resumer{Store: s.store, Resume: s.svc.AutoResume, Log: w.log}).Tick
+		ticks["settler"] = (&upkeep.Settler{Store: s.store}).Tick
+	}
 }
 
 // seldom makes a loop that waits do so for twice as long: most of a run's time goes into looking for what is not there.
@@ -110,9 +146,12 @@ func seldom(tick loop.Tick) loop.Tick {
 	}
 }
 
+// slots is how many attempts a worker runs, at least.
+const slots = 2
+
 // pool is how workers are set up.
 func (w *world) pool(name string) worker.Config {
-	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: 2, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
+	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: slots, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
 // board is what a server hears of who owns what. Cut off from it, it goes on with all else.
@@ -161,18 +200,39 @@ func (w *world) killServer(whom int, after time.Duration, how string) {
 	w.servers = slices.Delete(slices.Clone(w.servers), i, i+1)
 	w.mu.Unlock()
 	w.fault(how, s.name)
-	if how == "retire" && s.owner != nil {
-		if err := s.owner.Retire(w.ctx); err != nil {
+	for _, k := range []*ownership.Keeper{s.owner, s.plans} {
+		if how != "retire" || k == nil {
+			continue
+		}
+		if err := k.Retire(w.ctx); err != nil {
 			w.log.Info("it could not retire", "server", s.name, "error", err)
 		}
 	}
 	s.store.Set(enginetest.Faults{Before: 1})
 	s.kill()
+	if how == outage {
+		return
+	}
 	w.wg.Go(func() {
-		if w.after(min(after, 2*lease)) {
+		if w.after(min(after, 2*lease)) && !w.out.Load() {
 			w.startServer()
 		}
 	})
+}
+
+const outage = "outage"
+
+// goOut ends all servers, for long.
+func (w *world) goOut() {
+	w.out.Store(true)
+	for w.aServer(0) != nil {
+		w.killServer(0, 0, outage)
+	}
+	w.after(w.outage.last)
+	w.out.Store(false)
+	for range w.script.servers {
+		w.startServer()
+	}
 }
 
 // aServer is the n-th of the servers that run, or nil.

@@ -45,10 +45,17 @@ type world struct {
 	store   *recorder
 	shared  engine.Owners // nil: there is one server, whose store is its own
 	flaws   Flaws
+	clock   *skewed       // the store's
+	shares  engine.Owners // the store's account of them; nil as shared
+	slow    atomic.Bool   // the store is slow
+	out     atomic.Bool   // all servers are to be gone
+	quiet   atomic.Bool   // the last fault is over, and what it left has arrived
+	jumped  atomic.Int64  // when that was set, since the beginning
 	ctx     context.Context
 	wg      sync.WaitGroup // of everything that runs
 	broken  atomic.Bool    // there are faults
 	count   atomic.Int64   // of faults
+	pending atomic.Int64   // clients that have not ended, and calls on their way that nobody waits for
 	runs    runs
 
 	mu      sync.Mutex
@@ -65,7 +72,8 @@ const leftBehind = 20 * time.Second
 func Run(seed uint64, o Options) (Result, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1, Clock: skewed{skewOf(seed)}})
+	clk, begun := newSkewed(skewOf(seed)), time.Now()
+	sound, err := sqlite.Open(ctx, sqlite.Config{Path: o.Path, Readers: 1, Clock: clk, Monotonic: func() time.Duration { return time.Since(begun) }})
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,11 +81,11 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err := sound.Migrate(ctx); err != nil {
 		return Result{}, err
 	}
-	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, flaws: o.Flaws, ctx: ctx}
+	w := &world{script: write(seed), history: check.NewHistory(), log: o.Logger, flaws: o.Flaws, ctx: ctx, clock: clk}
 	var store engine.Store = sound
 	if !w.alone {
 		shared := enginetest.NewShared(store)
-		store, w.shared = shared, shared
+		store, w.shared, w.shares = shared, shared, shared
 	}
 	if o.Mutant != nil {
 		store = o.Mutant(store)
@@ -94,8 +102,12 @@ func Run(seed uint64, o Options) (Result, error) {
 		w.shared = o.Owners(w.shared)
 	}
 	w.broken.Store(true)
+	if err := w.found(ctx, sound); err != nil {
+		return Result{}, err
+	}
 	for _, l := range w.limits {
 		l.Tenant = tenant.Default
+		w.store.limit(l)
 		if err := sound.SetLimit(ctx, l); err != nil {
 			return Result{}, err
 		}
@@ -106,14 +118,24 @@ func Run(seed uint64, o Options) (Result, error) {
 	for range w.script.servers {
 		w.startServer()
 	}
-	for range w.script.remotes {
-		w.startRemote()
+	for n := range w.script.remotes {
+		w.startRemote(n)
+	}
+	w.setClocks()
+	w.wg.Go(w.observe)
+	if w.outage.last > 0 {
+		w.wg.Go(func() {
+			if w.after(w.outage.at) {
+				w.goOut()
+			}
+		})
 	}
 	for c, ws := range w.clients {
-		w.wg.Go(func() { w.client(c, ws) })
+		w.later(func() { w.client(c, ws) })
 	}
 	w.breakThings()
 	settled := w.settle()
+	w.returned()
 	stop()
 	if err := w.wait(); err != nil {
 		return Result{}, err
@@ -123,14 +145,33 @@ func Run(seed uint64, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("read what is there in the end: %w", err)
 	}
-	extra = append(extra, check.Pauses(w.history, w.store.begun.Add(w.skew), learn)...)
-	extra = append(extra, check.Heard(w.history, hearing)...)
+	zero := w.store.begun.Add(w.skew) // by the store's clock
+	if w.jump.last == 0 {             // else no clock says what an instant of the history is
+		extra = append(extra, check.Pauses(w.history, zero, learn)...)
+		extra = append(extra, check.JobPauses(w.history, zero)...)
+		extra = append(extra, check.Punctuality(w.history, zero, calmed, late)...)
+		extra = append(extra, check.Rates(w.history)...)
+	}
+	for _, c := range []check.Check{check.Changes, check.Kept} {
+		extra = append(extra, c(w.history)...)
+	}
+	extra = append(extra, check.Losses(w.history, hearing)...)
+	if w.forget {
+		gone, err := w.forgets(store)
+		if err != nil {
+			return Result{}, fmt.Errorf("forget what is too old: %w", err)
+		}
+		extra = append(extra, gone...)
+	}
+	if w.outage.last == 0 { // else nobody was there to notice
+		extra = append(extra, check.Heard(w.history, hearing)...)
+	}
 	extra = append(extra, w.store.over...)
 	if w.script.servers == 1 { // where a partition moves while something of it runs, several may be over the limits of a tenant or a queue
 		extra = append(extra, check.Quotas(w.history)...)
 	}
 	return Result{
-		History: w.history, Violations: slices.Concat(check.All(w.history, within), extra, w.runs.wrong),
+		History: w.history, Violations: slices.Concat(check.All(w.history, within+w.hours), extra, w.runs.wrong),
 		Executions: len(w.store.known), Faults: int(w.count.Load()), Settled: settled,
 	}, nil
 }
@@ -163,7 +204,9 @@ func (w *world) fault(op, whom string) {
 func (w *world) breakThings() {
 	begun := time.Now()
 	for _, f := range w.faults {
-		w.after(f.at - time.Since(begun))
+		if w.after(f.at - time.Since(begun)); w.gone(f.at) {
+			continue
+		}
 		switch f.kind {
 		case killServer:
 			w.killServer(f.whom, f.last, "kill")
@@ -183,7 +226,7 @@ func (w *world) breakThings() {
 			w.slowStore(f.last)
 		}
 	}
-	w.after(chaos - time.Since(begun))
+	w.after(chaos + w.outage.last - time.Since(begun))
 	w.broken.Store(false)
 	w.mu.Lock()
 	servers, remotes := w.servers, w.remotes
@@ -202,6 +245,7 @@ func (w *world) breakThings() {
 // slowStore makes the store slow for all servers, for a time.
 func (w *world) slowStore(last time.Duration) {
 	w.fault("slow", "store")
+	w.slow.Store(true)
 	w.mu.Lock()
 	servers := w.servers
 	w.mu.Unlock()
@@ -209,7 +253,8 @@ func (w *world) slowStore(last time.Duration) {
 		s.store.Set(enginetest.Faults{Before: w.script.store.Before, After: w.script.store.After, Slow: 0.5, Delay: 4 * time.Second})
 	}
 	w.wg.Go(func() {
-		if w.after(min(last, lease)); !w.broken.Load() {
+		w.after(min(last, lease))
+		if w.slow.Store(false); !w.broken.Load() {
 			return
 		}
 		for _, s := range servers {
@@ -224,20 +269,33 @@ func (w *world) slowStore(last time.Duration) {
 func (w *world) settle() time.Duration {
 	// Calls that are late arrive before the clock begins to run, most of them.
 	w.after(lease)
+	w.quiet.Store(true)
 	w.store.add(check.Event{Proc: "nemesis", Kind: check.Fault, Op: check.Quiet})
 	begun := time.Now()
 	last := begun // when something was last open
-	for time.Since(last) < calm && time.Since(begun) < within {
+	for time.Since(last) < calm && time.Since(begun) < within+w.hours {
 		w.after(time.Second)
-		if w.store.open() > 0 {
+		if w.pending.Load() == 0 && len(w.store.pausedJobs()) > 0 {
+			w.later(w.resumeAll)
+		}
+		if w.store.open() > 0 || w.pending.Load() > 0 { // a call that is late may begin something new
 			last = time.Now()
 		}
 	}
 	return last.Sub(begun)
 }
 
-// calm is how long nothing must be open before it is over: a call that is late may begin something new.
-const calm = 2 * lease
+// calm is how long nothing must be open, and no call late, before it is over.
+const calm = 2 * time.Second
+
+// later does something that may still change the store, beside all else.
+func (w *world) later(f func()) {
+	w.pending.Add(1)
+	w.wg.Go(func() {
+		defer w.pending.Add(-1)
+		f()
+	})
+}
 
 // stuck is how long everything may take to stop.
 const stuck = 10 * time.Minute

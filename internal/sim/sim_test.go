@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/check"
-	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 )
 
@@ -61,17 +60,7 @@ func memory() string {
 }
 
 // play plays a seed in a bubble, over a database of its own.
-func play(t *testing.T, seed uint64, mutant func(engine.Store) engine.Store, flaws ...Flaws) (out Result) {
-	t.Helper()
-	o := Options{Mutant: mutant}
-	for _, f := range flaws {
-		o.Flaws = f
-	}
-	return playWith(t, seed, o)
-}
-
-// playWith plays a seed with options, but for its database.
-func playWith(t *testing.T, seed uint64, o Options) (out Result) {
+func play(t *testing.T, seed uint64, o Options) (out Result) {
 	t.Helper()
 	empty, err := template()
 	if err != nil {
@@ -130,7 +119,7 @@ func report(t *testing.T, seed uint64, r Result) {
 // TestSeeds plays many seeds, on as many processors as there are.
 func TestSeeds(t *testing.T) {
 	if *oneSeed != 0 {
-		report(t, *oneSeed, play(t, *oneSeed, nil))
+		report(t, *oneSeed, play(t, *oneSeed, Options{}))
 		return
 	}
 	var next, executions, faults, longest atomic.Int64
@@ -142,7 +131,7 @@ func TestSeeds(t *testing.T) {
 				t.Parallel()
 				for i := next.Add(1); i <= int64(*seeds); i = next.Add(1) {
 					seed := *first + uint64(i) - 1
-					r := play(t, seed, nil)
+					r := play(t, seed, Options{})
 					if r.History == nil {
 						return
 					}
@@ -200,7 +189,7 @@ func (c *tally) complete(t *testing.T) {
 		"ended finished", "ended lost", "ended left", "ended disowned", "ended forced", "ended expelled", "ended snoozed", "refused",
 		"became EXPIRED", "became SKIPPED", "became SUCCEEDED", "became FAILED", "became TIMED_OUT", "became CANCELLED", "became CANCELLING", "became RETRYING",
 		"ok create", "fail create", "unknown create", "ok trigger", "fail trigger", "unknown trigger", "ok cancel", "fail cancel", "ok delete", "ok limited", "ok paused",
-		"redriven", "leased of a group", "moved", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
+		"redriven", "leased of a group", "moved", "parked", "withdrawn", "drawn", "ok change", "ok job paused", "became WAITING", "fault outage", "fault clock", "fault depose", "fault retire", "fault kill", "fault stop", "fault pause", "fault cut", "fault slow",
 	} {
 		if c.of[what] == 0 {
 			t.Errorf("%q never happened", what)

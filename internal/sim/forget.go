@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillon-jobs/carillon/internal/check"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
+	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/upkeep"
+)
+
+// keepDays is for how many days history of the tenant north is kept.
+const keepDays = 2
+
+// forgets lets days pass after all else, and judges what is forgotten: nothing of a tenant before its days are over, all of it
+// after them, and nothing of one whose history is kept for ever.
+func (w *world) forgets(s engine.Store) ([]check.Violation, error) {
+	ctx := context.Background()
+	f := &upkeep.Forgetter{Store: s, Clock: w.clock}
+	was, err := w.histories(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var out []check.Violation
+	for _, step := range []struct {
+		after time.Duration
+		kept  bool
+	}{{(keepDays - 1) * 24 * time.Hour, true}, {3 * 24 * time.Hour, false}} {
+		<-time.After(step.after)
+		for range 100 {
+			wait, err := f.Tick(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if <-time.After(min(wait, time.Second)); wait > time.Second {
+				break
+			}
+		}
+		is, err := w.histories(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range w.tenants {
+			want := was[t]
+			if t == north && !step.kept {
+				want = 0
+			}
+			if is[t] != want {
+				out = append(out, check.Violation{Check: "retention", What: fmt.Sprintf("%v later %s has %d executions, and should have %d", step.after, t, is[t], want)})
+			}
+		}
+	}
+	return out, nil
+}
+
+// histories counts what has ended, by tenant.
+func (w *world) histories(ctx context.Context, s engine.Store) (map[tenant.ID]int, error) {
+	out := map[tenant.ID]int{}
+	for _, t := range w.tenants {
+		xs, err := s.FindExecutions(ctx, engine.ExecutionFilter{Tenant: t}, everything)
+		if err != nil {
+			return nil, err
+		}
+		out[t] = len(xs.Executions)
+	}
+	return out, nil
+}
