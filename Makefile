@@ -10,6 +10,7 @@ SEED    ?= 1
 KILLS   ?= 20
 MINUTES ?= 10
 REPORT  ?= dist/report
+FROM    ?=
 ARGS    ?=
 
 # The versions of the tools are part of what a run of them means, so they are fixed.
@@ -126,6 +127,10 @@ nemesis: need-go ## Break three servers and five workers over PostgreSQL for MIN
 .PHONY: soak
 soak: need-go ## The same at 70 % of what it can do, with a fault every 30 s for MINUTES (10); fails if memory grows
 	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestSoak$$' -soak.minutes=$(MINUTES) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
+
+.PHONY: test-upgrade
+test-upgrade: need-go ## Run the version before (FROM, the newest tag) and this one over one database under load; measure what each step locks
+	@CARILLON_UPGRADE=1 CARILLON_UPGRADE_FROM=$(FROM) scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 30m -v ./test/faults -run 'TestUpgrade|TestLocksAreSeen' $(ARGS)
 
 .PHONY: attack
 attack: need-go ## Attack a running server on loopback, one line for each attack; 0 may be unexpected

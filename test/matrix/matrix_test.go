@@ -34,7 +34,7 @@ func source(dir, pattern string) (string, error) {
 }
 
 // each finds the tests that run something on each store.
-var each = regexp.MustCompile(`\b([Ss]tores|EmptyStores|storetest\.Each|onBoth|places)\(t, |each\(t, |"sqlite".*\n(?s:.*)"postgres"`)
+var each = regexp.MustCompile(`\b([Ss]tores|EmptyStores|storetest\.Each|onBoth|places)\(t, |each\(t, |"sqlite".*\n(?s:.*)"postgres"|"postgres".*\n(?s:.*)"sqlite"`)
 
 // find says what is wrong with the name of a test. With both, the test must run on each store.
 func (x Test) find(both bool) error {
