@@ -355,6 +355,9 @@ func TestALimitHoldsWhilePartitionsMove(t *testing.T) {
 		takes, total := 30*time.Second, 20*time.Minute
 		if _, slow := s.(*postgres.Store); slow {
 			takes, total = 12*time.Second, 40*time.Second
+			if testing.Short() {
+				total = 28 * time.Second
+			}
 		}
 		c, stop := newCluster(t, s)
 		defer stop()
