@@ -66,6 +66,6 @@ var Rows = []Row{
 	{Number: 43, Fault: "a worker is told to stop, once and twice", Both: slices.Concat(in(faults, "TestAWorkerIsToldToStop", "TestPoints/shutdown.midDrain"), in(e2e, "TestSIGTERMDrains", "TestWhatDoesNotEndInTimeIsHandedBackAtOnce"))},
 	{Number: 44, Fault: "no file descriptor is left", Both: in(faults, "TestNoFileDescriptorIsLeft"), Missing: "goroutines have no limit that could be reached"},
 	{Number: 45, Fault: "a cancel races with a result; pause and delete race with a fire", Both: suite("cancel/one outcome, however cancel, lease and result race", "finish/one result wins, however many race"),
-		Postgres: in(onPG, "TestNoFireOfAJobThatIsBeingUpdated", "TestNothingComesBackThatIsBeingCancelled", "TestNothingComesBackToAJobThatIsBeingDeleted"), SQLite: in("internal/sim", "TestSeeds", "TestRecurringSchedules")},
+		Postgres: in(onPG, "TestNoFireOfAJobThatIsBeingUpdated", "TestNothingComesBackThatIsBeingCancelled", "TestNothingComesBackToAJobThatIsBeingDeleted"), SQLite: in("internal/sim", "TestSeeds")},
 	{Number: 46, Fault: "a restore while workers hold newer tokens", Both: in(faults, "TestARestoreUnderAWorker"), SQLite: slices.Concat(in(onSQLite, "TestRestore"), in(e2e, "TestBackupOfARunningServer")), Postgres: in(onPG, "TestANewHistoryBeginsANewEpoch", "TestARoleThatMayNotBeginAnEpoch"), Plain: in("internal/engine", "TestEpochs")},
 }
