@@ -34,8 +34,10 @@ func Differential(t *testing.T, engines map[string]Harness) {
 	if f := flag.Lookup("rapid.checks"); testing.Short() && f.Value.String() == f.DefValue {
 		_ = f.Value.Set("25")
 	}
+	failed := 0
 	rapid.Check(t, func(r *rapid.T) {
 		p := d.play(r)
+		defer func() { failed += len(p.faulty[0].Injected()) }()
 		defer p.end()
 		defer p.same(r)
 		r.Repeat(map[string]func(*rapid.T){
@@ -46,6 +48,9 @@ func Differential(t *testing.T, engines map[string]Harness) {
 			"": p.look,
 		})
 	})
+	if failed == 0 {
+		t.Error("no call has failed")
+	}
 }
 
 type differential struct {
@@ -53,6 +58,10 @@ type differential struct {
 	names  []string
 	stores []engine.Store
 }
+
+// repeatable are the calls that have the same effect however often they come. They fail now and then, before or after their commit,
+// and are made again, as whoever calls a store does.
+var repeatable = []string{"create", "update", "delete", "leave", "reap", "finish", "park", "release", "disown", "cancel", "force"}
 
 // play is one sequence of calls.
 type play struct {
@@ -67,13 +76,17 @@ type play struct {
 	leases  int
 	steps   int
 	model   *model
-	said    string // what all answered last
+	said    string    // what all answered last
+	faulty  []*Faulty // the stores: they fail alike, since they are asked alike
 }
 
 func (d differential) play(r *rapid.T) *play {
 	p := &play{differential: d, ctx: r.Context(), now: time.Now().UTC().Truncate(time.Microsecond), model: newModel()}
-	for range d.stores {
-		p.tokens = append(p.tokens, map[job.Token]int{})
+	seed := rapid.Uint64().Draw(r, "faults")
+	p.stores = nil
+	for _, s := range d.stores {
+		f := NewFaulty(s, Faults{Seed: seed})
+		p.faulty, p.stores, p.tokens = append(p.faulty, f), append(p.stores, f), append(p.tokens, map[job.Token]int{})
 	}
 	p.register(r)
 	p.create(r)
@@ -100,8 +113,17 @@ func all[T any](r *rapid.T, p *play, what string, call func(i int, s engine.Stor
 func alike[T any](r *rapid.T, p *play, what string, call func(i int, s engine.Store) (T, error)) ([]T, string) {
 	out := make([]T, len(p.stores))
 	said := make([]string, len(p.stores))
+	faults := Faults{}
+	if slices.Contains(repeatable, what) {
+		faults = Faults{Before: 0.05, After: 0.1}
+	}
 	for i, s := range p.stores {
+		p.faulty[i].Set(faults)
 		v, err := call(i, s)
+		for errors.Is(err, engine.ErrUnavailable) {
+			v, err = call(i, s)
+		}
+		p.faulty[i].Set(Faults{})
 		out[i] = v
 		if said[i] = p.say(i, v, err); said[i] != said[0] {
 			r.Fatalf("%s\n%s answers %s\n%s answers %s", what, p.names[0], said[0], p.names[i], said[i])
@@ -420,7 +442,7 @@ const lookEvery = 8
 
 // same compares what everybody can see.
 func (p *play) same(r *rapid.T) {
-	p.model.same(r, p, p.stores[0])
+	p.model.same(r, p, p.faulty[0].Store) // past the faults, which all stores are to have alike
 	for _, e := range p.runs {
 		alike(r, p, "execution", func(_ int, s engine.Store) (job.Execution, error) { return s.Execution(p.ctx, e.Tenant, e.ID) })
 		alike(r, p, "attempts", func(_ int, s engine.Store) ([]job.PastAttempt, error) { return s.Attempts(p.ctx, e.Tenant, e.ID) })

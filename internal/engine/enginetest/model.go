@@ -122,7 +122,7 @@ func (m *model) finished(r *rapid.T, f job.Finish, n int, v job.Verdict, now tim
 		m.judged(r, x, f, n, v)
 		return
 	}
-	if !v.Accepted || v.Repeated {
+	if !v.Accepted { // Repeated where the first answer was lost
 		r.Fatalf("the result of a lease that holds: %+v", v)
 	}
 	h := job.Held{Execution: job.Execution{Status: x.status, Tries: x.tries, MaxAttempts: m.retries[x.job] + 1}, JobState: m.jobs[x.job], Retry: job.RetryPolicy{Backoff: job.Fixed}}

@@ -11,7 +11,8 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 )
 
-// SQLite, PostgreSQL and PostgreSQL with everything in bundles answer alike, whatever they are asked, and end up with the same.
+// SQLite, PostgreSQL and PostgreSQL with everything in bundles answer alike, whatever they are asked, and end up with the same, also where
+// commits are reported as failed and calls are made again.
 func TestEnginesAgree(t *testing.T) {
 	t.Parallel()
 	enginetest.Differential(t, map[string]enginetest.Harness{
