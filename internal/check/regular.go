@@ -53,17 +53,23 @@ func Changes(h *History) []Violation {
 }
 
 // Punctuality: what a schedule fires is added no later than late after its instant, where that comes longer than settled after the
-// last fault. begun is when the history began, by the clock that schedules go by.
+// last fault and after the last pause of its job. begun is when the history began, by the clock that schedules go by.
 func Punctuality(h *History, begun time.Time, settled, late time.Duration) []Violation {
 	var out []Violation
 	var quiet *Event
+	paused := map[string]time.Duration{} // until when
 	events := h.Events()
 	for i, e := range events {
+		key := e.Tenant + "/" + e.Job
 		switch {
 		case is(Fault, Quiet)(e):
 			quiet = &events[i]
+		case e.Op == JobPaused:
+			if paused[key] = max(paused[key], e.At); !e.SchedAt.IsZero() {
+				paused[key] = max(paused[key], e.SchedAt.Sub(begun))
+			}
 		case quiet != nil && is(Commit, Added)(e) && e.Tag == "" && !e.Redrive && !e.SchedAt.IsZero():
-			if due := e.SchedAt.Sub(begun); due > quiet.At+settled && e.At > due+late {
+			if due := e.SchedAt.Sub(begun); due > max(quiet.At, paused[key])+settled && e.At > due+late {
 				out = append(out, violation("punctuality", []Event{*quiet, e}, "%s was fired %v after its instant", e.Execution, e.At-due))
 			}
 		}
