@@ -202,3 +202,37 @@ func TestAClockThatDrifts(t *testing.T) {
 		}
 	}
 }
+
+// What has come stays fired: a change of a job takes nothing back that had come before the clock was set back, since the instants after
+// it would fire once more.
+func TestAChangeAfterTheClockWasSetBack(t *testing.T) {
+	h := newHosted(t)
+	ctx, begun := t.Context(), h.wall.Now()
+	j := job.Job{ID: newID(), Tenant: tenant.Default, State: job.Active, CreatedAt: begun, UpdatedAt: begun, Revision: 1, NextRunAt: begun.Add(10 * time.Second), Definition: job.Definition{
+		Name: "regular", Queue: "default", Priority: 5, Schedule: job.Schedule{Type: job.Interval, Every: 10 * time.Second}, Target: job.Target{Kind: job.Handler, Handler: "h", Timeout: time.Minute},
+	}}
+	if _, err := h.CreateJobs(ctx, []engine.Creation{{Tenant: tenant.Default, Jobs: []job.Job{j}}}); err != nil {
+		t.Fatal(err)
+	}
+	h.pass(35*time.Second, 1)
+	due, err := h.Due(ctx, engine.DueFilter{Until: h.wall.Now(), Limit: 1})
+	if err != nil || len(due) != 1 {
+		t.Fatalf("%v, %v", due, err)
+	}
+	e := j.FireLate(newID(), j.NextRunAt, 0, h.wall.Now())
+	e.Trigger = job.BySchedule
+	next := begun.Add(40 * time.Second)
+	if rs, err := h.Fire(ctx, []engine.Firing{{Tenant: tenant.Default, Job: j.ID, Revision: due[0].Revision, Was: due[0].Job.NextRunAt, Next: next, Overlap: job.OverlapAllow, Runs: 1, Executions: []job.Execution{e}}}, engine.Fence{}); err != nil || len(rs) != 1 {
+		t.Fatalf("%v, %v", rs, err)
+	}
+	h.wall.Advance(-time.Minute)
+	h.beat() // a write, which follows the clock
+	j.Description = "changed"
+	got, err := h.UpdateJob(ctx, tenant.Default, engine.Update{Job: j, AsOf: h.wall.Now()})
+	if err != nil || !got.NextRunAt.Equal(next) {
+		t.Errorf("the next instant is %v, %v, and was %v", got.NextRunAt, err, next)
+	}
+	if _, err := h.Execution(ctx, tenant.Default, e.ID); err != nil {
+		t.Errorf("what had come was taken back: %v", err)
+	}
+}

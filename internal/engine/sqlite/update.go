@@ -13,9 +13,9 @@ import (
 const (
 	planSQL = "SELECT j.revision, j.state, s.job IS NOT NULL, s.next_run_at, s.runs FROM " + plannedJobs + " WHERE j.tenant = ? AND j.id = ? AND j.state <> 4"
 	// takeBackSQL drops what was staged for instants that have not come: none after it has run, so that none fires twice. What
-	// has come and only waits for its jitter stays.
+	// has come and only waits for its jitter stays, and so does what had come before the clock was set back: it is still due.
 	takeBackSQL = `DELETE FROM live WHERE (id = ?1 AND scheduled_at > ?3 OR job = ?1 AND id <> job AND scheduled_at > ?3) AND job = ?1 AND tenant = ?2 AND nonce = 0
-		AND lease <= 0 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at`
+		AND due_at > ?3 AND lease <= 0 AND tries = 0 AND started_at IS NULL RETURNING scheduled_at`
 	relimitSQL = `UPDATE live SET group_limits = ?3 WHERE id IN (
 		SELECT id FROM live WHERE (id = ?1 OR job = ?1 AND id <> job) AND job = ?1 AND tenant = ?2 AND lease <= 0 AND group_key <> 0 AND group_limits = ?4 ORDER BY due_at LIMIT ?5)`
 
