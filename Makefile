@@ -9,6 +9,7 @@ FIRST   ?= 1
 SEED    ?= 1
 KILLS   ?= 20
 MINUTES ?= 10
+SHARE   ?= 0.7
 REPORT  ?= dist/report
 FROM    ?=
 ARGS    ?=
@@ -125,8 +126,8 @@ nemesis: need-go ## Break three servers and five workers over PostgreSQL for MIN
 	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestNemesis$$' -nemesis.minutes=$(MINUTES) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
 
 .PHONY: soak
-soak: need-go ## The same at 70 % of what it can do, with a fault every 30 s for MINUTES (10); fails if memory grows
-	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestSoak$$' -soak.minutes=$(MINUTES) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
+soak: need-go ## The same at SHARE (0.7) of what it can do, with a fault every 30 s for MINUTES (10); fails if memory grows
+	@scripts/with-postgres CARILLON_TEST_POSTGRES go test -count=1 -timeout 0 -v ./test/faults -run 'TestSoak$$' -soak.minutes=$(MINUTES) -soak.share=$(SHARE) -nemesis.seed=$(chosen) -report="$(abspath $(REPORT))" $(ARGS)
 
 .PHONY: test-upgrade
 test-upgrade: need-go ## Run the version before (FROM, the newest tag) and this one over one database under load; measure what each step locks

@@ -79,7 +79,7 @@ var impatient = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transpo
 // ask sends a request to one of the servers.
 func (f *fleet) ask(tenant int, method, path, body string, headers ...string) (int, string, error) {
 	s := f.servers[rand.IntN(len(f.servers))] // not of the seed: it depends on how many calls fail
-	q, err := http.NewRequest(method, s.base+path, strings.NewReader(body))
+	q, err := http.NewRequest(method, s.at()+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}

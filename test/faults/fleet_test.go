@@ -5,7 +5,6 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -63,17 +62,15 @@ type plan struct {
 
 // node is a place where a process runs, again and again.
 type node struct {
-	name    string
-	store   *harness.Link // of servers
-	env     []string
-	args    []string
-	base    string
-	metrics string
-	up      bool
+	name  string
+	store *harness.Link // of servers
+	env   []string
+	args  []string
 
 	mu   sync.Mutex
 	p    *harness.Process // guarded by mu
 	life int              // guarded by mu
+	base string           // guarded by mu: of servers, where the last process that has greeted listens
 }
 
 func (n *node) process() (*harness.Process, int) {
@@ -82,17 +79,24 @@ func (n *node) process() (*harness.Process, int) {
 	return n.p, n.life
 }
 
-// start launches the process of a node.
-func (n *node) start(t *testing.T) {
-	p := harness.Launch(t, n.env, n.args...)
+// at is where a server listens.
+func (n *node) at() string {
 	n.mu.Lock()
-	n.p = p
-	n.life++
-	n.mu.Unlock()
-	n.up = true
+	defer n.mu.Unlock()
+	return n.base
 }
 
-func (n *node) kill() { p, _ := n.process(); p.Kill(); n.up = false }
+// start launches the process of a node, at ports that nobody else has, and waits until it has greeted.
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	p := harness.Launch(t, n.env, append(n.args, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-level", "warn")...).Greeted()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.p, n.base = p, p.Base
+	n.life++
+}
+
+func (n *node) kill() { p, _ := n.process(); p.Kill() }
 
 // newFleet starts everything and waits until all of it answers.
 func newFleet(t *testing.T, p plan) *fleet {
@@ -101,47 +105,31 @@ func newFleet(t *testing.T, p plan) *fleet {
 	f.rec.Add = f.trails.add
 	f.target = newTarget(t, f.rec)
 	f.db = newServer(t, newFolder(t), p.options...)
-	ports := freePorts(t, 2*p.servers+p.workers)
 	env := settings("", fmt.Sprintf("CARILLON_WORKERS_LEASE_TIMEOUT_SECONDS=%d", int(p.lease/time.Second)))
 	for i := range p.servers {
 		link, through := harness.LinkTo(t, f.db.url())
-		n := &node{name: fmt.Sprintf("server %d", i+1), store: link, env: env, base: "http://" + ports[2*i], metrics: ports[2*i+1]}
-		n.args = []string{"serve", "--database", through, "--roles", "api,scheduler", "--listen", ports[2*i], "--metrics-listen", n.metrics, "--log-level", "warn"}
+		n := &node{name: fmt.Sprintf("server %d", i+1), store: link, env: env}
+		n.args = []string{"serve", "--database", through, "--roles", "api,scheduler"}
 		f.servers = append(f.servers, n)
-		n.start(t)
-		n.p.Greeted() // the first makes the schema
+		n.start(t) // the first makes the schema
 	}
 	for i := range p.workers {
-		n := &node{name: fmt.Sprintf("worker %d", i+1), env: env, metrics: ports[2*p.servers+i]}
+		n := &node{name: fmt.Sprintf("worker %d", i+1), env: env}
 		var links []*harness.Link
 		var to []string
 		for s, server := range f.servers {
-			front := f.rec.Front(t, func() string { return server.base }, func(session string) { f.trails.is(session, i) })
+			front := f.rec.Front(t, server.at, func(session string) { f.trails.is(session, i) })
 			links = append(links, harness.NewLink(t, strings.TrimPrefix(front, "http://")))
 			to = append(to, "http://"+links[s].Addr().String())
 		}
 		f.links = append(f.links, links)
 		to = append(to[i%len(to):], to[:i%len(to)]...)
-		n.args = []string{"worker", "--server", strings.Join(to, ","), "--capacity", "16", "--metrics-listen", n.metrics, "--log-level", "warn"}
+		n.args = []string{"worker", "--server", strings.Join(to, ","), "--capacity", "16"}
 		f.workers = append(f.workers, n)
 		n.start(t)
 	}
 	f.users = &crowd{fleet: f, rng: rand.New(rand.NewPCG(p.seed, 2))}
 	return f
-}
-
-// freePorts are addresses at which nobody listens.
-func freePorts(t *testing.T, n int) (all []string) {
-	t.Helper()
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		all = append(all, ln.Addr().String())
-	}
-	return all
 }
 
 // say notes what is wrong.

@@ -20,6 +20,7 @@ var (
 	nemesisMinutes = flag.Float64("nemesis.minutes", 0, "how long TestNemesis breaks things; 0: a slice of a few seconds")
 	nemesisSeed    = flag.Uint64("nemesis.seed", 0, "what breaks, and what users want; 0: another one each time")
 	soakMinutes    = flag.Float64("soak.minutes", 0, "how long TestSoak lasts; 0: it is skipped")
+	soakShare      = flag.Float64("soak.share", 0.7, "how much of what it can do TestSoak asks for")
 	reportTo       = flag.String("report", "", "folder for the report of TestNemesis or TestSoak, as text and as JSON")
 )
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,7 +90,7 @@ func (f *fleet) watch(stop <-chan struct{}) {
 			if p.Exited() {
 				continue
 			}
-			s := sample{at: f.now(), rss: resident(p.PID()), goroutines: goroutines(client, n.metrics)}
+			s := sample{at: f.now(), rss: resident(p.PID()), goroutines: goroutines(client, p.Out.String())}
 			if s.rss == 0 || s.goroutines == 0 { // it was killed, or stands still
 				continue
 			}
@@ -127,9 +128,15 @@ func resident(pid int) float64 {
 	return 0
 }
 
-// goroutines are those of a process, by its metrics; 0: it does not answer.
-func goroutines(c *http.Client, at string) float64 {
-	a, err := c.Get("http://" + at + "/metrics")
+var scraped = regexp.MustCompile(`Metrics +(http://\S+/metrics)`)
+
+// goroutines are those of a process, by its metrics, which it says where to find; 0: it does not answer.
+func goroutines(c *http.Client, printed string) float64 {
+	at := scraped.FindStringSubmatch(printed)
+	if at == nil {
+		return 0
+	}
+	a, err := c.Get(at[1])
 	if err != nil {
 		return 0
 	}
@@ -158,12 +165,15 @@ func TestSoak(t *testing.T) {
 		p.seed = uint64(time.Now().UnixNano() % 1_000_000)
 	}
 	again := fmt.Sprintf("make soak MINUTES=%g SEED=%d", *soakMinutes, p.seed)
+	if *soakShare != 0.7 {
+		again += fmt.Sprintf(" SHARE=%g", *soakShare)
+	}
 	f := newFleet(t, p)
 	f.Logf("seed %d; again: %s", p.seed, again)
 	f.settleIn()
 	f.steady()
 	f.measure()
-	f.plan.rate = 0.7 * f.capacity
+	f.plan.rate = *soakShare * f.capacity
 	f.Logf("it can do %.0f a second; it is asked for %.0f", f.capacity, f.plan.rate)
 	stop, done := make(chan struct{}), make(chan struct{})
 	f.samples = &samples{of: map[string][]sample{}}
