@@ -37,6 +37,7 @@ type fleet struct {
 	faults   []*fault
 	samples  *samples
 	capacity float64       // executions a second, with all that it can do
+	done     int           // results that were taken under load
 	quiet    time.Duration // when all faults were over and all users were answered
 	wrong    []string
 	found    found

@@ -56,7 +56,7 @@ func (f *fleet) run() {
 	wg.Go(func() { f.users.load(f.plan.rate, stop) })
 	wg.Go(func() { f.users.meddle(stop) })
 	rng := rand.New(rand.NewPCG(f.seed, 1))
-	f.began = f.now()
+	f.began, f.done = f.now(), f.trails.completed()
 	for end := time.Now().Add(f.lasts); time.Now().Before(end); {
 		next := time.Now().Add(f.every)
 		f.breakOnce(rng)
@@ -65,7 +65,7 @@ func (f *fleet) run() {
 	}
 	close(stop)
 	wg.Wait()
-	f.quiet = f.now()
+	f.quiet, f.done = f.now(), f.trails.completed()-f.done
 }
 
 // steady waits until every probe has called once.

@@ -67,7 +67,7 @@ func (f *fleet) report(what, again string) report {
 	r := report{
 		What: what, Title: map[string]string{"nemesis": "A run of the nemesis", "soak": "A soak"}[what], Seed: f.seed, Again: again, Day: time.Now().UTC().Format(time.DateOnly), Machine: fmt.Sprintf("%d cores, %s", runtime.NumCPU(), runtime.GOARCH),
 		Servers: len(f.servers), Workers: len(f.workers), Tenants: len(f.tenants), Lease: f.lease.String(), Seconds: took.Seconds(), Capacity: f.capacity, Asked: f.plan.rate,
-		Held: float64(len(f.found.all)) / took.Seconds(), Jobs: len(f.jobs.kept), Requests: f.jobs.tries, Unanswered: f.jobs.lost, Executions: len(f.found.all), Owed: f.found.owed,
+		Held: float64(f.done) / took.Seconds(), Jobs: len(f.jobs.kept), Requests: f.jobs.tries, Unanswered: f.jobs.lost, Executions: len(f.found.all), Owed: f.found.owed,
 		Calls: f.target.total, Twice: f.found.again, Cancels: len(f.jobs.cancels), Refused: f.trails.refused, Judged: f.found.judged, Recorded: f.found.calls, Unknown: f.trails.unknown,
 		Promise: f.promise().Seconds(), Settled: f.found.settled.Seconds(), Lost: f.found.lost, Doubled: f.found.doubled, Stale: f.found.stale, Wrong: f.wrong,
 	}
@@ -104,7 +104,7 @@ func (r report) String() string {
 		line("| executions a second, without faults and with all that it could do | %.0f |", r.Capacity)
 	}
 	line("| jobs asked for, a second | %.0f |", r.Asked)
-	line("| executions a second, of all kinds, with faults | %.0f |", r.Held)
+	line("| results taken a second, with faults | %.0f |", r.Held)
 	line("| jobs accepted · requests · of these without an answer that tells | %d · %d · %d |", r.Jobs, r.Requests, r.Unanswered)
 	line("| executions · instants owed by recurring jobs | %d · %d |", r.Executions, r.Owed)
 	line("| calls at the target · executions called again, each with a recorded reason | %d · %d |", r.Calls, r.Twice)
