@@ -24,7 +24,7 @@ type Execution struct {
 	JobID            string            `json:"job_id"`
 	JobName          string            `json:"job_name"`
 	Status           string            `json:"status" enum:"WAITING,PENDING,RUNNING,RETRYING,CANCELLING,SUCCEEDED,FAILED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
-	Trigger          string            `json:"trigger" enum:"api,schedule,manual,catch_up,backfill,retry,redrive,workflow" doc:"api: created to run at once. What an earlier version created so says schedule."`
+	Trigger          string            `json:"trigger" enum:"api,schedule,manual,catch_up,backfill,retry,redrive,workflow" doc:"api: created to run at once."`
 	ScheduledTime    time.Time         `json:"scheduled_time"`
 	DueAt            time.Time         `json:"due_at" doc:"When it may next start."`
 	StartedAt        *time.Time        `json:"started_at" doc:"When its first attempt started."`

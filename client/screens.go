@@ -82,21 +82,19 @@ type DelaySeries struct {
 
 // QueueSample is how much waited and ran in a queue.
 type QueueSample struct {
-	Queue            string   `json:"queue"`
-	Waiting          int64    `json:"waiting"`
-	WaitingIsMinimum bool     `json:"waiting_is_minimum,omitempty" doc:"Of minutes that an earlier version counted: there were more, or may have been."`
-	Running          int64    `json:"running"`
-	OldestSeconds    *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
+	Queue         string   `json:"queue"`
+	Waiting       int64    `json:"waiting"`
+	Running       int64    `json:"running"`
+	OldestSeconds *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
 }
 
 // QueueColumn is how much waited and ran in a step.
 type QueueColumn struct {
-	At               time.Time     `json:"at"`
-	Waiting          int64         `json:"waiting"`
-	WaitingIsMinimum bool          `json:"waiting_is_minimum,omitempty"`
-	Running          int64         `json:"running"`
-	OldestSeconds    *float64      `json:"oldest_seconds"`
-	Queues           []QueueSample `json:"queues"`
+	At            time.Time     `json:"at"`
+	Waiting       int64         `json:"waiting"`
+	Running       int64         `json:"running"`
+	OldestSeconds *float64      `json:"oldest_seconds"`
+	Queues        []QueueSample `json:"queues"`
 }
 
 // QueueSeries is how much waited and ran, step by step: of each the most.

@@ -134,8 +134,7 @@ func (s viewAPI) queueSeries(w http.ResponseWriter, r *http.Request, p tenant.Pr
 		c := client.QueueColumn{At: m.At, Queues: make([]client.QueueSample, len(m.Queues))}
 		var longest time.Duration
 		for k, q := range m.Queues {
-			c.Queues[k] = client.QueueSample{Queue: q.Queue, Waiting: q.Waiting, WaitingIsMinimum: q.Cut, Running: q.Running, OldestSeconds: oldest(q.Oldest)}
-			c.WaitingIsMinimum = c.WaitingIsMinimum || q.Cut
+			c.Queues[k] = client.QueueSample{Queue: q.Queue, Waiting: q.Waiting, Running: q.Running, OldestSeconds: oldest(q.Oldest)}
 			c.Waiting, c.Running, longest = c.Waiting+q.Waiting, c.Running+q.Running, max(longest, q.Oldest)
 		}
 		c.OldestSeconds = oldest(longest)

@@ -37,7 +37,7 @@ func FuzzStored(f *testing.F) {
 	m := TenantMinute{Started: 300, Wait: time.Second}
 	m.Delays[3] = 7
 	f.Add(EncodeMinute(&m))
-	f.Add(EncodeDepths([]QueueDepth{{Queue: "default", Waiting: 7, Cut: true, Oldest: time.Minute}}))
+	f.Add(EncodeDepths([]QueueDepth{{Queue: "default", Waiting: 7, Oldest: time.Minute}}))
 	f.Add([]byte(`{"desc": "a", "at": "2026-01-01T00:00:00+01:00", "r": 3}`))
 	f.Add([]byte("null"))
 	f.Add([]byte("{}"))

@@ -202,7 +202,6 @@ const OtherQueues = "…"
 type QueueDepth struct {
 	Queue   string
 	Waiting int64
-	Cut     bool // more waited, or may have: not all was counted
 	Running int64
 	Oldest  time.Duration // for how long the first has waited; 0: nothing waits
 }
@@ -218,11 +217,7 @@ func EncodeDepths(qs []QueueDepth) []byte {
 	var b []byte
 	for _, q := range qs {
 		b = append(binary.AppendUvarint(b, uint64(len(q.Queue))), q.Queue...)
-		waiting := q.Waiting
-		if q.Cut {
-			waiting = ^waiting // negative: at least so many
-		}
-		for _, n := range []int64{waiting, q.Running, q.Oldest.Microseconds()} {
+		for _, n := range []int64{q.Waiting, q.Running, q.Oldest.Microseconds()} {
 			b = binary.AppendUvarint(b, uint64(n))
 		}
 	}
@@ -239,11 +234,8 @@ func DecodeDepths(b []byte) (out []QueueDepth, err error) {
 		q := QueueDepth{Queue: string(u.b[:n])}
 		u.b = u.b[n:]
 		q.Waiting, q.Running, q.Oldest = u.next(), u.next(), u.micros()
-		if u.bad {
+		if u.bad || q.Waiting < 0 || q.Running < 0 {
 			return nil, errForm
-		}
-		if q.Waiting < 0 {
-			q.Waiting, q.Cut = ^q.Waiting, true
 		}
 		out = append(out, q)
 	}

@@ -105,7 +105,6 @@ func fuller(a, b []engine.QueueDepth) []engine.QueueDepth {
 			a = append(a, q)
 			continue
 		}
-		a[i].Cut = a[i].Cut || q.Cut // the minute that was not counted to its end may have been the fullest
 		a[i].Waiting, a[i].Running, a[i].Oldest = max(a[i].Waiting, q.Waiting), max(a[i].Running, q.Running), max(a[i].Oldest, q.Oldest)
 	}
 	return a

@@ -54,7 +54,7 @@ func tallies(t *testing.T, h Harness) {
 
 	t.Run("depths", func(t *testing.T) {
 		ds := []engine.TenantDepths{
-			{Queues: []engine.QueueDepth{{Queue: "default", Waiting: 3, Running: 1, Oldest: time.Second}, {Queue: "é", Waiting: 1, Oldest: time.Microsecond}, {Queue: "full", Waiting: 10_000, Cut: true, Running: 2}}},
+			{Queues: []engine.QueueDepth{{Queue: "default", Waiting: 3, Running: 1, Oldest: time.Second}, {Queue: "é", Waiting: 1, Oldest: time.Microsecond}, {Queue: "full", Waiting: 10_000, Running: 2}}},
 			{Tenant: "acme", Queues: []engine.QueueDepth{{Queue: "default", Running: 1}}},
 			{Tenant: "idle"},
 		}

@@ -15,7 +15,7 @@ export type DelaySeries = {
 };
 export type QueueSeries = {
   from: string; to: string; step_seconds: number; queues: string[];
-  columns: { at: string; waiting: number; waiting_is_minimum?: boolean; running: number; oldest_seconds: number | null; queues: { queue: string; waiting: number; waiting_is_minimum?: boolean; running: number; oldest_seconds: number | null }[] }[];
+  columns: { at: string; waiting: number; running: number; oldest_seconds: number | null; queues: { queue: string; waiting: number; running: number; oldest_seconds: number | null }[] }[];
 };
 export type FailureGroup = {
   fingerprint: string; type: string; message: string; sample_message: string; failed: number; retried: number; first_seen: string; last_seen: string;

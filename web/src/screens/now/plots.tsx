@@ -73,14 +73,13 @@ function Depths({ d }: { d: QueueSeries }) {
     return { label: g.label, values: [...stack], shown, colour: hues[i] ?? "--fill-calm", as: "fill" as const };
   });
   const most = d.columns.reduce((m, c) => Math.max(m, c.waiting), 0);
-  const least = d.columns.some((c) => c.waiting === most && c.waiting_is_minimum) ? "+" : "";
   const oldest = d.columns.reduce((m, c) => Math.max(m, c.oldest_seconds ?? 0), 0);
   const last = d.columns[d.columns.length - 1];
   const now = last && seconds(last.at) >= from + (n - 2) * d.step_seconds ? last.waiting : 0;
   return (
     <Series
       title="Queue depth, 24 h"
-      summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)}${least} waited, the oldest for ${duration(oldest * 1000)}.`}
+      summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)} waited, the oldest for ${duration(oldest * 1000)}.`}
       at={at}
       lines={[
         ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),
