@@ -99,8 +99,10 @@ house: need-go ## Measure the structure: lines by package, methods by type (BEFO
 	go run ./test/house $(if $(BEFORE),-before $(BEFORE))
 
 .PHONY: sim
-sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1)
-	go test ./internal/sim -run TestSeeds -timeout 0 -v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) $(ARGS)
+sim: need-go ## Play SEEDS (20000) seeds of the simulation, from FIRST (1); interrupted, it goes on where it was
+	@mkdir -p bin
+	@go test -c -o bin/sim.test ./internal/sim
+	@cd internal/sim && ../../bin/sim.test -test.run 'TestSeeds$$' -test.timeout 0 -test.v -sim.seeds=$(SEEDS) -sim.first=$(FIRST) -sim.progress=../../bin/sim-progress.json -sim.version='$(VERSION)' $(ARGS)
 
 .PHONY: mutants
 mutants: need-go ## Break each guarantee on purpose and see that its test notices; some minutes

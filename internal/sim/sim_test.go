@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -123,19 +124,23 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	var next, executions, faults, longest atomic.Int64
-	seen := tally{}
+	seen, far := tally{}, resume(t)
+	next.Store(int64(far.Next - far.First))
+	interrupted, listen := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer listen()
 	begun := time.Now()
 	t.Run("play", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
-				for i := next.Add(1); i <= int64(*seeds); i = next.Add(1) {
+				for i := next.Add(1); i <= int64(*seeds) && interrupted.Err() == nil; i = next.Add(1) {
 					seed := *first + uint64(i) - 1
 					r := play(t, seed, Options{})
 					if r.History == nil {
 						return
 					}
 					report(t, seed, r)
+					far.done(t, seed, r)
 					seen.add(r.History)
 					executions.Add(int64(r.Executions))
 					faults.Add(int64(r.Faults))
@@ -145,7 +150,12 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	if *seeds >= 500 { // with fewer, what is rare may be missing
+	far.save(t)
+	if interrupted.Err() != nil {
+		t.Logf("interrupted; the next seed is %d", far.Next)
+		return
+	}
+	if far.Next-*first >= 500 && *progressFile == "" { // with fewer, what is rare may be missing
 		seen.complete(t)
 	}
 	t.Logf("%d seeds in %v: %d executions, %d faults of processes; the last one ended at most %v after the faults",
