@@ -62,7 +62,7 @@ func (s accessAPI) addSigningSecret(w http.ResponseWriter, r *http.Request, p te
 		}
 	}
 	x, secret, err := s.service.AddSigningSecret(r.Context(), p, algorithm, overlap, service.Once[engine.SigningSecret]{
-		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded([2]string{x.ID, p.Key}) }, // never the secret
+		Key: o.key, Hash: o.hash, Encode: func(x engine.SigningSecret) []byte { return encoded([3]string{x.ID, p.Key, p.Name}) }, // never the secret
 	})
 	if err != nil {
 		return err

@@ -202,8 +202,8 @@ func (s *Around) Postpone(ctx context.Context, a1 []job.ExecutionID, a2 time.Dur
 	return s.Hook(ctx, "Postpone", func(ctx context.Context) error { return s.Store.Postpone(ctx, a1, a2) })
 }
 
-func (s *Around) Discard(ctx context.Context, a1 tenant.ID, a2 []job.ExecutionID) (int, error) {
-	return around(s.Hook, ctx, "Discard", func(ctx context.Context) (int, error) { return s.Store.Discard(ctx, a1, a2) })
+func (s *Around) Discard(ctx context.Context, a1 tenant.ID, a2 []job.ExecutionID, a3 Idempotency, a4 func(n int) []byte) (int, Created, error) {
+	return around2(s.Hook, ctx, "Discard", func(ctx context.Context) (int, Created, error) { return s.Store.Discard(ctx, a1, a2, a3, a4) })
 }
 
 func (s *Around) LastStatus(ctx context.Context, a1 tenant.ID, a2 []job.ID, a3 time.Time) ([]job.Status, error) {
@@ -332,6 +332,10 @@ func (s *Around) AddKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Id
 	return around(s.Hook, ctx, "AddKey", func(ctx context.Context) (Created, error) { return s.Store.AddKey(ctx, a1, a2, a3, a4) })
 }
 
+func (s *Around) RotateKey(ctx context.Context, a1 tenant.ID, a2 Key, a3 int, a4 Replaced, a5 Idempotency) (Created, error) {
+	return around(s.Hook, ctx, "RotateKey", func(ctx context.Context) (Created, error) { return s.Store.RotateKey(ctx, a1, a2, a3, a4, a5) })
+}
+
 func (s *Around) Keys(ctx context.Context, a1 tenant.ID) ([]Key, error) {
 	return around(s.Hook, ctx, "Keys", func(ctx context.Context) ([]Key, error) { return s.Store.Keys(ctx, a1) })
 }
@@ -420,8 +424,8 @@ func (s *Around) ResealSecret(ctx context.Context, a1 Secret, a2 []byte) error {
 	return s.Hook(ctx, "ResealSecret", func(ctx context.Context) error { return s.Store.ResealSecret(ctx, a1, a2) })
 }
 
-func (s *Around) AddSigningSecret(ctx context.Context, a1 SigningSecret, a2 time.Time) error {
-	return s.Hook(ctx, "AddSigningSecret", func(ctx context.Context) error { return s.Store.AddSigningSecret(ctx, a1, a2) })
+func (s *Around) AddSigningSecret(ctx context.Context, a1 SigningSecret, a2 time.Time, a3 Idempotency) (Created, error) {
+	return around(s.Hook, ctx, "AddSigningSecret", func(ctx context.Context) (Created, error) { return s.Store.AddSigningSecret(ctx, a1, a2, a3) })
 }
 
 func (s *Around) SeedSigningSecret(ctx context.Context, a1 SigningSecret) (bool, error) {

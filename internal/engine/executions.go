@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
@@ -27,8 +28,9 @@ type Executions interface {
 	// Postpone puts off for a while those that Redrivable lists, as they could not be run again; what it does not list
 	// stays as it is.
 	Postpone(ctx context.Context, ids []job.ExecutionID, by time.Duration) error
-	// Discard forgets dead letters, never the executions, and answers with how many there were.
-	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error)
+	// Discard forgets dead letters, never the executions, and returns how many there were. Its idempotency key is stored in the same commit, with
+	// what answer makes of that number. A key that is known discards nothing.
+	Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i Idempotency, answer func(n int) []byte) (int, Created, error)
 }
 
 // DeadLetterFilter chooses dead letters; a zero field chooses all.
@@ -49,3 +51,6 @@ type DeadLetterPage struct {
 	Partial     bool // the search took its time, see ExecutionPage
 	Total       Total
 }
+
+// ErrAnswered ends a transaction whose request was answered before; engines do not return it.
+var ErrAnswered = errors.New("the request was answered before")

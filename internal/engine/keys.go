@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -16,6 +17,9 @@ type Keys interface {
 	// AddKey stores a key; ErrConflict where its tenant would have more than most that are not revoked. The idempotency
 	// key is of the tenant that asks.
 	AddKey(ctx context.Context, asks tenant.ID, k Key, most int, i Idempotency) (Created, error)
+	// RotateKey stores a key as AddKey does and, in the same commit, makes the key that it replaces expire, with an audit entry of its own;
+	// ErrNotFound if there is no such key.
+	RotateKey(ctx context.Context, asks tenant.ID, k Key, most int, old Replaced, i Idempotency) (Created, error)
 	// Keys lists the keys of a tenant, the newest first, also those that are revoked or have expired.
 	Keys(ctx context.Context, t tenant.ID) ([]Key, error)
 	// KeyOf finds one of a tenant's keys by its id; ErrNotFound if there is none.
@@ -48,4 +52,12 @@ type Key struct {
 // Works reports whether the key is of use at an instant.
 func (k Key) Works(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+}
+
+// Replaced names a key that another takes the place of.
+type Replaced struct {
+	Tenant tenant.ID
+	ID     string
+	Until  time.Time   // when it expires, unless it does so before
+	Entry  audit.Entry // of that
 }

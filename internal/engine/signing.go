@@ -11,8 +11,8 @@ import (
 type SigningSecrets interface {
 	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before; those that nobody
 	// was shown are deleted. One whose id is
-	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended.
-	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time) error
+	// there already changes nothing. ErrConflict if the tenant has MaxSigningSecrets that have not ended; its idempotency key is free then.
+	AddSigningSecret(ctx context.Context, s SigningSecret, othersUntil time.Time, i Idempotency) (Created, error)
 	// SeedSigningSecret stores a secret that nobody has been shown, if the tenant has none in use, and reports whether it did.
 	SeedSigningSecret(ctx context.Context, s SigningSecret) (bool, error)
 	// ShowSigningSecret notes that a secret is shown to its tenant, by its prefix. ErrConflict if it was before, ErrNotFound if

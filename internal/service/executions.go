@@ -299,10 +299,11 @@ func (s *Executions) Discard(ctx context.Context, p tenant.Principal, ids []job.
 		e.Count = len(ids)
 		ctx = engine.Audited(ctx, e)
 	}
-	if n, err = s.store.Discard(ctx, p.Tenant, ids); err != nil {
+	n, made, err := s.store.Discard(ctx, p.Tenant, ids, once.with(0, s.now()), once.Encode)
+	if err != nil {
 		return 0, nil, err
 	}
-	replay, err = keep(ctx, s.shared, p, n, once) // the same request again finds nothing more to discard
+	replay, err = outcome(made)
 	return n, replay, err
 }
 

@@ -36,6 +36,11 @@ func (s *Access) Keys(ctx context.Context, p tenant.Principal) ([]engine.Key, er
 
 // AddKey keeps an API key, of which k says all but when it was made. named is the tenant that was asked for, or "".
 func (s *Access) AddKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, once Once[engine.Key]) (engine.Key, []byte, error) {
+	return s.addKey(ctx, p, named, k, nil, once)
+}
+
+// addKey keeps a key, in place of another one where that is given.
+func (s *Access) addKey(ctx context.Context, p tenant.Principal, named string, k engine.Key, old *engine.Replaced, once Once[engine.Key]) (engine.Key, []byte, error) {
 	if err := allow(p, tenant.Manage); err != nil {
 		return k, nil, err
 	}
@@ -73,7 +78,14 @@ func (s *Access) AddKey(ctx context.Context, p tenant.Principal, named string, k
 	if k.Tenant != "" {
 		in = of(p, k.Tenant)
 	}
-	out, err := s.store.AddKey(s.audited(ctx, in, "api_key.create", k.ID, detail{After: told}), p.Tenant, k, maxKeys, once.with(k, k.CreatedAt))
+	ctx = s.audited(ctx, in, "api_key.create", k.ID, detail{After: told})
+	var out engine.Created
+	var err error
+	if old == nil {
+		out, err = s.store.AddKey(ctx, p.Tenant, k, maxKeys, once.with(k, k.CreatedAt))
+	} else {
+		out, err = s.store.RotateKey(ctx, p.Tenant, k, maxKeys, *old, once.with(k, k.CreatedAt))
+	}
 	if isConflict(err) {
 		return k, nil, &OverQuota{What: fmt.Sprintf("A tenant has at most %d API keys that are not revoked; revoke those that nobody uses.", maxKeys)}
 	}
@@ -114,17 +126,13 @@ func (s *Access) RotateKey(ctx context.Context, p tenant.Principal, id string, k
 	if named == "" {
 		named = AllTenants
 	}
-	k, replay, err := s.AddKey(ctx, p, named, k, once)
-	if err != nil || replay != nil {
-		return k, replay, err
-	}
-	until := k.CreatedAt.Add(overlap)
-	told := detail{Before: fields{"name": old.Name}, After: fields{"name": old.Name, "expires_at": until.UTC().Format(time.RFC3339), "replaced_by": k.ID}}
+	until := s.now().Add(overlap)
 	in := p
 	if old.Tenant != "" {
 		in = of(p, old.Tenant)
 	}
-	return k, nil, s.store.ExpireKey(s.audited(ctx, in, "api_key.expire", id, told), old.Tenant, id, until)
+	told := detail{Before: fields{"name": old.Name}, After: fields{"name": old.Name, "expires_at": until.UTC().Format(time.RFC3339), "replaced_by": k.ID}}
+	return s.addKey(ctx, p, named, k, &engine.Replaced{Tenant: old.Tenant, ID: id, Until: until, Entry: s.entry(in, "api_key.expire", id, told)}, once)
 }
 
 // KeyOf finds one of the tenant's API keys.

@@ -281,7 +281,8 @@ func (r *Runner) do(ctx context.Context, x *run, ids []job.ExecutionID) (int, er
 		}
 		return len(ids), nil
 	case job.OpDiscard:
-		return r.s.store.Discard(ctx, x.op.Tenant, ids)
+		n, _, err := r.s.store.Discard(ctx, x.op.Tenant, ids, engine.Idempotency{}, nil)
+		return n, err
 	}
 	if x.op.Kind.OverJobs() {
 		return r.doToJobs(ctx, x, ids)

@@ -131,11 +131,11 @@ func (m *morgue) Rerun(_ context.Context, _ tenant.ID, r engine.Rerun) (out engi
 	return out, nil
 }
 
-func (m *morgue) Discard(_ context.Context, _ tenant.ID, ids []job.ExecutionID) (int, error) {
+func (m *morgue) Discard(_ context.Context, _ tenant.ID, ids []job.ExecutionID, _ engine.Idempotency, _ func(int) []byte) (int, engine.Created, error) {
 	n := len(m.dead)
 	m.dead = slices.DeleteFunc(m.dead, func(e job.Execution) bool { return slices.Contains(ids, e.ID) })
 	m.gone += n - len(m.dead)
-	return n - len(m.dead), nil
+	return n - len(m.dead), engine.Created{}, nil
 }
 
 func (m *morgue) AddOperation(_ context.Context, o job.Operation, _ engine.Idempotency) (engine.Created, error) {

@@ -127,18 +127,19 @@ func (s *Access) AddSigningSecret(ctx context.Context, p tenant.Principal, a sig
 	} else if err != nil {
 		return x, "", err
 	}
-	replay, err := keep(ctx, s.shared, p, x, once)
+	told := detail{After: fields{"prefix": x.Prefix, "overlap": overlap.String()}}
+	made, err := s.store.AddSigningSecret(s.audited(ctx, p, "signing_secret.create", x.ID, told), x, x.CreatedAt.Add(overlap), once.with(x, x.CreatedAt))
+	if isConflict(err) {
+		return x, "", &NotDone{"create", fmt.Sprintf("%d signing secrets are in use; revoke one first.", engine.MaxSigningSecrets)}
+	}
+	if err != nil {
+		return x, "", err
+	}
+	replay, err := outcome(made)
 	if err != nil {
 		return x, "", err
 	}
 	if replay == nil {
-		told := detail{After: fields{"prefix": x.Prefix, "overlap": overlap.String()}}
-		switch err := s.store.AddSigningSecret(s.audited(ctx, p, "signing_secret.create", x.ID, told), x, x.CreatedAt.Add(overlap)); {
-		case isConflict(err):
-			return x, "", &NotDone{"create", fmt.Sprintf("%d signing secrets are in use; revoke one first.", engine.MaxSigningSecrets)}
-		case err != nil:
-			return x, "", err
-		}
 		s.cfg.Resign(p.Tenant)
 	}
 	if once.Key == "" {

@@ -66,7 +66,7 @@ var opNames = [opCount]string{
 
 // calls are the methods of the store that each op counts, but for those of Store itself.
 var calls = map[op][]engine.Method{
-	opAccess:   {"Bootstrap", "Key", "AddKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge"},
+	opAccess:   {"Bootstrap", "Key", "AddKey", "RotateKey", "Keys", "KeyOf", "RevokeKey", "ExpireKey", "UseKeys", "HasTenant", "AddSignIn", "SignIn", "FindSignIns", "EndSignIn", "UseSignIns", "PastSecrets", "AddBadge", "Badge", "FindBadges", "DeleteBadge"},
 	opCharge:   {"Charge"},
 	opCreate:   {"CreateJobs"},
 	opDue:      {"Due", "Ahead"},

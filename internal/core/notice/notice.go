@@ -79,8 +79,10 @@ func (r Rule) Check() job.Invalids {
 	if len(r.Tags) > MaxListed {
 		v.Add("tags", fmt.Sprintf("%d tags", len(r.Tags)), "at most 100 tags")
 	}
-	if slices.Contains(r.Tags, "") {
-		v.Add("tags", "", "tags of at least one character")
+	for i, t := range r.Tags {
+		if bad := job.CheckTags([]string{t}); len(bad) > 0 {
+			v.Add(fmt.Sprintf("tags[%d]", i), t, bad[0].Want)
+		}
 	}
 	if r.LateAfter < minLateAfter || r.LateAfter > maxLateAfter {
 		v.Add("late_after_seconds", int64(r.LateAfter/time.Second), "a whole number from 5 to 604800 (7 days)")

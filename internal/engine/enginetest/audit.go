@@ -346,7 +346,7 @@ func auditChanges(t *testing.T, h Harness) {
 	must(f.Rerun(with("rerun"), tenant.Default, engine.Rerun{Executions: []job.Execution{again}, Idempotency: once("r")}))
 	must(f.Rerun(without("rerun"), tenant.Default, engine.Rerun{Executions: []job.Execution{f.rerunOf(f.execution(e.ID), job.ByRetry)}, Idempotency: once("r")}))
 	must(f.Rerun(without("rerun"), tenant.Default, engine.Rerun{Executions: []job.Execution{f.rerunOf(f.execution(e.ID), job.ByRedrive)}, DeadOnly: true}))
-	must(f.Discard(with("discard"), tenant.Default, []job.ExecutionID{e.ID}))
+	f.discard(without("discard"), tenant.Default, e.ID) // which is no dead letter
 	op := job.Operation{ID: newID(), Tenant: tenant.Default, Kind: job.OpDiscard, State: job.OpRunning, CreatedAt: now, UpdatedAt: now, Version: 1}
 	must(f.AddOperation(with("operation"), op, once("o")))
 	must(f.AddOperation(without("operation"), op, once("o")))
@@ -361,8 +361,8 @@ func auditChanges(t *testing.T, h Harness) {
 		t.Errorf("secret: %v", err)
 	}
 	sign := engine.SigningSecret{Tenant: tenant.Default, ID: "s", Prefix: "p", Sealed: []byte("x"), CreatedAt: now}
-	check(f.AddSigningSecret(with("signing"), sign, now))
-	check(f.AddSigningSecret(without("signing"), sign, now))
+	must(f.AddSigningSecret(with("signing"), sign, now, engine.Idempotency{}))
+	must(f.AddSigningSecret(without("signing"), sign, now, engine.Idempotency{}))
 	check(f.DeleteSigningSecret(with("delete signing"), tenant.Default, "s"))
 	check(f.PutCalendar(with("calendar"), engine.Calendar{Tenant: tenant.Default, Name: "c", Spec: []byte("{}"), UpdatedAt: now}))
 	check(f.DeleteCalendar(with("delete calendar"), tenant.Default, "c"))

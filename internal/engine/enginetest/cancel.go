@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
@@ -478,11 +480,17 @@ func deadLetters(t *testing.T, h Harness) {
 			t.Errorf("%d executions", len(page.Executions))
 		}
 	})
+	t.Run("discard once", func(t *testing.T) {
+		_, a := f.add("a")
+		_, b := f.add("b")
+		f.report(die(f.took(a.ID), 1), die(f.took(b.ID), 1))
+		discardOnce(fixture{t, f.Store, f.ctx, f.where}, a.ID, b.ID)
+	})
 	t.Run("discard", func(t *testing.T) {
-		if n := must(f.Discard(f.ctx, "other", []job.ExecutionID{forGood.ID})); n != 0 {
+		if n := f.discard(f.ctx, "other", forGood.ID); n != 0 {
 			t.Error("another tenant discarded it")
 		}
-		if n := must(f.Discard(f.ctx, tenant.Default, []job.ExecutionID{forGood.ID, newID(), fine.ID})); n != 1 {
+		if n := f.discard(f.ctx, tenant.Default, forGood.ID, newID(), fine.ID); n != 1 {
 			t.Errorf("%d were discarded", n)
 		}
 		if got := list(engine.DeadLetterFilter{Tenant: tenant.Default, Execution: forGood.ID}); len(got) != 0 {
@@ -517,4 +525,40 @@ func deadLetters(t *testing.T, h Harness) {
 			}
 		}
 	})
+}
+
+// discard forgets dead letters of a tenant, and returns how many there were.
+func (f fixture) discard(ctx context.Context, t tenant.ID, ids ...job.ExecutionID) int {
+	n, _, err := f.Discard(ctx, t, ids, engine.Idempotency{}, nil)
+	return must(n, err)
+}
+
+// discardOnce discards under an idempotency key: a key that is known discards nothing, and neither writes an audit entry.
+func discardOnce(f fixture, a, b job.ExecutionID) {
+	once := func(hash byte) engine.Idempotency {
+		return engine.Idempotency{Key: "discard", Hash: [32]byte{hash}, Until: f.now().Add(time.Hour)}
+	}
+	answer := func(n int) []byte { return fmt.Append(nil, n) }
+	try := func(hash byte, id job.ExecutionID) (int, engine.Created) {
+		entry := audit.Entry{Tenant: tenant.Default, At: f.now(), By: "ann", Action: "dead_letter.discard", Object: "once", Count: 1}
+		n, out, err := f.Discard(engine.Audited(f.ctx, entry), tenant.Default, []job.ExecutionID{id}, once(hash), answer)
+		must(0, err)
+		return n, out
+	}
+	if n, out := try(1, a); n != 1 || out.Replay != nil || out.Reused {
+		f.Errorf("the first time: %d, %+v", n, out)
+	}
+	if n, out := try(1, a); n != 0 || string(out.Replay) != "1" {
+		f.Errorf("the same request again: %d, %+v", n, out)
+	}
+	if n, out := try(2, b); n != 0 || !out.Reused {
+		f.Errorf("another request under the same key: %d, %+v", n, out)
+	}
+	if n := f.discard(f.ctx, tenant.Default, b); n != 1 {
+		f.Errorf("what a refused request named is gone")
+	}
+	page := must(f.AuditEntries(f.ctx, engine.AuditFilter{Tenant: tenant.Default, Object: "once"}, engine.Page{Limit: 9}))
+	if len(page.Entries) != 1 {
+		f.Errorf("%d entries, want one", len(page.Entries))
+	}
 }

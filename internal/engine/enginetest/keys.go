@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillon-jobs/carillon/internal/core/audit"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
@@ -75,6 +76,7 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	if err := f.ExpireKey(f.ctx, tenant.Default, "a2", now); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("another tenant's: %v", err)
 	}
+	rotatedKeys(f, key("r2", "rotating", tenant.Viewer), key("r3", "rotating", tenant.Viewer))
 
 	for range 2 {
 		if err := f.RevokeKey(f.ctx, "acme", "a2", now); err != nil {
@@ -107,5 +109,36 @@ func managedKeys(t *testing.T, f fixture, first engine.Key) {
 	}
 	if ok, err := f.Bootstrap(f.ctx, key("g2", tenant.Default, tenant.System)); ok || err != nil {
 		t.Errorf("a first key after the first was revoked: %v, %v", ok, err)
+	}
+}
+
+// rotatedKeys replaces a key by another: both changes and their entries are one commit.
+func rotatedKeys(f fixture, old, next engine.Key) {
+	old.ExpiresAt, next.Hash = time.Time{}, [32]byte{99}
+	must(f.AddKey(f.ctx, tenant.Default, old, 9, engine.Idempotency{}))
+	until := f.now().Add(time.Minute)
+	once := engine.Idempotency{Key: "rotate", Hash: [32]byte{3}, Answer: []byte("rotated"), Until: f.now().Add(time.Hour)}
+	entry := func(object string) audit.Entry {
+		return audit.Entry{Tenant: "rotating", At: f.now(), By: "ann", Action: "api_key.rotate", Object: object, Count: 1}
+	}
+	rotate := func(id string) (engine.Created, error) {
+		return f.RotateKey(engine.Audited(f.ctx, entry(next.ID)), tenant.Default, next, 9, engine.Replaced{Tenant: "rotating", ID: id, Until: until, Entry: entry(old.ID)}, once)
+	}
+	if _, err := rotate("nobody"); !errors.Is(err, engine.ErrNotFound) {
+		f.Errorf("a key that is not there was rotated: %v", err)
+	}
+	if got := must(f.Keys(f.ctx, "rotating")); len(got) != 1 {
+		f.Errorf("a rotation that failed left %d keys", len(got))
+	}
+	for i, want := range []string{"", "rotated"} {
+		if got := must(rotate(old.ID)); string(got.Replay) != want {
+			f.Errorf("rotation %d is answered %q, want %q", i, got.Replay, want)
+		}
+	}
+	if got := must(f.KeyOf(f.ctx, "rotating", old.ID)); !got.ExpiresAt.Equal(until) {
+		f.Errorf("the old key expires at %v, want %v", got.ExpiresAt, until)
+	}
+	if page := must(f.AuditEntries(f.ctx, engine.AuditFilter{Tenant: "rotating"}, engine.Page{Limit: 9})); len(page.Entries) != 2 {
+		f.Errorf("%d entries, want one for each key", len(page.Entries))
 	}
 }

@@ -503,7 +503,7 @@ func events(t *testing.T, h Harness) {
 	}
 	_, gone := f.add("is discarded")
 	f.report(die(f.took(gone.ID), 1))
-	must(f.Discard(f.ctx, tenant.Default, []job.ExecutionID{gone.ID, gone.ID}))
+	f.discard(f.ctx, tenant.Default, gone.ID, gone.ID)
 	if got := f.told(gone.ID); !slices.Equal(got, []job.EventKind{job.EventDiscarded}) {
 		t.Errorf("after a discard: %v", got)
 	}

@@ -240,7 +240,7 @@ func signingSecrets(t *testing.T, h Harness) {
 	}
 	add := func(s engine.SigningSecret, until time.Time) {
 		t.Helper()
-		if err := f.AddSigningSecret(f.ctx, s, until); err != nil {
+		if _, err := f.AddSigningSecret(f.ctx, s, until, engine.Idempotency{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,7 +269,8 @@ func signingSecrets(t *testing.T, h Harness) {
 	for n := 5; n < 4+engine.MaxSigningSecrets; n++ {
 		add(secret(n, tenant.Default), now.Add(time.Hour))
 	}
-	if err := f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour)); !errors.Is(err, engine.ErrConflict) {
+	once := engine.Idempotency{Key: "sign", Hash: [32]byte{4}, Answer: []byte("signed"), Until: now.Add(time.Hour)}
+	if _, err := f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("one too many: %v", err)
 	}
 	if err := f.DeleteSigningSecret(f.ctx, other, "s04"); !errors.Is(err, engine.ErrNotFound) {
@@ -277,6 +278,11 @@ func signingSecrets(t *testing.T, h Harness) {
 	}
 	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); err != nil {
 		t.Error(err)
+	}
+	for _, want := range []string{"", "signed"} { // the key of the request that was refused is free
+		if got := must(f.AddSigningSecret(f.ctx, secret(99, tenant.Default), now.Add(time.Hour), once)); string(got.Replay) != want {
+			t.Errorf("under a key: %q, want %q", got.Replay, want)
+		}
 	}
 	if err := f.DeleteSigningSecret(f.ctx, tenant.Default, "s04"); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("a second time: %v", err)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 // plain makes a text one that the database can hold.
@@ -195,15 +197,21 @@ const (
 )
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
-	if len(ids) == 0 {
-		return 0, nil
-	}
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte) (int, engine.Created, error) {
 	var discarded int
+	var out engine.Created
 	err := s.change(ctx, "discard dead letters", func(ctx context.Context, c writer) error {
-		return c.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded)
+		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			if err := tx.QueryRow(ctx, discardSQL, string(t), sortedIDs(ids)).Scan(&discarded); err != nil {
+				return err
+			}
+			return sqlstore.Answer(ctx, transaction{ctx, tx, s}, t, i, discarded, answer, &out)
+		})
 	})
-	return discarded, err
+	if errors.Is(err, engine.ErrAnswered) {
+		return 0, out, nil
+	}
+	return discarded, out, err
 }
 
 // Redrivable lists up to limit dead letters of any tenant that are to be run again by themselves by now.

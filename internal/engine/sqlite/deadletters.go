@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
 const (
@@ -172,11 +174,9 @@ func (s *Store) DeadLetters(ctx context.Context, f engine.DeadLetterFilter, p en
 }
 
 // Discard forgets dead letters, and answers with how many there were.
-func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID) (int, error) {
-	if len(ids) == 0 {
-		return 0, nil
-	}
+func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID, i engine.Idempotency, answer func(n int) []byte) (int, engine.Created, error) {
 	discarded := 0
+	var out engine.Created
 	err := s.write(ctx, "discard dead letters", func(c *conn, now int64) error {
 		for _, id := range ids {
 			n, err := c.prepare(exhume).text(string(t)).id(id).exec()
@@ -191,12 +191,15 @@ func (s *Store) Discard(ctx context.Context, t tenant.ID, ids []job.ExecutionID)
 				return err
 			}
 		}
-		return nil
+		return sqlstore.Answer(ctx, transaction{c, now}, t, i, discarded, answer, &out)
 	})
-	if err != nil {
-		return 0, err
+	if errors.Is(err, engine.ErrAnswered) {
+		return 0, out, nil
 	}
-	return discarded, nil
+	if err != nil {
+		return 0, engine.Created{}, err
+	}
+	return discarded, out, nil
 }
 
 const redrivableSQL = "SELECT " + pastColumns + ` FROM dead_letters d INDEXED BY dead_letters_redrive CROSS JOIN executions v INDEXED BY executions_id

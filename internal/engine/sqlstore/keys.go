@@ -64,11 +64,26 @@ func (s Settings) Keys(ctx context.Context, t tenant.ID) ([]engine.Key, error) {
 
 // AddKey stores a key, unless the tenant has as many as it may.
 func (s Settings) AddKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, i engine.Idempotency) (engine.Created, error) {
-	return create(ctx, s.db, "store a key", asks, i, func(tx Tx) error {
-		if err := tx.LockTable("api_keys"); err != nil {
+	return create(ctx, s.db, "store a key", asks, i, func(tx Tx) error { return addKey(tx, &k, most) })
+}
+
+func addKey(tx Tx, k *engine.Key, most int) error {
+	if err := tx.LockTable("api_keys"); err != nil {
+		return err
+	}
+	return changeOne(tx, engine.ErrConflict, addKeySQL, k.ID, string(k.Tenant), string(k.Role), k.Name, k.Hash[:], k.CreatedAt, k.ExpiresAt, most)
+}
+
+// RotateKey stores a key and makes the one that it replaces expire.
+func (s Settings) RotateKey(ctx context.Context, asks tenant.ID, k engine.Key, most int, old engine.Replaced, i engine.Idempotency) (engine.Created, error) {
+	return create(ctx, s.db, "rotate a key", asks, i, func(tx Tx) error {
+		if err := addKey(tx, &k, most); err != nil {
 			return err
 		}
-		return changeOne(tx, engine.ErrConflict, addKeySQL, k.ID, string(k.Tenant), string(k.Role), k.Name, k.Hash[:], k.CreatedAt, k.ExpiresAt, most)
+		if err := changeOne(tx, engine.ErrNotFound, expireKeySQL, string(old.Tenant), old.ID, old.Until); err != nil {
+			return err
+		}
+		return tx.Record(&old.Entry)
 	})
 }
 

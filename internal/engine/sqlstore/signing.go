@@ -26,8 +26,8 @@ func scanSigningSecret(r Row) (x engine.SigningSecret, err error) {
 }
 
 // AddSigningSecret stores a signing secret and makes the tenant's others end at an instant. It locks the tenant to count them.
-func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time) error {
-	return s.db.Write(ctx, "store a signing secret", func(tx Tx) error {
+func (s Settings) AddSigningSecret(ctx context.Context, x engine.SigningSecret, othersUntil time.Time, i engine.Idempotency) (engine.Created, error) {
+	return create(ctx, s.db, "store a signing secret", x.Tenant, i, func(tx Tx) error {
 		t := string(x.Tenant)
 		if err := tx.LockTenant(x.Tenant); err != nil {
 			return err

@@ -160,3 +160,21 @@ func create(ctx context.Context, db DB, doing string, t tenant.ID, i engine.Idem
 	}
 	return out, nil
 }
+
+// Answer claims an idempotency key for a request that changed n things, with what answer makes of n. Where the key is known it
+// returns engine.ErrAnswered, which undoes the change.
+func Answer(ctx context.Context, tx Tx, t tenant.ID, i engine.Idempotency, n int, answer func(n int) []byte, out *engine.Created) error {
+	if n == 0 {
+		engine.Unchanged(ctx)
+	}
+	if i.Key == "" {
+		return nil
+	}
+	i.Answer = answer(n)
+	answered, known, err := tx.Claim(t, &i)
+	if err == nil && known {
+		err = engine.ErrAnswered
+	}
+	*out = answered
+	return err
+}
