@@ -194,7 +194,7 @@ function Overview({ j, path, region }: { j: JobType; path: string; region: objec
               <Link to={"/queues?q=" + encodeURIComponent(j.queue)}>{j.queue}</Link>
             </dd>
             <dt>Priority</dt>
-            <dd>{j.priority} of 1 (first) to 10</dd>
+            <dd>{j.priority} (1 is first, 10 last)</dd>
             {j.owner && (
               <>
                 <dt>Owner</dt>

@@ -91,7 +91,7 @@ export function DurationPlot({ path }: { path: string }) {
     <div className="panel">
       <Series
         title="Duration"
-        summary={`The last ${count(done.length)} took ${duration(all[Math.floor((all.length - 1) / 2)] ?? 0)} in the middle, ${duration(all[all.length - 1] ?? 0)} at the most.`}
+        summary={`The last ${count(done.length)} took ${duration(all[Math.floor((all.length - 1) / 2)] ?? 0)} (median), ${duration(all[all.length - 1] ?? 0)} at most.`}
         at={at}
         lines={[
           { label: "95 % within", values: slow, colour: "--fill-calm", as: "fill" },

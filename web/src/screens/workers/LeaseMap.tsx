@@ -17,7 +17,8 @@ const most = 1000;
 const running = 500;
 const shown = 40;
 
-export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }) {
+/** LeaseMap knows all workers; those that are gone and held nothing are drawn only if that is asked for. */
+export function LeaseMap({ workers, only, gone = true }: { workers: Worker[]; only?: string; gone?: boolean }) {
   const [minutes, setMinutes] = useParam("span", "15");
   const span = (Number(minutes) || 15) * 60_000;
   // The minute, so that the same question is asked for a minute and its answer kept.
@@ -31,17 +32,19 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
   // Where nobody lived longer, the map begins with the first, so that little has room too.
   const born = Math.min(...workers.map((w) => Date.parse(w.started_at)), ...(list ?? []).map((e) => Date.parse(e.started_at ?? e.scheduled_time)), to - 120_000);
   const from = Math.max(to - span, born - 5000);
-  const rows = useMemo(() => rowsOf(workers, list ?? [], from, to).slice(0, shown), [workers, list, from, to]);
+  const rows = useMemo(() => rowsOf(workers, list ?? [], from, to).filter((r) => gone || !r.gone || r.spans.length > 0).slice(0, shown), [workers, list, from, to, gone]);
   const reads = [q, before, now];
   if (!list) return <PlotState title="Who held what" query={{ data: undefined, error: reads.find((r) => r.error)?.error ?? null, refetch: () => reads.forEach((r) => r.error && void r.refetch()) }} children={() => null} />;
   const held = rows.reduce((n, r) => n + r.spans.length, 0);
   const used = rows.filter((r) => r.spans.length > 0);
-  const busiest = [...used].sort((a, b) => share(b, from, to) - share(a, from, to))[0];
+  const shares = used.flatMap((r) => ((s) => (s === null ? [] : [{ name: r.name, share: s }]))(share(r, from, to))).sort((a, b) => b.share - a.share);
+  const busiest = shares[0];
+  const rounded = (s: number | null) => (s === null ? "–" : percent(Math.round(s * 1000) / 1000));
   const cut = (q.data?.pagination.total ?? 0) > most || before.data?.pagination.next_cursor != null || (now.data?.pagination.total ?? 0) > running;
   const summary =
     held === 0
       ? "No worker held anything in this time."
-      : `${count(used.length)} of ${count(rows.length)} ${rows.length === 1 ? "worker" : "workers"} ran ${count(held)}${cut ? " of the newest" : ""} executions; ${busiest?.name ?? ""} was used the most, ${percent(busiest ? Math.round(share(busiest, from, to) * 1000) / 1000 : 0)} of its slots.`;
+      : `${count(used.length)} of ${count(rows.length)} ${rows.length === 1 ? "worker" : "workers"} ran ${count(held)}${cut ? " of the newest" : ""} ${held === 1 ? "execution" : "executions"}${busiest ? `; ${busiest.name} ${shares.length > 1 ? "was used the most" : "used"}${shares.length > 1 ? "," : ""} ${rounded(busiest.share)} of its slots` : ""}.`;
   return (
     <div className="panel">
       <PlotFrame
@@ -50,7 +53,7 @@ export function LeaseMap({ workers, only }: { workers: Worker[]; only?: string }
         actions={<Segments label="How far back" value={minutes} options={windows} onChange={(v) => setMinutes(v)} />}
         table={() => ({
           head: ["Worker", "Executions", "Failed", "Held for", "Slots used"],
-          rows: rows.map((r) => [r.name, r.spans.length, r.failed, duration(r.busy), percent(Math.round(share(r, from, to) * 1000) / 1000)]),
+          rows: rows.map((r) => [r.name, r.spans.length, r.failed, duration(r.busy), rounded(share(r, from, to))]),
           to: rows.map((r) => "/executions?q=" + encodeURIComponent(`worker:${r.id} from:-${span / 60_000}m`)),
         })}
         legend={

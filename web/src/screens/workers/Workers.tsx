@@ -151,7 +151,7 @@ function All() {
       {!(none && rows.length === 0) && (
         <Table label="Workers" page={{ ...page, rows }} columns={columns} id={(w) => w.worker_id} open={(w) => "/workers/" + w.worker_id} live={live} empty={<Nobody />} />
       )}
-      {all.length > 0 && <LeaseMap workers={rows} />}
+      {all.length > 0 && <LeaseMap workers={all} gone={which === "all"} />}
       {join && <Join known={all.map((w) => w.worker_id)} onClose={() => setJoin(false)} />}
       {drain && <Drain w={drain} onClose={() => setDrain(undefined)} />}
     </>

@@ -6,7 +6,9 @@ export type Span = { from: number; to: number; status: string; id: string; name:
 export type Row = {
   id: string;
   name: string;
-  capacity: number;
+  /** null: of one that is listed no more, how many slots it had and how long it lived is not known. */
+  capacity: number | null;
+  gone: boolean;
   /** Since when it is known to live, and until when it was. */
   from: number;
   to: number;
@@ -21,15 +23,16 @@ export function rowsOf(workers: Worker[], executions: Execution[], from: number,
   const now = serverNow();
   const rows = new Map<string, Row>();
   for (const w of workers)
-    rows.set(w.worker_id, { id: w.worker_id, name: w.host || w.worker_id, capacity: Math.max(1, w.capacity), from: Date.parse(w.started_at), to: w.status === "DEAD" ? Date.parse(w.last_beat_at) : now, spans: [], lanes: 1, busy: 0, failed: 0 });
+    rows.set(w.worker_id, { id: w.worker_id, name: w.host || w.worker_id, capacity: Math.max(1, w.capacity), gone: w.status === "DEAD", from: Date.parse(w.started_at), to: w.status === "DEAD" ? Date.parse(w.last_beat_at) : now, spans: [], lanes: 1, busy: 0, failed: 0 });
   for (const e of [...executions].sort((a, b) => (a.started_at ?? "").localeCompare(b.started_at ?? ""))) {
     if (!e.worker_id || !e.started_at) continue;
     const begun = Date.parse(e.started_at);
     const ended = e.finished_at ? Date.parse(e.finished_at) : now;
     if (ended < from || begun > to) continue;
     let r = rows.get(e.worker_id);
+    if (r?.capacity === null) r.to = Math.max(r.to, ended);
     if (!r) {
-      r = { id: e.worker_id, name: e.worker_id.slice(0, 8) + "… (gone)", capacity: 1, from: begun, to: ended, spans: [], lanes: 1, busy: 0, failed: 0 };
+      r = { id: e.worker_id, name: e.worker_id.slice(0, 8) + "… (gone)", capacity: null, gone: true, from: begun, to: ended, spans: [], lanes: 1, busy: 0, failed: 0 };
       rows.set(e.worker_id, r);
     }
     const ends: number[] = [];
@@ -51,8 +54,9 @@ export function merged(...lists: Execution[][]): Execution[] {
   return [...all.values()];
 }
 
-/** share is how much of its slots a worker used while it lived within the window. */
-export function share(r: Row, from: number, to: number): number {
+/** share is how much of its slots a worker used while it lived within the window; null where its slots are not known. */
+export function share(r: Row, from: number, to: number): number | null {
+  if (r.capacity === null) return null;
   const lived = Math.max(1, Math.min(r.to, to) - Math.max(r.from, from));
   return Math.min(1, r.busy / (lived * r.capacity));
 }
