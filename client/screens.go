@@ -266,10 +266,18 @@ type FailingSummary struct {
 	LastExecutionID *string   `json:"last_execution_id" doc:"The last one that failed, as far as that is known."`
 }
 
+// Finding is what an overview says of one thing.
+type Finding struct {
+	About  string `json:"about" enum:"schedules,delays,failures,workers,queues"`
+	Health string `json:"health" enum:"ok,warning,critical"`
+	Text   string `json:"text"`
+}
+
 // Overview is how the tenant does.
 type Overview struct {
 	Sentence              string           `json:"sentence"`
 	Health                string           `json:"health" enum:"ok,warning,critical"`
+	Findings              []Finding        `json:"findings" doc:"The parts of the sentence; the worst of them is health."`
 	Schedules             int64            `json:"schedules" doc:"Jobs that fire again and are not paused."`
 	SchedulesIsEstimate   bool             `json:"schedules_is_estimate,omitempty"`
 	Paused                int64            `json:"paused"`

@@ -21,10 +21,16 @@ func TestJudged(t *testing.T) {
 		{client.Overview{Schedules: 12, LateJobsIsMinimum: true}, "warning", "So many schedules of all tenants are late that not all of the 12 schedules here were looked at; nothing failing."},
 		{client.Overview{Schedules: 12, FailingJobs: 1, FailingIsMinimum: true}, "warning", "All 12 schedules on time; at least 1 job failing."},
 		{client.Overview{Schedules: 12, FailingIsMinimum: true}, "ok", "All 12 schedules on time; nothing failing of what was looked at."},
+		{client.Overview{Schedules: 5, Delay: client.DelayTotal{Fired: 40, Within5s: 39, P99Seconds: new(7.0)}, FailingJobs: 9}, "critical", "All 5 schedules on time now; p99 delay 7.0 s, 1 of the last hour's fires more than 5 s late; 9 jobs failing."},
+		{client.Overview{Schedules: 5, Delay: client.DelayTotal{Fired: 4000, Within5s: 3999, P99Seconds: new(0.2)}}, "ok", "All 5 schedules on time now; p99 delay 200 ms; nothing failing."},
 		{client.Overview{Queued: 60_000}, "critical", "No schedules; nothing failing; no worker for the 60,000 executions waiting."},
 	} {
-		if health, sentence := judged(&c.of); health != c.health || sentence != c.sentence {
+		health, sentence, findings := judged(&c.of)
+		if health != c.health || sentence != c.sentence {
 			t.Errorf("got %s, %q, want %s, %q", health, sentence, c.health, c.sentence)
+		}
+		if worst := slices.ContainsFunc(findings, func(f client.Finding) bool { return f.Health == c.health }); !worst {
+			t.Errorf("%s, which no part is: %+v", health, findings)
 		}
 	}
 }

@@ -277,59 +277,71 @@ func (s viewAPI) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 			out.Failing[i].LastExecutionID = new(f.Execution.String())
 		}
 	}
-	out.Health, out.Sentence = judged(&out)
+	out.Health, out.Sentence, out.Findings = judged(&out)
 	return reply(w, 200, out)
 }
 
-// judged says how a tenant does, in a word and in a sentence.
-func judged(o *client.Overview) (health, sentence string) {
-	var says []string
+// judged says how a tenant does: part by part, in a word and in a sentence. Screens and commands repeat it and judge nothing
+// themselves.
+func judged(o *client.Overview) (health, sentence string, findings []client.Finding) {
+	find := func(about, health, text string) {
+		findings = append(findings, client.Finding{About: about, Health: health, Text: text})
+	}
 	about := ""
 	if o.SchedulesIsEstimate {
 		about = "about "
 	}
+	were := o.Delay.Fired - o.Delay.Within5s // fired late within the last hour
+	onTime := "on time"
+	if were > 0 {
+		onTime = "on time now"
+	}
 	switch {
 	case o.Schedules == 0:
-		says = append(says, "No schedules")
+		find("schedules", "ok", "no schedules")
 	case o.LateJobs == 0 && o.LateJobsIsMinimum:
-		says = append(says, fmt.Sprintf("So many schedules of all tenants are late that not all of the %s%s here were looked at", about, countOf(o.Schedules, "schedule")))
+		find("schedules", "warning", fmt.Sprintf("so many schedules of all tenants are late that not all of the %s%s here were looked at", about, countOf(o.Schedules, "schedule")))
 	case o.LateJobs == 0 && o.Schedules == 1:
-		says = append(says, "The one schedule is on time")
+		find("schedules", "ok", "the one schedule is "+onTime)
 	case o.LateJobs == 0 && o.SchedulesIsEstimate:
-		says = append(says, fmt.Sprintf("All of about %s schedules on time", grouped(o.Schedules)))
+		find("schedules", "ok", fmt.Sprintf("all of about %s schedules %s", grouped(o.Schedules), onTime))
 	case o.LateJobs == 0:
-		says = append(says, fmt.Sprintf("All %s schedules on time", grouped(o.Schedules)))
+		find("schedules", "ok", fmt.Sprintf("all %s schedules %s", grouped(o.Schedules), onTime))
 	default:
-		says = append(says, fmt.Sprintf("%s of %s%s late", atLeast(o.LateJobsIsMinimum, grouped(o.LateJobs)), about, countOf(o.Schedules, "schedule")))
+		find("schedules", "warning", fmt.Sprintf("%s of %s%s late", atLeast(o.LateJobsIsMinimum, grouped(o.LateJobs)), about, countOf(o.Schedules, "schedule")))
 	}
 	if o.Delay.P99Seconds != nil {
-		says = append(says, "p99 delay "+shortly(*o.Delay.P99Seconds))
+		text, health := "p99 delay "+shortly(*o.Delay.P99Seconds), "ok"
+		if were > 0 && were*100 >= o.Delay.Fired {
+			health = "critical"
+			text += fmt.Sprintf(", %s of the last hour's fires more than 5 s late", grouped(were))
+		}
+		find("delays", health, text)
 	}
 	switch {
 	case o.FailingJobs > 0:
-		says = append(says, atLeast(o.FailingIsMinimum, countOf(o.FailingJobs, "job"))+" failing")
+		find("failures", "warning", atLeast(o.FailingIsMinimum, countOf(o.FailingJobs, "job"))+" failing")
 	case o.FailingIsMinimum:
-		says = append(says, "nothing failing of what was looked at")
+		find("failures", "ok", "nothing failing of what was looked at")
 	default:
-		says = append(says, "nothing failing")
-	}
-	health = "ok"
-	if o.LateJobs > 0 || o.LateJobsIsMinimum || o.FailingJobs > 0 {
-		health = "warning"
-	}
-	if late := o.Delay.Fired - o.Delay.Within5s; late > 0 && late*100 >= o.Delay.Fired {
-		health = "critical"
-		says = append(says, fmt.Sprintf("%s of the last hour's fires more than 5 s late", grouped(late)))
+		find("failures", "ok", "nothing failing")
 	}
 	if could := o.Queued - o.QueuedPaused; o.Workers == 0 && could > 0 {
-		health = "critical"
-		says = append(says, "no worker for the "+countOf(int64(could), "execution")+" waiting")
+		find("workers", "critical", "no worker for the "+countOf(int64(could), "execution")+" waiting")
 	}
 	if o.QueuedPaused > 0 {
-		says = append(says, countOf(int64(o.QueuedPaused), "execution")+" in paused queues")
+		find("queues", "ok", countOf(int64(o.QueuedPaused), "execution")+" in paused queues")
+	}
+	says := make([]string, len(findings))
+	health = "ok"
+	for i, f := range findings {
+		says[i] = f.Text
+		if f.Health == "critical" || f.Health == "warning" && health == "ok" {
+			health = f.Health
+		}
 	}
 	sentence = strings.Join(says, "; ") + "."
-	return health, strings.ToUpper(sentence[:1]) + sentence[1:]
+	return health, strings.ToUpper(sentence[:1]) + sentence[1:], findings
 }
 
 // atLeast is a number of which there may be more.

@@ -23,7 +23,7 @@ export type FailureGroup = {
 };
 export type Failures = { from: string; to: string; failed: number; retried: number; partial: boolean; groups: FailureGroup[] };
 export type Overview = {
-  sentence: string; health: "ok" | "warning" | "critical"; schedules: number; schedules_is_estimate?: boolean; paused: number; late_jobs: number; late_jobs_is_minimum?: boolean;
+  sentence: string; health: "ok" | "warning" | "critical"; findings: { about: string; health: "ok" | "warning" | "critical"; text: string }[]; schedules: number; schedules_is_estimate?: boolean; paused: number; late_jobs: number; late_jobs_is_minimum?: boolean;
   late: { job_id: string; name: string; next_run_at: string; late_seconds: number }[];
   delay: DelayTotal; failing_jobs: number; failing_is_minimum?: boolean;
   failing: { job_id: string; name: string; last_status: ExecutionStatus; failed_24h: number; last_failed_at: string; type: string; message: string; last_execution_id: string | null }[];

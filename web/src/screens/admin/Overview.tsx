@@ -1,10 +1,11 @@
 // Overview: what the tenant may have and has, and, for those who run the installation, how it does.
 
 import { useState } from "react";
-import { download, isProblem, useGet, type QueueStatus, type Workers } from "../../api";
+import { download, isProblem, useGet, type Overview as Judged, type QueueStatus, type Workers } from "../../api";
 import { Link } from "../../router";
 import { useMay, useSession } from "../../session";
-import { Button, count, CommandLine, duration, ErrorBox, failed, Head, Loading, State, Time } from "../../ui";
+import { Button, count, CommandLine, counted, duration, ErrorBox, failed, Head, Loading, State, Time, wordOf } from "../../ui";
+import { amiss, stateOf, Verdict } from "../now/verdict";
 import { useSystem } from "../queues/data";
 import { useProbe } from "./parts";
 import { SizesPanel } from "./Sizes";
@@ -54,7 +55,7 @@ function Bundle() {
   );
 }
 
-type Finding = { what: string; state: string; word: string; text: React.ReactNode };
+type Finding = { what: string; state?: string; word?: string; shown?: React.ReactNode; text: React.ReactNode };
 
 /** Health is what whoever runs the installation looks at first. */
 function Health() {
@@ -64,11 +65,20 @@ function Health() {
   const ready = useProbe("/readyz");
   const status = useGet<QueueStatus>(system ? "/admin/queue/status" : undefined, undefined, { every: 10_000 });
   const workers = useGet<Workers>("/workers", { limit: 1000 }, { every: 15_000 });
+  const overview = useGet<Judged>("/overview", undefined, { every: 15_000 });
   const s = status.data;
+  const o = overview.data;
+  // What Now finds wrong is wrong here, too.
+  const late = amiss(o, "schedules", "delays");
+  const failing = amiss(o, "failures");
+  const stuck = amiss(o, "workers");
+  const also = (f: { text: string } | undefined) => f && `; ${f.text}`;
   const version = alive.data?.version;
   const living = (workers.data?.workers ?? []).filter((w) => w.status !== "DEAD");
+  const able = living.filter((w) => w.status !== "DRAINING" && w.status !== "CORDONED");
   const others = living.filter((w) => version && w.version && w.version !== version);
   const list: Finding[] = [];
+  if (o) list.push({ what: "All in all", shown: <Verdict of={o.health} />, text: <Link to="/">{o.sentence}</Link> });
   list.push({
     what: "Server",
     ...(alive.data?.ok ? { state: "ACTIVE", word: "Alive" } : alive.isPending ? { state: "PENDING", word: "…" } : { state: "DEAD", word: "Silent" }),
@@ -82,10 +92,11 @@ function Health() {
   if (workers.data)
     list.push({
       what: "Workers",
-      ...(living.length === 0 ? { state: "DEAD", word: "None" } : others.length > 0 ? { state: "LATE", word: "Mixed" } : { state: "ACTIVE", word: "Well" }),
+      ...(able.length === 0 ? { state: "DEAD", word: living.length === 0 ? "None" : "None takes more" } : others.length > 0 ? { state: "LATE", word: "Mixed" } : { state: "ACTIVE", word: "Well" }),
       text: (
         <>
-          <Link to="/workers">{count(living.length)}</Link> with {count(living.reduce((n, w) => n + w.capacity, 0))} slots
+          <Link to="/workers">{count(able.length)}</Link> with {counted(able.reduce((n, w) => n + w.capacity, 0), "slot")}
+          {["DRAINING", "CORDONED"].map((state) => ((n) => n > 0 && `; ${count(n)} ${wordOf(state).toLowerCase()}`)(living.filter((w) => w.status === state).length))}
           {others.length > 0 && `; ${count(others.length)} of another version than this server`}
         </>
       ),
@@ -93,7 +104,7 @@ function Health() {
   if (s) {
     list.push({
       what: "Queues",
-      ...(s.pending > 0 && s.active_workers === 0 ? { state: "DEAD", word: "Stuck" } : s.average_wait_seconds_5m > 5 ? { state: "LATE", word: "Slow" } : { state: "ACTIVE", word: "Well" }),
+      ...(stuck || (s.pending > 0 && s.active_workers === 0) ? { state: "DEAD", word: "Stuck" } : s.average_wait_seconds_5m > 5 ? { state: "LATE", word: "Slow" } : { state: "ACTIVE", word: "Well" }),
       text: (
         <>
           <Link to="/queues">
@@ -105,15 +116,16 @@ function Health() {
     });
     list.push({
       what: "Schedules",
-      ...(s.overdue_jobs > 0 ? { state: "LATE", word: "Late" } : { state: "ACTIVE", word: "On time" }),
-      text: `${s.overdue_jobs_is_minimum ? "≥ " : ""}${count(s.overdue_jobs)} due for more than 5 s; fired ${duration(s.average_trigger_delay_seconds * 1000)} after their time on average`,
+      ...(late ? { state: stateOf(late.health), word: "Late" } : s.overdue_jobs > 0 ? { state: "LATE", word: "Late" } : { state: "ACTIVE", word: "On time" }),
+      text: `${s.overdue_jobs_is_minimum ? "≥ " : ""}${count(s.overdue_jobs)} due for more than 5 s; fired ${duration(s.average_trigger_delay_seconds * 1000)} after their time on average${also(late) ?? ""}`,
     });
     list.push({
       what: "Outcomes, 24 h",
-      ...(s.failed_24h > s.completed_24h && s.failed_24h > 0 ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Well" }),
+      ...(failing ? { state: stateOf(failing.health), word: "Failing" } : s.failed_24h > s.completed_24h ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Well" }),
       text: (
         <>
           {count(s.completed_24h)} succeeded, {count(s.failed_24h)} failed, {count(s.retried_24h)} attempts tried again
+          {also(failing)}
         </>
       ),
     });
@@ -143,7 +155,7 @@ function Health() {
         {list.map((f) => (
           <li key={f.what}>
             <span className="what dim">{f.what}</span>
-            <State of={f.state} word={f.word} />
+            {f.shown ?? <State of={f.state ?? ""} word={f.word ?? ""} />}
             <span className="grow wrap">{f.text}</span>
           </li>
         ))}

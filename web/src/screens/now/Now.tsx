@@ -8,6 +8,7 @@ import { Button, count, counted, Duration, duration, Empty, ErrorBox, Head, Link
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
 import { Silence } from "./Silence";
+import { Verdict } from "./verdict";
 import "./now.css";
 
 const executions = (q: string) => "/executions?q=" + encodeURIComponent(q);
@@ -38,7 +39,7 @@ export default function Now() {
         }
       >
         <p className={"now-sentence " + o.health} role="status">
-          <State of={o.health === "ok" ? "ACTIVE" : o.health === "warning" ? "LATE" : "FAILED"} word={o.health === "ok" ? "Well" : o.health === "warning" ? "Look at this" : "In trouble"} />
+          <Verdict of={o.health} />
           {o.sentence}
         </p>
       </Head>
@@ -64,7 +65,7 @@ export default function Now() {
       </div>
       <div className="now-plots">
         <DelayPlot />
-        <QueuePlot />
+        <QueuePlot waiting={o.queued} />
         <LoadPlot />
       </div>
       <div className="cols">

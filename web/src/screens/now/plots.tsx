@@ -46,17 +46,17 @@ function Delays({ d }: { d: DelaySeries }) {
 
 const hues = ["--fill-busy", "--fill-good", "--fill-warn", "--fill-bad", "--brand", "--fill-calm"];
 
-/** QueuePlot draws how much waited; of one queue alone, if it is named. */
-export function QueuePlot({ scope, queue }: { scope?: string; queue?: string }) {
+/** QueuePlot draws how much waited; of one queue alone, if it is named. How much waits now is counted by the screen around it. */
+export function QueuePlot({ scope, queue, waiting }: { scope?: string; queue?: string; waiting: number | null | undefined }) {
   const q = useGet<QueueSeries>("/series/queues", { hours: 24, step: 300, scope }, { every: 60_000 });
   return (
     <PlotState title="Queue depth, 24 h" query={q}>
-      {(d) => <Depths d={queue === undefined ? d : only(d, queue)} />}
+      {(d) => <Depths d={queue === undefined ? d : only(d, queue)} waiting={waiting} />}
     </PlotState>
   );
 }
 
-function Depths({ d }: { d: QueueSeries }) {
+function Depths({ d, waiting }: { d: QueueSeries; waiting: number | null | undefined }) {
   const from = Math.floor(seconds(d.from) / d.step_seconds) * d.step_seconds;
   const n = Math.max(1, Math.ceil((seconds(d.to) - from) / d.step_seconds));
   const at = Array.from({ length: n }, (_, i) => from + i * d.step_seconds);
@@ -74,12 +74,11 @@ function Depths({ d }: { d: QueueSeries }) {
   });
   const most = d.columns.reduce((m, c) => Math.max(m, c.waiting), 0);
   const oldest = d.columns.reduce((m, c) => Math.max(m, c.oldest_seconds ?? 0), 0);
-  const last = d.columns[d.columns.length - 1];
-  const now = last && seconds(last.at) >= from + (n - 2) * d.step_seconds ? last.waiting : 0;
+  const now = waiting == null ? "" : waiting === 0 ? "Nothing waits now; " : `${count(waiting)} ${waiting === 1 ? "waits" : "wait"} now; `;
   return (
     <Series
       title="Queue depth, 24 h"
-      summary={most === 0 ? "Nothing had to wait in the last 24 hours." : `${count(now)} wait now; at most ${count(most)} waited, the oldest for ${duration(oldest * 1000)}.`}
+      summary={most === 0 ? (waiting ? now.replace("; ", ".") : "Nothing had to wait in the last 24 hours.") : `${now}${now ? "at" : "At"} most ${count(most)} waited, the oldest for ${duration(oldest * 1000)}.`}
       at={at}
       lines={[
         ...(areas.length ? areas.reverse() : [{ label: "waiting", values: stack, colour: "--fill-busy", as: "fill" as const }]),

@@ -146,7 +146,7 @@ function All({ known, may, ask, resume, region, selected }: Parts & { region: ob
         </p>
       )}
       <div className="cols">
-        <QueuePlot {...(system ? { scope: "installation" } : {})} />
+        <QueuePlot waiting={known.counted ? waiting : undefined} {...(system ? { scope: "installation" } : {})} />
         <ThroughputPlot status={s} system={system} />
       </div>
       <Throttled />
@@ -238,7 +238,7 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
           </ul>
         </section>
       </div>
-      <QueuePlot queue={name} {...(known.system ? { scope: "installation" } : {})} />
+      <QueuePlot queue={name} waiting={known.counted ? q.waiting : undefined} {...(known.system ? { scope: "installation" } : {})} />
       {named && <Throttled queue={name} />}
     </>
   );
