@@ -1,6 +1,6 @@
 // A worker in Go. It runs jobs of the target worker and the kinds "greet" and "flaky":
 //
-//	CARILLON_URL=http://localhost:8080 CARILLON_TOKEN=… go run ./examples/go
+//	CARILLON_SERVER=http://localhost:8080 CARILLON_TOKEN=… go run ./examples/go
 package main
 
 import (
@@ -21,7 +21,7 @@ type greeting struct {
 }
 
 func main() {
-	w := worker.Dial([]string{cmp.Or(os.Getenv("CARILLON_URL"), "http://localhost:8080")}, os.Getenv("CARILLON_TOKEN"), worker.Options{Slots: 10})
+	w := worker.Dial([]string{cmp.Or(os.Getenv("CARILLON_SERVER"), "http://localhost:8080")}, os.Getenv("CARILLON_TOKEN"), worker.Options{Slots: 10})
 	worker.HandleResult(w, "greet", func(ctx context.Context, in greeting) (map[string]string, error) {
 		worker.Logger(ctx).Info("greeting", "name", in.Name) // shown by GET /executions/{id}/logs
 		worker.Progress(ctx, 50, "half way")

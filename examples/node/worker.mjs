@@ -1,5 +1,5 @@
-// A worker in Node.js without dependencies: CARILLON_URL=http://localhost:8080 CARILLON_TOKEN=... node worker.mjs
-const base = (process.env.CARILLON_URL ?? 'http://localhost:8080') + '/api/v1'
+// A worker in Node.js without dependencies: CARILLON_SERVER=http://localhost:8080 CARILLON_TOKEN=... node worker.mjs
+const base = (process.env.CARILLON_SERVER ?? 'http://localhost:8080') + '/api/v1'
 const held = new Map()
 const sleep = ms => new Promise(wake => setTimeout(wake, ms))
 let session = '', stopping = false

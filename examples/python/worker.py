@@ -1,7 +1,7 @@
-"""A worker of the standard library only: CARILLON_URL=http://localhost:8080 CARILLON_TOKEN=... python3 worker.py"""
+"""A worker of the standard library only: CARILLON_SERVER=http://localhost:8080 CARILLON_TOKEN=... python3 worker.py"""
 import json, os, signal, threading, urllib.request
 
-BASE = os.environ.get("CARILLON_URL", "http://localhost:8080") + "/api/v1"
+BASE = os.environ.get("CARILLON_SERVER", "http://localhost:8080") + "/api/v1"
 stop, held, session = threading.Event(), {}, ""
 
 def call(method, path, body=None):

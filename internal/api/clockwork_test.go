@@ -476,7 +476,8 @@ func TestPreviewsAsTheyAreRead(t *testing.T) {
 		}
 	}
 	for body, says := range map[string]string{
-		`{"cron_expression": "0 25 * * *"}`:                                   `cron_expression is "0 25 * * *", want in hour, at position 3, in place of 25: 0-23.`,
+		`{"cron_expression": "0 25 * * *"}`:                                   `cron_expression is "0 25 * * *", want 0-23 in the hour field, not 25 (position 3).`,
+		`{"every": "0s"}`:                                                     `every is "0s", want at least 1s`,
 		`{"every": "90s", "day": "or"}`:                                       `want no day with every.`,
 		`{"every": "90s", "calendar": "nope"}`:                                `calendar is "nope", want the name of a calendar that exists`,
 		`{"every": "2h", "from": "9999-12-31T23:00:00Z"}`:                     `want a schedule that fires after 9999-12-31T23:00:00Z`,
@@ -491,5 +492,14 @@ func TestPreviewsAsTheyAreRead(t *testing.T) {
 	p := want[client.Problem](c.face, 422, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "* * * * *", "end_at": "2020-01-01T00:00:00Z"}`, ""))
 	if len(p.Errors) != 1 || p.Errors[0].Field != "schedule.end_at" || !strings.Contains(p.Errors[0].Want, "2030-04-01T12:01:00Z") {
 		t.Errorf("over: %+v", p.Errors)
+	}
+	for schedule, says := range map[string]string{
+		`{"cron_expression": "0 9 * * *", "timezone": "Europe/Berlin"}`: "type CRON beside it",
+		`{"every": "90s"}`: "type INTERVAL beside it",
+		`{"type": "IMMEDIATE", "cron_expression": "0 9 * * *"}`: "; use type CRON",
+	} {
+		if p := want[client.Problem](c.face, 422, "POST", "/api/v1/jobs", recurs(schedule, "")); len(p.Errors) != 1 || !strings.Contains(p.Errors[0].Want, says) {
+			t.Errorf("%s: %+v; want one problem with %q", schedule, p.Errors, says)
+		}
 	}
 }

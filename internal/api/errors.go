@@ -40,22 +40,22 @@ var table = []struct {
 	code   string
 	detail string
 }{
-	{access.ErrNoCredential, 401, "unauthorized", "A credential is needed: send Authorization: Bearer <API key or token>."},
+	{access.ErrNoCredential, 401, "unauthorized", "This needs a credential: send Authorization: Bearer <API key or token>."},
 	{access.ErrUnknownKey, 401, "unauthorized", "The API key is unknown, expired or revoked."},
-	{access.ErrSignedOut, 401, "unauthorized", "You are not signed in, or no longer: sign in again."},
-	{access.ErrToken, 401, "unauthorized", "The token is not accepted: it has expired, is of another issuer or audience, names no tenant or role, or its signature is wrong."},
-	{access.ErrKeys, 503, "unavailable", "Whoever issues the tokens cannot be asked for its keys just now. Try again, or use an API key."},
-	{access.ErrTenant, 403, "forbidden", "X-Tenant-ID names another tenant than the credential's."},
+	{access.ErrSignedOut, 401, "unauthorized", "You are not signed in, or your sign-in has ended. Sign in again."},
+	{access.ErrToken, 401, "unauthorized", "The token is not accepted: it has expired, comes from another issuer or is for another audience, names no tenant or role, or has a wrong signature."},
+	{access.ErrKeys, 503, "unavailable", "The token issuer's keys cannot be fetched right now. Try again, or use an API key."},
+	{access.ErrTenant, 403, "forbidden", "X-Tenant-ID names a tenant other than the credential's."},
 	{access.ErrNoTenant, 404, "not_found", "X-Tenant-ID names a tenant that does not exist."},
 	{service.ErrForbidden, 403, "forbidden", ""},
-	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used with another request in the last 24 hours; send a new key."},
-	{engine.ErrNotFound, 404, "not_found", "There is no such job, execution, worker, operation, calendar, secret, artifact, rule, key, sign-in or tenant."},
-	{engine.ErrSession, 409, "session_ended", "The worker's session has ended, or never was; register again."},
+	{service.ErrKeyReused, 422, "idempotency_key_reused", "This idempotency key was used for a different request in the last 24 hours; send a new key."},
+	{engine.ErrNotFound, 404, "not_found", "What the request names does not exist."},
+	{engine.ErrSession, 409, "session_ended", "The worker's session has ended or never existed; register again."},
 	{sign.ErrToken, 401, "unauthorized", "This needs the Carillon-Callback-Token of the execution's callback: send Authorization: Bearer <token>."},
-	{dispatch.ErrStale, 409, "stale_token", "The lease is lost, or was never this worker's: nothing was kept. Stop working on this execution."},
-	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Turn to another, or come again."},
-	{engine.ErrConflict, 409, "conflict", "Another request changed the same thing at the same time. Look at it and try again."},
-	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached just now; nothing was stored unless a later request with the same idempotency key shows so. Try again."},
+	{dispatch.ErrStale, 409, "stale_token", "This worker does not hold the lease, or no longer does: nothing was stored. Stop working on this execution."},
+	{dispatch.ErrStopped, 503, "unavailable", "The server is stopping. Try another server, or try again later."},
+	{engine.ErrConflict, 409, "conflict", "Another request changed this at the same time. Read it again, then retry."},
+	{engine.ErrUnavailable, 503, "unavailable", "The store cannot be reached right now, and the request may or may not have been stored. Retry with the same idempotency key."},
 	{engine.ErrSchema, 503, "unavailable", "The store's schema is not ready."},
 	{context.DeadlineExceeded, 503, "unavailable", "The store did not answer in time. Try again."},
 }
@@ -81,7 +81,7 @@ func problem(err error) (p client.Problem, ours bool) {
 		for i, v := range invalid {
 			fields[i] = client.FieldProblem{Field: v.Field, Value: v.Value, Want: v.Want}
 		}
-		return made(422, "invalid", "The request is understood but cannot be done as it is: "+say(fields), fields...), false
+		return made(422, "invalid", "The request is invalid: "+say(fields), fields...), false
 	case errors.As(err, &taken):
 		return made(409, "key_taken", fmt.Sprintf("The key %q belongs to another job of this tenant.", taken.Key),
 			client.FieldProblem{Field: "key", Value: taken.Key, Want: "a key that no other job has"}), false
@@ -98,14 +98,14 @@ func problem(err error) (p client.Problem, ours bool) {
 		p.Quota = &client.QuotaProblem{Name: many.limit(), Limit: most, Current: most + 1, RetryAfterMS: roundUp(many.wait, time.Millisecond)}
 		return p, false
 	case errors.As(err, &revised):
-		return made(412, "revision_mismatch", fmt.Sprintf("The job has revision %d by now: someone else changed it. Read it, and send If-Match: %d.", revised.Is, revised.Is),
+		return made(412, "revision_mismatch", fmt.Sprintf("The job is at revision %d: someone else changed it. Read it again, then send If-Match: %d.", revised.Is, revised.Is),
 			client.FieldProblem{Field: "If-Match", Value: fmt.Sprint(revised.Want), Want: fmt.Sprint(revised.Is)}), false
 	case errors.As(err, &ahead):
-		return made(422, "invalid", fmt.Sprintf("Lines are missing before these: the log of this attempt has %d so far.", ahead.Have),
+		return made(422, "invalid", fmt.Sprintf("Lines are missing before these: the log of this attempt has only %d.", ahead.Have),
 			client.FieldProblem{Field: "offset", Want: fmt.Sprintf("at most %d", ahead.Have)}), false
 	case errors.Is(err, engine.ErrCursor):
-		return made(400, "invalid_parameter", "The cursor is not one that this list gave.",
-			client.FieldProblem{Field: "cursor", Want: "next_cursor of an earlier page, or nothing for the first"}), false
+		return made(400, "invalid_parameter", "The cursor does not belong to this list.",
+			client.FieldProblem{Field: "cursor", Want: "the next_cursor of the page before, or none for the first page"}), false
 	}
 	for _, row := range table {
 		if errors.Is(err, row.err) {
@@ -116,7 +116,7 @@ func problem(err error) (p client.Problem, ours bool) {
 			return made(row.status, row.code, detail), row.status >= 500
 		}
 	}
-	return made(500, "internal", "Something went wrong here; the request id tells the operator where."), true
+	return made(500, "internal", "Something went wrong on the server; the operator can find the error in the log by the request id."), true
 }
 
 func made(status int, code, detail string, fields ...client.FieldProblem) client.Problem {
@@ -130,14 +130,14 @@ func malformed(e *strictjson.Error) client.Problem {
 	for i, p := range e.Problems {
 		fields[i] = client.FieldProblem{Field: p.Field, Value: p.Value, Want: p.Want}
 	}
-	code, lead := "invalid_body", "The body does not have the right form: "
+	code, lead := "invalid_body", "The body is not in the expected form: "
 	if e.Syntax {
 		code, lead = "malformed_json", "The body is not valid JSON: "
 	}
 	return made(400, code, lead+e.Error(), fields...)
 }
 
-// say tells the first problems of a list in a sentence.
+// say lists the first problems in one sentence.
 func say(fields []client.FieldProblem) string {
 	const most = 3
 	var parts []string
@@ -169,6 +169,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	p, ours := problem(err)
+	if errors.Is(err, engine.ErrNotFound) && p.Status == http.StatusNotFound {
+		p.Detail = absent(r)
+	}
 	p.RequestID = requestID(r)
 	if p.Quota != nil {
 		s.cfg.Metrics.Limited(p.Quota.Name)

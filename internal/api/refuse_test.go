@@ -305,3 +305,25 @@ func TestARateIsRefusedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A 404 names the one thing that was asked for.
+func TestNotFoundNamesTheThing(t *testing.T) {
+	f := newFace(t)
+	const id = "0190a6c8-7b3e-7cc0-8a1b-0123456789ab"
+	for path, says := range map[string]string{
+		"/api/v1/jobs/" + id:                   `No job with id "` + id + `".`,
+		"/api/v1/jobs/nope":                    `No job with id "nope".`,
+		"/api/v1/jobs/key:nope":                `No job with key "nope".`,
+		"/api/v1/jobs/" + id + "/executions":   `No job with id "` + id + `".`,
+		"/api/v1/executions/" + id + "/events": `No execution with id "` + id + `".`,
+		"/api/v1/operations/" + id:             `No operation with id "` + id + `".`,
+		"/api/v1/calendars/nope":               `No calendar named "nope".`,
+		"/api/v1/secrets/nope":                 `No secret named "nope".`,
+		"/api/v1/notification-rules/nope":      `No notification rule named "nope".`,
+		"/api/v1/artifacts/nope":               `No artifact with id "nope".`,
+	} {
+		if p := want[client.Problem](f, 404, "GET", path, ""); p.Detail != says {
+			t.Errorf("%s: %q; want %q", path, p.Detail, says)
+		}
+	}
+}

@@ -26,6 +26,14 @@ func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 		}
 		out.Type = t
 	}
+	untyped := func(field string, p *string, t job.ScheduleType) { // it is checked as the type that was probably meant
+		if s.Type == "" && p != nil && *p != "" {
+			v.Add("schedule."+field, *p, fmt.Sprintf("type %s beside it: the type is %s where none is given", t, job.Immediate))
+			out.Type = t
+		}
+	}
+	untyped("cron_expression", s.CronExpression, job.Cron)
+	untyped("every", s.Every, job.Interval)
 	out.At, out.Start, out.End = written(s.ScheduledTime), written(s.StartAt), written(s.EndAt)
 	text := func(field string, p *string, want string) string {
 		if p != nil && *p == "" {
@@ -40,7 +48,7 @@ func scheduleOf(s client.Schedule, v *job.Invalids) job.Schedule {
 	if strings.EqualFold(out.Zone, "UTC") {
 		out.Zone = "" // what it is anyway
 	} else if out.Type.OneOff() && out.Zone != "" {
-		v.Add("schedule.timezone", out.Zone, fmt.Sprintf("no timezone with type %s: a time has its offset", out.Type))
+		v.Add("schedule.timezone", out.Zone, fmt.Sprintf("no timezone with type %s: scheduled_time has its own offset", out.Type))
 	}
 	if out.Day = strings.ToLower(text("day", s.Day, "one of vixie, or, and")); out.Day == string(schedule.Vixie) {
 		out.Day = ""

@@ -357,7 +357,7 @@ func (s *Server) guard(rt route) http.Handler {
 			s.fail(w, r, err)
 			return
 		} else if named := r.Header.Get("X-Tenant-ID"); rt.needs.Keyed() && named != "" && tenant.ID(named) != p.Tenant {
-			s.fail(w, r, refuse(403, "forbidden", "X-Tenant-ID names another tenant than \"default\", the only one without sign-in."))
+			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("There is no tenant %q here: without sign-in the only tenant is \"default\".", job.Show(named))))
 			return
 		}
 		r, done := s.traced(w, r, rt)

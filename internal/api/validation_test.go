@@ -30,9 +30,9 @@ func TestValidation(t *testing.T) {
 		{"GET", "/jobs/@job/", "", 404, "", "nothing at this path"},
 		{"PUT", "/jobs", "", 405, "", "it takes GET, POST"},
 		{"DELETE", "/executions/@execution", "", 405, "", "it takes GET"},
-		{"GET", "/jobs/" + unknown, "", 404, "", "There is no such job"},
-		{"GET", "/jobs/nonsense", "", 404, "", "There is no such job"},
-		{"GET", "/jobs/key:nobody", "", 404, "", "There is no such job"},
+		{"GET", "/jobs/" + unknown, "", 404, "", "No job with "},
+		{"GET", "/jobs/nonsense", "", 404, "", "No job with "},
+		{"GET", "/jobs/key:nobody", "", 404, "", "No job with "},
 		{"GET", "/executions/" + unknown, "", 404, "", "execution"},
 		{"GET", "/operations/" + unknown, "", 404, "", "operation"},
 		{"GET", "/calendars/nobody", "", 404, "", "calendar"},
@@ -47,7 +47,7 @@ func TestValidation(t *testing.T) {
 		{"GET", "/jobs?limit=1001", "", 400, "limit", "from 1 to 1000"},
 		{"GET", "/jobs?limit=ten", "", 400, "limit", "a whole number"},
 		{"GET", "/jobs?limit=5&limit=6", "", 400, "limit", "only once"},
-		{"GET", "/jobs?cursor=x", "", 400, "cursor", "next_cursor of an earlier page"},
+		{"GET", "/jobs?cursor=x", "", 400, "cursor", "next_cursor of the page before"},
 		{"GET", "/jobs?cursor=AAAA", "", 400, "cursor", "next_cursor"},
 		{"GET", "/jobs?status=gone", "", 400, "status", "ACTIVE, PAUSED, COMPLETED, DELETED"},
 		{"GET", "/jobs?schedule_type=weekly", "", 400, "schedule_type", "IMMEDIATE, ONE_TIME, CRON, INTERVAL"},
@@ -173,9 +173,9 @@ func TestValidation(t *testing.T) {
 		{"POST", "/workers/@worker/complete", `{"outcomes": [{"execution_id": "` + unknown + `", "fencing_token": 1, "status": "WON"}]}`, 422, "outcomes[0].status", "SUCCEEDED"},
 		{"POST", "/workers/@worker/complete", `{"outcomes": [{"execution_id": "x", "fencing_token": 1, "status": "SUCCEEDED"}]}`, 422, "outcomes[0].execution_id", "id"},
 		{"POST", "/workers/@worker/logs", `{"execution_id": "` + unknown + `", "fencing_token": 1, "lines": [{"text": "x", "stream": "river"}]}`, 422, "lines[0].stream", "stdout"},
-		{"POST", "/workers/@worker/logs", `{"execution_id": "` + unknown + `", "fencing_token": 1, "lines": [{"text": "x"}]}`, 409, "", "lease is lost"},
+		{"POST", "/workers/@worker/logs", `{"execution_id": "` + unknown + `", "fencing_token": 1, "lines": [{"text": "x"}]}`, 409, "", "does not hold the lease"},
 		{"POST", "/workers/@worker/release", `{"executions": [{"execution_id": 5}]}`, 400, "executions[0].execution_id", "string"},
-		{"POST", "/workers/" + unknown + "/claim", `{}`, 404, "", "no such"},
+		{"POST", "/workers/" + unknown + "/claim", `{}`, 404, "", "No worker with id"},
 	} {
 		path, body := "/api/v1"+names.Replace(c.path), names.Replace(c.body)
 		role := tenant.Admin

@@ -41,7 +41,7 @@ func greet(w io.Writer, g greeting) {
 		if g.Pages {
 			line("Open", "%s", g.open(base))
 		} else {
-			line("Open", "%s says how to get the dashboard, without which this was built", base)
+			line("Open", "%s says how to get the dashboard; this build has none", base)
 		}
 		line("API", "%s/api/v1, described at %s/docs", base, base)
 	}
@@ -59,22 +59,22 @@ func greet(w io.Writer, g greeting) {
 		line("Signing", "callbacks are signed with %s", g.SigningSecret)
 	}
 	if g.TokenFile != "" {
-		line("Token", "in %s; you need it only in programs of another user of this machine", g.TokenFile)
+		line("Token", "in %s; only programs of other users of this machine need it", g.TokenFile)
 	}
 	if g.Key != "" {
-		fmt.Fprintf(&b, "\nThis is the first API key, of role system. It is shown only this once:\n\n  %s\n", g.Key)
+		fmt.Fprintf(&b, "\nThe first API key, with role system, shown only once:\n\n  %s\n", g.Key)
 	}
 	if slices.Contains(g.Roles, "api") {
 		auth, at := "", ""
 		if !g.Dev {
-			auth = " -H \"Authorization: Bearer $CARILLON_KEY\""
+			auth = " -H \"Authorization: Bearer $CARILLON_TOKEN\""
 		} else if g.Unknown {
 			auth = fmt.Sprintf(" -H \"Authorization: Bearer $(cat '%s')\"", g.TokenFile)
 		}
 		if g.Dev && g.Address != "127.0.0.1:8080" { // where the command line looks by itself
 			at = " --server " + base
 		}
-		fmt.Fprint(&b, "\nTry it: create a job, and look at what became of it.\n\n")
+		fmt.Fprint(&b, "\nTry it: create a job and see how it runs.\n\n")
 		if !g.Dev {
 			fmt.Fprintf(&b, "  carillon login %s\n", base)
 		}
@@ -82,7 +82,7 @@ func greet(w io.Writer, g greeting) {
 		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/jobs -d '{\"name\": \"hello\", \"execution\": {\"target\": \"simulate\", \"work_kind\": \"noop\"}}'\n", auth, base)
 		fmt.Fprintf(&b, "  curl -s%s %s/api/v1/executions/<execution_id>\n", auth, base)
 		if g.Demo {
-			fmt.Fprint(&b, "\nSample jobs are running; one of them fails on purpose:\n\n")
+			fmt.Fprint(&b, "\nSample jobs are running; one fails on purpose:\n\n")
 			fmt.Fprintf(&b, "  carillon job list --tag demo%s\n", at)
 			fmt.Fprintf(&b, "  carillon dlq list%s\n", at)
 		}
@@ -90,7 +90,7 @@ func greet(w io.Writer, g greeting) {
 	if slices.Contains(g.Roles, "api") {
 		g.more(&b, base)
 	}
-	fmt.Fprint(&b, "\nCtrl-C stops it after what runs has ended. What was accepted is kept, whatever happens.\n\n")
+	fmt.Fprint(&b, "\nCtrl-C stops it once running executions have ended. Accepted jobs are kept, even after a crash.\n\n")
 	io.WriteString(w, b.String())
 }
 
@@ -102,19 +102,19 @@ func (g greeting) open(base string) string {
 	return base + "/?token=" + g.Token
 }
 
-// more is a card with what comes after a trial, one line each.
+// more lists the next steps after a trial, one line each.
 func (g greeting) more(b *strings.Builder, base string) {
-	token := " --token $CARILLON_KEY"
+	token := " --token $CARILLON_TOKEN"
 	if g.Dev {
-		token = "" // it finds that of this server by itself
+		token = "" // the worker finds this server's token by itself
 	}
-	fmt.Fprint(b, "\nWhen it is to be more:\n\n")
+	fmt.Fprint(b, "\nNext steps:\n\n")
 	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50\n", base, token)
 	if g.Embedded != "" {
 		fmt.Fprintf(b, "  PostgreSQL   carillon move --database sqlite:%s --to postgres://USER:PASSWORD@HOST/NAME\n", g.Embedded)
 	}
 	if g.Dev && g.Embedded != "" {
-		fmt.Fprintf(b, "  an API key   carillon serve --database sqlite:%s instead asks for one, and prints the first\n", g.Embedded)
+		fmt.Fprintf(b, "  an API key   carillon serve --database sqlite:%s requires one, and prints the first\n", g.Embedded)
 	} else if !g.Dev {
 		fmt.Fprint(b, "  an API key   carillon key create NAME --role operator\n")
 	}

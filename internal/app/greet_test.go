@@ -27,7 +27,7 @@ func TestTheGreetingEndsWithWhatComesNext(t *testing.T) {
 		},
 		"serve": {
 			greeting{Address: "carillon.example:443", TLS: true, Roles: []string{"api", "scheduler"}},
-			[]string{"carillon worker --server https://carillon.example:443 --token $CARILLON_KEY", "carillon key create NAME --role operator"},
+			[]string{"carillon worker --server https://carillon.example:443 --token $CARILLON_TOKEN", "carillon key create NAME --role operator"},
 			[]string{"carillon move"},
 		},
 		"a scheduler alone": {greeting{Address: "127.0.0.1:8080", Roles: []string{"scheduler"}}, []string{"Ctrl-C"}, []string{"carillon worker", "carillon key"}},

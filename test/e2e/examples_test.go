@@ -31,7 +31,7 @@ func TestExamples(t *testing.T) {
 			greet := p.Create(`{"name": "greet", "execution": {"target": "worker", "kind": "greet", "payload": {"name": "Ann"}}}`)
 			flaky := p.Create(`{"name": "flaky", "execution": {"target": "worker", "kind": "flaky"}, "retry_policy": {"max_retries": 1, "initial_delay_ms": 0, "max_delay_ms": 0}}`)
 			w := exec.Command(path, command[1:]...)
-			w.Env = append(os.Environ(), "CARILLON_URL="+p.Base, "CARILLON_TOKEN=none")
+			w.Env = append(os.Environ(), "CARILLON_SERVER="+p.Base, "CARILLON_TOKEN=none")
 			var out bytes.Buffer
 			w.Stdout, w.Stderr = &out, &out
 			if err := w.Start(); err != nil {

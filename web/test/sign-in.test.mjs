@@ -117,7 +117,7 @@ test("where a key is wanted, a line for curl names one", async () => {
   await page.click("button:has-text('Copy as')");
   await page.click("[role=menuitem]:has-text('curl')");
   await page.waitForSelector(".toast:has-text('curl line copied')");
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -s -H "Authorization: Bearer \$CARILLON_KEY" http:/);
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -s -H "Authorization: Bearer \$CARILLON_TOKEN" http:/);
   await sound(page);
   await page.context().close();
 });

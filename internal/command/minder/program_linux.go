@@ -152,17 +152,17 @@ func find(spec Spec) (string, error) {
 func wording(spec Spec, err error) string {
 	name, more := spec.Args[0], ""
 	if spec.Files != nil {
-		more = ", or is not among those that commands may read (commands.paths)"
+		more = ", or it is not under a path that commands may read (commands.paths)"
 	}
 	switch {
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Sprintf("the program %q was not found on this worker, or what its first line names was not", name)
+		return fmt.Sprintf("the program %q was not found on this worker, or the interpreter named in its first line is missing", name)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Sprintf("the program %q may not be run: it is not executable, or the folder it lies in is closed%s", name, more)
+		return fmt.Sprintf("the program %q cannot be run: it is not executable, or its folder is not accessible%s", name, more)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Sprintf("the program %q is not one that this machine can run", name)
+		return fmt.Sprintf("this machine cannot run the program %q", name)
 	case errors.Is(err, syscall.E2BIG):
-		return fmt.Sprintf("the program %q was given more arguments and environment than the machine takes", name)
+		return fmt.Sprintf("the program %q was given more arguments and environment than the system allows", name)
 	}
 	return err.Error()
 }

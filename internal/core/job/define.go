@@ -152,7 +152,7 @@ func (s *Schedule) check(v *Invalids) {
 		s.refuse(v, s.Every != 0, "every", s.Every)
 	case Interval:
 		if s.Every <= 0 {
-			v.Add("schedule.every", s.Every, "a duration such as 90s or 1h30m")
+			v.Add("schedule.every", s.Every, "a duration of at least 1s, such as 90s or 1h30m")
 		}
 		s.refuse(v, s.Cron != "", "cron_expression", s.Cron)
 		s.refuse(v, s.Day != "", "day", s.Day)
@@ -183,9 +183,17 @@ func (s *Schedule) check(v *Invalids) {
 const maxJitter = 24 * time.Hour
 
 func (s *Schedule) refuse(v *Invalids, given bool, field string, value any) {
-	if given {
-		v.Add("schedule."+field, value, fmt.Sprintf("no %s with type %s", field, s.Type))
+	if !given {
+		return
 	}
+	want := fmt.Sprintf("no %s with type %s", field, s.Type)
+	switch {
+	case field == "cron_expression" && s.Type.OneOff():
+		want += "; use type CRON"
+	case field == "every" && s.Type.OneOff():
+		want += "; use type INTERVAL"
+	}
+	v.Add("schedule."+field, value, want)
 }
 
 // checkRecurring checks what only a schedule with several instants has; its expression is package schedule's to check.

@@ -54,7 +54,11 @@ func (c *Cache) Check(s job.Schedule, created time.Time, cal *Calendar) job.Inva
 			field, value = "schedule.day", bad.Value
 		}
 		if bad.Position > 0 && bad.Value != value {
-			want = fmt.Sprintf("in %s, at position %d, in place of %s: %s", bad.Field, bad.Position, bad.Value, bad.Want)
+			where := ""
+			if bad.Field != "expression" {
+				where = " in the " + bad.Field + " field"
+			}
+			want = fmt.Sprintf("%s%s, not %s (position %d)", bad.Want, where, bad.Value, bad.Position)
 		}
 		if bad.Hint != "" {
 			want += " (" + bad.Hint + ")"

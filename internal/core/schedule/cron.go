@@ -56,7 +56,7 @@ func neverFires(w written) error {
 	if !w.week.plain() {
 		why = "no day of the months satisfies both day fields"
 	}
-	return wrong(dates.name, w.date.text, w.date.pos, "a day that comes: this expression never fires", why)
+	return wrong(dates.name, w.date.text, w.date.pos, "a day that exists", "this expression never fires: "+why)
 }
 
 // String is the expression as it was written.

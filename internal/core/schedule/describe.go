@@ -30,7 +30,7 @@ func DescribeEvery(d time.Duration) string {
 	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
-	return "Every " + text + " of elapsed time, counted from the start (the zone plays no part)"
+	return "Every " + text + " from its start, whatever the time zone"
 }
 
 // maxTimes is how many times of day are told one by one.

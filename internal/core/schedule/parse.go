@@ -103,7 +103,7 @@ func takeMacro(expression, text string, pos int, day Day) (written, error) {
 	rest := strings.TrimLeft(length, " ")
 	every, ok := duration(strings.ToLower(rest))
 	if !ok {
-		return w, wrong("expression", shown, pos+len(text)-len(rest), "@every "+wantEvery, "")
+		return w, wrong("expression", shown, pos+len(text)-len(rest), "@every with a duration of "+wantEvery, "")
 	}
 	w.every = every
 	return w, nil
@@ -161,7 +161,7 @@ func miscounted(expression string, n, at int) error {
 	case n == 0:
 		return wrong("expression", expression, 0, want, "it is empty")
 	case n == 7:
-		return wrong("expression", expression, at, want, "there are too many fields; a year cannot be given")
+		return wrong("expression", expression, at, want, "there are too many fields; there is no year field")
 	}
 	return wrong("expression", expression, 0, want, fmt.Sprintf("there are %d fields", n))
 }
@@ -177,7 +177,7 @@ func upper(s string) string {
 }
 
 const (
-	wantEvery = `a whole number of seconds made of hours, minutes and seconds, such as "90s" or "1h30m"`
+	wantEvery = `at least 1s, in whole hours, minutes and seconds, such as "90s" or "1h30m"`
 	maxEvery  = 1_000_000 * 3600 // seconds; more than a century is a mistake
 )
 

@@ -18,7 +18,7 @@ function wantsKey(): boolean {
 /** asCurl is a request as a line for a shell. The key is named, never shown. */
 export function asCurl(r: Request): string {
   const parts = ["curl -s", ...(r.method === "GET" ? [] : ["-X", r.method])];
-  if (wantsKey()) parts.push('-H "Authorization: Bearer $CARILLON_KEY"');
+  if (wantsKey()) parts.push('-H "Authorization: Bearer $CARILLON_TOKEN"');
   parts.push(shell(location.origin + "/api/v1" + r.path));
   if (r.body !== undefined) parts.push("-d", shell(stringify(r.body)));
   return parts.join(" ");
