@@ -21,6 +21,7 @@ type NotificationRule struct {
 	CallbackURL      string     `json:"callback_url"`
 	LateAfterSeconds int64      `json:"late_after_seconds"`
 	SilenceUntil     *time.Time `json:"silence_until"`
+	Blocked          *string    `json:"blocked" doc:"Why callback_url may not be called any more: the rules for callbacks changed after it was stored. Its notifications end as BLOCKED_ADDRESS. Null where it may be called."`
 	CreatedAt        time.Time  `json:"created_at"`
 	UpdatedAt        time.Time  `json:"updated_at"`
 }

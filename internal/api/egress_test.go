@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
 	"github.com/carillon-jobs/carillon/internal/core/egress"
+	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/service"
 )
@@ -18,9 +19,17 @@ import (
 // going makes a server with rules for where callbacks may go.
 func going(t *testing.T, r egress.Rules) signed {
 	t.Helper()
-	return newSigned(t, "enterprise", func(c *api.Config, store engine.Store) {
+	s, _ := goingBy(t, r)
+	return s
+}
+
+func goingBy(t *testing.T, r egress.Rules) (s signed, svc *service.Service) {
+	t.Helper()
+	s = newSigned(t, "enterprise", func(c *api.Config, store engine.Store) {
 		c.Service = service.New(store, clock.System{}, service.Config{LookAhead: 5 * time.Second, Hint: c.Dispatch.Offer, Secrets: c.Secrets, Egress: r})
+		svc = c.Service
 	})
+	return s, svc
 }
 
 // barred wants each way to store a URL to be refused, with its field, as much of it as is no secret, and what would be right.
@@ -64,6 +73,43 @@ func TestPlainHTTPIsRefusedWhenItIsStored(t *testing.T) {
 		s.quotas(`{"callbacks_https_only": false}`)
 		want[client.NotificationRule](s.face, 200, "PUT", "/api/v1/notification-rules/new", fmt.Sprintf(`{"events": ["failed"], "callback_url": %q}`, url), s.admin...)
 	})
+}
+
+// A rule whose URL may no longer be called loses no notice: its job is made, and the worker ends it as BLOCKED_ADDRESS. The rule says
+// why, and is kept again only to silence it.
+func TestARuleThatMayNoLongerCallItsURL(t *testing.T) {
+	s, svc := goingBy(t, egress.Rules{})
+	const at = "/api/v1/notification-rules/old"
+	const old = `{"events": ["failed"], "callback_url": "http://hooks.example.com/old"}`
+	if r := want[client.NotificationRule](s.face, 200, "PUT", at, old, s.admin...); r.Blocked != nil {
+		t.Errorf("blocked: %s", *r.Blocked)
+	}
+	s.quotas(`{"callbacks_https_only": true}`)
+	rule, err := s.store.Rule(t.Context(), tenant.ID(s.tenant), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := svc.Notify(t.Context(), rule, "a key", []byte(`{"event": "failed"}`)); err != nil {
+		t.Errorf("the notice is lost: %v", err)
+	}
+	jobs := want[client.Jobs](s.face, 200, "GET", "/api/v1/jobs?tag=carillon-notification", "", s.admin...).Jobs
+	if len(jobs) != 1 || jobs[0].Execution.CallbackURL != "http://hooks.example.com/old" {
+		t.Errorf("notices: %+v", jobs)
+	}
+	want[client.Triggered](s.face, 202, "POST", at+"/test", "", s.admin...)
+	for _, r := range append(want[client.NotificationRules](s.face, 200, "GET", "/api/v1/notification-rules", "", s.admin...).NotificationRules,
+		want[client.NotificationRule](s.face, 200, "GET", at, "", s.admin...)) {
+		if r.Blocked == nil || !strings.Contains(*r.Blocked, "callbacks_https_only") {
+			t.Errorf("the rule does not say that its URL is refused: %+v", r)
+		}
+	}
+	if p := want[client.Problem](s.face, 422, "PUT", at, old, s.admin...); len(p.Errors) != 1 || p.Errors[0].Field != "callback_url" {
+		t.Errorf("kept again: %+v", p)
+	}
+	s.quotas(`{"callbacks_https_only": false}`)
+	if r := want[client.NotificationRule](s.face, 200, "GET", at, "", s.admin...); r.Blocked != nil {
+		t.Errorf("still blocked: %s", *r.Blocked)
+	}
 }
 
 // A URL with a port that callbacks may not go to is refused when it is stored.

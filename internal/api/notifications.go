@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,10 +14,12 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-func wireRule(r notice.Rule) client.NotificationRule {
+// wireRule is a rule as answered, with what keeps its notices from being sent.
+func (s settingsAPI) wireRule(ctx context.Context, r notice.Rule) (client.NotificationRule, error) {
+	blocked, err := s.service.Blocked(ctx, r)
 	out := client.NotificationRule{
 		Name: r.Name, Events: make([]string, len(r.Events)), Jobs: make([]string, len(r.Jobs)), Tags: list0(r.Tags), CallbackURL: r.URL,
-		LateAfterSeconds: int64(r.LateAfter / time.Second), SilenceUntil: instant(r.SilentUntil), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		LateAfterSeconds: int64(r.LateAfter / time.Second), SilenceUntil: instant(r.SilentUntil), Blocked: optional(blocked), CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 	for i, e := range r.Events {
 		out.Events[i] = string(e)
@@ -24,7 +27,15 @@ func wireRule(r notice.Rule) client.NotificationRule {
 	for i, j := range r.Jobs {
 		out.Jobs[i] = j.String()
 	}
-	return out
+	return out, err
+}
+
+func (s settingsAPI) replyRule(w http.ResponseWriter, r *http.Request, x notice.Rule) error {
+	out, err := s.wireRule(r.Context(), x)
+	if err != nil {
+		return err
+	}
+	return reply(w, 200, out)
 }
 
 // ruleRoutes are about what the tenant is told of by itself.
@@ -63,7 +74,9 @@ func (s settingsAPI) listRules(w http.ResponseWriter, r *http.Request, p tenant.
 	}
 	out := client.NotificationRules{NotificationRules: make([]client.NotificationRule, len(all)), Pagination: page}
 	for i, x := range all {
-		out.NotificationRules[i] = wireRule(x)
+		if out.NotificationRules[i], err = s.wireRule(r.Context(), x); err != nil {
+			return err
+		}
 	}
 	return reply(w, 200, out)
 }
@@ -86,7 +99,7 @@ func (s settingsAPI) getRule(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireRule(x))
+	return s.replyRule(w, r, x)
 }
 
 func (s settingsAPI) putRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -116,7 +129,7 @@ func (s settingsAPI) putRule(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireRule(kept))
+	return s.replyRule(w, r, kept)
 }
 
 func (s settingsAPI) deleteRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -128,7 +141,7 @@ func (s settingsAPI) deleteRule(w http.ResponseWriter, r *http.Request, p tenant
 	if err != nil {
 		return err
 	}
-	return reply(w, 200, wireRule(x))
+	return s.replyRule(w, r, x)
 }
 
 func (s settingsAPI) testRule(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -127,6 +127,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.jobs(ctx, c, workers)
 	}
 	d.queues(ctx, c)
+	d.rules(ctx, c)
 	d.letters(ctx, c)
 }
 
@@ -335,6 +336,19 @@ func (d *doctor) queues(ctx context.Context, c *client.Client) {
 	}
 	if !held {
 		d.ok("queues", "no limit or pause holds work back")
+	}
+}
+
+// rules looks for notification rules whose notifications cannot be sent.
+func (d *doctor) rules(ctx context.Context, c *client.Client) {
+	for r, err := range c.NotificationRules(ctx) {
+		if err != nil {
+			d.problem("notifications", detail(err), "")
+			return
+		}
+		if r.Blocked != nil {
+			d.problem("notifications", fmt.Sprintf("the rule %s may not call %s: its notifications end as BLOCKED_ADDRESS. %s", r.Name, r.CallbackURL, *r.Blocked), "Give it another URL with 'carillon notification set "+r.Name+"', or have the rules for callbacks changed.")
+		}
 	}
 }
 

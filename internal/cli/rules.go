@@ -20,6 +20,12 @@ func (s *session) notificationCommand() *cobra.Command {
 		col("EVENTS", func(r client.NotificationRule) string { return strings.Join(r.Events, ",") }),
 		col("JOBS", func(r client.NotificationRule) string { return orAll(append(r.Jobs, r.Tags...)) }),
 		col("TO", func(r client.NotificationRule) string { return r.CallbackURL }),
+		col("BLOCKED", func(r client.NotificationRule) string {
+			if r.Blocked != nil {
+				return "yes"
+			}
+			return ""
+		}),
 		when(s, "SILENT UNTIL", func(r client.NotificationRule) time.Time { return instant(r.SilenceUntil) }),
 		wide("CHANGED (UTC)", func(r client.NotificationRule) string { return exact(r.UpdatedAt) }),
 	), func(r client.NotificationRule) string { return r.Name }}
@@ -40,6 +46,7 @@ func (s *session) notificationCommand() *cobra.Command {
 			{"Jobs", strings.Join(r.Jobs, ", ")},
 			{"Tags", strings.Join(r.Tags, ", ")},
 			{"To", r.CallbackURL},
+			{"Blocked", or(r.Blocked, "")},
 			{"Late after", span(time.Duration(r.LateAfterSeconds) * time.Second)},
 			{"Silent until", s.both(instant(r.SilenceUntil))},
 			{"Changed", s.both(r.UpdatedAt)},

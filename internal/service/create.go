@@ -36,6 +36,7 @@ func (s *Jobs) CreateJob(ctx context.Context, p tenant.Principal, d job.Definiti
 		return made, nil, err
 	}
 	ps := s.plans(p.Tenant)
+	ps.stored = p.Internal
 	if v, err := s.check(ctx, ps, &d); err != nil || v != nil {
 		return made, nil, errors.Join(err, v.Err())
 	}
@@ -112,6 +113,9 @@ func (s *Jobs) check(ctx context.Context, ps *plans, d *job.Definition) (job.Inv
 	key, v := check(d)
 	ps.keys = append(ps.keys, key)
 	v = append(v, s.off(&d.Target)...)
+	if len(v) == 0 && ps.stored {
+		return s.checkSchedule(ctx, ps, &d.Schedule)
+	}
 	if len(v) == 0 {
 		barred, err := s.barred(ctx, ps.tenant, &d.Target)
 		if err != nil {

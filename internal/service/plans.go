@@ -22,6 +22,7 @@ type plans struct {
 	looks     int             // how often what is staged was looked for
 	dropped   []string        // hidden credentials that a change removes, by field
 	why       string          // it removes them
+	stored    bool            // it is for a rule that was checked when it was stored: what may not be called any more is refused when it is called
 	keys      []string        // the values of the concurrency keys of the definitions that were checked, in their order
 }
 

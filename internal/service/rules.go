@@ -32,6 +32,15 @@ func (s *Settings) Rule(ctx context.Context, p tenant.Principal, name string) (n
 	return s.store.Rule(ctx, p.Tenant, name)
 }
 
+// Blocked says why notices of a rule may not go to its URL any more, as far as the URL shows; "" where they may.
+func (s *Settings) Blocked(ctx context.Context, r notice.Rule) (string, error) {
+	v, err := s.barredURL(ctx, r.Tenant, "callback_url", r.URL)
+	if err != nil || len(v) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("It must be %s.", v[0].Want), nil
+}
+
 // PutRule keeps a notification rule, in place of any of its name. Refs are the jobs it is about: jobs that there are, or that the
 // rule of its name is about already, so that one can be changed and silenced after a job of it was deleted.
 func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rule, refs []engine.Ref) (notice.Rule, error) {
@@ -55,7 +64,7 @@ func (s *Settings) PutRule(ctx context.Context, p tenant.Principal, r notice.Rul
 			return r, err
 		}
 	}
-	if r.URL != had.URL { // one that was stored before stays, and is refused when it is called
+	if r.URL != had.URL || !r.Silent(now) { // where callbacks may not go any more, a rule can still be silenced
 		barred, err := s.barredURL(ctx, p.Tenant, "callback_url", r.URL)
 		if err != nil {
 			return r, err
