@@ -54,7 +54,7 @@ func errorWords(e *client.Error) string {
 	if e == nil {
 		return ""
 	}
-	return e.Type + ": " + e.Message
+	return e.Type + ": " + headline(e.Message)
 }
 
 func (s *session) executions() view[client.Execution] {

@@ -49,7 +49,7 @@ func endOf(e client.Execution) error {
 	}
 	why := ""
 	if e.Error != nil {
-		why = ": " + e.Error.Type + ": " + cut(line(e.Error.Message), 300)
+		why = ": " + e.Error.Type + ": " + cut(line(headline(e.Error.Message)), 300)
 	}
 	return lost{fmt.Errorf("the execution ended as %s%s\n  do: 'carillon execution timeline %s' tells what happened, 'carillon execution logs %s' what it wrote", e.Status, why, e.ExecutionID, e.ExecutionID)}
 }

@@ -107,3 +107,25 @@ test("of a worker that is listed no more it is not known how much of its slots i
   await picture(page, "agree-workers");
   await page.context().close();
 });
+
+test("of a panic the first line and the first own frame are told, not the stack", async () => {
+  const message = "assignment to entry in nil map\n\nruntime.mapassign_faststr(0x1, 0x2)\n\t/usr/lib/go/src/runtime/map_faststr.go:205 +0x9c\nexample.com/shop/mail.(*Sender).Send(0xc000, {0x1, 0x2})\n\t/home/me/shop/mail/send.go:41 +0x1d\ngithub.com/carillon-jobs/carillon/worker.(*Worker).Execute(0xc)\n\t/go/worker/sdk.go:170 +0x2";
+  const brief = "assignment to entry in nil map (in mail.(*Sender).Send, send.go:41)";
+  const one = { fingerprint: "f1", type: "PANIC", message: message.replaceAll(/\s+/g, " "), sample_message: message, first_seen: iso(Date.now()), last_seen: iso(Date.now()), sample_execution_id: id(1), sample_job_id: id(1), jobs: [{ job_id: id(1), name: "mail", failed: 1, retried: 0, count: 1 }], jobs_total: 1, text: null };
+  const o = overview();
+  const prepare = async (p) => {
+    await answer(p, "/overview", { ...o, failing: [{ ...o.failing[0], type: "PANIC", message }] });
+    await answer(p, "/failures?*", { from: iso(0), to: iso(0), failed: 1, retried: 0, partial: false, groups: [{ ...one, failed: 1, retried: 0 }] });
+    await answer(p, "/dead-letters?*", { dead_letters: [{ execution_id: id(1), job_id: id(1), job_name: "mail", status: "FAILED", reason: "ATTEMPTS_EXHAUSTED", dead_lettered_at: iso(Date.now()), total_attempts: 1, errors: [{ attempt_number: 1, error: { type: "PANIC", message } }] }], pagination: { limit: 50, total: 1, next_cursor: null } });
+    await answer(p, "/dead-letters:groups?*", { total: 1, looked_at: 1, partial: false, groups: [{ ...one, count: 1, reasons: {} }] });
+  };
+  for (const path of ["/", "/dead-letters"]) {
+    const page = await visit(browser, server.url + path, { prepare });
+    await settle(page);
+    const text = await page.locator("#main").innerText();
+    assert.equal(text.split(brief).length - 1, 2, path + ": " + text);
+    assert.doesNotMatch(text, /sdk\.go|runtime\.mapassign/, path);
+    await sound(page);
+    await page.context().close();
+  }
+});

@@ -90,3 +90,17 @@ export function clockTime(t: number, chosen: Zone, job?: string): string {
   const p = parts(t, zoneName(chosen, job));
   return `${p["hour"]}:${p["minute"]}`;
 }
+
+const library = /^(runtime[./]|internal\/runtime\/|reflect\.|panic|github\.com\/carillon-jobs\/carillon\/worker\.)/;
+
+/** headline is the first line of an error's message and, where a stack follows, the first frame of it that is the user's own. */
+export function headline(message: string): string {
+  const [first = "", ...rest] = message.trim().split(/\r?\n/);
+  if (rest.length === 0) return first;
+  for (let i = 1; i < rest.length; i++) {
+    const place = /^\t(\S+\.go:\d+)/.exec(rest[i] ?? "")?.[1];
+    const from = (rest[i - 1] ?? "").replace(/\([^(]*$/, "");
+    if (place && from && !library.test(from)) return `${first} (in ${from.slice(from.lastIndexOf("/") + 1)}, ${place.slice(place.lastIndexOf("/") + 1)})`;
+  }
+  return first + " …";
+}

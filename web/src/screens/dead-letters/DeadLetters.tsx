@@ -4,7 +4,7 @@ import { useState } from "react";
 import { get, useGet, useLive, usePage, useRefresh, type DeadLetter, type Job, type Jobs } from "../../api";
 import { Link } from "../../router";
 import { useDeadLetters, useMay } from "../../session";
-import { Button, CopyAs, count, Empty, failed, FilterBar, Head, LinkButton, Menu, quoted, relative, Segments, State, Table, Time, useFilter, useHotkeys, useNow, useSelection, withWord, wordOf, type Column, type FilterKey } from "../../ui";
+import { Button, CopyAs, count, Empty, failed, FilterBar, Head, headline, LinkButton, Menu, quoted, relative, Segments, State, Table, Time, useFilter, useHotkeys, useNow, useSelection, withWord, wordOf, type Column, type FilterKey } from "../../ui";
 import { redriveNow, RerunDialog, type Whole } from "../execution/actions";
 import { instantOf } from "../executions/filter";
 import { Operations } from "../executions/operations";
@@ -89,7 +89,7 @@ function Letters({ ready }: { ready: boolean }) {
         const e = lastError(d);
         return (
           <span className="dead-error" data-tip={e.message}>
-            <code className="bad">{e.type}</code> <bdi>{e.message}</bdi>
+            <code className="bad">{e.type}</code> <bdi>{headline(e.message)}</bdi>
           </span>
         );
       },
@@ -235,7 +235,7 @@ function Group({ g, most, may, onAct, onShow }: { g: DeadGroup; most: number; ma
       </span>
       <div className="dead-what">
         <button type="button" className="dead-show" data-tip="Show only these" onClick={onShow}>
-          <code>{g.type || "others"}</code> <bdi>{g.message}</bdi>
+          <code>{g.type || "others"}</code> <bdi>{g.sample_message.includes("\n") ? headline(g.sample_message) : g.message}</bdi>
         </button>
         <span className="dim small">
           {g.jobs.slice(0, 3).map((j, i) => (

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState, type FormEvent } from "react";
 import { flaw, isProblem, newKey, parse, post, useRefresh, type Begun, type DeadLetter } from "../../api";
-import { Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, leaving, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
+import { headline, Button, Check, CopyAs, count, Dialog, ErrorBox, JsonEditor, leaving, Loading, State, TextField, Time, toast, wrongOf } from "../../ui";
 import { lastError } from "./groups";
 
 export type Chosen = { ids: string[] } | { filter: Record<string, string> };
@@ -72,7 +72,7 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
                     <span className="wrap grow">{d.job_name}</span>
                     <Time at={d.dead_lettered_at} />
                     <span className="dim small dead-message">
-                      <bdi>{lastError(d).message}</bdi>
+                      <bdi>{headline(lastError(d).message)}</bdi>
                     </span>
                   </li>
                 ))}

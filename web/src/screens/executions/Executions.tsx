@@ -4,7 +4,7 @@ import { useState } from "react";
 import { address, useGet, useLive, usePage, useRefresh, type Execution, type Executions as ExecutionList } from "../../api";
 import { Link, navigate } from "../../router";
 import { useMay } from "../../session";
-import { Button, CopyAs, count, Duration, duration, Empty, FilterBar, Head, LinkButton, Menu, State, Table, Time, toast, useCommands, useHotkeys, useNow, useSelection, withWord, type Column } from "../../ui";
+import { headline, Button, CopyAs, count, Duration, duration, Empty, FilterBar, Head, LinkButton, Menu, State, Table, Time, toast, useCommands, useHotkeys, useNow, useSelection, withWord, type Column } from "../../ui";
 import { Bulk, type BulkAction } from "./Bulk";
 import { Facets } from "./Facets";
 import { executionKeys, fitting, flagsOf, useExecutionFilter } from "./filter";
@@ -164,7 +164,7 @@ function Why({ e }: { e: Execution }) {
   if (e.error)
     return (
       <span className="executions-why" data-tip={e.error.message}>
-        <code className="executions-type">{e.error.type}</code> <bdi>{e.error.message}</bdi>
+        <code className="executions-type">{e.error.type}</code> <bdi>{headline(e.error.message)}</bdi>
       </span>
     );
   const said = e.progress?.message || e.metadata?.["reason"];

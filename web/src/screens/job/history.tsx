@@ -2,7 +2,7 @@
 
 import { executionStatuses, usePage, type Execution, type Live, type Occurrence } from "../../api";
 import { Link, useParam } from "../../router";
-import { Duration, Empty, SelectField, State, Table, Time, wordOf, type Column } from "../../ui";
+import { headline, Duration, Empty, SelectField, State, Table, Time, wordOf, type Column } from "../../ui";
 
 const columns: Column<Execution>[] = [
   { id: "status", head: "Status", lead: true, cell: (e) => <State of={e.status} /> },
@@ -11,7 +11,7 @@ const columns: Column<Execution>[] = [
   { id: "duration", head: "Duration", num: true, label: "took", cell: (e) => <Duration ms={e.duration_ms} /> },
   { id: "delay", head: "Delay", num: true, label: "delay", cell: (e) => <Duration ms={e.trigger_delay_ms} /> },
   { id: "attempt", head: "Attempt", num: true, label: "attempt", cell: (e) => `${e.attempt_number} of ${e.max_attempts}` },
-  { id: "error", head: "Why", wide: true, cell: (e) => (e.error ? `${e.error.type}: ${e.error.message}` : (e.progress?.message ?? "")) },
+  { id: "error", head: "Why", wide: true, cell: (e) => (e.error ? `${e.error.type}: ${headline(e.error.message)}` : (e.progress?.message ?? "")) },
 ];
 
 export function Executions({ path, live }: { path: string; live: Live }) {

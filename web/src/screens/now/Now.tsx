@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useGet, useLive, useRefresh, type Failures, type Overview } from "../../api";
 import { Link, navigate } from "../../router";
 import { useDeadLetters, useMay } from "../../session";
-import { Button, count, counted, Duration, duration, Empty, ErrorBox, Head, LinkButton, Loading, percent, State, Time } from "../../ui";
+import { Button, count, counted, Duration, duration, Empty, ErrorBox, Head, headline, LinkButton, Loading, percent, State, Time } from "../../ui";
 import { helloCommand } from "../jobs/words";
 import { DelayPlot, LoadPlot, QueuePlot } from "./plots";
 import { Silence } from "./Silence";
@@ -117,7 +117,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
                 </span>
                 <div className="grow">
                   <Link className="wrap" to={executions(`status:failed,timed_out,retrying from:-24h ${g.text ? JSON.stringify(g.text) : g.type}`)}>
-                    <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message}>{g.sample_message || g.message}</span>
+                    <strong>{g.type || "Others"}</strong> <span data-tip={"Together with all that say\n" + g.message.slice(0, 200)}>{headline(g.sample_message || g.message)}</span>
                   </Link>
                   <div className="dim small">
                     {g.jobs.slice(0, 2).map((j, i) => (
@@ -180,7 +180,7 @@ function Trouble({ o }: { o: Overview }) {
                   {j.name}
                 </Link>
                 <div className="dim small wrap">
-                  {j.type} {j.message}
+                  {j.type} {headline(j.message)}
                   {j.last_execution_id && (
                     <>
                       {" · "}
