@@ -31,11 +31,11 @@ func (d *declaring) flags(c *cobra.Command) {
 func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p declare.Plan, err error) {
 	switch {
 	case len(d.files) == 0:
-		return p, usage{errors.New("there is nothing to read: want -f FILE, a folder, or - for standard input")}
+		return p, usage{errors.New("nothing to read; want -f FILE, a folder, or - for standard input")}
 	case d.prune && d.tag == "":
-		return p, usage{errors.New("--prune deletes what carries a tag and is in no file: want -l TAG")}
+		return p, usage{errors.New("--prune deletes jobs that have a tag and are in no file; want -l TAG")}
 	case d.tag != "" && !d.prune:
-		return p, usage{errors.New("-l says what --prune deletes: want --prune, or no -l")}
+		return p, usage{errors.New("-l says what --prune deletes; want --prune, or no -l")}
 	}
 	declared, err := declare.Read(s.in, d.files...)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *session) applyCommand() *cobra.Command {
 		}
 		if n := p.Count()[declare.ActionDelete]; n > 0 && !w.yes {
 			s.renderPlan(s.err, p)
-			return usage{fmt.Errorf("this would delete %d jobs, as shown; nothing was changed. Say that it is meant with --yes", n)}
+			return usage{fmt.Errorf("this would delete %s, as shown; nothing was changed. Add --yes to go ahead", counting(int64(n), "job"))}
 		}
 		results := declare.Apply(ctx, cl, p, func(r declare.Result) {
 			if r.Done {
@@ -127,7 +127,7 @@ func (s *session) applyCommand() *cobra.Command {
 // sayDropped tells which credentials a change removed.
 func (s *session) sayDropped(fields []string) {
 	if len(fields) > 0 {
-		s.say("Credentials dropped: %s. They were hidden for another destination; set them again if the new one is to have them.", line(strings.Join(fields, ", ")))
+		s.say("Credentials removed: %s. They were set for another destination; set them again if the new one needs them.", line(strings.Join(fields, ", ")))
 	}
 }
 
@@ -217,6 +217,6 @@ func (s *session) export(ctx context.Context, cl *client.Client, f client.JobFil
 	if err := declare.Write(w, d); err != nil {
 		return err
 	}
-	s.say("%d jobs and %d calendars; left out: %d without a key, %d completed.", len(d.Jobs), len(d.Calendars), unkeyed, over)
+	s.say("%s and %s; left out: %d without a key, %d completed.", counting(int64(len(d.Jobs)), "job"), counting(int64(len(d.Calendars)), "calendar"), unkeyed, over)
 	return nil
 }

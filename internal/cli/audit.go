@@ -62,7 +62,7 @@ func (s *session) auditTail() *cobra.Command {
 				return err
 			}
 			if all = append(all, e); len(all) > p.limit && !p.all {
-				s.say("There is more before these %d: --limit N shows more, --all shows all.", p.limit)
+				s.say("Only the latest %d shown: --limit N shows more, --all shows all.", p.limit)
 				all = all[:p.limit]
 				break
 			}

@@ -88,7 +88,7 @@ func TestBenchFailsWhereSomethingWasLost(t *testing.T) {
 	c.SetOut(&out)
 	c.SetErr(&said)
 	c.SetArgs([]string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "x.db"), "--jobs", "20", "--only", "work", "-o", "json"})
-	if code := exit(c.ExecuteContext(t.Context()), &said); code != failed {
+	if code := exit(c, c.ExecuteContext(t.Context()), &said); code != failed {
 		t.Errorf("exit code %d, want %d", code, failed)
 	}
 	if !strings.Contains(out.String(), `"lost": 20,`) || !strings.Contains(said.String(), "of 20 executions that were accepted 20 were lost and 0 doubled") {
@@ -198,7 +198,7 @@ func TestStrictFailsWhereAGoalIsMissed(t *testing.T) {
 			c.SetOut(&out)
 			c.SetErr(&said)
 			c.SetArgs([]string{"--database", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--schedules", "10", "--due", "10", "--seconds", "1", flag})
-			if code := exit(c.ExecuteContext(t.Context()), &said); code != want || !strings.Contains(out.String(), "MISSED") {
+			if code := exit(c, c.ExecuteContext(t.Context()), &said); code != want || !strings.Contains(out.String(), "MISSED") {
 				t.Errorf("exit code %d, want %d:\n%s%s", code, want, out.String(), said.String())
 			}
 		})

@@ -54,11 +54,11 @@ func (s *session) jobBulk() *cobra.Command {
 			return usage{fmt.Errorf("%q: want one of %s", args[0], strings.Join(bulkActions, ", "))}
 		}
 		if r.Action != "tag" && len(add) > 0 || r.Action != "untag" && len(remove) > 0 {
-			return usage{fmt.Errorf("--add is for tag and --remove for untag, and this is %s", r.Action)}
+			return usage{fmt.Errorf("--add goes with tag and --remove with untag, not with %s", r.Action)}
 		}
 		r.Tags = append(add, remove...)
 		if f == (client.JobFilter{}) && !everything {
-			return usage{errors.New("which ones? Want a filter such as --tag reports, or --everything")}
+			return usage{errors.New("which jobs? Want a filter such as --tag reports, or --everything")}
 		}
 		r.Filter = &f
 		if until != "" {
@@ -94,7 +94,7 @@ func (s *session) jobBulk() *cobra.Command {
 		if b, err = c.BulkJobs(ctx, r); err != nil {
 			return err
 		}
-		return s.begun(ctx, c, client.Begun{OperationID: b.OperationID, Count: b.Count}, r.Action, "jobs", false, wait)
+		return s.begun(ctx, c, client.Begun{OperationID: b.OperationID, Count: b.Count}, r.Action, "job", "", false, wait)
 	})
 	return c
 }
@@ -105,7 +105,7 @@ func (s *session) bulkSample(b client.BulkBegun, action string) error {
 	if b.CountIsEstimate {
 		about = "about "
 	}
-	s.say("Dry run: nothing is changed. It would %s %s%d jobs.", action, about, b.Count)
+	s.say("Dry run: nothing was changed. It would %s %s%s.", action, about, counting(b.Count, "job"))
 	if s.output != "table" && s.output != "wide" && s.output != "name" {
 		return s.value(b)
 	}

@@ -8,6 +8,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,8 @@ func run(args []string, s *session) int {
 	c.SetArgs(args)
 	c.SetOut(s.out)
 	c.SetErr(s.err)
-	return exit(c.ExecuteContext(context.Background()), s.err)
+	ran, err := c.ExecuteContextC(context.Background())
+	return exit(ran, err, s.err)
 }
 
 // root is the tree of all commands.
@@ -49,8 +51,8 @@ func root(s *session) *cobra.Command {
 	}{
 		{"run", "Run Carillon:", []*cobra.Command{dev(), serve(), workerCommand()}},
 		{"use", "Work with jobs:", []*cobra.Command{s.jobCommand(), s.applyCommand(), s.planCommand(), s.importCommand(), s.executionCommand(), s.dlqCommand(), s.operationCommand(), s.forecastCommand(), s.calendarCommand(), s.artifactCommand(), cronCommand()}},
-		{"look", "Look after it:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.supportCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), s.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
-		{"access", "Who may, and what with:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.signInCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
+		{"look", "Operate:", []*cobra.Command{s.topCommand(), s.doctorCommand(), s.supportCommand(), s.healthCommand(), s.queueCommand(), s.workersCommand(), s.notificationCommand(), s.badgeCommand(), configCommand(), migrateCommand(), backupCommand(), moveCommand(), benchCommand(app.OpenScratch)}},
+		{"access", "Access:", []*cobra.Command{s.loginCommand(), s.contextCommand(), s.keyCommand(), s.signInCommand(), s.secretCommand(), s.signingCommand(), s.tenantCommand(), s.auditCommand()}},
 	} {
 		c.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, sub := range g.commands {
@@ -64,7 +66,7 @@ func root(s *session) *cobra.Command {
 		if name := c.Flags().Arg(0); name != "" && c.HasSubCommands() { // the flag may be known to the command that was meant
 			return usage{noCommand(c, name)}
 		}
-		return usage{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
+		return usage{err}
 	})
 	return c
 }
@@ -86,7 +88,16 @@ func misused(c *cobra.Command) {
 		case c.HasSubCommands() && len(args) > 0:
 			return usage{noCommand(c, args[0])}
 		}
-		return usage{fmt.Errorf("%w; want: %s", err, strings.TrimSuffix(c.UseLine(), " [flags]"))}
+		want := strings.TrimSuffix(c.UseLine(), " [flags]")
+		switch {
+		case errors.As(err, new(usage)):
+			return err
+		case len(args) == 0:
+			return usage{fmt.Errorf("got no arguments; want %s", want)}
+		case want == c.CommandPath(): // it takes none
+			return usage{fmt.Errorf("unexpected argument %q; want %s", args[0], want)}
+		}
+		return usage{fmt.Errorf("got %s; want %s", counting(int64(len(args)), "argument"), want)}
 	}
 }
 
@@ -102,7 +113,7 @@ func noCommand(c *cobra.Command, name string) error {
 			all = append(all, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %s; there are %s", name, c.CommandPath(), strings.Join(all, ", "))
+	return fmt.Errorf("unknown command %q for %s; want one of %s", name, c.CommandPath(), strings.Join(all, ", "))
 }
 
 func dev() *cobra.Command {

@@ -97,18 +97,27 @@ func (s *session) dlqList() *cobra.Command {
 }
 
 func (s *session) dlqShow() *cobra.Command {
-	c := &cobra.Command{Use: "show EXECUTION", Aliases: []string{"get"}, Short: "Show a dead letter: every attempt and its error", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "show EXECUTION", Aliases: []string{"get"}, Short: "Show a dead letter, or the latest of a job: every attempt and its error", Args: cobra.ExactArgs(1)}
 	completeArgs(c, s.deadLetterNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
-		e, err := c.Execution(ctx, args[0])
-		if err != nil {
-			return err
+		var e client.Execution
+		if uuid.MatchString(args[0]) {
+			var err error
+			if e, err = c.Execution(ctx, args[0]); err != nil {
+				return err
+			}
+		} else {
+			j, err := findJob(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			e.JobID, e.JobName = j.JobID, j.Name
 		}
 		for d, err := range c.DeadLetters(ctx, client.DeadLetterFilter{JobID: e.JobID}) {
 			if err != nil {
 				return err
 			}
-			if d.ExecutionID != e.ExecutionID {
+			if e.ExecutionID != "" && d.ExecutionID != e.ExecutionID {
 				continue
 			}
 			f := []field{
@@ -124,7 +133,10 @@ func (s *session) dlqShow() *cobra.Command {
 			}
 			return one(s, s.deadLetters(), d, f)
 		}
-		return missing{fmt.Errorf("the execution %s of %s, which is %s, is no dead letter (any more)", e.ExecutionID, line(e.JobName), e.Status)}
+		if e.ExecutionID == "" {
+			return missing{fmt.Errorf("the job %s has no dead letters", line(e.JobName))}
+		}
+		return missing{fmt.Errorf("the execution %s of %s, which is %s, is not a dead letter", e.ExecutionID, line(e.JobName), e.Status)}
 	})
 	return c
 }
@@ -134,12 +146,12 @@ func (s *session) chosen(ctx context.Context, c *client.Client, f deadFilter, ev
 	var r client.DeadLetterRequest
 	switch {
 	case len(args) > 0 && (f.any() || everything):
-		return r, usage{errors.New("ids, and a filter: want one of them")}
+		return r, usage{errors.New("both ids and a filter are given; want one of them")}
 	case len(args) > 0:
 		r.IDs = args
-		return r, executionIDs(args)
+		return r, executionIDs(args, "carillon dlq list --job")
 	case !f.any() && !everything:
-		return r, usage{errors.New("which ones? Want ids, a filter such as --job report or --from -24h, or --everything")}
+		return r, usage{errors.New("which dead letters? Want ids, a filter such as --job report or --from -24h, or --everything")}
 	}
 	filter, err := f.read(ctx, s, c)
 	r.Filter = &filter
@@ -181,7 +193,7 @@ func (s *session) dlqRedrive() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.begun(ctx, c, b, "run again", "dead letters", w.dryRun, wait)
+		return s.begun(ctx, c, b, "redrive", "dead letter", "", w.dryRun, wait)
 	})
 	return c
 }
@@ -207,9 +219,9 @@ func (s *session) dlqDiscard() *cobra.Command {
 			return err
 		}
 		if w.dryRun {
-			return s.begun(ctx, c, count.Begun, "discard", "dead letters", true, false)
+			return s.begun(ctx, c, count.Begun, "discard", "dead letter", "", true, false)
 		}
-		if err := s.confirm(w, fmt.Sprintf("discard %s dead letters", counted(count.Begun)), fmt.Sprint(count.Count)); err != nil {
+		if err := s.confirm(w, fmt.Sprintf("discard %s %s", counted(count.Begun), plural(count.Count, "dead letter")), fmt.Sprint(count.Count)); err != nil {
 			return err
 		}
 		r.DryRun = false
@@ -218,9 +230,9 @@ func (s *session) dlqDiscard() *cobra.Command {
 			return err
 		}
 		if d.OperationID != "" {
-			return s.begun(ctx, c, d.Begun, "discard", "dead letters", false, wait)
+			return s.begun(ctx, c, d.Begun, "discard", "dead letter", "", false, wait)
 		}
-		s.say("Discarded %d dead letters.", d.Discarded)
+		s.say("Discarded %s.", counting(int64(d.Discarded), "dead letter"))
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
 			return nil
 		}

@@ -226,11 +226,12 @@ func number[T int | int64](p *T) string {
 	return fmt.Sprint(*p)
 }
 
-// executionIDs are the arguments of a command that changes executions: there a job stands for none.
-func executionIDs(args []string) error {
+// executionIDs checks the arguments of a command that changes executions. A job's name is refused there: which of its executions is meant is
+// not clear enough. list shows those of a job.
+func executionIDs(args []string, list string) error {
 	for _, id := range args {
 		if !uuid.MatchString(id) {
-			return usage{fmt.Errorf("%q is not an execution's id; 'carillon execution list' shows them", id)}
+			return usage{fmt.Errorf("%q is not the id of an execution; want an id from '%s %s'", id, list, line(id))}
 		}
 	}
 	return nil
@@ -253,7 +254,7 @@ func (s *session) executionCancel() *cobra.Command {
 		if b.used() {
 			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "cancel", Reason: reason})
 		}
-		if err := executionIDs(args); err != nil {
+		if err := executionIDs(args, "carillon execution list --job"); err != nil {
 			return err
 		}
 		for _, id := range args {
@@ -309,7 +310,7 @@ func (s *session) executionRetry() *cobra.Command {
 			b.wait = wt.wait
 			return s.overExecutions(ctx, c, b, w, client.ExecutionBulkRequest{Action: "retry", PayloadOverride: r.PayloadOverride})
 		}
-		if err := executionIDs(args); err != nil {
+		if err := executionIDs(args, "carillon execution list --job"); err != nil {
 			return err
 		}
 		e, err := c.Execution(ctx, args[0])

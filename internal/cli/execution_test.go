@@ -68,7 +68,7 @@ func TestExecutionLogs(t *testing.T) {
 func TestWrongArgumentsAreMisuse(t *testing.T) {
 	for _, args := range [][]string{{"execution", "logs"}, {"execution", "logs", "a", "b"}, {"artifact", "push"}, {"worker", "x"}, {"execution", "x"}, {"nonsense"}} {
 		var stdout, stderr strings.Builder
-		if code := Main(args, &stdout, &stderr); code != misuse || !strings.Contains(stderr.String(), "carillon --help") {
+		if code := Main(args, &stdout, &stderr); code != misuse || !strings.Contains(stderr.String(), " --help' for usage") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr.String())
 		}
 	}

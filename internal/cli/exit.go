@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/config"
 )
@@ -52,8 +54,8 @@ type lost struct{ error }
 // missing is something that a name stands for and that is not there.
 type missing struct{ error }
 
-// exit tells what went wrong, why and what to do, and returns the exit code.
-func exit(err error, stderr io.Writer) int {
+// exit tells what went wrong in a command, why and what to do, and returns the exit code.
+func exit(c *cobra.Command, err error, stderr io.Writer) int {
 	if err == nil {
 		return done
 	}
@@ -69,7 +71,11 @@ func exit(err error, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "carillon: the settings are wrong:\n%s\n", indent(wrong.Error()))
 		return misuse
 	case errors.As(err, new(usage)) || strings.HasPrefix(err.Error(), "unknown command"):
-		fmt.Fprintf(stderr, "carillon: %s\nRun 'carillon --help' for what there is.\n", lines(err.Error()))
+		path := "carillon"
+		if c != nil {
+			path = c.CommandPath()
+		}
+		fmt.Fprintf(stderr, "carillon: %s\nRun '%s --help' for usage.\n", lines(err.Error()), path)
 		return misuse
 	case errors.As(err, new(unconfirmed)):
 		return tell(misuse)
@@ -80,11 +86,11 @@ func exit(err error, stderr io.Writer) int {
 	case errors.As(err, new(missing)):
 		return tell(notFound)
 	case errors.As(err, &p):
-		return tellProblem(p, stderr)
+		return tellProblem(c, p, stderr)
 	case errors.As(err, &far):
-		do := "Start one with 'carillon dev', or name another with --server, CARILLON_SERVER or 'carillon login URL'."
+		do := "Start one with 'carillon dev', or give an address with --server, CARILLON_SERVER or 'carillon login URL'."
 		if far.from != "the default" {
-			do = "The address is from " + far.from + ". Is the server running there? 'carillon doctor' looks closer."
+			do = "The address comes from " + far.from + ". Is the server running there? 'carillon doctor' checks."
 		}
 		fmt.Fprintf(stderr, "carillon: no server answers at %s\n  why: %s\n  do:  %s\n", strings.Join(far.servers, ", "), plain(reason(far.err)), do)
 		return unavailable
@@ -94,7 +100,7 @@ func exit(err error, stderr io.Writer) int {
 	return tell(failed)
 }
 
-// reason is the innermost of an error, which says the most.
+// reason is the innermost part of an error.
 func reason(err error) string {
 	text := err.Error()
 	if i := strings.Index(text, "\": "); i >= 0 { // behind the method and the URL
@@ -104,7 +110,7 @@ func reason(err error) string {
 }
 
 // tellProblem tells what a server answered.
-func tellProblem(p *client.Problem, w io.Writer) int {
+func tellProblem(c *cobra.Command, p *client.Problem, w io.Writer) int {
 	detail := p.Detail
 	code, do := failed, ""
 	switch {
@@ -117,13 +123,16 @@ func tellProblem(p *client.Problem, w io.Writer) int {
 	case errors.Is(p, client.ErrUnauthorized):
 		code, do = denied, "Sign in with 'carillon login URL', or give a key with --token or CARILLON_TOKEN."
 	case p.Code == "over_quota":
-		code, do = denied, "Let go of something, or have whoever runs the installation raise the quota."
+		code, do = denied, "Delete something, or ask an administrator to raise the quota."
 	case errors.Is(p, client.ErrForbidden):
-		code, do = denied, "Use a key of a role that may do this; 'carillon context list' shows whose you have."
+		code, do = denied, "Use a key whose role allows this; 'carillon context list' shows the contexts you have."
 	case errors.Is(p, client.ErrNotFound):
-		code, do = notFound, "Look for it with a list, such as 'carillon job list'. Another tenant's things are not found either."
+		code = notFound
+		if list := lister(c); list != "" {
+			do = "Look for it with '" + list + "', which lists only your own tenant."
+		}
 	case p.Status == http.StatusPreconditionFailed:
-		code, do = conflict, "Read it again, and decide anew."
+		code, do = conflict, "Read it again, then decide."
 	case errors.Is(p, client.ErrConflict):
 		code = conflict
 	case errors.Is(p, client.ErrLimited), errors.Is(p, client.ErrUnavailable):
@@ -134,7 +143,7 @@ func tellProblem(p *client.Problem, w io.Writer) int {
 	}
 	fmt.Fprintf(w, "carillon: %s\n", plain(detail))
 	for _, f := range p.Errors {
-		field := cmp.Or(f.Field, "the body")
+		field := typed(c, cmp.Or(f.Field, "the body"))
 		if f.Value == "" {
 			fmt.Fprintf(w, "  %s: want %s\n", plain(field), plain(f.Want))
 		} else {

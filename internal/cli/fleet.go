@@ -38,12 +38,12 @@ func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client
 		}
 		if c.Flags().Changed("burst") {
 			if r.RateLimit == nil {
-				return usage{errors.New("--burst is of a rate: want --rate")}
+				return usage{errors.New("--burst goes with a rate; want --rate")}
 			}
 			r.RateLimit.Burst = &burst
 		}
 		if none == (r != client.LimitRequest{}) {
-			return usage{errors.New("want --max-concurrent or --rate, or else --none")}
+			return usage{errors.New("want --max-concurrent, --rate or both, or --none")}
 		}
 		if w.dryRun {
 			return s.would("limit "+what(args)+", in place of the limit before", r)
@@ -52,7 +52,7 @@ func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client
 		if err != nil {
 			return err
 		}
-		s.say("The limit of %s: %s at once, %s.", what(args), dash(number(l.MaxConcurrent)), dash(rateWords(l.RateLimit)))
+		s.say("Limit of %s: %s.", what(args), limitWords(l))
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
 			return nil
 		}

@@ -47,7 +47,7 @@ func TestFieldsOfSeveralLines(t *testing.T) {
 func TestUnconfirmed(t *testing.T) {
 	var said strings.Builder
 	err := (&session{in: strings.NewReader("")}).confirm(write{}, "delete the job x", "x")
-	if code := exit(err, &said); code != 2 || !strings.Contains(said.String(), "--yes") || strings.Contains(said.String(), "--help") {
+	if code := exit(nil, err, &said); code != 2 || !strings.Contains(said.String(), "--yes") || strings.Contains(said.String(), "--help") {
 		t.Errorf("%d %s", code, said.String())
 	}
 }

@@ -146,7 +146,7 @@ func (s *session) showJob(j client.Job) error {
 		{"Target", targetWords(j.Execution)},
 		{"Payload", payloadWords(j.Execution.Payload)},
 		{"Timeout", span(time.Duration(j.Execution.TimeoutSeconds) * time.Second)},
-		{"Retries", fmt.Sprintf("%d, %s from %s to %s", every.MaxRetries, strings.ToLower(every.Backoff), spanMS(every.InitialDelayMS), spanMS(every.MaxDelayMS))},
+		{"Retries", retryWords(every)},
 		{"Policies", "overlap " + j.Overlap + ", catch up " + j.CatchUp},
 		{"Queue", fmt.Sprintf("%s, priority %d", j.Queue, j.Priority)},
 		{"Labels", strings.Join(j.Labels, ", ")},
@@ -257,10 +257,10 @@ func (s *session) jobCreate() *cobra.Command {
 			body["paused"] = true
 		}
 		if body["name"] == nil {
-			return usage{errors.New("what is the job's name? carillon job create NAME …")}
+			return usage{errors.New("no name; want carillon job create NAME …")}
 		}
 		if body["execution"] == nil {
-			return usage{errors.New("what is it to run? Want --http URL, --command PROGRAM, --kind KIND or --simulate noop")}
+			return usage{errors.New("nothing to run; want --http URL, --command PROGRAM, --kind KIND or --simulate noop")}
 		}
 		data, err := json.Marshal(body)
 		if err != nil {
@@ -500,4 +500,15 @@ func (s *session) jobDelete() *cobra.Command {
 		}
 		return j, err
 	})
+}
+
+// retryWords says in words how often and after how long a job is retried.
+func retryWords(r client.JobRetryPolicy) string {
+	switch {
+	case r.MaxRetries == 0:
+		return "none"
+	case r.Backoff == "FIXED" || r.InitialDelayMS == r.MaxDelayMS:
+		return fmt.Sprintf("%d, after %s each", r.MaxRetries, spanMS(r.InitialDelayMS))
+	}
+	return fmt.Sprintf("%d, %s backoff from %s to %s", r.MaxRetries, strings.ToLower(r.Backoff), spanMS(r.InitialDelayMS), spanMS(r.MaxDelayMS))
 }

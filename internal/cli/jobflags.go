@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -369,6 +370,11 @@ func parseTime(text string, zone *time.Location, now time.Time) (time.Time, erro
 	if d, err := time.ParseDuration(strings.TrimPrefix(text, "+")); err == nil && (strings.HasPrefix(text, "+") || d < 0) {
 		return now.Add(d), nil
 	}
+	if n, ok := strings.CutSuffix(text, "d"); ok && text != "" && strings.ContainsRune("+-", rune(text[0])) {
+		if days, err := strconv.ParseFloat(n, 64); err == nil && math.Abs(days) <= 100_000 {
+			return now.Add(time.Duration(days * float64(24*time.Hour))), nil
+		}
+	}
 	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
 			return t, nil
@@ -385,7 +391,7 @@ func parseTime(text string, zone *time.Location, now time.Time) (time.Time, erro
 	if text == "now" {
 		return now, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no instant; want one such as 2026-01-31T15:04:05Z, '2026-01-31 15:04', 15:04, +10m or -24h", text)
+	return time.Time{}, fmt.Errorf("%q is not a time; want one such as 2026-01-31T15:04:05Z, '2026-01-31 15:04', 15:04, +10m, -24h or -7d", text)
 }
 
 // words parts a command line as a shell does that knows only quotes and backslashes.

@@ -191,7 +191,7 @@ func (s *session) jobBackfill() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.begun(ctx, c, b, "fire", "instants of "+j.Name, w.dryRun, wait)
+		return s.begun(ctx, c, b, "fire", "instant", " of "+j.Name, w.dryRun, wait)
 	})
 	return c
 }

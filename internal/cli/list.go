@@ -53,7 +53,7 @@ func listed[T any](s *session, v view[T], p paging, empty string, items iter.Seq
 	case n == 0 && (s.output == "table" || s.output == "wide"):
 		s.say("%s", empty)
 	case more:
-		s.say("There are more than these %d: --limit N shows more, --all shows all.", n)
+		s.say("Only the first %d shown: --limit N shows more, --all shows all.", n)
 	}
 	return nil
 }

@@ -118,15 +118,19 @@ func TestWaitingForExecutions(t *testing.T) {
 	c.ok("execution", "compare", run.ExecutionID)
 	c.ok("execution", "list", "--job", "good", "--status", "succeeded")
 	c.fails(conflict, "", "execution", "cancel", run.ExecutionID)
-	c.fails(misuse, "not an execution's id", "execution", "cancel", "good")
+	c.fails(misuse, "not the id of an execution", "execution", "cancel", "good")
 
 	dead := strings.TrimSpace(c.ok("execution", "list", "--job", "bad", "-o", "name"))
 	c.ok("dlq", "show", dead)
 	if !strings.Contains(c.out, "NOT_RETRYABLE") {
 		t.Errorf("dead letter:\n%s", c.out)
 	}
+	if byJob := c.ok("dlq", "show", "bad"); !strings.Contains(byJob, dead) {
+		t.Errorf("the dead letter of the job:\n%s", byJob)
+	}
+	c.fails(notFound, "has no dead letters", "dlq", "show", "good")
 	c.fails(runFailed, "", "execution", "retry", dead, "--wait")
-	c.fails(misuse, "which ones", "dlq", "redrive")
+	c.fails(misuse, "which dead letters", "dlq", "redrive")
 	if n := c.ok("dlq", "redrive", "--job", "bad", "--dry-run"); n != "1" {
 		t.Errorf("would redrive %q: %s", n, c.err)
 	}
@@ -144,14 +148,14 @@ func TestWaitingForExecutions(t *testing.T) {
 
 	// All of a filter: told how many, and asked, before any is cancelled.
 	many := read[client.Job](c, "job", "create", "waits", "--kind", "nobody")
-	c.fails(misuse, "this would cancel 1 executions", "execution", "cancel", "--filter", "job="+many.JobID)
+	c.fails(misuse, "this would cancel 1 execution,", "execution", "cancel", "--filter", "job="+many.JobID)
 	if e := read[client.Execution](c, "execution", "get", many.ExecutionID); e.Status == "CANCELLED" || e.Status == "CANCELLING" {
 		t.Errorf("it is %s, before anyone said that it is meant", e.Status)
 	}
 	c.ok("execution", "cancel", "--filter", "job="+many.JobID, "--yes", "--wait")
 	c.fails(runFailed, "ended as CANCELLED", "execution", "watch", many.ExecutionID)
 	c.ok("execution", "retry", "--filter", "job="+many.JobID, "--filter", "status=CANCELLED", "--wait")
-	if !strings.Contains(c.err, "It will retry 1 executions.") {
+	if !strings.Contains(c.err, "This will retry 1 execution.") {
 		t.Errorf("retried without a count: %s", c.err)
 	}
 	c.ok("execution", "cancel", "--filter", "job="+many.JobID, "--yes", "--wait")
@@ -305,9 +309,9 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"done":           {done, []string{"job", "list", "--server", dev}, nil},
 		"failed":         {failed, []string{"job", "list", "--server", answer(500, "internal")}, []string{"The detail.", "request: r-17"}},
-		"no command":     {misuse, []string{"job", "lst"}, []string{"carillon --help", "did you mean get or list?"}},
+		"no command":     {misuse, []string{"job", "lst"}, []string{"carillon job --help", "did you mean get or list?"}},
 		"no flag":        {misuse, []string{"job", "list", "--nope"}, []string{"--nope", "carillon job list --help"}},
-		"no argument":    {misuse, []string{"job", "get"}, []string{"want: carillon job get JOB"}},
+		"no argument":    {misuse, []string{"job", "get"}, []string{"want carillon job get JOB"}},
 		"no output":      {misuse, []string{"job", "list", "-o", "xml"}, []string{"table, wide, json"}},
 		"no address":     {misuse, []string{"job", "list", "--server", "ftp://x"}, []string{"https://carillon.example"}},
 		"invalid":        {misuse, []string{"job", "list", "--server", answer(422, "invalid")}, []string{`priority is "11"; want 1 to 10`, "r-17"}},
@@ -442,9 +446,9 @@ func TestDoctor(t *testing.T) {
 func TestTagsAreAddedAndRemoved(t *testing.T) {
 	c := at(t, "--server", devServer(t))
 	id := c.ok("job", "create", "tagged", "--every", "1h", "--simulate", "noop", "--tag", "kept,gone", "--key", "tagged")
-	c.fails(misuse, "--add is for tag and --remove for untag, and this is tag", "job", "bulk", "tag", "--name", "tagged", "--remove", "gone")
-	c.fails(misuse, "this is untag", "job", "bulk", "untag", "--name", "tagged", "--add", "gone")
-	c.fails(misuse, "this is pause", "job", "bulk", "pause", "--name", "tagged", "--add", "gone")
+	c.fails(misuse, "--add goes with tag and --remove with untag, not with tag", "job", "bulk", "tag", "--name", "tagged", "--remove", "gone")
+	c.fails(misuse, "not with untag", "job", "bulk", "untag", "--name", "tagged", "--add", "gone")
+	c.fails(misuse, "not with pause", "job", "bulk", "pause", "--name", "tagged", "--add", "gone")
 	c.ok("job", "bulk", "untag", "--name", "tagged", "--remove", "gone", "--wait")
 	c.ok("job", "bulk", "tag", "--name", "tagged", "--add", "new", "--wait")
 	if j := read[client.Job](c, "job", "get", id); strings.Join(j.Tags, ",") != "kept,new" {

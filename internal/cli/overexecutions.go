@@ -87,22 +87,22 @@ func (s *session) overExecutions(ctx context.Context, c *client.Client, b byFilt
 		return s.executionsSample(got, r.Action)
 	}
 	if r.Action == "cancel" {
-		if err := s.confirm(w, fmt.Sprintf("cancel %s executions", executionsCount(got)), fmt.Sprint(got.Count)); err != nil {
+		if err := s.confirm(w, fmt.Sprintf("cancel %s %s", executionsCount(got), plural(got.Count, "execution")), fmt.Sprint(got.Count)); err != nil {
 			return err
 		}
 	} else {
-		s.say("It will %s %s executions.", r.Action, executionsCount(got))
+		s.say("This will %s %s %s.", r.Action, executionsCount(got), plural(got.Count, "execution"))
 	}
 	r.DryRun = false
 	if got, err = c.BulkExecutions(ctx, r); err != nil {
 		return err
 	}
-	return s.begun(ctx, c, client.Begun{OperationID: got.OperationID, Count: got.Count}, r.Action, "executions", false, b.wait)
+	return s.begun(ctx, c, client.Begun{OperationID: got.OperationID, Count: got.Count}, r.Action, "execution", "", false, b.wait)
 }
 
 // executionsSample shows what a dry run counted, and the first of them.
 func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) error {
-	s.say("Dry run: nothing is changed. It would %s %s executions.", action, executionsCount(b))
+	s.say("Dry run: nothing was changed. It would %s %s %s.", action, executionsCount(b), plural(b.Count, "execution"))
 	if s.output != "table" && s.output != "wide" && s.output != "name" {
 		return s.value(b)
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +55,18 @@ func exactOr(t *time.Time) string {
 		return ""
 	}
 	return exact(*t)
+}
+
+// limitWords says in words what a limit allows.
+func limitWords(l client.Limit) string {
+	var parts []string
+	if l.MaxConcurrent != nil {
+		parts = append(parts, fmt.Sprintf("%d at once", *l.MaxConcurrent))
+	}
+	if l.RateLimit != nil {
+		parts = append(parts, rateWords(l.RateLimit))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 func rateWords(r *client.RateLimit) string {

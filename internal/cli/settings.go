@@ -26,6 +26,13 @@ func (s *session) told(x any) error {
 	return s.value(x)
 }
 
+// past turns "delete the secret" into "Deleted the secret".
+func past(what string) string {
+	verb, rest, _ := strings.Cut(what, " ")
+	verb = strings.TrimSuffix(verb, "e") + "ed"
+	return strings.ToUpper(verb[:1]) + verb[1:] + " " + rest
+}
+
 // remover is a command that deletes things by name.
 func remover[T any](s *session, c *cobra.Command, what string, n names, look, drop func(context.Context, *client.Client, string) (T, error)) *cobra.Command {
 	var w write
@@ -50,7 +57,7 @@ func remover[T any](s *session, c *cobra.Command, what string, n names, look, dr
 		if err != nil {
 			return err
 		}
-		s.say("Done: %s %s.", what, line(args[0]))
+		s.say("%s %s.", past(what), line(args[0]))
 		return s.told(x)
 	})
 	return c
@@ -221,7 +228,7 @@ func (s *session) tenantCommand() *cobra.Command {
 	}
 	var w, wq write
 	var r client.TenantRequest
-	create := &cobra.Command{Use: "create NAME", Short: "Create a tenant; its id is made of its name", Args: cobra.ExactArgs(1), Example: "  carillon tenant create Acme --tier pro"}
+	create := &cobra.Command{Use: "create NAME", Short: "Create a tenant and print its id, such as acme-066241bd", Args: cobra.ExactArgs(1), Example: "  carillon tenant create Acme --tier pro"}
 	create.Flags().StringVar(&r.Tier, "tier", "", "free (default), pro or enterprise")
 	complete(create, "tier", fixed("free", "pro", "enterprise"))
 	w.flags(create)
@@ -233,7 +240,7 @@ func (s *session) tenantCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.say("Created the tenant %s. Make it a key: carillon key create NAME --role admin --for-tenant %s", line(t.Name), t.TenantID)
+		s.say("Created the tenant %s. Create a key for it: carillon key create NAME --role admin --for-tenant %s", line(t.Name), t.TenantID)
 		if s.output == "table" {
 			_, err := fmt.Fprintln(s.out, t.TenantID)
 			return err
@@ -247,7 +254,7 @@ func (s *session) tenantCommand() *cobra.Command {
 	var tier, name string
 	var sets, ranges []string
 	var https bool
-	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme\n  carillon tenant quota acme --tier enterprise\n  carillon tenant quota acme --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme --allow-callback 10.1.0.0/16\n  carillon tenant quota acme --https-only"}
+	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme-066241bd\n  carillon tenant quota acme-066241bd --tier enterprise\n  carillon tenant quota acme-066241bd --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme-066241bd --allow-callback 10.1.0.0/16\n  carillon tenant quota acme-066241bd --https-only"}
 	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit, null the tier's again (repeatable)")
 	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "address ranges that its callbacks may reach though they are private, in place of those before; '' for none (repeatable)")
 	quota.Flags().BoolVar(&https, "https-only", false, "refuse its callbacks over plain http; --https-only=false allows them again")

@@ -97,6 +97,17 @@ func exact(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// counting is a number of things, in the singular or the plural.
+func counting(n int64, one string) string { return fmt.Sprintf("%d %s", n, plural(n, one)) }
+
+// plural is the form of a noun that goes with a number.
+func plural(n int64, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
 // or is what a pointer points to, or else something.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {

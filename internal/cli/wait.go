@@ -51,7 +51,7 @@ func endOf(e client.Execution) error {
 	if e.Error != nil {
 		why = ": " + e.Error.Type + ": " + cut(line(headline(e.Error.Message)), 300)
 	}
-	return lost{fmt.Errorf("the execution ended as %s%s\n  do: 'carillon execution timeline %s' tells what happened, 'carillon execution logs %s' what it wrote", e.Status, why, e.ExecutionID, e.ExecutionID)}
+	return lost{fmt.Errorf("the execution ended as %s%s\n  do: 'carillon execution timeline %s' shows what happened, 'carillon execution logs %s' what it wrote", e.Status, why, e.ExecutionID, e.ExecutionID)}
 }
 
 // executionLine is how an execution goes, in a line.
@@ -77,17 +77,18 @@ func counted(b client.Begun) string {
 	return fmt.Sprint(b.Count)
 }
 
-// begun tells of an operation that has begun, or of what a dry run counted, and waits for it where that is wanted.
-func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, do, what string, dryRun, wait bool) error {
+// begun tells of an operation that has begun, or of what a dry run counted, and waits for it if asked to. what is one of its things, of which of
+// says more.
+func (s *session) begun(ctx context.Context, c *client.Client, b client.Begun, do, what, of string, dryRun, wait bool) error {
 	if dryRun {
-		s.say("Dry run: nothing is changed. It would %s %s %s.", do, counted(b), line(what))
+		s.say("Dry run: nothing was changed. It would %s %s %s%s.", do, counted(b), plural(b.Count, what), line(of))
 		if s.output == "table" || s.output == "wide" {
 			_, err := fmt.Fprintln(s.out, b.Count)
 			return err
 		}
 		return s.value(b)
 	}
-	s.say("Operation %s has begun to %s %d %s.", b.OperationID, do, b.Count, line(what))
+	s.say("Operation %s has begun to %s %s%s.", b.OperationID, do, counting(b.Count, what), line(of))
 	if wait {
 		return s.awaitOperation(ctx, c, b.OperationID)
 	}
