@@ -346,7 +346,7 @@ func (r *running) start(ctx context.Context) error {
 	}
 	greet(r.Out, greeting{
 		Dev: r.Dev, Demo: r.Demo, Pages: dashboard.Built().Ready(), Store: store.Describe(), Embedded: embeddedFile(c.Database), Address: hostPort(r.address), TLS: r.tls != nil, Metrics: r.scrapes, Roles: c.Roles,
-		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Key: key, SigningSecret: secret, Token: r.token, TokenFile: r.tokenFile, Unknown: r.Dev && !peer.Known,
+		Slots: c.Workers.DefaultCount, MaxSlots: c.Workers.MaxCount, Targets: r.targets(), Allow: c.CallbacksAllow, Key: key, SigningSecret: secret, Token: r.token, TokenFile: r.tokenFile, Unknown: r.Dev && !peer.Known,
 	})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -18,9 +19,10 @@ type greeting struct {
 	Roles           []string
 	Slots, MaxSlots int
 	Targets         []string
-	Key             string // the first API key, if one was made up just now
-	SigningSecret   string // what callbacks are signed with, in dev
-	Token           string // of dev: what other users of the machine need
+	Allow           []netip.Prefix // private ranges that callbacks may reach
+	Key             string         // the first API key, if one was made up just now
+	SigningSecret   string         // what callbacks are signed with, in dev
+	Token           string         // of dev: what other users of the machine need
 	TokenFile       string
 	Unknown         bool // this system does not say who connects, so that everyone needs the token
 }
@@ -109,7 +111,7 @@ func (g greeting) more(b *strings.Builder, base string) {
 		token = "" // the worker finds this server's token by itself
 	}
 	fmt.Fprint(b, "\nNext steps:\n\n")
-	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50\n", base, token)
+	fmt.Fprintf(b, "  a worker     carillon worker --server %s%s --capacity 50%s\n", base, token, g.reach())
 	if g.Embedded != "" {
 		fmt.Fprintf(b, "  PostgreSQL   carillon move --database sqlite:%s --to postgres://USER:PASSWORD@HOST/NAME\n", g.Embedded)
 	}
@@ -118,6 +120,19 @@ func (g greeting) more(b *strings.Builder, base string) {
 	} else if !g.Dev {
 		fmt.Fprint(b, "  an API key   carillon key create NAME --role operator\n")
 	}
+}
+
+// reach has a worker call what this process may call: a job must not depend on who runs it.
+func (g greeting) reach() string {
+	all := g.Allow
+	if g.Dev {
+		all = append([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, all...)
+	}
+	var b strings.Builder
+	for _, p := range all {
+		b.WriteString(" --allow-callback " + p.String())
+	}
+	return b.String()
 }
 
 // embeddedFile is the file that a database is in; "": it is on a server.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,7 @@ func TestTheGreetingEndsWithWhatComesNext(t *testing.T) {
 	}{
 		"dev": {
 			greeting{Dev: true, Address: "127.0.0.1:8080", Roles: []string{"api"}, Embedded: "d/carillon.db"},
-			[]string{"carillon worker --server http://127.0.0.1:8080 --capacity 50\n", "carillon move --database sqlite:d/carillon.db --to postgres://", "carillon serve --database sqlite:d/carillon.db"},
+			[]string{"carillon worker --server http://127.0.0.1:8080 --capacity 50 --allow-callback 127.0.0.0/8 --allow-callback ::1/128\n", "carillon move --database sqlite:d/carillon.db --to postgres://", "carillon serve --database sqlite:d/carillon.db"},
 			[]string{"carillon key create"},
 		},
 		"dev, with its token": {
@@ -26,8 +27,8 @@ func TestTheGreetingEndsWithWhatComesNext(t *testing.T) {
 			[]string{`curl -s -H "Authorization: Bearer $(cat '/d/dev-token')" http://127.0.0.1:8080/api/v1/jobs`}, nil,
 		},
 		"serve": {
-			greeting{Address: "carillon.example:443", TLS: true, Roles: []string{"api", "scheduler"}},
-			[]string{"carillon worker --server https://carillon.example:443 --token $CARILLON_TOKEN", "carillon key create NAME --role operator"},
+			greeting{Address: "carillon.example:443", TLS: true, Roles: []string{"api", "scheduler"}, Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}},
+			[]string{"carillon worker --server https://carillon.example:443 --token $CARILLON_TOKEN --capacity 50 --allow-callback 10.1.0.0/16\n", "carillon key create NAME --role operator"},
 			[]string{"carillon move"},
 		},
 		"a scheduler alone": {greeting{Address: "127.0.0.1:8080", Roles: []string{"scheduler"}}, []string{"Ctrl-C"}, []string{"carillon worker", "carillon key"}},
