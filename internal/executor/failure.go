@@ -98,7 +98,9 @@ func (c *call) insecure(h *handshakeError) client.Outcome {
 	if isTimeout(h) {
 		return failed(typeTimeout, true, fmt.Sprintf("the TLS handshake with %s timed out", host))
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](h); ok {
+	if _, ok := errors.AsType[tls.RecordHeaderError](h); ok && c.secure {
+		return failed(typeTLS, false, fmt.Sprintf("%s does not speak TLS, and callbacks go over https only: the target must speak TLS at this port, or the callback URL name another port", host))
+	} else if ok {
 		return failed(typeTLS, false, fmt.Sprintf("%s does not speak TLS; the callback URL may have to begin with http://", host))
 	}
 	if v, ok := errors.AsType[*tls.CertificateVerificationError](h); ok {

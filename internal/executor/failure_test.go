@@ -148,7 +148,10 @@ func TestTLSErrors(t *testing.T) {
 	check(t, loopback(t).Execute(t.Context(), get("https://"+shut)), typeTLS, true, "handshake")
 
 	plain, _ := server(t, ok)
-	check(t, loopback(t).Execute(t.Context(), get("https://"+plain.Listener.Addr().String())), typeTLS, false, "does not speak TLS")
+	check(t, loopback(t).Execute(t.Context(), get("https://"+plain.Listener.Addr().String())), typeTLS, false, "may have to begin with http://")
+	only := get("https://" + plain.Listener.Addr().String())
+	only.CallbackHTTPSOnly = true
+	check(t, loopback(t).Execute(t.Context(), only), typeTLS, false, "the target must speak TLS at this port")
 }
 
 func TestHTTP2(t *testing.T) {

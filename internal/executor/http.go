@@ -32,6 +32,7 @@ type call struct {
 	url     *url.URL
 	body    []byte
 	foreign bool // a redirect left the origin that the user's headers are for
+	secure  bool // it may go over https only
 	altered bool // a redirect dropped the body, so that its signature is of another
 }
 
@@ -43,6 +44,7 @@ func (e *Executor) callback(ctx context.Context, a client.Attempt) client.Outcom
 	if err != nil {
 		return failed(typeInternal, false, err.Error())
 	}
+	c.secure = e.secure || a.CallbackHTTPSOnly
 	if c.url.Scheme != "https" {
 		switch {
 		case e.secure:
