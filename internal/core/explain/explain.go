@@ -283,8 +283,13 @@ func (w *Why) servable(s *Situation) bool {
 	f := &w.Facts
 	needs := f.Needs
 	var live []job.Worker
+	leaving := 0 // could run it, and take nothing new
 	for _, x := range s.Workers {
-		if x.State(s.Now).Takes() {
+		state := x.State(s.Now)
+		if (state == job.WorkerDraining || state == job.WorkerCordoned) && x.Serves(s.Execution.Tenant, s.Execution.Class) {
+			leaving++
+		}
+		if state.Takes() {
 			live = append(live, x)
 			if x.Serves(s.Execution.Tenant, s.Execution.Class) {
 				f.Matching++
@@ -294,6 +299,14 @@ func (w *Why) servable(s *Situation) bool {
 		}
 	}
 	f.Workers = len(live)
+	if f.Matching == 0 && leaving > 0 {
+		code := NoMatch
+		if len(live) == 0 {
+			code = NoWorkers
+		}
+		w.say(code, "There is no worker that takes it: %s that could run it takes nothing new (draining or cordoned).", number(leaving, "worker"))
+		return false
+	}
 	if len(live) == 0 {
 		w.say(NoWorkers, "There is no worker: none is connected that takes executions of this tenant.")
 		return false

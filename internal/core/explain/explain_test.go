@@ -101,9 +101,13 @@ func TestExplain(t *testing.T) {
 		"triggered during a pause": {
 			waiting(func(s *explain.Situation) { s.Execution.Trigger, s.Job = job.ByHand, job.Job{State: job.Paused} }), explain.Ready, nil, now,
 		},
-		"no worker":      {waiting(func(s *explain.Situation) { s.Workers = nil }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
-		"a dead worker":  {waiting(func(s *explain.Situation) { s.Workers[0].ExpiresAt = now.Add(-time.Second) }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
-		"all drain":      {waiting(func(s *explain.Situation) { s.Workers[0].Draining = true }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
+		"no worker":     {waiting(func(s *explain.Situation) { s.Workers = nil }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
+		"a dead worker": {waiting(func(s *explain.Situation) { s.Workers[0].ExpiresAt = now.Add(-time.Second) }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
+		"all drain":     {waiting(func(s *explain.Situation) { s.Workers[0].Draining = true }), explain.NoWorkers, []string{"no worker"}, time.Time{}},
+		"one drains": {waiting(func(s *explain.Situation) {
+			s.Workers[0].Draining = true
+			s.Workers = append(s.Workers, worker(func(w *job.Worker) { w.Targets = []string{"command"} }))
+		}), explain.NoMatch, []string{"1 worker that could run it takes nothing new (draining or cordoned)"}, time.Time{}},
 		"another target": {waiting(func(s *explain.Situation) { s.Workers[0].Targets = []string{"command"} }), explain.NoMatch, []string{`the target "http"`, "workers (1)"}, time.Time{}},
 		"another label":  {waiting(func(s *explain.Situation) { s.Workers[0].Labels = []string{"eu"} }), explain.NoMatch, []string{`the label "gpu"`}, time.Time{}},
 		"another queue":  {waiting(func(s *explain.Situation) { s.Workers[0].Queues = []string{"default"} }), explain.NoMatch, []string{`the queue "mail"`}, time.Time{}},
