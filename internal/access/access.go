@@ -340,3 +340,6 @@ func random(n int) string {
 func lower(b []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }
+
+// IsKey reports whether a credential has the form of an API key.
+func IsKey(credential string) bool { return strings.HasPrefix(credential, prefix) }

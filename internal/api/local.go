@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/carillon-jobs/carillon/client"
+	"github.com/carillon-jobs/carillon/internal/access"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
@@ -54,8 +55,13 @@ func (l *Local) setCookie(w http.ResponseWriter, r *http.Request) {
 
 // admits says why a request may not be answered, or nothing.
 func (l *Local) admits(r *http.Request) error {
-	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") && l.is(strings.TrimSpace(text)) {
-		return nil
+	if scheme, text, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		if text = strings.TrimSpace(text); l.is(text) {
+			return nil
+		}
+		if access.IsKey(text) { // its tenant may be another: nobody is to be shown the jobs of this one instead
+			return refuse(401, "unauthorized", "'carillon dev' takes no API keys: it has no sign-in, and serves only the tenant \"default\". Leave the key out, or run 'carillon serve', which has tenants and keys.")
+		}
 	}
 	if c, err := r.Cookie(l.cookie()); err == nil && subtle.ConstantTimeCompare([]byte(c.Value), []byte(l.pass())) == 1 {
 		return nil

@@ -46,6 +46,9 @@ func TestLocalToken(t *testing.T) {
 	mine = true
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "")
 	want[client.Jobs](f, 200, "GET", "/api/v1/jobs", "", "Authorization", "Bearer none")
+	if p := want[client.Problem](f, 401, "GET", "/api/v1/jobs", "", "Authorization", "Bearer car_live_0123456789"); !strings.Contains(p.Detail, "takes no API keys") {
+		t.Errorf("a key, which may be of another tenant, is refused with %q", p.Detail)
+	}
 	for _, w := range []*httptest.ResponseRecorder{f.ask("GET", "/?token=the-token", ""), f.ask("POST", "/api/v1/sign-in", `{"credential": "the-token"}`)} {
 		if k := w.Header().Get("Set-Cookie"); w.Code >= 400 || k != "" {
 			t.Errorf("its own user gets %d and the cookie %q, and needs none", w.Code, k)
