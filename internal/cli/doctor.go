@@ -218,7 +218,7 @@ func (d *doctor) disk() {
 }
 
 func (d *doctor) workers(ctx context.Context, c *client.Client) (living []client.Worker, ok bool) {
-	slots, silent := 0, 0
+	slots, silent, able := 0, 0, 0
 	for w, err := range c.Workers(ctx) {
 		if err != nil {
 			d.problem("workers", detail(err), "")
@@ -228,7 +228,11 @@ func (d *doctor) workers(ctx context.Context, c *client.Client) (living []client
 			continue
 		}
 		living = append(living, w)
-		if slots += w.Capacity; d.s.now().Sub(w.LastBeatAt) > time.Minute {
+		if takes(w) {
+			able++
+			slots += w.Capacity
+		}
+		if d.s.now().Sub(w.LastBeatAt) > time.Minute {
 			silent++
 		}
 	}
@@ -237,10 +241,34 @@ func (d *doctor) workers(ctx context.Context, c *client.Client) (living []client
 		d.problem("workers", "there are none: nothing runs", "Start one with 'carillon worker --server "+d.p.servers[0]+" --token KEY', or a server with the role worker.")
 	case silent > 0:
 		d.warn("workers", fmt.Sprintf("%d of %d have not been heard of for a minute", silent, len(living)), "'carillon workers list' shows which; look at their machines and clocks.")
+	case able == 0:
+		d.problem("workers", fmt.Sprintf("all %d are draining or cordoned: nothing new starts", len(living)), "'carillon workers list' shows them. Start one, or let one take work again with 'carillon workers uncordon'.")
+	case able < len(living):
+		d.ok("workers", "%d, with %d slots; %d more are draining or cordoned", able, slots, len(living)-able)
 	default:
-		d.ok("workers", "%d, with %d slots", len(living), slots)
+		d.ok("workers", "%d, with %d slots", able, slots)
 	}
 	return living, true
+}
+
+// takes reports whether a worker is given new executions.
+func takes(w client.Worker) bool {
+	return w.Status == "ACTIVE" || w.Status == "IDLE" || w.Status == "BUSY"
+}
+
+const leavingOnly = "all workers that could run them are draining or cordoned"
+
+// lacking says what keeps workers from running a job; "" where one takes it, or where none takes anything.
+func lacking(j client.Job, workers []client.Worker) string {
+	able := slices.DeleteFunc(slices.Clone(workers), func(w client.Worker) bool { return !takes(w) })
+	if len(able) == 0 {
+		return ""
+	}
+	why := unserved(j, able)
+	if why != "" && unserved(j, workers) == "" {
+		return leavingOnly
+	}
+	return why
 }
 
 // jobs looks for jobs that no worker can run, and for those that fail.
@@ -257,7 +285,7 @@ func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Wo
 		if n++; n > most {
 			break
 		}
-		if why := unserved(j, workers); why != "" && len(workers) > 0 {
+		if why := lacking(j, workers); why != "" {
 			lacks[why] = append(lacks[why], j.Name)
 		}
 		if x := or(j.Stats.LastStatus, ""); x == "FAILED" || x == "TIMED_OUT" {
@@ -265,6 +293,10 @@ func (d *doctor) jobs(ctx context.Context, c *client.Client, workers []client.Wo
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(lacks)) {
+		if why == leavingOnly {
+			d.problem("jobs", why+": "+some(lacks[why]), "Start another such worker; 'carillon workers list' shows which take nothing new.")
+			continue
+		}
 		d.problem("jobs", fmt.Sprintf("no worker has %s, which %d need: %s", why, len(lacks[why]), some(lacks[why])), "Start a worker that has it, or change the jobs.")
 	}
 	if len(failing) > 0 {

@@ -19,7 +19,7 @@ var statuses = []string{"WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING
 func (s *session) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
 		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Look at executions, cancel them, run them again",
-		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one.",
+		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one that is due.",
 	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionAttempts(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
 }
 
@@ -46,6 +46,15 @@ func (s *session) findExecution(ctx context.Context, c *client.Client, ref strin
 		return client.Execution{}, missing{fmt.Errorf("the job %s has no executions yet", line(j.Name))}
 	}
 	e := page.Executions[0]
+	if now := s.now(); e.StartedAt == nil && e.DueAt.After(now) { // made ahead of its time: the one before tells more
+		page, err := c.ListJobExecutions(ctx, j.JobID, client.ExecutionFilter{Until: now}, client.Page{Limit: 1})
+		if err != nil {
+			return client.Execution{}, err
+		}
+		if len(page.Executions) > 0 {
+			e = page.Executions[0]
+		}
+	}
 	s.say("Execution %s, the latest of %s", e.ExecutionID, line(j.Name))
 	return e, nil
 }

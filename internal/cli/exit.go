@@ -42,6 +42,7 @@ type interrupted struct{ error }
 // unreachable is an error of the way to a server.
 type unreachable struct {
 	place
+	do  string // what to do, where it is not the usual
 	err error
 }
 
@@ -89,7 +90,9 @@ func exit(c *cobra.Command, err error, stderr io.Writer) int {
 		return tellProblem(c, p, stderr)
 	case errors.As(err, &far):
 		do := "Start one with 'carillon dev', or give an address with --server, CARILLON_SERVER or 'carillon login URL'."
-		if far.from != "the default" {
+		if far.do != "" {
+			do = far.do
+		} else if far.from != "the default" {
 			do = "The address comes from " + far.from + ". Is the server running there? 'carillon doctor' checks."
 		}
 		fmt.Fprintf(stderr, "carillon: no server answers at %s\n  why: %s\n  do:  %s\n", strings.Join(far.servers, ", "), plain(reason(far.err)), do)

@@ -13,6 +13,8 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
+const healthHint = "Name another with --server or CARILLON_HEALTH_SERVER. CARILLON_SERVER and contexts are not read: a worker's probe asks the worker, not its server."
+
 // healthCommand is the probe of containers that hold no other program: one question, one exit code.
 func (s *session) healthCommand() *cobra.Command {
 	var server string
@@ -52,7 +54,11 @@ func (s *session) healthCommand() *cobra.Command {
 		}
 		h, err := question(ctx)
 		if err != nil {
-			return unreachable{place{servers: []string{address}, from: from}, err}
+			do := ""
+			if from == "the default" {
+				do = healthHint
+			}
+			return unreachable{place{servers: []string{address}, from: from}, do, err}
 		}
 		fmt.Fprintf(s.out, "%s, version %s\n", h.Status, h.Version)
 		return nil

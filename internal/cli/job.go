@@ -322,6 +322,9 @@ func (s *session) created(ctx context.Context, c *client.Client, j client.Job, w
 	} else {
 		s.say("Created the job %s (%s)%s.", line(j.Name), line(scheduleWords(j.Schedule)), next)
 	}
+	if t := j.Schedule.ScheduledTime; t != nil && !j.Deduplicated && j.CreatedAt.Sub(*t) > time.Minute {
+		s.warn("its time, %s, is past: it runs at once", exact(*t))
+	}
 	if j.ExecutionID != "" && wt.any() {
 		if !s.quiet {
 			s.say("Execution %s", j.ExecutionID)
@@ -451,8 +454,18 @@ func (s *session) jobPause() *cobra.Command {
 	c.Flags().StringVar(&reason, "reason", "", "why")
 	c.Flags().StringVar(&until, "until", "", "when it is resumed by itself, such as +2h or '2026-01-31 15:04'")
 	w.flags(c)
+	set := c.Flags()
 	return s.overJobs(c, &w, "pause", "Paused", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
 		r := client.PauseRequest{Reason: reason}
+		if j.Status == "PAUSED" { // what is not said anew stays
+			if !set.Changed("reason") {
+				r.Reason = or(j.PauseReason, "")
+			}
+			if !set.Changed("until") {
+				r.Until = j.PausedUntil
+			}
+			s.say("It was paused already; a reason or an end that is not given stays.")
+		}
 		if until != "" {
 			t, err := parseTime(until, time.Local, s.now())
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,7 +94,13 @@ func (s *session) jobNext() *cobra.Command {
 			col("LOCAL", func(m client.PreviewMoment) string { return m.Local }),
 			col("UTC", func(m client.PreviewMoment) string { return m.UTC.Format(time.RFC3339) }),
 			col("WHEN", func(m client.PreviewMoment) string { return ago(m.UTC, s.now()) }),
-			col("NOTE", func(m client.PreviewMoment) string { return or(m.Flag, "") }),
+			col("NOTE", func(m client.PreviewMoment) string {
+				note := or(m.Flag, "")
+				if j.Status != "PAUSED" || j.PausedUntil != nil && !m.UTC.Before(*j.PausedUntil) {
+					return note
+				}
+				return strings.TrimPrefix(note+", paused: does not fire", ", ")
+			}),
 		), func(m client.PreviewMoment) string { return m.UTC.Format(time.RFC3339) }}, "It does not fire any more.", each(p.Next))
 	})
 	return c

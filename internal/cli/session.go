@@ -31,6 +31,7 @@ type session struct {
 	now    func() time.Time
 	output string
 	quiet  bool
+	warned bool // of a token that is ignored
 
 	servers []string
 	token   string
@@ -132,6 +133,17 @@ func devToken(servers []string, named string) string {
 	return cmp.Or(client.DevToken(servers[0]), named)
 }
 
+// foreign warns of a token that the user's own 'carillon dev' does not look at. An API key it refuses by itself.
+func (s *session) foreign(p place) {
+	if s.warned || p.token == "" || p.token == "none" || strings.HasPrefix(p.token, "car_live_") || len(p.servers) != 1 {
+		return
+	}
+	if own := client.DevToken(p.servers[0]); own != "" && own != p.token {
+		s.warned = true
+		s.warn("%s is 'carillon dev', which has no sign-in: it ignores the token, and serves the tenant \"default\"", p.servers[0])
+	}
+}
+
 // serverAddress reads the address of a server; what has no scheme is plain HTTP on loopback and HTTPS elsewhere.
 func serverAddress(text string) (string, error) {
 	full := strings.TrimRight(strings.TrimSpace(text), "/")
@@ -162,6 +174,7 @@ func (s *session) client(more ...client.Option) (*client.Client, error) {
 	if err != nil {
 		return nil, usage{err}
 	}
+	s.foreign(p)
 	o := []client.Option{client.WithUserAgent("carillon-cli/" + app.Version), client.WithTenant(p.tenant), client.WithTLS(secure)}
 	// A person waits: three tries within a second or two tell of a server that is starting.
 	o = append(o, client.WithRetries(client.Retries{Max: 3, First: 200 * time.Millisecond, Longest: 5 * time.Second}))
@@ -186,7 +199,7 @@ func (s *session) run(do action) func(*cobra.Command, []string) error {
 		}
 		if errors.Is(err, client.ErrUnavailable) && !errors.As(err, new(*client.Problem)) {
 			p, _ := s.where()
-			return unreachable{p, err}
+			return unreachable{place: p, err: err}
 		}
 		return err
 	}

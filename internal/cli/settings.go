@@ -241,6 +241,9 @@ func (s *session) tenantCommand() *cobra.Command {
 			return err
 		}
 		s.say("Created the tenant %s. Create a key for it: carillon key create NAME --role admin --for-tenant %s", line(t.Name), t.TenantID)
+		if p, err := s.where(); err == nil && len(p.servers) == 1 && client.DevToken(p.servers[0]) != "" {
+			s.warn("this server is 'carillon dev', which serves only the tenant \"default\": the key works with 'carillon serve'")
+		}
 		if s.output == "table" {
 			_, err := fmt.Fprintln(s.out, t.TenantID)
 			return err
