@@ -9,6 +9,7 @@ import (
 type JobFilter struct {
 	Status       string `json:"status,omitempty" enum:"ACTIVE,PAUSED,COMPLETED,DELETED"`
 	Tag          string `json:"tag,omitempty" doc:"Jobs that carry this tag."`
+	WithoutTag   string `json:"without_tag,omitempty" doc:"Jobs that do not carry this tag."`
 	Name         string `json:"name,omitempty" doc:"Jobs of exactly this name."`
 	ScheduleType string `json:"schedule_type,omitempty" enum:"IMMEDIATE,ONE_TIME,CRON,INTERVAL"`
 	Owner        string `json:"owner,omitempty" doc:"Jobs of exactly this owner."`

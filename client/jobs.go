@@ -44,6 +44,7 @@ func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error
 	q := p.params()
 	q.text("status", f.Status)
 	q.text("tag", f.Tag)
+	q.text("without_tag", f.WithoutTag)
 	q.text("name", f.Name)
 	q.text("schedule_type", f.ScheduleType)
 	q.text("owner", f.Owner)

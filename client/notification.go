@@ -42,6 +42,9 @@ type Notification struct {
 	Execution  *NotificationExecution `json:"execution,omitempty"`
 }
 
+// NotificationTag is carried by the jobs that send notifications.
+const NotificationTag = "carillon-notification"
+
 // NotificationJob is the job that a notification is about.
 type NotificationJob struct {
 	JobID   string   `json:"job_id"`

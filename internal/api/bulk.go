@@ -18,7 +18,7 @@ import (
 func (q *query) jobs(asOf time.Time) engine.JobFilter {
 	f := engine.JobFilter{
 		State: choice(q, "status", job.States()), ScheduleType: choice(q, "schedule_type", job.ScheduleTypes()),
-		Tag: q.text("tag"), Name: q.text("name"), Owner: q.text("owner"), Text: q.text("q"),
+		Tag: q.text("tag"), WithoutTag: q.text("without_tag"), Name: q.text("name"), Owner: q.text("owner"), Text: q.text("q"),
 	}
 	switch s := q.values.Get("late"); s {
 	case "":
@@ -34,7 +34,7 @@ func (q *query) jobs(asOf time.Time) engine.JobFilter {
 func jobSelection(req client.BulkRequest, asOf time.Time) (sel service.JobSelection, v job.Invalids) {
 	var values url.Values
 	if f := req.Filter; f != nil {
-		values = url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "name": {f.Name}, "owner": {f.Owner}, "q": {f.Q}}
+		values = url.Values{"status": {f.Status}, "schedule_type": {f.ScheduleType}, "tag": {f.Tag}, "without_tag": {f.WithoutTag}, "name": {f.Name}, "owner": {f.Owner}, "q": {f.Q}}
 		if f.Late {
 			values.Set("late", "true")
 		}

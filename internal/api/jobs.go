@@ -145,6 +145,7 @@ var pageParams = []param{
 var jobParams = append([]param{
 	{"status", "string", "ACTIVE, PAUSED, COMPLETED or DELETED. Deleted jobs are listed only when asked for."},
 	{"tag", "string", "Jobs that carry this tag."},
+	{"without_tag", "string", "Jobs that do not carry this tag, such as carillon-notification."},
 	{"name", "string", "Jobs of exactly this name."},
 	{"schedule_type", "string", "IMMEDIATE, ONE_TIME, CRON or INTERVAL."},
 	{"owner", "string", "Jobs of exactly this owner."},

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/carillon-jobs/carillon/client"
 	"github.com/carillon-jobs/carillon/internal/api"
 	"github.com/carillon-jobs/carillon/internal/clock"
+	"github.com/carillon-jobs/carillon/internal/core/notice"
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/notify"
 	"github.com/carillon-jobs/carillon/internal/service"
@@ -64,7 +66,12 @@ func TestNotificationsOverHTTP(t *testing.T) {
 		}
 		n = &notify.Notifier{Store: f.store, Send: svc.Notify, Clock: clock.System{}, Log: slog.New(slog.DiscardHandler)}
 	}
-	jobs := want[client.Jobs](f, 200, "GET", "/api/v1/jobs?tag=carillon-notification", "").Jobs
+	for _, j := range want[client.Jobs](f, 200, "GET", "/api/v1/jobs?without_tag="+client.NotificationTag, "").Jobs {
+		if slices.Contains(j.Tags, notice.Tag) {
+			t.Errorf("%s is listed, which sends a notification", j.Name)
+		}
+	}
+	jobs := want[client.Jobs](f, 200, "GET", "/api/v1/jobs?tag="+client.NotificationTag, "").Jobs
 	if len(jobs) != 2 {
 		t.Fatalf("%d notices, want the test and the failure", len(jobs))
 	}

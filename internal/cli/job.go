@@ -189,6 +189,7 @@ func (s *session) jobGet() *cobra.Command {
 func (s *session) jobList() *cobra.Command {
 	var f client.JobFilter
 	var p paging
+	var notifications bool
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
 		Example: "  carillon job list --status paused\n  carillon job list --query report -o wide\n  carillon job list --tag billing -o name | xargs -n1 carillon job pause",
@@ -200,11 +201,15 @@ func (s *session) jobList() *cobra.Command {
 	c.Flags().StringVar(&f.Owner, "owner", "", "of exactly this owner")
 	c.Flags().BoolVar(&f.Late, "late", false, "that should have fired more than five seconds ago, and have not")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
+	c.Flags().BoolVar(&notifications, "notifications", false, "also the jobs that send notifications, which have the tag "+client.NotificationTag)
 	p.flags(c)
 	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED", "DELETED"))
 	complete(c, "schedule", fixed("IMMEDIATE", "ONE_TIME", "CRON", "INTERVAL"))
 	complete(c, "tag", s.tags())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
+		if !notifications && f.Tag != client.NotificationTag && f.Name == "" {
+			f.WithoutTag = client.NotificationTag
+		}
 		return listed(s, s.jobs(), p, "There are no such jobs. Make one: carillon job create hello --every 10s --http URL", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Job, client.Pagination, error) {
 			page, err := c.ListJobs(ctx, f, p)
 			return page.Jobs, page.Pagination, err

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -440,6 +441,28 @@ func TestDoctor(t *testing.T) {
 	none.fails(failed, "", "doctor")
 	if !strings.Contains(none.out, "problem  server: http://127.0.0.1:1 does not answer") {
 		t.Errorf("without a server:\n%s", none.out)
+	}
+}
+
+// A list is of the user's own jobs: those by which notifications are sent are shown when asked for.
+func TestNotificationJobsAreListedOnlyWhenAskedFor(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	c.ok("job", "create", "mine", "--every", "1h", "--simulate", "noop", "--tag", "billing")
+	c.ok("job", "create", "notification: oncall", "--every", "1h", "--simulate", "noop", "--tag", "carillon-notification")
+	c.ok("job", "create", "plain", "--every", "1h", "--simulate", "noop")
+	for args, want := range map[string][]string{
+		"": {"plain", "mine"}, "--notifications": {"plain", "notification: oncall", "mine"}, "--tag carillon-notification": {"notification: oncall"}, "--tag billing": {"mine"},
+	} {
+		var got []string
+		for _, j := range read[[]client.Job](c, append([]string{"job", "list"}, strings.Fields(args)...)...) {
+			got = append(got, j.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("job list %s: got %q, want %q", args, got, want)
+		}
+	}
+	if got := c.ok("job", "list", "--name", "notification: oncall"); !strings.Contains(got, "oncall") {
+		t.Errorf("by name: got %q", got)
 	}
 }
 

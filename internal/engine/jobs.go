@@ -182,6 +182,7 @@ type JobFilter struct {
 	State        job.State
 	ScheduleType job.ScheduleType
 	Tag          string
+	WithoutTag   string    // jobs that do not carry it
 	Name         string    // exactly
 	Text         string    // anywhere in name, description or key, in any case
 	Owner        string    // exactly

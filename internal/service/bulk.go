@@ -57,18 +57,19 @@ func (a asker) principal(o job.Operation) tenant.Principal {
 
 // bulk is an operation over jobs as it is kept: the selection, what is done, and how far it has come.
 type bulk struct {
-	IDs     []string         `json:"ids,omitempty"`
-	State   job.State        `json:"state,omitempty"`
-	Type    job.ScheduleType `json:"schedule_type,omitempty"`
-	Tag     string           `json:"tag,omitempty"`
-	Name    string           `json:"name,omitempty"`
-	Text    string           `json:"text,omitempty"`
-	Owner   string           `json:"owner,omitempty"`
-	Late    time.Time        `json:"late_before,omitzero"`
-	Reason  string           `json:"reason,omitempty"`
-	Until   time.Time        `json:"until,omitzero"`
-	Tags    []string         `json:"tags,omitempty"`
-	Payload json.RawMessage  `json:"payload,omitempty"`
+	IDs        []string         `json:"ids,omitempty"`
+	State      job.State        `json:"state,omitempty"`
+	Type       job.ScheduleType `json:"schedule_type,omitempty"`
+	Tag        string           `json:"tag,omitempty"`
+	WithoutTag string           `json:"without_tag,omitempty"`
+	Name       string           `json:"name,omitempty"`
+	Text       string           `json:"text,omitempty"`
+	Owner      string           `json:"owner,omitempty"`
+	Late       time.Time        `json:"late_before,omitzero"`
+	Reason     string           `json:"reason,omitempty"`
+	Until      time.Time        `json:"until,omitzero"`
+	Tags       []string         `json:"tags,omitempty"`
+	Payload    json.RawMessage  `json:"payload,omitempty"`
 	asker
 
 	Newest string `json:"newest,omitempty"` // of those that a filter chose when it began; what is newer is left out
@@ -94,7 +95,7 @@ func decodeBulk(b []byte) (x bulk, err error) {
 }
 
 func (x *bulk) filter(t tenant.ID) engine.JobFilter {
-	return engine.JobFilter{Tenant: t, State: x.State, ScheduleType: x.Type, Tag: x.Tag, Name: x.Name, Text: x.Text, Owner: x.Owner, LateBefore: x.Late}
+	return engine.JobFilter{Tenant: t, State: x.State, ScheduleType: x.Type, Tag: x.Tag, WithoutTag: x.WithoutTag, Name: x.Name, Text: x.Text, Owner: x.Owner, LateBefore: x.Late}
 }
 
 // checkAction reports what is wrong with an action.
@@ -170,7 +171,7 @@ func (s *Operations) BeginJobs(ctx context.Context, p tenant.Principal, sel JobS
 	}
 	f := sel.Filter
 	x := bulk{
-		State: f.State, Type: f.ScheduleType, Tag: f.Tag, Name: f.Name, Text: f.Text, Owner: f.Owner, Late: f.LateBefore.UTC(),
+		State: f.State, Type: f.ScheduleType, Tag: f.Tag, WithoutTag: f.WithoutTag, Name: f.Name, Text: f.Text, Owner: f.Owner, Late: f.LateBefore.UTC(),
 		Reason: a.Reason, Until: a.Until.UTC().Truncate(time.Microsecond), Tags: a.Tags, Payload: a.Payload, asker: askedBy(p),
 	}
 	for _, id := range sel.IDs {

@@ -193,6 +193,29 @@ test("a filter with completion, and the same done to all that match, counted fir
   await page.context().close();
 });
 
+test("jobs that send notifications are hidden until they are asked for, and nothing is done to them by filter", async () => {
+  const kept = { schedule: { type: "CRON", cron_expression: "0 0 1 1 *" }, execution: { target: "simulate", work_kind: "noop" } };
+  await server.api("POST", "/jobs:batch", [{ ...kept, name: "hidden own", tags: ["quiet"] }, { ...kept, name: "hidden notification: oncall", tags: ["carillon-notification"] }]);
+  const page = await visit(browser, server.url + "/jobs?q=hidden");
+  await settle(page);
+  const rows = page.locator("table[aria-label=Jobs] tbody tr");
+  assert.equal(await rows.count(), 1);
+  assert.match(await page.locator(".selbar").innerText(), /^1 match/);
+  const asked = page.waitForRequest((r) => r.url().includes("/jobs:bulk"));
+  await page.locator(".selbar").getByRole("button", { name: "Pause" }).click();
+  assert.equal(JSON.parse((await asked).postData()).filter.without_tag, "carillon-notification");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Also notifications" }).click();
+  await rows.nth(1).waitFor();
+  assert.match(page.url(), /show=all/);
+  await page.goto(server.url + "/jobs?q=tag:carillon-notification");
+  await settle(page);
+  assert.match(await rows.innerText(), /oncall/, "the tag itself asks for them");
+  await sound(page);
+  await page.context().close();
+  for (const j of (await server.api("GET", "/jobs?q=hidden")).jobs) await server.api("DELETE", "/jobs/" + j.job_id);
+});
+
 test("by keys alone: to a job, through each of its tabs, and back", async () => {
   const j = await job("Keyed", { tags: ["keyed"] });
   await server.api("POST", `/jobs/${j.job_id}/trigger`, {});

@@ -359,6 +359,9 @@ func findJobs(t *testing.T, h Harness) {
 	}{
 		{"tag", engine.JobFilter{Tag: "fifth"}, 5},
 		{"unknown tag", engine.JobFilter{Tag: "fif"}, 0},
+		{"without a tag", engine.JobFilter{WithoutTag: "fifth", Text: "job 2"}, 4},
+		{"without a tag that none has", engine.JobFilter{WithoutTag: "fif", Name: "job 03"}, 1},
+		{"with and without a tag", engine.JobFilter{Tag: "fifth", WithoutTag: "fifth"}, 0},
 		{"name", engine.JobFilter{Name: "job 03"}, 1},
 		{"name is exact", engine.JobFilter{Name: "job 0"}, 0},
 		{"text in the name, any case", engine.JobFilter{Text: "JOB 1"}, 10},

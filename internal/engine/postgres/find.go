@@ -64,6 +64,9 @@ func jobsChosen(f engine.JobFilter, fewLate bool, ps *params) (w string) {
 	if f.Tag != "" {
 		w += " AND j.tags @> ARRAY[" + ps.add(f.Tag) + "::text]"
 	}
+	if f.WithoutTag != "" { // where there are no tags they are NULL
+		w += " AND (j.tags @> ARRAY[" + ps.add(f.WithoutTag) + "::text]) IS NOT TRUE"
+	}
 	if f.Name != "" {
 		w += " AND j.name = " + ps.add(f.Name)
 	}

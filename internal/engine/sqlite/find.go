@@ -67,6 +67,9 @@ func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	if f.Tag != "" {
 		w.and("EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?)", text(f.Tag))
 	}
+	if f.WithoutTag != "" {
+		w.and("NOT EXISTS (SELECT 1 FROM json_each(j.tags) WHERE value = ?)", text(f.WithoutTag))
+	}
 	if f.Name != "" {
 		w.and("j.name = ?", text(f.Name))
 	}

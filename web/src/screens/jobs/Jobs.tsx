@@ -2,9 +2,9 @@
 
 import { useMemo, useState } from "react";
 import { get, jobStatuses, scheduleTypes, useGet, useLive, usePage, useRefresh, type Job, type JobRuns, type Jobs as JobList, type Operation } from "../../api";
-import { Link } from "../../router";
+import { Link, useParam } from "../../router";
 import { useMay } from "../../session";
-import { Button, count, Duration, Empty, FilterBar, Head, LinkButton, percent, quoted, RunsStrip, State, Table, Tags, Time, useFilter, useHotkeys, useNow, useSelection, type Column, type FilterKey } from "../../ui";
+import { Button, count, Duration, Empty, FilterBar, Head, LinkButton, percent, quoted, RunsStrip, Segments, State, Table, Tags, Time, useFilter, useHotkeys, useNow, useSelection, type Column, type FilterKey } from "../../ui";
 import { Bulk, type BulkAction } from "./Bulk";
 import { helloCommand, isLate, scheduleWords, tagged } from "./words";
 import "./jobs.css";
@@ -30,13 +30,20 @@ const keys: FilterKey[] = [
   { key: "name", param: "name", hint: "is called exactly so", values: async (typed) => (await get<JobList>("/jobs", { q: typed, limit: 10 })).jobs.map((j) => j.name) },
 ];
 
+// The jobs by which notifications are sent carry this tag; one for each notification.
+const notifications = "carillon-notification";
+
 export default function Jobs() {
   const filter = useFilter(keys);
-  const page = usePage<Job>("/jobs", "jobs", { ...filter.params, limit: 50 });
+  const [show, setShow] = useParam("show");
+  // A list, and what is done to all of it, leaves out notifications unless they are asked for.
+  const hides = show !== "all" && filter.params["tag"] !== notifications && !filter.params["name"];
+  const params: Record<string, string> = { ...filter.params, ...(hides ? { without_tag: notifications } : {}) };
+  const page = usePage<Job>("/jobs", "jobs", { ...params, limit: 50 });
   const ids = page.rows.map((j) => j.job_id);
   const runs = useGet<JobRuns>(ids.length ? "/jobs:runs" : undefined, { ids: ids.join(","), n: 30 });
   const byJob = useMemo(() => new Map(runs.data?.jobs.map((j) => [j.job_id, j])), [runs.data]);
-  const selected = useSelection(filter.text);
+  const selected = useSelection(filter.text + show);
   const refresh = useRefresh();
   const live = useLive({ match: (c) => c.job_id !== undefined || c.type.startsWith("job."), refresh: () => refresh("/jobs"), hold: selected.ids.size > 0 });
   const may = useMay("operator");
@@ -84,11 +91,14 @@ export default function Jobs() {
       <Head
         title="Jobs"
         actions={
-          may && (
-            <LinkButton to="/jobs/new" kind="primary" icon="plus">
-              New job
-            </LinkButton>
-          )
+          <>
+            <Segments label="Which" value={show} options={[["", "Your jobs"], ["all", "Also notifications"]]} onChange={(v) => setShow(v)} />
+            {may && (
+              <LinkButton to="/jobs/new" kind="primary" icon="plus">
+                New job
+              </LinkButton>
+            )}
+          </>
         }
       />
       <FilterBar keys={keys} name="jobs" placeholder="status:paused tag:nightly report" />
@@ -137,7 +147,7 @@ export default function Jobs() {
       {bulk && (
         <Bulk
           action={bulk.action}
-          {...(bulk.all ? { filter: filter.params } : { ids: [...selected.ids] })}
+          {...(bulk.all ? { filter: params } : { ids: [...selected.ids] })}
           onClose={() => setBulk(undefined)}
           onDone={(o: Operation) => {
             selected.set(new Set());
