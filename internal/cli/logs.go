@@ -25,9 +25,20 @@ func (s *session) executionLogs() *cobra.Command {
 	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt of this number")
 	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		o := client.LogOptions{Attempt: attempt, Limit: 1000}
-		print := func(l client.LoggedLine) error { return s.logLine(l, times) }
+		shown := 0 // the attempt of the last line
+		print := func(l client.LoggedLine) error {
+			if l.Attempt != shown && (l.Attempt > 1 || e.AttemptNumber > 1) && !strings.HasPrefix(s.output, "json") {
+				s.say("Attempt %d:", l.Attempt)
+			}
+			shown = l.Attempt
+			return s.logLine(l, times)
+		}
 		if !follow {
-			return readLog(ctx, c, e.ExecutionID, o, print)
+			if err := readLog(ctx, c, e.ExecutionID, o, print); err != nil || shown > 0 {
+				return err
+			}
+			s.say("There is no log: only commands and handlers write one. 'carillon execution attempts %s' shows what each attempt was answered, or why it failed.", e.ExecutionID)
+			return nil
 		}
 		status, err := c.FollowLog(ctx, e.ExecutionID, o, print)
 		switch {

@@ -138,3 +138,19 @@ func TestTheDoctorKnowsWhoTakesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A log says which attempt wrote what, and that there is none.
+func TestLogsOfAttempts(t *testing.T) {
+	c := at(t, "--server", devServer(t))
+	id := c.ok("job", "create", "speaks", "--retries", "1", "--backoff", "fixed", "--retry-delay", "1s", "--", "sh", "-c", "echo hi; exit 1")
+	e := read[[]client.Execution](c, "execution", "list", "--job", id)[0].ExecutionID
+	c.try("execution", "watch", e)
+	if out := c.ok("execution", "logs", e); out != "hi\nhi" || !strings.Contains(c.err, "Attempt 1:\n") || !strings.Contains(c.err, "Attempt 2:\n") {
+		t.Errorf("the log of two attempts: %q, %q", out, c.err)
+	}
+	id = c.ok("job", "create", "is silent", "--http", "http://127.0.0.1:1/", "--retries", "0", "--every", "1h")
+	e = read[client.Triggered](c, "job", "trigger", id).ExecutionID
+	if c.ok("execution", "logs", e); !strings.Contains(c.err, "There is no log") || !strings.Contains(c.err, "execution attempts "+e) {
+		t.Errorf("nothing is said of a log that is empty: %q", c.err)
+	}
+}

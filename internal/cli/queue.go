@@ -77,7 +77,7 @@ func rateWords(r *client.RateLimit) string {
 }
 
 func (s *session) queueCommand() *cobra.Command {
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the tenant's queues: those that have work, a limit or a pause", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the tenant's queues: those that have work, a limit or a pause", Long: "List the tenant's queues: those that have work, a limit or a pause. What waits is counted every 2 s, so the numbers may be a little old.", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, s.queueView(), "There are no queues.", c.Queues(ctx))
 	})
@@ -160,7 +160,7 @@ func (s *session) queueResume() *cobra.Command {
 	w.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		return s.overQueues(ctx, c, args, w, "resume", func(queue string) (client.Queue, error) { return c.ResumeQueue(ctx, queue) }, func(q client.Queue) string {
-			return fmt.Sprintf("Resumed the queue %s: %d wait.", q.Queue, q.Waiting)
+			return fmt.Sprintf("Resumed the queue %s: %d waited a moment ago (counted every 2 s).", q.Queue, q.Waiting)
 		})
 	})
 	return c

@@ -281,7 +281,7 @@ func (p picture) draw(columns, rows int, paint func(text, colour string) string)
 		}
 		part("Queues", room(8), queues)
 	}
-	workers := [][]string{{"WORKER", "HOST", "STATUS", "LOAD", "DONE", "FAILED", "BEAT"}}
+	workers := [][]string{{"WORKER", "HOST", "STATUS", "LOAD", "DONE", "FAILED ATTEMPTS", "BEAT"}}
 	for _, w := range slices.SortedFunc(slices.Values(p.workers), func(a, b client.Worker) int {
 		return cmp.Or(b.Running-a.Running, strings.Compare(a.WorkerID, b.WorkerID))
 	}) {
