@@ -23,7 +23,7 @@ type declaring struct {
 
 func (d *declaring) flags(c *cobra.Command) {
 	c.Flags().StringSliceVarP(&d.files, "file", "f", nil, "a file, a folder of *.yaml, *.yml and *.json, or - for standard input (repeatable)")
-	c.Flags().BoolVar(&d.prune, "prune", false, "delete jobs that carry the tag of -l and are in no file")
+	c.Flags().BoolVar(&d.prune, "prune", false, "delete jobs that have the tag of -l and are in no file")
 	c.Flags().StringVarP(&d.tag, "tag", "l", "", "with --prune: the tag")
 }
 
@@ -56,8 +56,8 @@ func (d *declaring) plan(ctx context.Context, s *session, c *client.Client) (p d
 func (s *session) planCommand() *cobra.Command {
 	var d declaring
 	c := &cobra.Command{
-		Use: "plan -f FILE", Short: "Say what files of jobs would change, and which fires", Args: cobra.NoArgs,
-		Long:    "Compare jobs and calendars in files with those of the server: what would be created, changed and deleted, which fields, and which fires of the next 24 hours appear and vanish. Nothing is changed.",
+		Use: "plan -f FILE", Short: "Show what applying files would change, and which runs", Args: cobra.NoArgs,
+		Long:    "Compare jobs and calendars in files with those on the server: what would be created, changed and deleted, which fields, and which runs in the next 24 hours would be added or dropped. Nothing is changed.",
 		Example: "  carillon plan -f jobs.yaml\n  carillon plan -f jobs/ --prune -l reporting -o json",
 	}
 	s.flags(c)
@@ -91,9 +91,9 @@ func (s *session) applyCommand() *cobra.Command {
 	var d declaring
 	var w write
 	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Make jobs be as files say", Args: cobra.NoArgs,
-		Long: "Create and change jobs and calendars so that they are as the files say, and with --prune delete what carries a tag and is in none. Applying again changes nothing. " +
-			"A job that someone else changes at the same time is left alone and told. Nothing is changed unless all files are right.",
+		Use: "apply -f FILE", Short: "Make jobs match files", Args: cobra.NoArgs,
+		Long: "Create and change jobs and calendars so that they match the files. With --prune, also delete jobs that have a tag and are in no file. Applying again changes nothing. " +
+			"A job that someone else changes at the same time is left alone and reported. Nothing is changed unless all files are valid.",
 		Example: "  carillon apply -f jobs.yaml\n  carillon apply -f jobs/ --prune -l reporting --yes\n  carillon job export | carillon apply -f - --dry-run",
 	}
 	s.flags(c)
@@ -172,17 +172,17 @@ func (s *session) jobExport() *cobra.Command {
 	var f client.JobFilter
 	var all bool
 	c := &cobra.Command{
-		Use: "export", Short: "Write jobs, and the calendars they name, as a file for 'carillon apply'", Args: cobra.NoArgs,
-		Long: "Write jobs, and the calendars that they name, as a file that 'carillon apply' takes. Applied where it comes from, it changes nothing. " +
-			"Jobs without a key cannot be declared and are left out, and so are those that are COMPLETED. Credentials are not shown: applied elsewhere, they are missing.",
+		Use: "export", Short: "Export jobs and their calendars as a file for 'carillon apply'", Args: cobra.NoArgs,
+		Long: "Export jobs and their calendars as a file for 'carillon apply'. Applying it to the same server changes nothing. " +
+			"Jobs without a key cannot be applied and are left out, as are COMPLETED ones. Hidden credentials are not exported; set them again if you apply the file elsewhere.",
 		Example: "  carillon job export -l reporting > jobs.yaml",
 	}
 	c.Flags().StringVarP(&f.Tag, "tag", "l", "", "only jobs with this tag")
-	c.Flags().StringVar(&f.Name, "name", "", "only jobs of exactly this name")
-	c.Flags().StringVar(&f.Owner, "owner", "", "only jobs of exactly this owner")
+	c.Flags().StringVar(&f.Name, "name", "", "only jobs with exactly this name")
+	c.Flags().StringVar(&f.Owner, "owner", "", "only jobs with exactly this owner")
 	c.Flags().StringVar(&f.Q, "search", "", "only jobs with this text in name, description or key")
-	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "only jobs of this schedule type")
-	c.Flags().BoolVar(&all, "all", false, "completed jobs, too")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "only jobs with this schedule type")
+	c.Flags().BoolVar(&all, "all", false, "include completed jobs")
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, _ []string) error {
 		return s.export(ctx, cl, f, all, s.out)
 	})

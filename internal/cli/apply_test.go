@@ -86,7 +86,7 @@ func TestImportFromTheCommandLine(t *testing.T) {
 	c.in = "kind: [\n"
 	c.fails(misuse, "valid YAML", "import", "cronjob", "-")
 	c.in = "kind: Deployment\n"
-	c.fails(failed, "nothing in it", "import", "cronjob", "-")
+	c.fails(failed, "nothing to import", "import", "cronjob", "-")
 }
 
 func TestConfigFromTheCommandLine(t *testing.T) {
@@ -100,7 +100,7 @@ func TestConfigFromTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ok("config", "check", "--config", file)
-	if !strings.Contains(c.err, "2 are set") || !strings.Contains(c.err, "note: history.hot_days") {
+	if !strings.Contains(c.err, "valid: 2 set") || !strings.Contains(c.err, "note: history.hot_days") {
 		t.Errorf("check:\n%s", c.err)
 	}
 	t.Setenv("CARILLON_CONFIG", file)

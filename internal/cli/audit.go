@@ -14,7 +14,7 @@ import (
 )
 
 func (s *session) auditCommand() *cobra.Command {
-	return s.noun(&cobra.Command{Use: "audit", Short: "Who changed what, and whether that record is whole"}, s.auditTail(), s.auditVerify())
+	return s.noun(&cobra.Command{Use: "audit", Short: "Show the audit log, and verify it"}, s.auditTail(), s.auditVerify())
 }
 
 func (s *session) auditTail() *cobra.Command {
@@ -36,16 +36,16 @@ func (s *session) auditTail() *cobra.Command {
 		wide("REQUEST", func(e client.AuditEntry) string { return e.RequestID }),
 	), func(e client.AuditEntry) string { return fmt.Sprint(e.Seq) }}
 	c := &cobra.Command{
-		Use: "tail", Aliases: []string{"list"}, Short: "Show who changed what, the latest last", Args: cobra.NoArgs,
+		Use: "tail", Aliases: []string{"list"}, Short: "Show who changed what, latest last", Args: cobra.NoArgs,
 		Example: "  carillon audit tail --action job. --from -24h\n  carillon audit tail --follow -o jsonl",
 	}
-	c.Flags().StringVar(&f.Action, "action", "", "only this, such as job.delete, or all of a kind, such as job.")
-	c.Flags().StringVar(&f.Object, "object", "", "what was done to this id or name")
-	c.Flags().StringVar(&f.Principal, "who", "", "what a credential of this name did")
-	c.Flags().StringVar(&f.KeyID, "key", "", "what this API key did")
+	c.Flags().StringVar(&f.Action, "action", "", "only this action, such as job.delete, or all that begin with, such as job.")
+	c.Flags().StringVar(&f.Object, "object", "", "only what was done to this id or name")
+	c.Flags().StringVar(&f.Principal, "who", "", "only what the credential with this name did")
+	c.Flags().StringVar(&f.KeyID, "key", "", "only what this API key did")
 	t.flags(c, "at or after this, such as -24h", "before this")
 	p.flags(c)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes, until Ctrl-C")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new entries until Ctrl-C")
 	complete(c, "key", s.keyNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		var err error
@@ -130,8 +130,8 @@ func changeWords(e client.AuditEntry) string {
 
 func (s *session) auditVerify() *cobra.Command {
 	c := &cobra.Command{
-		Use: "verify", Short: "Check that nobody changed the record of changes", Args: cobra.NoArgs,
-		Long: "Check that every entry is as it was sealed. The exit code is 1 where one is not. Keep the head that it prints elsewhere: it shows later whether the end was cut off.",
+		Use: "verify", Short: "Check that nobody tampered with the audit log", Args: cobra.NoArgs,
+		Long: "Check that every entry is as it was sealed; exit with 1 if one is not. Store the printed head elsewhere: it shows later whether the end was cut off.",
 	}
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		p := progress{s: s}
@@ -158,7 +158,7 @@ func (s *session) auditVerify() *cobra.Command {
 			return err
 		}
 		if !sum.OK {
-			return errors.New("the record of changes is not as it was sealed")
+			return errors.New("the audit log is not as it was sealed")
 		}
 		return nil
 	})

@@ -15,8 +15,8 @@ import (
 
 func backupCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "backup", Short: "Back the embedded store up, and restore it", Args: cobra.NoArgs,
-		Long: "Back the embedded store (SQLite) up while it is used, check a backup, and restore one. Artifacts and the keys of secrets are files of their own beside it, which a backup does not hold.",
+		Use: "backup", Short: "Back up and restore the embedded store", Args: cobra.NoArgs,
+		Long: "Back up the embedded store (SQLite) while it is in use, verify a backup, and restore one. Artifacts and the secrets key file are separate files and not part of a backup.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(backupCreate(), backupVerify(), backupRestore())
@@ -48,12 +48,12 @@ type shownBackup struct {
 
 func backupCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create FILE", Short: "Write everything that the store holds at one instant into a file", Args: cobra.ExactArgs(1),
-		Long:    "Write everything that the embedded store holds at one instant into a file, and check that. A server may run on the store, and is not held up. The file is for its owner only; it holds job definitions, history and, sealed, secrets.",
+		Use: "create FILE", Short: "Write a consistent backup of the store to a file", Args: cobra.ExactArgs(1),
+		Long:    "Write a consistent backup of the embedded store to a file, and verify it. A server may be running, and is not slowed down. Only its owner can read the file; it holds job definitions, history and encrypted secrets.",
 		Example: "  carillon backup create carillon-$(date +%F).db",
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
-	dry := c.Flags().Bool("dry-run", false, "only say what would be written where")
+	dry := c.Flags().Bool("dry-run", false, "show what would be written where, and do nothing")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -62,7 +62,7 @@ func backupCreate() *cobra.Command {
 		if *dry {
 			at, bytes, err := app.BackupPlace(cfg, args[0])
 			if err == nil {
-				fmt.Fprintf(c.ErrOrStderr(), "Dry run: nothing is written. The backup of the store, which has %d bytes now, would be %s.\n", bytes, at)
+				fmt.Fprintf(c.ErrOrStderr(), "Dry run: nothing was written. The store has %d bytes; the backup would be %s.\n", bytes, at)
 			}
 			return err
 		}
@@ -83,7 +83,7 @@ func backupCreate() *cobra.Command {
 		if as == "json" {
 			return encodeJSON(c.OutOrStdout(), shownBackup{s.Path, s.Bytes, s.Version, s.Epoch, tables}, "  ")
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %d jobs, %d executions that have not finished, %d that have; %d bytes, checked.\nNot in it: artifacts, and the keys of secrets.\n",
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %d jobs, %d unfinished and %d finished executions; %d bytes, verified.\nNot included: artifacts and the secrets key file.\n",
 			s.Path, tables["jobs"], tables["live"], tables["executions"], s.Bytes)
 		return nil
 	}
@@ -92,8 +92,8 @@ func backupCreate() *cobra.Command {
 
 func backupVerify() *cobra.Command {
 	c := &cobra.Command{
-		Use: "verify FILE", Short: "Check a backup and say what it holds", Args: cobra.ExactArgs(1),
-		Long:    "Check every page and index of a backup, and count what it holds. It exits with 1 if the file is damaged, no backup, or of a newer version.",
+		Use: "verify FILE", Short: "Verify a backup and show what it holds", Args: cobra.ExactArgs(1),
+		Long:    "Check every page and index of a backup, and count its rows. Exits with 1 if the file is damaged, not a backup, or from a newer version.",
 		Example: "  carillon backup verify carillon-2026-11-16.db",
 	}
 	form := formFlag(c, "table", "json")
@@ -123,7 +123,7 @@ func backupVerify() *cobra.Command {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s is sound: %d bytes, schema %04d, epoch %d.\n", s.Path, s.Bytes, s.Version, s.Epoch)
+		fmt.Fprintf(c.ErrOrStderr(), "%s is valid: %d bytes, schema %04d, epoch %d.\n", s.Path, s.Bytes, s.Version, s.Epoch)
 		return nil
 	}
 	return c
@@ -131,14 +131,14 @@ func backupVerify() *cobra.Command {
 
 func backupRestore() *cobra.Command {
 	c := &cobra.Command{
-		Use: "restore FILE", Short: "Put a backup in the place of the store", Args: cobra.ExactArgs(1),
-		Long: "Put a backup in the place of the embedded store. No server may run on it. A store that is there is kept under another name, and replaced only with --yes.\n" +
-			"What ran when the backup was made runs again; instants that have passed since are caught up with as each job says.",
+		Use: "restore FILE", Short: "Replace the store with a backup", Args: cobra.ExactArgs(1),
+		Long: "Replace the embedded store with a backup. No server may be running on it. An existing store is replaced only with --yes, and kept under another name.\n" +
+			"Executions that were running when the backup was made run again. Runs missed since then follow the catch-up policy of each job.",
 		Example: "  carillon backup restore carillon-2026-11-16.db --yes",
 	}
 	load := overEmbedded(c)
-	yes := c.Flags().Bool("yes", false, "replace the store that is there")
-	dry := c.Flags().Bool("dry-run", false, "only check the backup, and say what would be replaced")
+	yes := c.Flags().Bool("yes", false, "replace an existing store")
+	dry := c.Flags().Bool("dry-run", false, "verify the backup and show what would be replaced, and do nothing")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -151,9 +151,9 @@ func backupRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "%s is sound (%d bytes, schema %04d) and would become %s. Nothing was changed.\n", args[0], s.Bytes, s.Version, path)
+			fmt.Fprintf(c.ErrOrStderr(), "%s is valid (%d bytes, schema %04d) and would become %s. Nothing was changed.\n", args[0], s.Bytes, s.Version, path)
 			if there {
-				fmt.Fprintln(c.ErrOrStderr(), "What is there would be kept under another name; --yes is needed for that.")
+				fmt.Fprintln(c.ErrOrStderr(), "The existing store would be kept under another name; that needs --yes.")
 			}
 			return nil
 		}
@@ -164,9 +164,9 @@ func backupRestore() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s is restored from %s; its tokens begin with epoch %d.\n", s.Path, args[0], s.Epoch)
+		fmt.Fprintf(c.ErrOrStderr(), "Restored %s from %s; its fencing tokens start at epoch %d.\n", s.Path, args[0], s.Epoch)
 		if kept != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "What was there is now %s.\n", kept)
+			fmt.Fprintf(c.ErrOrStderr(), "The previous store is now %s.\n", kept)
 		}
 		return nil
 	}

@@ -24,18 +24,18 @@ func (s *session) badgeCommand() *cobra.Command {
 		when(s, "CREATED", func(x client.Badge) time.Time { return x.CreatedAt }),
 		wide("JOB ID", func(x client.Badge) string { return x.JobID }),
 	), func(x client.Badge) string { return x.BadgeID }}
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List badges, the newest first, never their addresses", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List badges, newest first, without their addresses", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, v, "There are no badges.", c.Badges(ctx))
 	})
 	var w write
 	var label string
 	create := &cobra.Command{
-		Use: "create JOB", Short: "Make an address at which anybody sees how a job is; it is printed once", Args: cobra.ExactArgs(1),
-		Long:    "Make an address at which anybody sees the name of a job, or a label, and how it is, without a credential, and nothing else. It is printed once; with -o json also that of the same as data.",
+		Use: "create JOB", Short: "Create a public status badge for a job; its address is printed once", Args: cobra.ExactArgs(1),
+		Long:    "Create an address at which anybody can see the name of a job, or a label, and its status, without a credential. It is printed once; -o json also prints the address of the same badge as JSON.",
 		Example: "  carillon badge create nightly\n  carillon badge create nightly --label 'Nightly report'",
 	}
-	create.Flags().StringVar(&label, "label", "", "what is shown in place of the job's name, up to 80 characters")
+	create.Flags().StringVar(&label, "label", "", "text to show instead of the job's name, up to 80 characters")
 	w.flags(create)
 	completeArgs(create, s.jobNames())
 	create.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -57,7 +57,7 @@ func (s *session) badgeCommand() *cobra.Command {
 		return s.madeBadge(b)
 	})
 	revoke := remover(s, &cobra.Command{
-		Use: "revoke ID", Aliases: []string{"rm"}, Short: "Have every server answer a badge's address with 404 within 5 s; copies elsewhere live for a minute",
+		Use: "revoke ID", Aliases: []string{"rm"}, Short: "Revoke a badge: its address answers 404 within 5 s; cached copies last up to a minute",
 	}, "revoke the badge", s.badgeNames(),
 		func(ctx context.Context, c *client.Client, id string) (client.Badge, error) {
 			for x, err := range c.Badges(ctx) {
@@ -70,20 +70,20 @@ func (s *session) badgeCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string) (client.Badge, error) {
 			return c.DeleteBadge(ctx, id)
 		})
-	return s.noun(&cobra.Command{Use: "badge", Aliases: []string{"badges"}, Short: "Addresses at which anybody sees how a job is"}, list, create, revoke)
+	return s.noun(&cobra.Command{Use: "badge", Aliases: []string{"badges"}, Short: "Public status badges of jobs"}, list, create, revoke)
 }
 
 // madeBadge prints the address of a badge as data: it is shown this once.
 func (s *session) madeBadge(b client.Badge) error {
 	if b.SVG == nil || b.JSON == nil {
-		return fmt.Errorf("the badge %s was made, but the answer with its address was lost on the way\n  do: revoke it with 'carillon badge revoke %s --yes', and make another", b.BadgeID, b.BadgeID)
+		return fmt.Errorf("the badge %s was created, but the response with its address was lost\n  do: revoke it with 'carillon badge revoke %s --yes' and create another", b.BadgeID, b.BadgeID)
 	}
 	p, err := s.where()
 	if err != nil {
 		return err
 	}
 	b.SVG, b.JSON = new(p.servers[0]+*b.SVG), new(p.servers[0]+*b.JSON)
-	s.say("Made the badge %s of the job %s. Its address is shown only this once:", b.BadgeID, line(b.JobName))
+	s.say("Created the badge %s for the job %s. Its address is shown only once:", b.BadgeID, line(b.JobName))
 	if s.output == "table" || s.output == "wide" || s.output == "name" {
 		_, err := fmt.Fprintln(s.out, *b.SVG)
 		return err

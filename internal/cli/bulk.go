@@ -24,25 +24,25 @@ func (s *session) jobBulk() *cobra.Command {
 	var rate float64
 	var everything, wait bool
 	c := &cobra.Command{
-		Use: "bulk ACTION", Short: "Pause, resume, delete, trigger, tag or untag all jobs that a filter chooses, in the background", Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
-		Long: "Do the same to all jobs that a filter chooses, in the background: pause, resume, delete, trigger, tag or untag. --dry-run counts them and shows the first.",
+		Use: "bulk ACTION", Short: "Pause, resume, delete, trigger, tag or untag all jobs that match a filter, in the background", Args: cobra.ExactArgs(1), ValidArgs: bulkActions,
+		Long: "Pause, resume, delete, trigger, tag or untag all jobs that match a filter, in the background. --dry-run counts them and shows the first.",
 		Example: `  carillon job bulk pause --tag warehouse --reason "the warehouse is moved" --dry-run
   carillon job bulk tag --query report --add reports --wait`,
 	}
 	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED or COMPLETED")
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
-	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
-	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "of this type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
-	c.Flags().StringVar(&f.Owner, "owner", "", "of exactly this owner")
-	c.Flags().BoolVar(&f.Late, "late", false, "that should have fired more than five seconds ago, and have not")
+	c.Flags().StringVar(&f.Name, "name", "", "with exactly this name")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.Owner, "owner", "", "with exactly this owner")
+	c.Flags().BoolVar(&f.Late, "late", false, "that are more than five seconds late")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
 	c.Flags().BoolVar(&everything, "everything", false, "all jobs of the tenant")
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, of a pause")
-	c.Flags().StringVar(&until, "until", "", "when a pause ends by itself, such as +2h")
-	c.Flags().StringSliceVar(&add, "add", nil, "tags, of tag")
-	c.Flags().StringSliceVar(&remove, "remove", nil, "tags, of untag")
-	c.Flags().StringVar(&payload, "payload", "", "JSON in place of each job's payload, of trigger")
-	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
+	c.Flags().StringVar(&r.Reason, "reason", "", "with pause: reason")
+	c.Flags().StringVar(&until, "until", "", "with pause: when to resume automatically, such as +2h")
+	c.Flags().StringSliceVar(&add, "add", nil, "tags to add, with tag")
+	c.Flags().StringSliceVar(&remove, "remove", nil, "tags to remove, with untag")
+	c.Flags().StringVar(&payload, "payload", "", "with trigger: JSON to use instead of each job's payload")
+	c.Flags().Float64Var(&rate, "rate", 0, "maximum number per second (default no limit)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all is done")
 	w.destructive(c)
 	complete(c, "status", fixed("ACTIVE", "PAUSED", "COMPLETED"))
@@ -110,7 +110,7 @@ func (s *session) bulkSample(b client.BulkBegun, action string) error {
 		return s.value(b)
 	}
 	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
-		s.say("The first of them:")
+		s.say("The first ones:")
 	}
 	_, err := show(s, view[client.BulkSample]{columns[client.BulkSample](
 		col("ID", func(x client.BulkSample) string { return x.JobID }),

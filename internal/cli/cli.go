@@ -119,8 +119,8 @@ func noCommand(c *cobra.Command, name string) error {
 func dev() *cobra.Command {
 	var demo bool
 	c := &cobra.Command{
-		Use: "dev", Short: "Run everything in one process, with no other software",
-		Long: "Run API, scheduler and workers in one process on the embedded store. It listens on loopback only and asks for no sign-in.",
+		Use: "dev", Short: "Run everything in one process, with nothing else to install",
+		Long: "Run API, scheduler and workers in one process on the embedded store. It listens on loopback only and needs no sign-in.",
 		Args: cobra.NoArgs, Example: "  carillon dev --demo",
 	}
 	s := newSettings(c)

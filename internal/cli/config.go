@@ -22,7 +22,7 @@ func configCommand() *cobra.Command {
 
 // whose adds the flag that says which command the settings are for.
 func whose(c *cobra.Command) *string {
-	return c.Flags().String("for", "serve", "the command whose settings they are: dev, serve or worker; their defaults differ a little")
+	return c.Flags().String("for", "serve", "the command to check settings for: dev, serve or worker; some defaults differ")
 }
 
 func baseOf(command string) (config.Config, error) {
@@ -35,8 +35,8 @@ func baseOf(command string) (config.Config, error) {
 
 func configCheck() *cobra.Command {
 	c := &cobra.Command{
-		Use: "check", Short: "Say everything that is wrong with the settings", Args: cobra.NoArgs,
-		Long:    "Read the file, the environment and the flags as a server would, and say everything that is wrong with them: keys that do not exist, values that are not what is wanted, settings that contradict each other. Nothing is started. It exits with 2 if there is a mistake.",
+		Use: "check", Short: "Report everything that is wrong with the settings", Args: cobra.NoArgs,
+		Long:    "Read the file, the environment and the flags as a server would, and report everything that is wrong with them: unknown keys, invalid values, settings that contradict each other. Nothing is started. Exits with 2 if there is a mistake.",
 		Example: "  carillon config check --config /etc/carillon.toml",
 	}
 	s := newSettings(c)
@@ -64,7 +64,7 @@ func configCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "The settings are right: %d are set, %d have their default.\n", set, len(all)-set)
+		fmt.Fprintf(c.ErrOrStderr(), "The settings are valid: %d set, %d at their default.\n", set, len(all)-set)
 		return nil
 	}
 	return c
@@ -84,8 +84,8 @@ type shownSetting struct {
 
 func configShow() *cobra.Command {
 	c := &cobra.Command{
-		Use: "show", Short: "Show every setting and where it comes from", Args: cobra.NoArgs,
-		Long:    "Show what every setting is, read as a server would read it, and where it comes from. Secrets are not shown. With -o toml it prints a file; what is secret is left out.",
+		Use: "show", Short: "Show every setting and its source", Args: cobra.NoArgs,
+		Long:    "Show the value of every setting, as a server would read it, and where it comes from. Secrets are hidden. -o toml prints a settings file without secrets.",
 		Example: "  carillon config show --config /etc/carillon.toml\n  carillon config show -o toml > carillon.toml",
 	}
 	s := newSettings(c)

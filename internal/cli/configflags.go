@@ -17,7 +17,7 @@ var bases = map[string]func() config.Config{
 	"worker": func() config.Config { c := config.Default(); c.Listen = "127.0.0.1:0"; return c },
 }
 
-var noDatabase = config.Mistakes{{Key: "database", Want: "where the data is kept: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
+var noDatabase = config.Mistakes{{Key: "database", Want: "where to store the data: --database (or CARILLON_DATABASE) as sqlite:PATH or postgres://USER@HOST:PORT/NAME", From: "not set"}}
 
 // settings binds flags of a command to keys, and loads them all.
 type settings struct {
@@ -56,7 +56,7 @@ func (s *settings) rest(c *cobra.Command, but ...string) {
 		s.add(c, flag, k.Name, "")
 		c.Flags().Lookup(flag).Hidden = true
 	}
-	c.Long += "\n\nEvery setting is a flag, such as --workers-max-count, a variable, such as CARILLON_WORKERS_MAX_COUNT, and a key of the file; 'carillon config show' lists them."
+	c.Long += "\n\nEvery setting can be given as a flag (--workers-max-count), a variable (CARILLON_WORKERS_MAX_COUNT) or a key in the settings file; 'carillon config show' lists them."
 }
 
 // given is what the flags say, by key.
@@ -89,12 +89,12 @@ func (s *settings) load(c *cobra.Command, base config.Config) (config.Config, er
 
 // allowCallback adds the flag of ranges that callbacks may reach.
 func allowCallback(c *cobra.Command) {
-	c.Flags().StringSlice("allow-callback", nil, "address range that callbacks may reach although it is private, such as 10.0.0.0/8 (repeatable)")
+	c.Flags().StringSlice("allow-callback", nil, "private address range that callbacks may reach, such as 10.0.0.0/8 (repeatable)")
 }
 
 // allowCommands adds the flag that turns commands on.
 func allowCommands(c *cobra.Command, s *settings) {
-	c.Flags().Bool("allow-commands", false, "accept and run jobs of the target command: whoever may write jobs can run programs on the workers")
+	c.Flags().Bool("allow-commands", false, "accept and run command jobs: whoever may write jobs can run programs on the workers")
 	s.keys["allow-commands"] = "commands.allow"
 	s.add(c, "commands-unconfined", "commands.unconfined", "")
 }

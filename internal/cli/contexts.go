@@ -32,7 +32,7 @@ type contexts struct {
 func contextsFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("find the folder of settings: %w", err)
+		return "", fmt.Errorf("find the settings folder: %w", err)
 	}
 	return filepath.Join(dir, "carillon", "contexts.json"), nil
 }
@@ -63,7 +63,7 @@ func (k contexts) save() error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("keep the contexts: %w", err)
+		return fmt.Errorf("save the contexts: %w", err)
 	}
 	data, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
@@ -71,7 +71,7 @@ func (k contexts) save() error {
 	}
 	next, err := os.CreateTemp(filepath.Dir(file), ".contexts-*") // 0600
 	if err != nil {
-		return fmt.Errorf("keep the contexts: %w", err)
+		return fmt.Errorf("save the contexts: %w", err)
 	}
 	defer os.Remove(next.Name())
 	_, err = next.Write(append(data, '\n'))
@@ -79,7 +79,7 @@ func (k contexts) save() error {
 		err = os.Rename(next.Name(), file)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the contexts: %w", err)
+		return fmt.Errorf("save the contexts: %w", err)
 	}
 	return nil
 }

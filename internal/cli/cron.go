@@ -25,9 +25,9 @@ func cronCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(
-		cronAction("explain", "Say in words what an expression does, what to mind, and when it fires next", 5, explain),
-		cronAction("next", "List the next instants of an expression", 10, next),
-		cronAction("lint", "Say what an author may not expect of an expression", 0, lint),
+		cronAction("explain", "Explain an expression in words, with warnings and the next runs", 5, explain),
+		cronAction("next", "List the next times an expression fires", 10, next),
+		cronAction("lint", "Warn about surprises in an expression", 0, lint),
 	)
 	return c
 }
@@ -39,16 +39,16 @@ func cronAction(name, short string, n int, do func(io.Writer, schedule.Plan, tim
 		Use: name + " EXPRESSION", Short: short, Example: fmt.Sprintf("  carillon cron %s '30 2 * * MON-FRI' --timezone Europe/Berlin", name),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage{errors.New("which expression? Put it in quotes: carillon cron " + name + " '30 4 * * *'")}
+				return usage{errors.New("which expression? Quote it: carillon cron " + name + " '30 4 * * *'")}
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&f.zone, "timezone", "UTC", "zone in which the expression is read, such as Europe/Berlin")
-	c.Flags().StringVar(&f.day, "day", string(schedule.Vixie), "how the two day fields work together: vixie, or, and")
-	c.Flags().StringVar(&f.from, "from", "", "the instant to begin after, such as 2026-03-28T00:00:00Z (default now)")
+	c.Flags().StringVar(&f.zone, "timezone", "UTC", "time zone of the expression, such as Europe/Berlin")
+	c.Flags().StringVar(&f.day, "day", string(schedule.Vixie), "how the two day fields combine: vixie, or, and")
+	c.Flags().StringVar(&f.from, "from", "", "list times after this, such as 2026-03-28T00:00:00Z (default now)")
 	if n > 0 {
-		c.Flags().IntVarP(&f.n, "number", "n", n, "how many instants to show, 1 to 1000")
+		c.Flags().IntVarP(&f.n, "number", "n", n, "how many times to show, 1 to 1000")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		text := strings.Join(args, " ") // also where the quotes were forgotten and the shell left the stars alone
@@ -132,7 +132,7 @@ func next(w io.Writer, p schedule.Plan, from time.Time, n int) error {
 func lint(w io.Writer, p schedule.Plan, from time.Time, _ int) error {
 	ws := p.Lint(from)
 	if len(ws) == 0 {
-		fmt.Fprintln(w, "Nothing to mind.")
+		fmt.Fprintln(w, "No warnings.")
 	}
 	warn(w, ws)
 	return nil

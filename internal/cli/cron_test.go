@@ -20,7 +20,7 @@ func TestCron(t *testing.T) {
 		{"without quotes", []string{"next", "30", "2", "1", "1", "1", "-n", "1"}, 0, []string{"02:30:00"}, nil},
 		{"an interval", []string{"explain", "@every 90s", "--from", "2026-03-01T00:00:00Z", "-n", "1"}, 0, []string{"Every 1m30s", "2026-03-01T00:01:30Z"}, nil},
 		{"lint", []string{"lint", "*/7 * * * *"}, 0, []string{"warning step-uneven: minute */7"}, nil},
-		{"nothing to mind", []string{"lint", "0 12 * * *"}, 0, []string{"Nothing to mind."}, nil},
+		{"no warnings", []string{"lint", "0 12 * * *"}, 0, []string{"No warnings."}, nil},
 		{"help", []string{}, 0, []string{"explain", "next", "lint"}, nil},
 		{"a bad item", []string{"explain", "0 0 * * L"}, 2, nil, []string{"\n  0 0 * * L\n          ^\n", "5L"}},
 		{"a bad number", []string{"next", "0 25 * * *"}, 2, nil, []string{"\n  0 25 * * *\n    ^^\n", "0-23"}},

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *session) dlqCommand() *cobra.Command {
-	return s.noun(&cobra.Command{Use: "dlq", Aliases: []string{"dead-letters"}, Short: "Dead letters: what failed for good, until it is run again or discarded"},
+	return s.noun(&cobra.Command{Use: "dlq", Aliases: []string{"dead-letters"}, Short: "Dead letters: executions that failed for good, until they are redriven or discarded"},
 		s.dlqList(), s.dlqShow(), s.dlqRedrive(), s.dlqDiscard())
 }
 
@@ -24,10 +24,10 @@ type deadFilter struct {
 }
 
 func (f *deadFilter) add(s *session, c *cobra.Command) {
-	c.Flags().StringVar(&f.job, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringVar(&f.job, "job", "", "of this job, by id, key or name")
 	c.Flags().StringVar(&f.reason, "reason", "", "ATTEMPTS_EXHAUSTED, NOT_RETRYABLE or POISON")
 	c.Flags().StringVar(&f.query, "query", "", "with this text in the last error")
-	f.times.flags(c, "died at or after this, such as -24h", "died before this")
+	f.times.flags(c, "that died at or after this time, such as -24h", "that died before this time")
 	complete(c, "job", s.jobNames())
 	complete(c, "reason", fixed("ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"))
 }
@@ -80,7 +80,7 @@ func (s *session) deadLetters() view[client.DeadLetter] {
 func (s *session) dlqList() *cobra.Command {
 	var f deadFilter
 	var p paging
-	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List dead letters, the latest first", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List dead letters, latest first", Args: cobra.NoArgs}
 	f.add(s, c)
 	p.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -164,13 +164,13 @@ func (s *session) dlqRedrive() *cobra.Command {
 	var rate float64
 	var everything, wait bool
 	c := &cobra.Command{
-		Use: "redrive [EXECUTION]...", Short: "Run dead letters again, as new executions: some by id, or many by a filter, in the background",
+		Use: "redrive [EXECUTION]...", Short: "Redrive dead letters, as new executions: some by id, or many by a filter, in the background",
 		Example: "  carillon dlq redrive 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon dlq redrive --job report --from -24h --dry-run\n  carillon dlq redrive --everything --rate 10 --wait",
 	}
 	f.add(s, c)
 	c.Flags().BoolVar(&everything, "everything", false, "all dead letters of the tenant")
-	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until all are begun")
+	c.Flags().Float64Var(&rate, "rate", 0, "maximum number per second (default no limit)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all have been redriven")
 	w.flags(c)
 	completeArgs(c, s.deadLetterNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -275,7 +275,7 @@ func (s *session) showOperation(o client.Operation) error {
 
 func (s *session) operationCommand() *cobra.Command {
 	var p paging
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List operations, the newest first", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List operations, newest first", Args: cobra.NoArgs}
 	p.flags(list)
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listed(s, s.operations(), p, "There are no operations.", client.Walk(ctx, p.page(), func(ctx context.Context, p client.Page) ([]client.Operation, client.Pagination, error) {
@@ -283,7 +283,7 @@ func (s *session) operationCommand() *cobra.Command {
 			return page.Operations, page.Pagination, err
 		}))
 	})
-	get := &cobra.Command{Use: "get ID", Short: "Show how far an operation has come", Args: cobra.ExactArgs(1)}
+	get := &cobra.Command{Use: "get ID", Short: "Show an operation and its progress", Args: cobra.ExactArgs(1)}
 	get.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		o, err := c.Operation(ctx, args[0])
 		if err != nil {
@@ -291,12 +291,12 @@ func (s *session) operationCommand() *cobra.Command {
 		}
 		return s.showOperation(o)
 	})
-	watch := &cobra.Command{Use: "watch ID", Short: "Wait until an operation has ended; exit with 7 unless it succeeded", Args: cobra.ExactArgs(1)}
+	watch := &cobra.Command{Use: "watch ID", Short: "Wait until an operation has finished; exit with 7 unless it succeeded", Args: cobra.ExactArgs(1)}
 	watch.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		return s.awaitOperation(ctx, c, args[0])
 	})
 	var w write
-	cancel := &cobra.Command{Use: "cancel ID", Short: "Have an operation do no more; what it has done stays", Args: cobra.ExactArgs(1)}
+	cancel := &cobra.Command{Use: "cancel ID", Short: "Cancel an operation; what it has done stays", Args: cobra.ExactArgs(1)}
 	w.flags(cancel)
 	cancel.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		o, err := c.Operation(ctx, args[0])
@@ -318,5 +318,5 @@ func (s *session) operationCommand() *cobra.Command {
 	for _, c := range []*cobra.Command{get, watch, cancel} {
 		completeArgs(c, s.operationNames())
 	}
-	return s.noun(&cobra.Command{Use: "operation", Aliases: []string{"op", "operations"}, Short: "Work over many things in the background: backfills, redrives, discards"}, list, get, watch, cancel)
+	return s.noun(&cobra.Command{Use: "operation", Aliases: []string{"op", "operations"}, Short: "Background operations: backfills, redrives, discards"}, list, get, watch, cancel)
 }

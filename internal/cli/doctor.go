@@ -48,11 +48,11 @@ func (d *doctor) problem(check, found, fix string) {
 func (s *session) doctorCommand() *cobra.Command {
 	var data string
 	c := &cobra.Command{
-		Use: "doctor", Short: "Look for what is wrong, and say how to mend it", Args: cobra.NoArgs,
-		Long: "Look for what is wrong with the connection, the server, its workers and its jobs, and say how to mend each thing. The exit code is 1 where there is a problem, else 0.",
+		Use: "doctor", Short: "Find problems and say how to fix them", Args: cobra.NoArgs,
+		Long: "Check the connection, the server, its workers and its jobs, and say how to fix each problem. Exits with 1 if there is a problem.",
 	}
 	s.flags(c)
-	c.Flags().StringVar(&data, "data", "./carillon-data", "folder of the embedded store, where the server is on this machine")
+	c.Flags().StringVar(&data, "data", "./carillon-data", "folder of the embedded store, if the server runs on this machine")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := s.where()
 		if err != nil {

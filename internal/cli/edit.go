@@ -53,7 +53,7 @@ func editable(j client.Job) (fields, error) {
 func (s *session) edited(j client.Job) (fields, error) {
 	f, ok := s.in.(*os.File)
 	if !ok || !terminal(f) {
-		return nil, usage{errors.New("what is to change? Want a flag such as --priority 3, or --body @file; an editor needs a terminal")}
+		return nil, usage{errors.New("nothing to change; want a flag such as --priority 3, or --body @file (an editor needs a terminal)")}
 	}
 	before, err := editable(j)
 	if err != nil {

@@ -18,8 +18,8 @@ var statuses = []string{"WAITING", "PENDING", "RUNNING", "RETRYING", "CANCELLING
 
 func (s *session) executionCommand() *cobra.Command {
 	return s.noun(&cobra.Command{
-		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Look at executions, cancel them, run them again",
-		Long: "Look at executions, cancel them, run them again. Where an execution is looked at, a job may stand for its latest one that is due.",
+		Use: "execution", Aliases: []string{"exec", "executions"}, Short: "Show, cancel and retry executions",
+		Long: "Show, cancel and retry executions. Commands that only read also take a job, and show its latest execution that is due.",
 	}, s.executionList(), s.executionGet(), s.executionWatch(), s.executionLogs(), s.executionAttempts(), s.executionTimeline(), s.executionExplain(), s.executionCancel(), s.executionRetry(), s.executionCompare(), s.executionExport())
 }
 
@@ -127,7 +127,7 @@ func (s *session) executionList() *cobra.Command {
 	var f executionFilter
 	var p paging
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List executions, the latest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List executions, latest first", Args: cobra.NoArgs,
 		Example: "  carillon execution list --job report --status failed,timed_out\n  carillon execution list --from -1h -o jsonl --all | jq .error",
 	}
 	f.flags(s, c)
@@ -172,13 +172,13 @@ func (s *session) executionGet() *cobra.Command {
 }
 
 func (s *session) executionWatch() *cobra.Command {
-	return s.looking(&cobra.Command{Use: "watch EXECUTION", Short: "Wait until an execution has ended; exit with 7 unless it succeeded"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+	return s.looking(&cobra.Command{Use: "watch EXECUTION", Short: "Wait until an execution has finished; exit with 7 unless it succeeded"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		return s.await(ctx, c, e.ExecutionID, waiting{wait: true})
 	})
 }
 
 func (s *session) executionExplain() *cobra.Command {
-	return s.looking(&cobra.Command{Use: "explain EXECUTION", Short: "Say why an execution waits, or why it ended as it did"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+	return s.looking(&cobra.Command{Use: "explain EXECUTION", Short: "Explain why an execution waits, or why it ended as it did"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		x, err := c.Explain(ctx, e.ExecutionID)
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *session) executionExplain() *cobra.Command {
 }
 
 func (s *session) executionAttempts() *cobra.Command {
-	return s.looking(&cobra.Command{Use: "attempts EXECUTION", Short: "List every attempt of an execution, the first one first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+	return s.looking(&cobra.Command{Use: "attempts EXECUTION", Short: "List the attempts of an execution, oldest first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		return listedAll(s, view[client.ExecutionAttempt]{columns[client.ExecutionAttempt](
 			col("ATTEMPT", func(a client.ExecutionAttempt) string { return fmt.Sprint(a.AttemptNumber) }),
 			col("STATUS", func(a client.ExecutionAttempt) string { return a.Status }),
@@ -214,7 +214,7 @@ func (s *session) executionAttempts() *cobra.Command {
 }
 
 func (s *session) executionTimeline() *cobra.Command {
-	return s.looking(&cobra.Command{Use: "timeline EXECUTION", Aliases: []string{"events"}, Short: "Tell all that happened to an execution, the first thing first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
+	return s.looking(&cobra.Command{Use: "timeline EXECUTION", Aliases: []string{"events"}, Short: "Show everything that happened to an execution, oldest first"}, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		began := e.ScheduledTime
 		return listedAll(s, view[client.Event]{columns[client.Event](
 			col("AFTER", func(v client.Event) string { return "+" + span(max(0, v.At.Sub(began))) }),
@@ -251,11 +251,11 @@ func (s *session) executionCancel() *cobra.Command {
 	var b byFilter
 	var reason string
 	c := &cobra.Command{
-		Use: "cancel ID...", Short: "Cancel executions: one that waits ends at once, one that runs is asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
+		Use: "cancel ID...", Short: "Cancel executions: waiting ones end at once, running ones are asked to stop", Args: b.args(cobra.MinimumNArgs(1)),
 		Example: "  carillon execution cancel 0190a6c8-7b3e-7cc0-8a1b-0123456789ab\n  carillon execution cancel --filter tag=reports --filter status=PENDING,RETRYING --dry-run",
-		Long:    "Cancel executions by their ids, at once; or all that a filter chooses, in the background: these are counted first, and --yes, or whoever is at the terminal, says that it is meant.",
+		Long:    "Cancel executions by id, at once; or all that match a filter, in the background. A filter counts them first and asks for confirmation, unless --yes is given.",
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why; it is kept with the execution")
+	c.Flags().StringVar(&reason, "reason", "", "reason, stored with the execution")
 	w.destructive(c)
 	b.flags(c, true)
 	completeArgs(c, s.executionNames())
@@ -299,10 +299,10 @@ func (s *session) executionRetry() *cobra.Command {
 	var b byFilter
 	var payload string
 	c := &cobra.Command{
-		Use: "retry ID", Short: "Run a finished execution again, as a new one", Args: b.args(cobra.ExactArgs(1)),
+		Use: "retry ID", Short: "Retry a finished execution, as a new one", Args: b.args(cobra.ExactArgs(1)),
 		Example: "  carillon execution retry 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --wait\n  carillon execution retry --filter job=key:nightly --filter from=2026-01-31 --rate 10 --dry-run",
 	}
-	c.Flags().StringVar(&payload, "payload", "", "JSON in place of its payload: the text itself, @file, or - for standard input")
+	c.Flags().StringVar(&payload, "payload", "", "JSON to use instead of its payload: text, @file, or - for standard input")
 	w.flags(c)
 	wt.flags(c)
 	b.flags(c, false)
@@ -348,7 +348,7 @@ type comparison struct {
 
 func (s *session) executionCompare() *cobra.Command {
 	c := &cobra.Command{
-		Use: "compare EXECUTION [OTHER]", Short: "Set two executions side by side; by default the second is the job's last success", Args: cobra.RangeArgs(1, 2),
+		Use: "compare EXECUTION [OTHER]", Short: "Compare two executions; by default with the job's last success", Args: cobra.RangeArgs(1, 2),
 	}
 	completeArgs(c, s.executionNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {

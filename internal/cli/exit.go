@@ -24,7 +24,7 @@ const (
 	denied      = 4
 	conflict    = 5
 	unavailable = 6   // nothing answers, or it says to come again
-	runFailed   = 7   // the execution or operation that was waited for did not succeed
+	runFailed   = 7   // the awaited execution or operation did not succeed
 	stopped     = 130 // by Ctrl-C
 )
 

@@ -19,14 +19,14 @@ type executionFilter struct {
 }
 
 func (f *executionFilter) flags(s *session, c *cobra.Command) {
-	c.Flags().StringVar(&f.Job, "job", "", "of this job, by its id, key or name")
+	c.Flags().StringVar(&f.Job, "job", "", "of this job, by id, key or name")
 	c.Flags().StringSliceVar(&f.Status, "status", nil, "in one of these states")
-	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs of exactly this name")
+	c.Flags().StringVar(&f.JobName, "job-name", "", "of all jobs with exactly this name")
 	c.Flags().StringVar(&f.Tag, "tag", "", "of jobs with this tag")
-	c.Flags().StringVar(&f.Worker, "worker", "", "held by this worker, or held by it last")
+	c.Flags().StringVar(&f.Worker, "worker", "", "run by this worker, now or last")
 	c.Flags().StringSliceVar(&f.Trigger, "trigger", nil, "api, schedule, manual, catch_up, backfill, retry, redrive or workflow")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in the job's name or the error")
-	f.times.flags(c, "scheduled at or after this, such as -1h or 2026-01-31", "scheduled before this")
+	f.times.flags(c, "scheduled at or after this time, such as -1h or 2026-01-31", "scheduled before this time")
 	complete(c, "job", s.jobNames())
 	complete(c, "status", fixed(statuses...))
 	complete(c, "tag", s.tags())
@@ -66,7 +66,7 @@ func (s *session) executionExport() *cobra.Command {
 	var f executionFilter
 	format := "jsonl"
 	c := &cobra.Command{
-		Use: "export", Short: "Write all executions that a filter chooses to standard output", Args: cobra.NoArgs,
+		Use: "export", Short: "Write all executions that match a filter to standard output", Args: cobra.NoArgs,
 		Example: "  carillon execution export --format csv --from 2026-01-01 --to 2026-02-01 > january.csv",
 	}
 	c.Flags().StringVar(&format, "format", format, "csv, jsonl or parquet")
@@ -74,7 +74,7 @@ func (s *session) executionExport() *cobra.Command {
 	complete(c, "format", fixed("csv", "jsonl", "parquet"))
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if format == "parquet" && terminal(s.out) {
-			return usage{errors.New("parquet is bytes, not text; write it to a file: carillon execution export --format parquet > FILE")}
+			return usage{errors.New("parquet is binary; write it to a file: carillon execution export --format parquet > FILE")}
 		}
 		filter, err := f.read(ctx, s, c)
 		if err != nil {
@@ -91,7 +91,7 @@ func (s *session) executionExport() *cobra.Command {
 			_, err = io.Copy(s.out, r)
 		}
 		if err != nil {
-			return fmt.Errorf("the export broke off, so not all is there: %w", err)
+			return fmt.Errorf("the export is incomplete: %w", err)
 		}
 		return nil
 	})

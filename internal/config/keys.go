@@ -77,8 +77,8 @@ func (k Key) Default() string {
 var Keys = []Key{
 	text("listen", "address to listen on", "an address such as 127.0.0.1:8080 or :8080", address, func(c *Config) *string { return &c.Listen }),
 	text("data", "folder of the embedded store (dev)", "a path", some, func(c *Config) *string { return &c.Data }),
-	secret(text("database", "where the data is kept (serve)", "sqlite:PATH or postgres://USER@HOST:PORT/NAME", database, func(c *Config) *string { return &c.Database })),
-	list("roles", "what this process does (serve)", "one or more of api, scheduler, worker",
+	secret(text("database", "where to store the data (serve)", "sqlite:PATH or postgres://USER@HOST:PORT/NAME", database, func(c *Config) *string { return &c.Database })),
+	list("roles", "roles of this process (serve)", "one or more of api, scheduler, worker",
 		func(c *Config, v string) bool { return roles(v, &c.Roles) },
 		func(c *Config) []string { return c.Roles }),
 	envOnly(text("bootstrap_key", "the first API key, instead of one made up", "32 characters or more", long, func(c *Config) *string { return &c.BootstrapKey })),
@@ -99,18 +99,18 @@ var Keys = []Key{
 	count("auth.failed_per_address", "how many credentials may fail from one address at once, before it has to wait 2 s for each", 1, 10_000, func(c *Config) *int { return &c.FailedPerAddress }),
 	count("auth.unproven_per_second", "requests a second from one address without a credential that has worked from there, ten times as many at once; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.UnprovenRate }),
 
-	text("tls.cert", "certificate file for https; of a worker: the certificate that it shows to servers", "a path", some, func(c *Config) *string { return &c.TLSCert }),
-	text("tls.key", "key file of tls.cert", "a path", some, func(c *Config) *string { return &c.TLSKey }),
+	text("tls.cert", "certificate file for https; for a worker: its client certificate", "a path", some, func(c *Config) *string { return &c.TLSCert }),
+	text("tls.key", "key file for tls.cert", "a path", some, func(c *Config) *string { return &c.TLSKey }),
 	oneOf("tls.min_version", "oldest version of TLS that a server accepts", []string{"1.2", "1.3"}, func(c *Config) *string { return &c.TLSMin }),
-	text("tls.client_ca", "file of certificates that sign those of clients (mutual TLS); empty: clients are asked for none", "a path", some, func(c *Config) *string { return &c.TLSClientCA }),
+	text("tls.client_ca", "file of CA certificates to verify clients with (mutual TLS); empty: clients need none", "a path", some, func(c *Config) *string { return &c.TLSClientCA }),
 	oneOf("tls.client_auth", "who must show a certificate where tls.client_ca is set: workers, or nobody (optional); one that is shown must be valid", []string{OptionalCert, WorkerCert}, func(c *Config) *string { return &c.TLSClientAuth }),
-	text("tls.ca", "of a worker: file of certificates that sign those of servers; empty: those that the system trusts", "a path", some, func(c *Config) *string { return &c.TLSCA }),
+	text("tls.ca", "for a worker: file of CA certificates to verify servers with; empty: the CAs that the system trusts", "a path", some, func(c *Config) *string { return &c.TLSCA }),
 
-	truth("store.allow_async_commit", "start although the database may lose acknowledged work in a crash", func(c *Config) *bool { return &c.AllowAsyncCommit }),
+	truth("store.allow_async_commit", "start even if the database may lose acknowledged work in a crash", func(c *Config) *bool { return &c.AllowAsyncCommit }),
 	text("store.app_role", "on PostgreSQL, for 'carillon migrate up': the role that servers run with, where it is not the tables' owner; it is granted what servers need", "a role's name", func(v string) bool { return len(v) <= 63 }, func(c *Config) *string { return &c.AppRole }),
-	truth("store.migrate", "bring the schema up to date at the start; without, a server refuses an older one", func(c *Config) *bool { return &c.Migrate }),
+	truth("store.migrate", "migrate the schema at the start; if false, a server refuses an older schema", func(c *Config) *bool { return &c.Migrate }),
 
-	text("secrets.key_file", "file of the keys that secrets are encrypted under, one a line, the first for what is new; only its owner may read it", "a path", some, func(c *Config) *string { return &c.SecretsKeyFile }),
+	text("secrets.key_file", "file of keys that encrypt secrets, one per line, the first for new secrets; only its owner may read it", "a path", some, func(c *Config) *string { return &c.SecretsKeyFile }),
 	envOnly(text("secrets.key", "the keys themselves, parted by commas", "32 random bytes in base64, as openssl rand -base64 32 prints", func(v string) bool { return len(v) >= 44 }, func(c *Config) *string { return &c.SecretsKey })),
 
 	text("secrets.files", "folder of the secret backend files: a folder for each tenant, a file for each secret; empty: none", "a path", some, func(c *Config) *string { return &c.SecretsFiles }),
@@ -144,9 +144,9 @@ var Keys = []Key{
 	count("callbacks.host_concurrent", "how many calls to one host a process makes at once, but for hosts that callbacks.allow names by their address; 0: any number", 0, 1_000_000, func(c *Config) *int { return &c.Callbacks.HostConcurrent }),
 	length("callbacks.first_byte_timeout_seconds", "how long a target may take to begin its answer; 0: as long as the attempt may last", 0, 86_400, time.Second, func(c *Config) *time.Duration { return &c.Callbacks.FirstByte }),
 
-	truth("commands.allow", "accept and run jobs of the target command: whoever may write jobs can run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),
+	truth("commands.allow", "accept and run command jobs: whoever may write jobs can run programs on the workers (dev: true)", func(c *Config) *bool { return &c.Commands.Allow }),
 	truth("commands.shared", "let workers that serve every tenant run commands, though tenants are not kept apart in one", func(c *Config) *bool { return &c.Commands.Shared }),
-	truth("commands.unconfined", "let commands read what this process can, such as the database and its keys, where nothing else keeps them from it", func(c *Config) *bool { return &c.Commands.Unconfined }),
+	truth("commands.unconfined", "let commands read all that this process can, such as the database and its keys, if nothing else confines them", func(c *Config) *bool { return &c.Commands.Unconfined }),
 	list("commands.paths", "files and folders that confined commands may read and run, beside those of the system", "absolute paths",
 		func(c *Config, v string) bool { return paths(v, &c.Commands.Paths) }, func(c *Config) []string { return c.Commands.Paths }),
 	list("commands.write_paths", "files and folders that confined commands may change, beside their own", "absolute paths",
@@ -169,10 +169,10 @@ var Keys = []Key{
 	count("artifacts.max_mb", "how large an artifact may be", 1, 16_384, func(c *Config) *int { return &c.Artifacts.MaxMB }),
 	count("artifacts.tenant_mb", "how large all artifacts of a tenant may be together", 1, 1<<24, func(c *Config) *int { return &c.Artifacts.TenantMB }),
 
-	oneOf("log.level", "least level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
-	oneOf("log.format", "form of the log", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
+	oneOf("log.level", "lowest level to log", []string{"debug", "info", "warn", "error"}, func(c *Config) *string { return &c.LogLevel }),
+	oneOf("log.format", "log format", []string{"text", "json"}, func(c *Config) *string { return &c.LogFormat }),
 
-	text("metrics.listen", "a second address, at which /metrics needs no credential; empty: none", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
+	text("metrics.listen", "second address, which serves /metrics without a credential; empty: none", "an address such as :9090 or 127.0.0.1:9090", address, func(c *Config) *string { return &c.Metrics.Listen }),
 	truth("debug.pprof", "serve profiles of the process at /debug/pprof/, to the role system", func(c *Config) *bool { return &c.Pprof }),
 
 	text("tracing.endpoint", "where traces are sent to, by OTLP; empty: there are none", "the URL of a collector, such as http://localhost:4318", webAddress, func(c *Config) *string { return &c.Tracing.Endpoint }),
