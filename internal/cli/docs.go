@@ -58,42 +58,43 @@ var exitCodes = []struct {
 	what string
 }{
 	{done, "done"},
-	{failed, "what was asked for could not be done"},
-	{misuse, "bad usage or settings, or a request that the server finds wrong"},
-	{notFound, "there is no such thing"},
-	{denied, "the credential is missing, not accepted, or not allowed to"},
-	{conflict, "the state of the thing, or a change of another, forbids it"},
-	{unavailable, "no server answers, or it says to come again"},
-	{runFailed, "the execution or operation that was waited for did not succeed"},
+	{failed, "the command failed"},
+	{misuse, "bad usage or settings, or the server rejected the request as invalid"},
+	{notFound, "not found"},
+	{denied, "the credential is missing, rejected, or not allowed to do this"},
+	{conflict, "conflict: its state, or a change by someone else, does not allow this"},
+	{unavailable, "no server answers, or it asks to retry later"},
+	{runFailed, "the awaited execution or operation did not succeed"},
 	{stopped, "stopped by Ctrl-C"},
 }
 
 // variables are what the environment may say.
 var variables = [][2]string{
-	{"CARILLON_SERVER", "addresses of servers, parted by commas"},
+	{"CARILLON_SERVER", "server addresses, separated by commas"},
 	{"CARILLON_TOKEN", "API key"},
-	{"CARILLON_TOKEN_FILE", "file with the API key, where CARILLON_TOKEN is not set"},
-	{"CARILLON_TENANT", "tenant to act in, for the role system"},
+	{"CARILLON_TOKEN_FILE", "file with the API key, if CARILLON_TOKEN is not set"},
+	{"CARILLON_TENANT", "tenant to act in; needs the role system"},
 	{"CARILLON_CONTEXT", "context to use"},
-	{"NO_COLOR", "set to anything: no colours"},
+	{"NO_COLOR", "set to anything to turn colours off"},
 }
 
 // reference is all commands as one page.
 func reference(root *cobra.Command) []byte {
 	var b bytes.Buffer
-	b.WriteString("# The command line\n\nMade from the commands by `make docs`; do not edit.\n\n")
-	b.WriteString("Data goes to standard output, what is for people to standard error. Every command that reads takes `-o table|wide|json|jsonl|yaml|name`; every\n" +
-		"command that writes takes `--dry-run`; what cannot be undone asks, or takes `--yes`. A job is named by its id, its key or its name; where an\n" +
-		"execution is looked at, a job stands for its latest one. Without `--server`, `CARILLON_SERVER` and a context, `" + localServer + "` is asked.\n\n")
-	b.WriteString("| exit code | means |\n| --- | --- |\n")
+	b.WriteString("# The command line\n\nGenerated from the commands by `make docs`; do not edit.\n\n")
+	b.WriteString("Data goes to standard output, messages go to standard error. Every command that reads takes `-o table|wide|json|jsonl|yaml|name`; every\n" +
+		"command that writes takes `--dry-run`; what cannot be undone asks for confirmation, or takes `--yes`. Name a job by its id, key or name. Commands\n" +
+		"that only read executions also take a job, and show its latest execution. Without `--server`, `CARILLON_SERVER` and a context, the server is\n" +
+		"`" + localServer + "`.\n\n")
+	b.WriteString("| exit code | meaning |\n| --- | --- |\n")
 	for _, x := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", x.code, x.what)
 	}
-	b.WriteString("\n| variable | says |\n| --- | --- |\n")
+	b.WriteString("\n| variable | meaning |\n| --- | --- |\n")
 	for _, v := range variables {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", v[0], v[1])
 	}
-	b.WriteString("\nCompletion, also of names: `carillon completion bash|zsh|fish|powershell --help` says how to install it.\n")
+	b.WriteString("\nShell completion, including names: `carillon completion bash|zsh|fish|powershell --help` explains how to install it.\n")
 	for _, c := range tree(root)[1:] {
 		fmt.Fprintf(&b, "\n%s `%s`\n\n%s.\n", strings.Repeat("#", 1+strings.Count(c.CommandPath(), " ")), strings.TrimSuffix(c.UseLine(), " [flags]"), strings.TrimSuffix(c.Short, "."))
 		if c.Long != "" {

@@ -19,9 +19,9 @@ func (s *session) limitFlags(c *cobra.Command, set func(context.Context, *client
 	var rate string
 	var burst int
 	var none bool
-	c.Flags().IntVar(&most, "max-concurrent", 0, "how many run at once")
-	c.Flags().StringVar(&rate, "rate", "", "how many may start in a time, such as 10/1s")
-	c.Flags().IntVar(&burst, "burst", 0, "with --rate: how many may start together; else what a tenth of a second is worth")
+	c.Flags().IntVar(&most, "max-concurrent", 0, "maximum number of executions at once")
+	c.Flags().StringVar(&rate, "rate", "", "maximum number of starts per period, such as 10/1s")
+	c.Flags().IntVar(&burst, "burst", 0, "with --rate: how many may start together (default a tenth of a second's worth)")
 	c.Flags().BoolVar(&none, "none", false, "remove the limit")
 	w.flags(c)
 	c.RunE = s.run(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -113,15 +113,15 @@ func orAll(list []string) string {
 func findWorker(ctx context.Context, c *client.Client, id string) (client.Worker, error) {
 	w, err := c.Worker(ctx, id)
 	if errors.Is(err, client.ErrNotFound) {
-		return w, missing{fmt.Errorf("there is no worker %q; 'carillon workers list' shows them, for an hour also those that are gone", id)}
+		return w, missing{fmt.Errorf("there is no worker %q; 'carillon workers list --dead' also shows those that stopped within the last hour", id)}
 	}
 	return w, err
 }
 
 func (s *session) workersCommand() *cobra.Command {
 	var everything bool
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List workers, the latest first", Args: cobra.NoArgs}
-	list.Flags().BoolVar(&everything, "dead", false, "also those that are gone, for an hour")
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List workers, latest first", Args: cobra.NoArgs}
+	list.Flags().BoolVar(&everything, "dead", false, "include workers that stopped within the last hour")
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		living := func(yield func(client.Worker, error) bool) {
 			for w, err := range c.Workers(ctx) {
@@ -156,7 +156,7 @@ func (s *session) workersCommand() *cobra.Command {
 		})
 	})
 	var w write
-	drain := &cobra.Command{Use: "drain ID...", Short: "Have workers take nothing more and finish what they have", Args: cobra.MinimumNArgs(1)}
+	drain := &cobra.Command{Use: "drain ID...", Short: "Let workers finish what they run and take nothing more", Args: cobra.MinimumNArgs(1)}
 	w.flags(drain)
 	drain.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		for _, id := range args {
@@ -177,12 +177,12 @@ func (s *session) workersCommand() *cobra.Command {
 		}
 		return nil
 	})
-	cordon := s.cordoning("cordon", "Have workers given nothing more until they are uncordoned; what they run goes on", "is cordoned", (*client.Client).CordonWorker)
-	uncordon := s.cordoning("uncordon", "Have cordoned workers given executions again", "takes executions", (*client.Client).UncordonWorker)
+	cordon := s.cordoning("cordon", "Give workers nothing more until they are uncordoned; running executions continue", "is cordoned", (*client.Client).CordonWorker)
+	uncordon := s.cordoning("uncordon", "Give cordoned workers executions again", "takes executions", (*client.Client).UncordonWorker)
 	for _, c := range []*cobra.Command{get, drain, cordon, uncordon} {
 		completeArgs(c, s.workerNames())
 	}
-	return s.noun(&cobra.Command{Use: "workers", Short: "Look at workers, cordon and drain them"}, list, get, cordon, uncordon, drain)
+	return s.noun(&cobra.Command{Use: "workers", Short: "Show, cordon and drain workers"}, list, get, cordon, uncordon, drain)
 }
 
 // cordoning makes a command that cordons workers, or ends that.
@@ -216,13 +216,13 @@ func (s *session) forecastCommand() *cobra.Command {
 	var days, hours int
 	var spread bool
 	c := &cobra.Command{
-		Use: "forecast", Short: "How many executions schedules will make, and where too many come together", Args: cobra.NoArgs,
+		Use: "forecast", Short: "Forecast how many executions schedules will create, and when too many come at once", Args: cobra.NoArgs,
 		Example: "  carillon forecast --days 7\n  carillon forecast --hours 6 -o jsonl\n  carillon forecast --days 7 --spread",
 	}
 	s.flags(c)
-	c.Flags().IntVar(&days, "days", 0, "how far to look, up to 30 days, instead of --hours")
-	c.Flags().IntVar(&hours, "hours", 24, "how far to look, up to 720 hours")
-	c.Flags().BoolVar(&spread, "spread", false, "with how to take herds apart: which jobs get which minute")
+	c.Flags().IntVar(&days, "days", 0, "how many days to look ahead, up to 30, instead of --hours")
+	c.Flags().IntVar(&hours, "hours", 24, "how many hours to look ahead, up to 720")
+	c.Flags().BoolVar(&spread, "spread", false, "suggest how to spread peaks: which jobs to move to which minute")
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if days != 0 {
 			hours = 24 * days
@@ -303,6 +303,6 @@ func (s *session) showForecast(f client.Forecast, hours int) error {
 	if err := align(s.out, rows, s.paint); err != nil {
 		return err
 	}
-	s.say("With these and %d more moved the fullest minute has %d executions in place of %d.", f.Spread.JobsTotal-len(f.Spread.Jobs), f.Spread.PeakAfter, f.Spread.PeakBefore)
+	s.say("With these and %d more moved, the busiest minute has %d executions instead of %d.", f.Spread.JobsTotal-len(f.Spread.Jobs), f.Spread.PeakAfter, f.Spread.PeakBefore)
 	return nil
 }

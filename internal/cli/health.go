@@ -21,14 +21,14 @@ func (s *session) healthCommand() *cobra.Command {
 	var live, insecure bool
 	var patience time.Duration
 	c := &cobra.Command{
-		Use: "health", Short: "Ask a server or a worker whether it can serve, as a probe", Args: cobra.NoArgs,
-		Long:    "Ask a server, or the listener of a worker, whether it can serve; with --live only whether it is alive. It is asked once, without a key, and exits with 0 if so and with 6 if not. 'carillon doctor' looks closer.",
+		Use: "health", Short: "Check whether a server or a worker is ready, as a probe", Args: cobra.NoArgs,
+		Long:    "Ask a server, or a worker's health listener, once and without a key whether it is ready; with --live, only whether it is alive. Exits with 0 if it is and with 6 if not. 'carillon doctor' checks more.",
 		Example: "  carillon health\n  carillon health --server https://127.0.0.1:8443 --insecure",
 	}
 	f := c.Flags()
 	f.StringVar(&server, "server", "", "address to ask (CARILLON_HEALTH_SERVER; default "+localServer+")")
-	f.BoolVar(&live, "live", false, "ask only whether the process is alive: /healthz, not /readyz")
-	f.BoolVar(&insecure, "insecure", false, "take any certificate: a probe on the same machine asks for an address that is not in it")
+	f.BoolVar(&live, "live", false, "check only whether the process is alive: /healthz, not /readyz")
+	f.BoolVar(&insecure, "insecure", false, "accept any certificate: a probe on the same machine uses an address that the certificate does not name")
 	f.DurationVar(&patience, "timeout", 3*time.Second, "how long to wait for the answer")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		from := "--server"

@@ -15,19 +15,19 @@ import (
 
 func (s *session) importCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "import", Short: "Make a file for 'carillon apply' of what other schedulers run", Args: cobra.NoArgs,
+		Use: "import", Short: "Convert jobs of other schedulers into a file for 'carillon apply'", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(s.importCrontab(), s.importCronJob(),
-		s.importTasks("dkron", "Make jobs of jobs of Dkron", "what GET /v1/jobs of Dkron answers", "  curl -s http://dkron:8080/v1/jobs | carillon import dkron - > jobs.yaml",
+		s.importTasks("dkron", "Convert Dkron jobs", "what GET /v1/jobs of Dkron answers", "  curl -s http://dkron:8080/v1/jobs | carillon import dkron - > jobs.yaml",
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Dkron{Timezone: zone, Tag: tag}.Read(data)
 			}),
-		s.importTasks("sidekiq", "Make jobs of a schedule of sidekiq-cron or sidekiq-scheduler", "the YAML file of sidekiq-cron or sidekiq-scheduler", "  carillon import sidekiq config/schedule.yml --timezone Europe/Berlin > jobs.yaml",
+		s.importTasks("sidekiq", "Convert a sidekiq-cron or sidekiq-scheduler schedule", "the YAML file of sidekiq-cron or sidekiq-scheduler", "  carillon import sidekiq config/schedule.yml --timezone Europe/Berlin > jobs.yaml",
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Sidekiq{Timezone: zone, Tag: tag}.Read(data)
 			}),
-		s.importTasks("celery", "Make jobs of a schedule of Celery beat", "what django-celery-beat dumps, or beat_schedule as JSON or YAML", "  python manage.py dumpdata django_celery_beat | carillon import celery - > jobs.yaml",
+		s.importTasks("celery", "Convert a Celery beat schedule", "what django-celery-beat dumps, or beat_schedule as JSON or YAML", "  python manage.py dumpdata django_celery_beat | carillon import celery - > jobs.yaml",
 			func(zone, tag string, data []byte) (importer.Imported, error) {
 				return importer.Celery{Timezone: zone, Tag: tag}.Read(data)
 			}))
@@ -41,8 +41,8 @@ type importing struct {
 }
 
 func (i *importing) flags(c *cobra.Command) {
-	c.Flags().StringVar(&i.tag, "tag", "imported", "tag that the jobs get, by which they can be pruned; empty: none")
-	c.Flags().StringVar(&i.report, "report", "", "write the differences into this file, too, as JSON")
+	c.Flags().StringVar(&i.tag, "tag", "imported", "tag for the jobs, so that they can be pruned; empty for none")
+	c.Flags().StringVar(&i.report, "report", "", "also write the differences to this file, as JSON")
 }
 
 // readInput reads a file, or standard input as "-".
@@ -86,7 +86,7 @@ func (s *session) imported(i importing, got importer.Imported) error {
 		}
 	}
 	if len(got.Jobs) == 0 {
-		return errors.New("there is nothing in it that could be imported")
+		return errors.New("found nothing to import")
 	}
 	if err := declare.Write(s.out, got.Declared); err != nil {
 		return err
@@ -99,13 +99,13 @@ func (s *session) importCrontab() *cobra.Command {
 	var i importing
 	var x importer.Crontab
 	c := &cobra.Command{
-		Use: "crontab FILE", Short: "Make jobs of a crontab", Args: cobra.ExactArgs(1),
+		Use: "crontab FILE", Short: "Convert a crontab", Args: cobra.ExactArgs(1),
 		Long:    "Make jobs of the lines of a crontab, as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
 		Example: "  crontab -l | carillon import crontab - --timezone Europe/Berlin > jobs.yaml\n  carillon import crontab /etc/crontab --system > jobs.yaml",
 	}
 	i.flags(c)
-	c.Flags().BoolVar(&x.System, "system", false, "lines name a user behind the schedule, as in /etc/crontab and /etc/cron.d")
-	c.Flags().StringVar(&x.Timezone, "timezone", "", "zone of the machine that the crontab is from, such as Europe/Berlin")
+	c.Flags().BoolVar(&x.System, "system", false, "lines have a user after the schedule, as in /etc/crontab and /etc/cron.d")
+	c.Flags().StringVar(&x.Timezone, "timezone", "", "time zone of the machine that the crontab comes from, such as Europe/Berlin")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		data, err := s.readInput(args[0])
 		if err != nil {
@@ -126,7 +126,7 @@ func (s *session) importTasks(name, short, of, example string, read func(zone, t
 		Long: "Make jobs of " + of + ", as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
 	}
 	i.flags(c)
-	c.Flags().StringVar(&zone, "timezone", "", "zone in which times are meant that name none, such as Europe/Berlin")
+	c.Flags().StringVar(&zone, "timezone", "", "time zone for times without one, such as Europe/Berlin")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		data, err := s.readInput(args[0])
 		if err != nil {
@@ -145,12 +145,12 @@ func (s *session) importCronJob() *cobra.Command {
 	var i importing
 	var runner string
 	c := &cobra.Command{
-		Use: "cronjob FILE", Short: "Make jobs of CronJobs of Kubernetes", Args: cobra.ExactArgs(1),
+		Use: "cronjob FILE", Short: "Convert Kubernetes CronJobs", Args: cobra.ExactArgs(1),
 		Long:    "Make jobs of CronJob manifests, as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
 		Example: "  kubectl get cronjobs -o yaml | carillon import cronjob - > jobs.yaml\n  carillon import cronjob backup.yaml --image-runner 'docker run --rm'",
 	}
 	i.flags(c)
-	c.Flags().StringVar(&runner, "image-runner", "", "have the worker run the image with this command, such as 'docker run --rm'; it is given -e NAME for each variable")
+	c.Flags().StringVar(&runner, "image-runner", "", "command with which the worker runs the image, such as 'docker run --rm'; -e NAME is added for each variable")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		data, err := s.readInput(args[0])
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func (s *session) jobCommand() *cobra.Command {
-	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, look at and change jobs"},
+	return s.noun(&cobra.Command{Use: "job", Aliases: []string{"jobs"}, Short: "Create, show and change jobs"},
 		s.jobCreate(), s.jobGet(), s.jobList(), s.jobEdit(), s.jobPause(), s.jobResume(), s.jobTrigger(), s.jobNext(), s.jobOccurrences(), s.jobBackfill(), s.jobBulk(), s.jobExport(), s.jobDelete())
 }
 
@@ -54,7 +54,7 @@ func findJob(ctx context.Context, c *client.Client, ref string) (client.Job, err
 	}
 	switch len(found) {
 	case 0:
-		return client.Job{}, missing{fmt.Errorf("there is no job with the id, the key or the name %q\n  do: look for it with 'carillon job list --query TEXT'", ref)}
+		return client.Job{}, missing{fmt.Errorf("there is no job with the id, key or name %q\n  do: look for it with 'carillon job list --query TEXT'", ref)}
 	case 1:
 		return c.Job(ctx, found[0].JobID)
 	}
@@ -62,7 +62,7 @@ func findJob(ctx context.Context, c *client.Client, ref string) (client.Job, err
 	for _, j := range found[:min(5, len(found))] {
 		fmt.Fprintf(&b, "\n  %s  %s, created %s", j.JobID, j.Status, exact(j.CreatedAt))
 	}
-	return client.Job{}, usage{fmt.Errorf("%d jobs have the name %q; say which by its id:%s", page.Pagination.Total, ref, b.String())}
+	return client.Job{}, usage{fmt.Errorf("%d jobs have the name %q; give the id of one:%s", page.Pagination.Total, ref, b.String())}
 }
 
 // scheduleWords is a schedule in a few words.
@@ -174,7 +174,7 @@ func payloadWords(p json.RawMessage) string {
 }
 
 func (s *session) jobGet() *cobra.Command {
-	c := &cobra.Command{Use: "get JOB", Short: "Show a job, by its id, key or name", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "get JOB", Short: "Show a job, by id, key or name", Args: cobra.ExactArgs(1)}
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		j, err := findJob(ctx, c, args[0])
@@ -191,15 +191,15 @@ func (s *session) jobList() *cobra.Command {
 	var p paging
 	var notifications bool
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, the newest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List jobs, newest first", Args: cobra.NoArgs,
 		Example: "  carillon job list --status paused\n  carillon job list --query report -o wide\n  carillon job list --tag billing -o name | xargs -n1 carillon job pause",
 	}
 	c.Flags().StringVar(&f.Status, "status", "", "ACTIVE, PAUSED, COMPLETED or DELETED (default all but DELETED)")
 	c.Flags().StringVar(&f.Tag, "tag", "", "with this tag")
-	c.Flags().StringVar(&f.Name, "name", "", "of exactly this name")
-	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "of this type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
-	c.Flags().StringVar(&f.Owner, "owner", "", "of exactly this owner")
-	c.Flags().BoolVar(&f.Late, "late", false, "that should have fired more than five seconds ago, and have not")
+	c.Flags().StringVar(&f.Name, "name", "", "with exactly this name")
+	c.Flags().StringVar(&f.ScheduleType, "schedule", "", "with this schedule type: IMMEDIATE, ONE_TIME, CRON or INTERVAL")
+	c.Flags().StringVar(&f.Owner, "owner", "", "with exactly this owner")
+	c.Flags().BoolVar(&f.Late, "late", false, "that are more than five seconds late")
 	c.Flags().StringVar(&f.Q, "query", "", "with this text in name, description or key")
 	c.Flags().BoolVar(&notifications, "notifications", false, "also the jobs that send notifications, which have the tag "+client.NotificationTag)
 	p.flags(c)
@@ -230,7 +230,7 @@ func (s *session) jobCreate() *cobra.Command {
 			}
 			return nil
 		},
-		Long: "Create a job. Without --every, --cron or --at it runs at once. What it runs is said by --http, --command (or -- and the program), --kind or --simulate.",
+		Long: "Create a job. Without --every, --cron or --at it runs at once. Say what it runs with --http, --command (or -- and the program), --kind or --simulate.",
 		Example: `  carillon job create hello --every 10s --http http://127.0.0.1:8080/demo/echo
   carillon job create report --cron '30 4 * * MON-FRI' --tz Europe/Berlin --http https://reports.example/run --payload '{"kind": "daily"}'
   carillon job create backup --every 1h --key backup --overlap skip -- pg_dump --file /backup/db.dump db
@@ -238,9 +238,9 @@ func (s *session) jobCreate() *cobra.Command {
   carillon job create try --simulate sleep --duration 3s --wait`,
 	}
 	f := addJobFlags(s, c)
-	c.Flags().StringVar(&key, "key", "", "key that stands for the job, unique in the tenant")
-	c.Flags().BoolVar(&paused, "paused", false, "it fires nothing before it is resumed")
-	c.Flags().StringVar(&once, "idempotency-key", "", "the same key, within 24 hours, creates nothing more")
+	c.Flags().StringVar(&key, "key", "", "key of the job, unique in the tenant")
+	c.Flags().BoolVar(&paused, "paused", false, "create it paused")
+	c.Flags().StringVar(&once, "idempotency-key", "", "a repeated request with this key within 24 hours creates nothing")
 	w.flags(c)
 	wt.flags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -351,7 +351,7 @@ func (s *session) jobEdit() *cobra.Command {
 	var revision int
 	c := &cobra.Command{
 		Use: "edit JOB [-- PROGRAM ARGUMENT...]", Short: "Change a job",
-		Long: "Change a job: what no flag names stays; an empty value is the default again. Without flags the job is opened in $VISUAL or $EDITOR.",
+		Long: "Change a job. Fields without a flag stay as they are; an empty value restores the default. Without flags, the job opens in $VISUAL or $EDITOR.",
 		Args: func(c *cobra.Command, args []string) error {
 			if n := c.ArgsLenAtDash(); n != 1 && len(args) != 1 {
 				return errors.New("want one job")
@@ -362,8 +362,8 @@ func (s *session) jobEdit() *cobra.Command {
 	}
 	f := addJobFlags(s, c)
 	var name string
-	c.Flags().StringVar(&name, "name", "", "another name")
-	c.Flags().IntVar(&revision, "revision", 0, "change it only if this is still its revision")
+	c.Flags().StringVar(&name, "name", "", "new name")
+	c.Flags().IntVar(&revision, "revision", 0, "change it only if it is still at this revision")
 	w.flags(c)
 	completeArgs(c, s.jobNames())
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -399,7 +399,7 @@ func (s *session) jobEdit() *cobra.Command {
 			if j, err = c.ChangeJob(ctx, j.JobID, client.JobChange{Fields: body, Revision: revision}); err != nil {
 				return err
 			}
-			s.say("Changed the job %s; it has revision %d.", line(j.Name), j.Revision)
+			s.say("Changed the job %s; it is now at revision %d.", line(j.Name), j.Revision)
 			s.sayDropped(j.DroppedCredentials)
 			return s.showWritten(j)
 		})(cmd, args)
@@ -441,7 +441,7 @@ func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func
 			}
 			s.say("%s the job %s.", did, line(j.Name))
 			if j.OperationID != "" {
-				s.say("The operation %s cancels the executions that still wait.", j.OperationID)
+				s.say("The operation %s cancels the waiting executions.", j.OperationID)
 			}
 			if err := s.showWritten(j); err != nil {
 				return err
@@ -455,9 +455,9 @@ func (s *session) overJobs(c *cobra.Command, w *write, what, did string, do func
 func (s *session) jobPause() *cobra.Command {
 	var w write
 	var reason, until string
-	c := &cobra.Command{Use: "pause JOB...", Short: "Have jobs fire no more until they are resumed", Example: "  carillon job pause report --reason maintenance --until +2h"}
-	c.Flags().StringVar(&reason, "reason", "", "why")
-	c.Flags().StringVar(&until, "until", "", "when it is resumed by itself, such as +2h or '2026-01-31 15:04'")
+	c := &cobra.Command{Use: "pause JOB...", Short: "Pause jobs until they are resumed", Example: "  carillon job pause report --reason maintenance --until +2h"}
+	c.Flags().StringVar(&reason, "reason", "", "reason")
+	c.Flags().StringVar(&until, "until", "", "when to resume automatically, such as +2h or '2026-01-31 15:04'")
 	w.flags(c)
 	set := c.Flags()
 	return s.overJobs(c, &w, "pause", "Paused", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
@@ -484,7 +484,7 @@ func (s *session) jobPause() *cobra.Command {
 
 func (s *session) jobResume() *cobra.Command {
 	var w write
-	c := &cobra.Command{Use: "resume JOB...", Short: "Have paused jobs fire again"}
+	c := &cobra.Command{Use: "resume JOB...", Short: "Resume paused jobs"}
 	w.flags(c)
 	return s.overJobs(c, &w, "resume", "Resumed", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
 		return c.ResumeJob(ctx, j.JobID)
@@ -494,8 +494,8 @@ func (s *session) jobResume() *cobra.Command {
 func (s *session) jobDelete() *cobra.Command {
 	var w write
 	running := "leave"
-	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: what waits is cancelled, what runs goes on or is cancelled, history stays"}
-	c.Flags().StringVar(&running, "running", running, "what becomes of executions that run: leave or cancel")
+	c := &cobra.Command{Use: "delete JOB...", Aliases: []string{"rm"}, Short: "Delete jobs: waiting executions are cancelled, history is kept"}
+	c.Flags().StringVar(&running, "running", running, "what to do with running executions: leave or cancel")
 	complete(c, "running", fixed("leave", "cancel"))
 	w.destructive(c)
 	return s.overJobs(c, &w, "delete", "Deleted", func(ctx context.Context, c *client.Client, j client.Job) (_ client.Job, err error) {
@@ -514,7 +514,7 @@ func (s *session) jobDelete() *cobra.Command {
 			return c.DeleteJob(ctx, j.JobID)
 		}
 		if j, err = c.DeleteAndStopJob(ctx, j.JobID); err == nil {
-			s.say("Running executions were asked to stop; 'carillon execution list --job %s' shows them.", j.JobID)
+			s.say("Running executions are stopping; 'carillon execution list --job %s' shows them.", j.JobID)
 		}
 		return j, err
 	})

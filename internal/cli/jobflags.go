@@ -28,49 +28,49 @@ type fields = map[string]any
 func addJobFlags(s *session, c *cobra.Command) *jobFlags {
 	f := c.Flags()
 	f.SortFlags = false
-	f.String("every", "", "fire again and again after this long, such as 10s or 1h30m")
-	f.String("cron", "", "fire at the instants of a cron expression, such as '30 4 * * MON-FRI'")
-	f.String("at", "", "fire once at an instant: 2026-01-31T15:04:05Z, '2026-01-31 15:04', 15:04, or +10m")
-	f.String("tz", "", "zone in which cron and --at are read, such as Europe/Berlin (default of cron UTC, of --at this machine's)")
-	f.String("calendar", "", "calendar of what the schedule leaves out")
-	f.Duration("jitter", 0, "spread executions over this long after their instants")
-	f.String("start-at", "", "no instant before this one")
-	f.String("end-at", "", "no instant at or after this one")
-	f.Int64("max-runs", 0, "how often it fires at the most")
+	f.String("every", "", "run at this interval, such as 10s or 1h30m")
+	f.String("cron", "", "run by a cron expression, such as '30 4 * * MON-FRI'")
+	f.String("at", "", "run once at a time: 2026-01-31T15:04:05Z, '2026-01-31 15:04', 15:04, or +10m")
+	f.String("tz", "", "time zone of --cron and --at, such as Europe/Berlin (default UTC for --cron, this machine's for --at)")
+	f.String("calendar", "", "calendar of days and times to skip")
+	f.Duration("jitter", 0, "delay each run by a random time up to this long")
+	f.String("start-at", "", "do not run before this time")
+	f.String("end-at", "", "do not run at or after this time")
+	f.Int64("max-runs", 0, "maximum number of runs")
 
 	f.String("http", "", "call this URL")
-	f.String("method", "", "method of the call (default POST)")
-	f.StringArray("header", nil, "header of the call, as 'Name: value' (repeatable); ${secret:name} stands for a secret")
-	f.IntSlice("expect-status", nil, "statuses that are a success (default any 2xx)")
-	f.String("command", "", "run this program with its arguments; or put them behind --")
-	f.String("artifact", "", "artifact that the program is in")
+	f.String("method", "", "HTTP method (default POST)")
+	f.StringArray("header", nil, "HTTP header, as 'Name: value' (repeatable); ${secret:name} inserts a secret")
+	f.IntSlice("expect-status", nil, "HTTP statuses that count as success (default any 2xx)")
+	f.String("command", "", "run this program with its arguments; or give them after --")
+	f.String("artifact", "", "artifact that contains the program")
 	f.String("entrypoint", "", "program in the artifact")
 	f.StringArray("env", nil, "environment variable of the command, as NAME=value (repeatable)")
-	f.String("kind", "", "have a worker's handler of this kind run it")
-	f.String("simulate", "", "pretend work: noop, sleep, fail, fail_permanent, flaky, cancel, hang, random")
-	f.Duration("duration", 0, "how long pretended work takes")
-	f.String("payload", "", "JSON that it is given: the text itself, @file, or - for standard input")
-	f.Duration("timeout", 0, "of one attempt (default 5m)")
+	f.String("kind", "", "run the worker handler of this kind")
+	f.String("simulate", "", "simulate work: noop, sleep, fail, fail_permanent, flaky, cancel, hang, random")
+	f.Duration("duration", 0, "how long simulated work takes")
+	f.String("payload", "", "JSON payload: text, @file, or - for standard input")
+	f.Duration("timeout", 0, "time limit of one attempt (default 5m)")
 
-	f.Int("retries", 0, "how often it is tried again (default 3)")
-	f.String("backoff", "", "FIXED, LINEAR or EXPONENTIAL (default)")
-	f.Duration("retry-delay", 0, "wait before the first retry (default 1s)")
-	f.String("overlap", "", "while an earlier one runs: allow (default), skip, queue or replace")
-	f.String("catch-up", "", "what was missed: none, latest (default) or all")
-	f.Int("priority", 0, "1 (highest) to 10 (default 5)")
+	f.Int("retries", 0, "maximum number of retries (default 3)")
+	f.String("backoff", "", "backoff between retries: FIXED, LINEAR or EXPONENTIAL (default)")
+	f.Duration("retry-delay", 0, "delay before the first retry (default 1s)")
+	f.String("overlap", "", "what to do while an earlier run is active: allow (default), skip, queue or replace")
+	f.String("catch-up", "", "missed runs to make up for: none, latest (default) or all")
+	f.Int("priority", 0, "priority, 1 (highest) to 10 (default 5)")
 	f.StringSlice("tag", nil, "tags, to group jobs")
 	f.StringSlice("label", nil, "labels that a worker must have")
-	f.String("queue", "", "queue that it waits in (default \"default\")")
-	f.Int("max-concurrent", 0, "how many run at once")
-	f.String("concurrency-key", "", "share the limits by a value of the payload, such as payload.customer_id")
-	f.String("rate", "", "how many may start in a time, such as 10/1s")
-	f.String("unique-key", "", "while an execution with it has not finished, no other is made")
-	f.Duration("expires-after", 0, "an execution that has not started by then ends as EXPIRED")
-	f.Duration("auto-redrive-after", 0, "a dead letter of it runs again by itself after this long, once")
-	f.String("description", "", "what it is for")
-	f.String("owner", "", "whom to ask")
-	f.String("runbook", "", "what to do when it fails")
-	f.String("body", "", "JSON or YAML of the whole request, as of the API: the text itself, @file, or -; flags go over it")
+	f.String("queue", "", "queue (default \"default\")")
+	f.Int("max-concurrent", 0, "maximum number of executions at once")
+	f.String("concurrency-key", "", "apply the limits per value of this expression, such as payload.customer_id")
+	f.String("rate", "", "maximum number of starts per period, such as 10/1s")
+	f.String("unique-key", "", "create no other execution while one with this key is unfinished")
+	f.Duration("expires-after", 0, "executions that have not started after this long end as EXPIRED")
+	f.Duration("auto-redrive-after", 0, "redrive a dead letter once, automatically, after this long")
+	f.String("description", "", "what the job is for")
+	f.String("owner", "", "who is responsible for the job")
+	f.String("runbook", "", "what to do when the job fails")
+	f.String("body", "", "the whole request as JSON or YAML, as in the API: text, @file, or -; flags override it")
 	complete(c, "calendar", s.calendarNames())
 	complete(c, "queue", s.queueNames())
 	complete(c, "tag", s.tags())
@@ -194,7 +194,7 @@ func (f *jobFlags) onlyOne(flags ...string) (string, error) {
 	case 1:
 		return strings.TrimPrefix(found[0], "--"), nil
 	}
-	return "", usage{fmt.Errorf("%s say different things; want one of them", strings.Join(found, " and "))}
+	return "", usage{fmt.Errorf("%s exclude each other; want one of them", strings.Join(found, " and "))}
 }
 
 func (f *jobFlags) schedule() (fields, error) {
@@ -257,7 +257,7 @@ func (f *jobFlags) execution(argv []string) (fields, error) {
 		return nil, err
 	}
 	if len(argv) > 0 && kind != "" {
-		return nil, usage{fmt.Errorf("--%s, and a command behind --: want one of them", kind)}
+		return nil, usage{fmt.Errorf("both --%s and a command after -- are given; want one of them", kind)}
 	}
 	switch {
 	case kind == "http":
@@ -357,7 +357,7 @@ func parseRate(text string) (fields, error) {
 		per = "1" + per
 	}
 	if _, wrong := time.ParseDuration(per); err != nil || !ok || wrong != nil {
-		return nil, usage{fmt.Errorf("the rate %q: want how many in a time, such as 10/1s or 100/m", text)}
+		return nil, usage{fmt.Errorf("the rate %q: want a number per period, such as 10/1s or 100/m", text)}
 	}
 	return fields{"count": n, "per": per}, nil
 }

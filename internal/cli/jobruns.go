@@ -20,8 +20,8 @@ func (s *session) jobTrigger() *cobra.Command {
 		Use: "trigger JOB", Aliases: []string{"run"}, Short: "Run a job now", Args: cobra.ExactArgs(1),
 		Example: "  carillon job trigger report --wait\n  carillon job trigger report --payload '{\"day\": \"2026-01-31\"}' --follow",
 	}
-	c.Flags().StringVar(&payload, "payload", "", "JSON in place of the job's payload: the text itself, @file, or - for standard input")
-	c.Flags().StringVar(&once, "idempotency-key", "", "the same key, within 24 hours, runs it once")
+	c.Flags().StringVar(&payload, "payload", "", "JSON to use instead of the job's payload: text, @file, or - for standard input")
+	c.Flags().StringVar(&once, "idempotency-key", "", "a repeated request with this key within 24 hours runs nothing")
 	w.flags(c)
 	wt.flags(c)
 	completeArgs(c, s.jobNames())
@@ -55,7 +55,7 @@ func (s *session) jobTrigger() *cobra.Command {
 // triggered tells of a new execution, and waits for it where that is wanted.
 func (s *session) triggered(ctx context.Context, c *client.Client, t client.Triggered, name string, wt waiting) error {
 	if t.Deduplicated {
-		s.say("Nothing was begun: the execution %s holds the unique key and has not finished.", t.ExecutionID)
+		s.say("Nothing was started: the execution %s holds the unique key and has not finished.", t.ExecutionID)
 	} else {
 		s.say("Execution %s of %s", t.ExecutionID, line(name))
 	}
@@ -71,8 +71,8 @@ func (s *session) triggered(ctx context.Context, c *client.Client, t client.Trig
 
 func (s *session) jobNext() *cobra.Command {
 	n := 10
-	c := &cobra.Command{Use: "next JOB", Short: "Say in words when a job fires, and list its next instants", Args: cobra.ExactArgs(1)}
-	c.Flags().IntVarP(&n, "number", "n", n, "how many instants, 1 to 1000")
+	c := &cobra.Command{Use: "next JOB", Short: "Describe a job's schedule and list its next run times", Args: cobra.ExactArgs(1)}
+	c.Flags().IntVarP(&n, "number", "n", n, "how many times to show, 1 to 1000")
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		j, err := findJob(ctx, c, args[0])
@@ -132,10 +132,10 @@ func (s *session) jobOccurrences() *cobra.Command {
 	var t times
 	var p paging
 	c := &cobra.Command{
-		Use: "occurrences JOB", Short: "Did it run? List the instants of a job's schedule and what became of them", Args: cobra.ExactArgs(1),
+		Use: "occurrences JOB", Short: "Did it run? List the scheduled times of a job and their outcomes", Args: cobra.ExactArgs(1),
 		Example: "  carillon job occurrences report --from -48h --to now",
 	}
-	t.flags(c, "the first instant, such as -48h or 2026-01-31 (default a day ago)", "the instants before this one (default a day from now)")
+	t.flags(c, "first time to list, such as -48h or 2026-01-31 (default a day ago)", "list times before this one (default a day from now)")
 	p.flags(c)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -168,14 +168,14 @@ func (s *session) jobBackfill() *cobra.Command {
 	var rate float64
 	var everything, wait bool
 	c := &cobra.Command{
-		Use: "backfill JOB --from TIME --to TIME", Short: "Fire past instants of a job, in the background", Args: cobra.ExactArgs(1),
-		Long:    "Fire past instants of a job, in the background: by default only those that did not run. --dry-run counts them.",
+		Use: "backfill JOB --from TIME --to TIME", Short: "Run past scheduled times of a job, in the background", Args: cobra.ExactArgs(1),
+		Long:    "Run past scheduled times of a job, in the background; by default only those that did not run. --dry-run counts them.",
 		Example: "  carillon job backfill report --from 2026-01-01 --to 2026-02-01 --dry-run\n  carillon job backfill report --from -48h --to now --rate 5 --wait",
 	}
-	t.flags(c, "the first instant that may be fired", "the instants before this one")
-	c.Flags().Float64Var(&rate, "rate", 0, "how many a second (default as fast as it goes)")
-	c.Flags().BoolVar(&everything, "everything", false, "also what ran already")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until all are fired")
+	t.flags(c, "first time to run, such as -7d", "run times before this one")
+	c.Flags().Float64Var(&rate, "rate", 0, "maximum number per second (default no limit)")
+	c.Flags().BoolVar(&everything, "everything", false, "also those that already ran")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all have been created")
 	w.flags(c)
 	completeArgs(c, s.jobNames())
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {

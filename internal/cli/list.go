@@ -16,7 +16,7 @@ type paging struct {
 }
 
 func (p *paging) flags(c *cobra.Command) {
-	c.Flags().IntVar(&p.limit, "limit", 50, "how many to show at the most")
+	c.Flags().IntVar(&p.limit, "limit", 50, "maximum number to show")
 	c.Flags().BoolVar(&p.all, "all", false, "show all")
 }
 

@@ -90,7 +90,7 @@ func TestDeletingAJobThatRuns(t *testing.T) {
 		wait("RUNNING")
 		c.fails(misuse, "want leave or cancel", "job", "delete", j.JobID, "--yes", "--running", "stop")
 		c.ok("job", "delete", j.JobID, "--yes", "--running", how)
-		if asked := strings.Contains(c.err, "asked to stop"); asked != (how == "cancel") {
+		if asked := strings.Contains(c.err, "are stopping"); asked != (how == "cancel") {
 			t.Errorf("--running %s says %q", how, c.err)
 		}
 		wait(want)
@@ -503,7 +503,7 @@ func TestOverTheDatabase(t *testing.T) {
 	c.ok("backup", "create", "b.db", "--database", db)
 	c.fails(failed, "exists", "backup", "create", "b.db", "--database", db, "--dry-run")
 	t.Setenv("CARILLON_SECRETS_KEY", strings.Repeat("k", 43)+"=")
-	if out := c.ok("secret", "rekey", "--database", db, "--dry-run"); !strings.Contains(out, "0 secrets are under another key") {
+	if out := c.ok("secret", "rekey", "--database", db, "--dry-run"); !strings.Contains(out, "0 secrets are encrypted with other keys") {
 		t.Error(out)
 	}
 }

@@ -22,10 +22,10 @@ func (s *session) loginCommand() *cobra.Command {
 	var name string
 	var w write
 	c := &cobra.Command{
-		Use: "login URL", Short: "Keep the address of a server and a key for it as a context, and use that from now on", Args: cobra.MaximumNArgs(1),
-		Long: `Keep the address of a server and an API key for it under a name, in a file that only you can read, and use them from now on.
+		Use: "login URL", Short: "Save a server address and a key as a context, and make it the current one", Args: cobra.MaximumNArgs(1),
+		Long: `Save a server address and an API key under a name, in a file that only you can read, and use them from now on.
 
-The key is asked for without showing it; where standard input is not a terminal it is read from there. It is checked before it is kept.`,
+The key is prompted for and not echoed; if standard input is not a terminal, it is read from there. It is checked before it is saved.`,
 		Example: "  carillon login https://carillon.example\n  carillon login https://carillon.example --name production < key.txt",
 	}
 	s.flags(c)
@@ -83,7 +83,7 @@ The key is asked for without showing it; where standard input is not a terminal 
 			if err := k.save(); err != nil {
 				return err
 			}
-			s.say("Signed in to %s. The context %q is the current one.", strings.Join(p.servers, ", "), name)
+			s.say("Signed in to %s. The current context is now %q.", strings.Join(p.servers, ", "), name)
 			return nil
 		})(cmd, nil)
 	}
@@ -100,7 +100,7 @@ func (s *session) secretLine(prompt string) (string, error) {
 	}
 	text, err := bufio.NewReader(s.in).ReadString('\n')
 	if text = strings.TrimSpace(text); text == "" && err != nil {
-		return "", usage{errors.New("there is nothing on standard input; want the secret, in one line")}
+		return "", usage{errors.New("standard input is empty; want the secret, in one line")}
 	}
 	return text, nil
 }
@@ -113,7 +113,7 @@ func (s *session) contextCommand() *cobra.Command {
 		Tenant  string   `json:"tenant,omitempty"`
 		Key     bool     `json:"has_key"`
 	}
-	list := &cobra.Command{Use: "list", Short: "List contexts, never their keys", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	list := &cobra.Command{Use: "list", Short: "List contexts, without their keys", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		k, err := loadContexts()
 		if err != nil {
 			return err
@@ -133,11 +133,11 @@ func (s *session) contextCommand() *cobra.Command {
 			wide("KEY", func(x row) string { return map[bool]string{true: "yes", false: "no"}[x.Key] }),
 		), func(x row) string { return x.Name }}, iter.Seq2[row, error](rows))
 		if err == nil && n == 0 {
-			s.say("There are no contexts; 'carillon login URL' makes one. Without one, %s is asked.", localServer)
+			s.say("There are no contexts; 'carillon login URL' creates one. Without one, the server is %s.", localServer)
 		}
 		return err
 	}}
-	use := &cobra.Command{Use: "use NAME", Short: "Use a context from now on", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+	use := &cobra.Command{Use: "use NAME", Short: "Make a context the current one", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
 		k, err := loadContexts()
 		if err != nil {
 			return err
@@ -149,10 +149,10 @@ func (s *session) contextCommand() *cobra.Command {
 		if err := k.save(); err != nil {
 			return err
 		}
-		s.say("The context %q is the current one.", args[0])
+		s.say("The current context is now %q.", args[0])
 		return nil
 	}}
-	drop := &cobra.Command{Use: "delete NAME", Short: "Forget a context and its key", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+	drop := &cobra.Command{Use: "delete NAME", Short: "Delete a context and its key", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
 		k, err := loadContexts()
 		if err != nil {
 			return err
@@ -167,11 +167,11 @@ func (s *session) contextCommand() *cobra.Command {
 		if err := k.save(); err != nil {
 			return err
 		}
-		s.say("The context %q is forgotten. Its key still works: 'carillon key revoke' ends that.", args[0])
+		s.say("Deleted the context %q. Its key still works; revoke it with 'carillon key revoke'.", args[0])
 		return nil
 	}}
 	for _, c := range []*cobra.Command{use, drop} {
 		completeArgs(c, func(context.Context, string) []string { return contextNames() })
 	}
-	return s.noun(&cobra.Command{Use: "context", Short: "Servers and keys that were kept with login"}, list, use, drop)
+	return s.noun(&cobra.Command{Use: "context", Short: "Servers and keys saved with login"}, list, use, drop)
 }

@@ -16,13 +16,13 @@ func (s *session) executionLogs() *cobra.Command {
 	var follow, times bool
 	var attempt int
 	c := &cobra.Command{
-		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print what the attempts of an execution, or of the latest one of a job, wrote",
-		Long:    "Print what the attempts of an execution wrote, each to standard output or, of the stream stderr, to standard error. Control characters are shown as escapes.",
+		Use: "logs EXECUTION", Aliases: []string{"log"}, Short: "Print the log of an execution, or of the latest one of a job",
+		Long:    "Print what the attempts of an execution wrote: stdout to standard output, stderr to standard error. Control characters are escaped.",
 		Example: "  carillon execution logs 0190a6c8-7b3e-7cc0-8a1b-0123456789ab --follow\n  carillon execution logs report -o jsonl",
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the execution has finished; exit with 7 unless it succeeded")
-	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print when each line was written")
-	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt of this number")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow until the execution has finished; exit with 7 unless it succeeded")
+	c.Flags().BoolVarP(&times, "timestamps", "t", false, "print the time of each line")
+	c.Flags().IntVar(&attempt, "attempt", 0, "only the attempt with this number")
 	s.looking(c, func(ctx context.Context, c *client.Client, e client.Execution) error {
 		o := client.LogOptions{Attempt: attempt, Limit: 1000}
 		shown := 0 // the attempt of the last line

@@ -15,8 +15,8 @@ import (
 
 func migrateCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "migrate", Short: "Bring the schema of a database up to date", Args: cobra.NoArgs,
-		Long: "Servers do this at their start unless store.migrate is false, but not steps for which other servers, which live, must be stopped. Of two at once one waits for the other.",
+		Use: "migrate", Short: "Migrate the schema of a database", Args: cobra.NoArgs,
+		Long: "Servers migrate when they start, unless store.migrate is false or a step requires running servers to be stopped. Two migrations at once wait for each other.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(migratePlan(), migrateUp(), migrateStatus())
@@ -93,7 +93,7 @@ func showSteps(c *cobra.Command, steps []engine.Step, form string, sql bool) err
 }
 
 func formFlag(c *cobra.Command, forms ...string) func() (string, error) {
-	form := c.Flags().StringP("output", "o", forms[0], "form of the answer: "+eitherOf(forms))
+	form := c.Flags().StringP("output", "o", forms[0], "output format: "+eitherOf(forms))
 	return func() (string, error) {
 		if !slices.Contains(forms, *form) {
 			return "", usage{fmt.Errorf("-o %s: want %s", *form, eitherOf(forms))}
@@ -119,12 +119,12 @@ func eitherOf(words []string) string {
 
 func migratePlan() *cobra.Command {
 	c := &cobra.Command{
-		Use: "plan", Short: "List the steps that are missing", Args: cobra.NoArgs,
-		Long:    "List the steps that 'carillon migrate up' would apply, and whether servers of the version before may run on meanwhile. Nothing is changed.",
+		Use: "plan", Short: "List pending steps", Args: cobra.NoArgs,
+		Long:    "List the steps that 'carillon migrate up' would apply, and whether servers of the previous version can keep running. Nothing is changed.",
 		Example: "  carillon migrate plan --database postgres://carillon@db.internal/carillon --sql",
 	}
 	load, output := overDatabase(c), formFlag(c, "table", "json")
-	sql := c.Flags().Bool("sql", false, "print what would be executed")
+	sql := c.Flags().Bool("sql", false, "print the SQL")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -155,7 +155,7 @@ func missingSteps(c *cobra.Command, cfg config.Config, form string, sql bool) er
 
 func migrateStatus() *cobra.Command {
 	c := &cobra.Command{
-		Use: "status", Short: "List the steps that the database has had, and those to come", Args: cobra.NoArgs,
+		Use: "status", Short: "List applied and pending steps", Args: cobra.NoArgs,
 		Example: "  carillon migrate status --database sqlite:carillon-data/carillon.db",
 	}
 	load, output := overDatabase(c), formFlag(c, "table", "json")
@@ -179,14 +179,14 @@ func migrateStatus() *cobra.Command {
 
 func migrateUp() *cobra.Command {
 	c := &cobra.Command{
-		Use: "up", Short: "Apply the steps that are missing", Args: cobra.NoArgs,
-		Long: "Apply the steps that are missing, each in one transaction. It may be repeated: what is done is not done again.\n" +
-			"A step for which older servers must be stopped ('carillon migrate plan' says which) is refused while servers live.",
+		Use: "up", Short: "Apply pending steps", Args: cobra.NoArgs,
+		Long: "Apply pending steps, each in one transaction. It is safe to repeat.\n" +
+			"A step for which older servers must be stopped ('carillon migrate plan' says which) is refused while servers are running.",
 		Example: "  carillon migrate up --database postgres://carillon@db.internal/carillon",
 	}
 	load := overDatabase(c, func(s *settings) { s.add(c, "app-role", "store.app_role", "") })
 	dry := c.Flags().Bool("dry-run", false, "only list them, as 'carillon migrate plan' does")
-	force := c.Flags().Bool("force", false, "also where servers live that must be stopped: they answer, and are not ready from then on")
+	force := c.Flags().Bool("force", false, "apply even while servers that must be stopped are running: they keep answering, but are no longer ready")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {

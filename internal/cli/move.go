@@ -14,15 +14,15 @@ import (
 func moveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "move --to postgres://…", Short: "Move everything from the embedded store to PostgreSQL", Args: cobra.NoArgs,
-		Long: "Move everything from the embedded store (SQLite) to PostgreSQL: jobs with their next instants and counts, what waits, history, logs, keys, sealed secrets. " +
-			"No server may run on either. The target must be empty; it is filled in one transaction and compared before that is committed, so that a move that was cut off is simply begun anew.\n" +
-			"What ran runs again. Then the old file has another name, so that nothing fires twice. Artifacts and the keys of secrets stay where they are.",
+		Long: "Move everything from the embedded store (SQLite) to PostgreSQL: jobs with their next run times and counts, waiting executions, history, logs, keys, encrypted secrets. " +
+			"No server may be running on either. The target must be empty. It is filled in one transaction and compared before the commit, so you can simply repeat an interrupted move.\n" +
+			"Executions that were running run again. The old file is renamed, so that nothing runs twice. Artifacts and the secrets key file stay where they are.",
 		Example: "  carillon move --data ./carillon-data --to postgres://carillon@db.internal/carillon",
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
 	to := c.Flags().String("to", "", "where to move: postgres://USER@HOST:PORT/NAME")
 	dry := c.Flags().Bool("dry-run", false, "rehearse it: everything is copied and compared, and taken back; where the target has no schema yet, only counted")
-	keep := c.Flags().Bool("keep-source", false, "leave the old file its name; a server that is started on it fires everything again")
+	keep := c.Flags().Bool("keep-source", false, "do not rename the old file; a server started on it would run everything again")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {
@@ -33,7 +33,7 @@ func moveCommand() *cobra.Command {
 			return err
 		}
 		if *to == "" {
-			return usage{fmt.Errorf("--to is missing: want where to move, as postgres://USER@HOST:PORT/NAME")}
+			return usage{fmt.Errorf("--to is missing; want postgres://USER@HOST:PORT/NAME")}
 		}
 		ctx, cancel := interruptible(c)
 		defer cancel()
@@ -72,13 +72,13 @@ func moveCommand() *cobra.Command {
 		}
 		switch {
 		case rehearsed:
-			fmt.Fprintln(c.ErrOrStderr(), "Everything could be moved, and both sides were alike. It was a rehearsal: nothing was changed.")
+			fmt.Fprintln(c.ErrOrStderr(), "Dry run: everything could be moved, and both sides matched. Nothing was changed.")
 			return nil
 		case *dry:
-			fmt.Fprintln(c.ErrOrStderr(), "So much would be moved. The target can be reached and has no schema yet; 'carillon migrate up' makes one, and then the whole move can be rehearsed. Nothing was changed.")
+			fmt.Fprintln(c.ErrOrStderr(), "This is what would be moved. The target is reachable but has no schema yet; run 'carillon migrate up' to rehearse the whole move. Nothing was changed.")
 			return nil
 		}
-		fmt.Fprintln(c.ErrOrStderr(), "Everything is moved. Start 'carillon serve --database postgres://…' with the same keys of secrets (--secrets-key-file) and the same folder of artifacts (--artifacts-folder).")
+		fmt.Fprintln(c.ErrOrStderr(), "Everything has been moved. Start 'carillon serve --database postgres://…' with the same secrets key file (--secrets-key-file) and artifacts folder (--artifacts-folder).")
 		if retired != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "The old store is now %s.\n", retired)
 		}

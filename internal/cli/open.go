@@ -97,7 +97,7 @@ func (s *session) versionCommand() *cobra.Command {
 	var server bool
 	c := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs}
 	s.flags(c)
-	c.Flags().BoolVar(&server, "of-server", false, "that of the server instead")
+	c.Flags().BoolVar(&server, "of-server", false, "print the server's version")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !server {
 			return s.showVersion(app.Version)
@@ -110,7 +110,7 @@ func (s *session) versionCommand() *cobra.Command {
 				return err
 			}
 			if h.Version == "" {
-				return errors.New("the server does not say which version it has")
+				return errors.New("the server does not report its version")
 			}
 			return s.showVersion(h.Version)
 		})(cmd, nil)

@@ -22,11 +22,11 @@ type byFilter struct {
 
 // flags adds them; a command that has a --wait of its own gives it to run.
 func (b *byFilter) flags(c *cobra.Command, wait bool) {
-	c.Flags().StringArrayVar(&b.filter, "filter", nil, "in place of ids, in the background: NAME=VALUE, of status, job, job-name, tag, worker, trigger, from, until or q; may be repeated")
-	c.Flags().BoolVar(&b.everything, "everything", false, "in place of ids: all of the tenant")
-	c.Flags().Float64Var(&b.rate, "rate", 0, "with --filter: how many a second (default as fast as it goes)")
+	c.Flags().StringArrayVar(&b.filter, "filter", nil, "instead of ids, in the background: NAME=VALUE, with NAME one of status, job, job-name, tag, worker, trigger, from, until and q (repeatable)")
+	c.Flags().BoolVar(&b.everything, "everything", false, "instead of ids: all executions of the tenant")
+	c.Flags().Float64Var(&b.rate, "rate", 0, "with --filter: maximum number per second (default no limit)")
 	if wait {
-		c.Flags().BoolVar(&b.wait, "wait", false, "with --filter: wait until all is done")
+		c.Flags().BoolVar(&b.wait, "wait", false, "with --filter: wait until all are done")
 	}
 	complete(c, "filter", fixed("status=", "job=", "job-name=", "tag=", "worker=", "trigger=", "from=", "until=", "q="))
 }
@@ -107,7 +107,7 @@ func (s *session) executionsSample(b client.ExecutionBulkBegun, action string) e
 		return s.value(b)
 	}
 	if n := b.Count - int64(len(b.Sample)); n > 0 && len(b.Sample) > 0 {
-		s.say("The first of them:")
+		s.say("The first ones:")
 	}
 	_, err := show(s, view[client.ExecutionSample]{columns[client.ExecutionSample](
 		col("ID", func(x client.ExecutionSample) string { return x.ExecutionID }),

@@ -77,7 +77,7 @@ func rateWords(r *client.RateLimit) string {
 }
 
 func (s *session) queueCommand() *cobra.Command {
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the tenant's queues: those that have work, a limit or a pause", Long: "List the tenant's queues: those that have work, a limit or a pause. What waits is counted every 2 s, so the numbers may be a little old.", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List the tenant's queues that have work, a limit or a pause", Long: "List the tenant's queues that have work, a limit or a pause. Waiting executions are counted every 2 s, so the numbers may be slightly out of date.", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, s.queueView(), "There are no queues.", c.Queues(ctx))
 	})
@@ -90,7 +90,7 @@ func (s *session) queueCommand() *cobra.Command {
 		return one(s, s.queueView(), q, s.queueFields(q))
 	})
 	limit := &cobra.Command{
-		Use: "limit QUEUE", Short: "Limit how many executions of a queue run at once or start in a time", Args: cobra.ExactArgs(1),
+		Use: "limit QUEUE", Short: "Limit how many executions of a queue run at once or start per period", Args: cobra.ExactArgs(1),
 		Example: "  carillon queue limit mail --max-concurrent 5\n  carillon queue limit mail --rate 10/1s\n  carillon queue limit mail --none",
 	}
 	s.limitFlags(limit, func(ctx context.Context, c *client.Client, args []string, r client.LimitRequest) (client.Limit, error) {
@@ -100,7 +100,7 @@ func (s *session) queueCommand() *cobra.Command {
 	for _, c := range all[1:] {
 		completeArgs(c, s.queueNames())
 	}
-	return s.noun(&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Look at queues, pause and limit them"}, all...)
+	return s.noun(&cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Show, pause and limit queues"}, all...)
 }
 
 func (s *session) queueFields(q client.Queue) []field {
@@ -129,11 +129,11 @@ func (s *session) queuePause() *cobra.Command {
 	var w write
 	var reason, until string
 	c := &cobra.Command{
-		Use: "pause QUEUE...", Short: "Have nothing of queues start until they are resumed; what runs goes on", Args: cobra.MinimumNArgs(1),
-		Example: "  carillon queue pause mail --reason 'the mail server is moved' --until +2h",
+		Use: "pause QUEUE...", Short: "Pause queues until they are resumed; running executions continue", Args: cobra.MinimumNArgs(1),
+		Example: "  carillon queue pause mail --reason 'mail server maintenance' --until +2h",
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why")
-	c.Flags().StringVar(&until, "until", "", "when it is resumed by itself, such as +2h or '2026-01-31 15:04'")
+	c.Flags().StringVar(&reason, "reason", "", "reason")
+	c.Flags().StringVar(&until, "until", "", "when to resume automatically, such as +2h or '2026-01-31 15:04'")
 	w.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		r := client.PauseRequest{Reason: reason}
@@ -156,7 +156,7 @@ func (s *session) queuePause() *cobra.Command {
 
 func (s *session) queueResume() *cobra.Command {
 	var w write
-	c := &cobra.Command{Use: "resume QUEUE...", Short: "Have what waits in paused queues start", Args: cobra.MinimumNArgs(1)}
+	c := &cobra.Command{Use: "resume QUEUE...", Short: "Resume paused queues", Args: cobra.MinimumNArgs(1)}
 	w.flags(c)
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
 		return s.overQueues(ctx, c, args, w, "resume", func(queue string) (client.Queue, error) { return c.ResumeQueue(ctx, queue) }, func(q client.Queue) string {

@@ -57,15 +57,15 @@ func (s *session) notificationCommand() *cobra.Command {
 	var late time.Duration
 	var silence string
 	set := &cobra.Command{
-		Use: "set NAME --event EVENT --to URL", Aliases: []string{"create"}, Short: "Keep a notification rule, in place of any of its name", Args: cobra.ExactArgs(1),
+		Use: "set NAME --event EVENT --to URL", Aliases: []string{"create"}, Short: "Create or replace a notification rule", Args: cobra.ExactArgs(1),
 		Example: "  carillon notification set on-call --event failed,late,recovered --tag billing --to https://example.com/on-call",
 	}
-	set.Flags().StringSliceVar(&r.Events, "event", nil, "failed, dead_lettered, late, missing, recovered")
-	set.Flags().StringSliceVar(&r.Jobs, "job", nil, "only of these jobs, by id or as key:…")
-	set.Flags().StringSliceVar(&r.Tags, "tag", nil, "only of jobs with one of these tags")
-	set.Flags().StringVar(&r.CallbackURL, "to", "", "URL that is told")
-	set.Flags().DurationVar(&late, "late-after", 0, "what counts as late (default 1m)")
-	set.Flags().StringVar(&silence, "silence-until", "", "tell nothing before, such as +2h")
+	set.Flags().StringSliceVar(&r.Events, "event", nil, "events: failed, dead_lettered, late, missing, recovered")
+	set.Flags().StringSliceVar(&r.Jobs, "job", nil, "only for these jobs, by id or as key:…")
+	set.Flags().StringSliceVar(&r.Tags, "tag", nil, "only for jobs with one of these tags")
+	set.Flags().StringVar(&r.CallbackURL, "to", "", "URL to notify")
+	set.Flags().DurationVar(&late, "late-after", 0, "how late counts as late (default 1m)")
+	set.Flags().StringVar(&silence, "silence-until", "", "send nothing before this time, such as +2h")
 	complete(set, "event", fixed("failed", "dead_lettered", "late", "missing", "recovered"))
 	complete(set, "tag", s.tags())
 	w.flags(set)
@@ -88,11 +88,11 @@ func (s *session) notificationCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.say("Kept the notification rule %s. 'carillon notification test %s' sends a made-up one.", x.Name, x.Name)
+		s.say("Saved the notification rule %s. 'carillon notification test %s' sends a test notification.", x.Name, x.Name)
 		return s.told(x)
 	})
 	var wait waiting
-	test := &cobra.Command{Use: "test NAME", Short: "Send a made-up notification", Args: cobra.ExactArgs(1)}
+	test := &cobra.Command{Use: "test NAME", Short: "Send a test notification", Args: cobra.ExactArgs(1)}
 	wt.flags(test)
 	wait.flags(test)
 	completeArgs(test, s.ruleNames())
@@ -117,7 +117,7 @@ func (s *session) notificationCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, name string) (client.NotificationRule, error) {
 			return c.DeleteNotificationRule(ctx, name)
 		})
-	return s.noun(&cobra.Command{Use: "notification", Aliases: []string{"notifications"}, Short: "Rules of what to be told of, and where"}, list, get, set, test, rm)
+	return s.noun(&cobra.Command{Use: "notification", Aliases: []string{"notifications"}, Short: "Notification rules: which events to report, and where"}, list, get, set, test, rm)
 }
 
 func (s *session) signingCommand() *cobra.Command {
@@ -128,7 +128,7 @@ func (s *session) signingCommand() *cobra.Command {
 		when(s, "CREATED", func(x client.SigningSecret) time.Time { return x.CreatedAt }),
 		when(s, "EXPIRES", func(x client.SigningSecret) time.Time { return instant(x.ExpiresAt) }),
 	), func(x client.SigningSecret) string { return x.ID }}
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List what callbacks are signed with, never the secrets themselves", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List signing secrets, without the secrets themselves", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		all, err := c.SigningSecrets(ctx)
 		if err != nil {
@@ -140,13 +140,13 @@ func (s *session) signingCommand() *cobra.Command {
 	overlap := 24 * time.Hour
 	var algorithm string
 	create := &cobra.Command{
-		Use: "create", Aliases: []string{"rotate"}, Short: "Make a signing secret, in place of the one before; it is printed once", Args: cobra.NoArgs,
-		Long:    "Make a signing secret, in place of the one before. It is printed once. Of ed25519 the public key is printed, with which targets verify; it is no secret.",
+		Use: "create", Aliases: []string{"rotate"}, Short: "Create a signing secret that replaces the current one; it is printed once", Args: cobra.NoArgs,
+		Long:    "Create a signing secret that replaces the current one. It is printed once. For ed25519, the public key is printed, which targets verify with; it is not secret.",
 		Example: "  carillon signing create --overlap 72h\n  carillon signing create --algorithm ed25519",
 	}
-	create.Flags().StringVar(&algorithm, "algorithm", "", "hmac-sha256, with a secret that targets have, too; or ed25519, with a public key for them (default hmac-sha256)")
+	create.Flags().StringVar(&algorithm, "algorithm", "", "hmac-sha256, with a secret shared with targets; or ed25519, with a public key for them (default hmac-sha256)")
 	complete(create, "algorithm", fixed("hmac-sha256", "ed25519"))
-	create.Flags().DurationVar(&overlap, "overlap", overlap, "how long the one before signs as well, up to 720h")
+	create.Flags().DurationVar(&overlap, "overlap", overlap, "how long the previous one keeps signing as well, up to 720h")
 	w.flags(create)
 	create.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if w.dryRun {
@@ -159,9 +159,9 @@ func (s *session) signingCommand() *cobra.Command {
 		shown := x.Secret
 		if x.PublicKey != "" {
 			shown = x.PublicKey
-			s.say("Made the signing key %s. Targets verify with its public half:", x.ID)
+			s.say("Created the signing key %s. Targets verify with its public key:", x.ID)
 		} else {
-			s.say("Made the signing secret %s. It is shown only this once:", x.ID)
+			s.say("Created the signing secret %s. It is shown only once:", x.ID)
 		}
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
 			_, err := fmt.Fprintln(s.out, shown)
@@ -170,8 +170,8 @@ func (s *session) signingCommand() *cobra.Command {
 		return s.value(x)
 	})
 	show := &cobra.Command{
-		Use: "show", Short: "Print the signing secret that a tenant has from the start; only the first who asks is shown it", Args: cobra.NoArgs,
-		Long:    "Print the signing secret that a tenant has from the start. Only the first who asks is shown it, and that is audited; after that, 'carillon signing create' makes another.",
+		Use: "show", Short: "Print a tenant's first signing secret; it is shown only once", Args: cobra.NoArgs,
+		Long:    "Print a tenant's first signing secret. It is shown only once, to the first who asks, and that is audited; after that, create another with 'carillon signing create'.",
 		Example: "  carillon signing show",
 	}
 	var shows write
@@ -182,7 +182,7 @@ func (s *session) signingCommand() *cobra.Command {
 			return err
 		}
 		if len(all) == 0 {
-			return errors.New("there is no signing secret: the server has no key to keep one under; set secrets.key_file")
+			return errors.New("there is no signing secret: the server has no key to encrypt one with; set secrets.key_file")
 		}
 		i := max(0, slices.IndexFunc(all, func(x client.SigningSecret) bool { return !x.Shown })) // the server says that the others were shown
 		if shows.dryRun {
@@ -192,14 +192,14 @@ func (s *session) signingCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.say("The signing secret %s. It is shown only this once:", x.ID)
+		s.say("The signing secret %s. It is shown only once:", x.ID)
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
 			_, err := fmt.Fprintln(s.out, x.Secret)
 			return err
 		}
 		return s.value(x)
 	})
-	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Have nothing be signed with a secret any more, within 5 s"}, "revoke the signing secret",
+	rm := remover(s, &cobra.Command{Use: "rm ID", Aliases: []string{"revoke"}, Short: "Revoke a signing secret: nothing is signed with it after 5 s"}, "revoke the signing secret",
 		lookup(s, func(ctx context.Context, c *client.Client) (out []string) {
 			all, _ := c.SigningSecrets(ctx)
 			for _, x := range all {
@@ -210,5 +210,5 @@ func (s *session) signingCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string) (client.SigningSecret, error) {
 			return c.DeleteSigningSecret(ctx, id)
 		})
-	return s.noun(&cobra.Command{Use: "signing", Short: "Secrets that callbacks are signed with"}, list, show, create, rm)
+	return s.noun(&cobra.Command{Use: "signing", Short: "Signing secrets for callbacks"}, list, show, create, rm)
 }

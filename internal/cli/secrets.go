@@ -11,15 +11,15 @@ import (
 
 func rekeyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "rekey", Short: "Encrypt every stored secret under the first key",
-		Long: "Encrypt every stored secret under the first key of the key file. The old keys must be there behind it; when this is done they may go.\n" +
-			"Servers on PostgreSQL may run meanwhile, with both keys. It may be stopped and run again.",
+		Use: "rekey", Short: "Re-encrypt all stored secrets with the first key",
+		Long: "Re-encrypt all stored secrets with the first key of the key file. The old keys must follow it in the file; remove them afterwards.\n" +
+			"Servers on PostgreSQL can keep running, with both keys. You can stop and repeat it.",
 		Args: cobra.NoArgs, Example: "  carillon secret rekey --database postgres://carillon@db.internal/carillon --secrets-key-file keys",
 	}
 	s := newSettings(c)
 	s.add(c, "database", "database", ": sqlite:PATH or postgres://…")
 	s.add(c, "secrets-key-file", "secrets.key_file", "")
-	dry := c.Flags().Bool("dry-run", false, "only count those under another key, and find that each can be opened")
+	dry := c.Flags().Bool("dry-run", false, "count the secrets under other keys and check that each can be decrypted, and do nothing")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := s.load(c, config.Default())
 		if err != nil {
@@ -33,15 +33,15 @@ func rekeyCommand() *cobra.Command {
 		if *dry {
 			n, err := app.Rekeying(ctx, cfg)
 			if err == nil {
-				fmt.Fprintf(c.OutOrStdout(), "Dry run: nothing is changed. %d secrets are under another key than the first, and can be opened.\n", n)
+				fmt.Fprintf(c.OutOrStdout(), "Dry run: nothing was changed. %d secrets are encrypted with other keys, and can be decrypted.\n", n)
 			}
 			return err
 		}
-		n, err := app.Rekey(ctx, cfg, func(done int) { fmt.Fprintf(c.ErrOrStderr(), "%d secrets are encrypted anew\n", done) })
+		n, err := app.Rekey(ctx, cfg, func(done int) { fmt.Fprintf(c.ErrOrStderr(), "%d secrets re-encrypted\n", done) })
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "All secrets are encrypted under the first key; %d were under another.\n", n)
+		fmt.Fprintf(c.OutOrStdout(), "All secrets are encrypted with the first key; %d were re-encrypted.\n", n)
 		return nil
 	}
 	return c
@@ -49,9 +49,9 @@ func rekeyCommand() *cobra.Command {
 
 func recoverCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "recover", Short: "Make a key of role system in the database itself, where all keys are lost; it is printed once", Args: cobra.NoArgs,
-		Long: "Make an API key of role system in the database itself, for whoever has lost all of them: it asks no server, and whoever has the database may do it.\n" +
-			"Servers on PostgreSQL take the key within 5 s; on SQLite the server must be stopped. It is in the audit log. Revoke the lost ones afterwards.",
+		Use: "recover", Short: "Create a key with role system directly in the database, if all keys are lost; it is printed once", Args: cobra.NoArgs,
+		Long: "Create an API key with role system directly in the database, if you have lost all keys. No server is asked: access to the database is enough.\n" +
+			"Servers on PostgreSQL accept the key within 5 s; on SQLite, stop the server first. The audit log records it. Revoke the lost keys afterwards.",
 		Example: "  carillon key recover --database postgres://carillon@db.internal/carillon",
 	}
 	load := overDatabase(c)
@@ -65,14 +65,14 @@ func recoverCommand() *cobra.Command {
 			if err := app.Reach(c.Context(), cfg); err != nil {
 				return err
 			}
-			fmt.Fprintln(c.ErrOrStderr(), "Dry run: nothing is changed. It would make a key of role system.")
+			fmt.Fprintln(c.ErrOrStderr(), "Dry run: nothing was changed. It would create a key with role system.")
 			return nil
 		}
 		id, key, err := app.RecoverKey(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "Made the key %s, of role system. It is shown only this once:\n", id)
+		fmt.Fprintf(c.ErrOrStderr(), "Created the key %s with role system. It is shown only once:\n", id)
 		_, err = fmt.Fprintln(c.OutOrStdout(), key)
 		return err
 	}

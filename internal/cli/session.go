@@ -54,15 +54,15 @@ func (s *session) noun(c *cobra.Command, verbs ...*cobra.Command) *cobra.Command
 // flags adds what every command has that asks a server.
 func (s *session) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
-	f.StringSliceVar(&s.servers, "server", nil, "address of a server, or several (CARILLON_SERVER; default that of the context, else "+localServer+")")
-	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names; default that of the context)")
-	f.StringVar(&s.tenant, "tenant", "", "tenant to act in, for the role system (CARILLON_TENANT)")
-	f.StringVar(&s.tls.Cert, "tls-cert", "", "certificate to show to the server, with --tls-key (CARILLON_CLIENT_CERT; default that of the context)")
-	f.StringVar(&s.tls.Key, "tls-key", "", "key file of --tls-cert (CARILLON_CLIENT_KEY)")
-	f.StringVar(&s.tls.CA, "tls-ca", "", "file of certificates that sign the server's (CARILLON_CLIENT_CA; default those that the system trusts)")
+	f.StringSliceVar(&s.servers, "server", nil, "server address, or several separated by commas (CARILLON_SERVER; default that of the context, else "+localServer+")")
+	f.StringVar(&s.token, "token", "", "API key (CARILLON_TOKEN, or the file named by CARILLON_TOKEN_FILE; default that of the context)")
+	f.StringVar(&s.tenant, "tenant", "", "tenant to act in; needs the role system (CARILLON_TENANT)")
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "client certificate file, with --tls-key (CARILLON_CLIENT_CERT; default that of the context)")
+	f.StringVar(&s.tls.Key, "tls-key", "", "key file for --tls-cert (CARILLON_CLIENT_KEY)")
+	f.StringVar(&s.tls.CA, "tls-ca", "", "file of CA certificates to verify the server with (CARILLON_CLIENT_CA; default the CAs that the system trusts)")
 	f.StringVar(&s.context, "context", "", "context to use instead of the current one (CARILLON_CONTEXT)")
 	f.StringVarP(&s.output, "output", "o", "table", strings.Join(outputs, ", "))
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but data and errors")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print only data and errors")
 	complete(c, "output", func(context.Context, string) []string { return outputs })
 	complete(c, "context", func(context.Context, string) []string { return contextNames() })
 	complete(c, "tenant", s.tenantNames)
@@ -107,7 +107,7 @@ func (s *session) where() (place, error) {
 				p.token = cmp.Or(x.Token, p.token)
 			}
 		} else if name != "" {
-			return p, usage{fmt.Errorf("there is no context %q; there are: %s. 'carillon login URL' makes one", name, cmp.Or(strings.Join(contextNames(), ", "), "none"))}
+			return p, usage{fmt.Errorf("there is no context %q; there are: %s. 'carillon login URL' creates one", name, cmp.Or(strings.Join(contextNames(), ", "), "none"))}
 		}
 	}
 	if len(p.servers) == 0 {

@@ -72,8 +72,8 @@ func (s *session) secretCommand() *cobra.Command {
 	), func(x client.Secret) string { return x.Name }}
 	var w write
 	set := &cobra.Command{
-		Use: "set NAME", Aliases: []string{"rotate"}, Short: "Keep a secret, or its next version", Args: cobra.ExactArgs(1),
-		Long:    "Keep a secret, or its next version. Its value is asked for without showing it; where standard input is not a terminal all of that is the value, but for one line break at its end. It cannot be read back.",
+		Use: "set NAME", Aliases: []string{"rotate"}, Short: "Create a secret, or its next version", Args: cobra.ExactArgs(1),
+		Long:    "Create a secret, or its next version. The value is prompted for and not echoed; if standard input is not a terminal, all of it is the value, except one final line break. It cannot be read back.",
 		Example: "  carillon secret set payments-token\n  carillon secret set payments-token < token.txt",
 	}
 	w.flags(set)
@@ -90,23 +90,23 @@ func (s *session) secretCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.say("The secret %s has version %d. Jobs name it as ${secret:%s}.", x.Name, x.Version, x.Name)
+		s.say("Saved version %[2]d of the secret %[1]s. Use it in jobs as ${secret:%[3]s}.", x.Name, x.Version, x.Name)
 		return s.told(x)
 	})
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List secrets, never their values", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List secrets, without their values", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, v, "There are no secrets.", c.Secrets(ctx))
 	})
 	var force bool
-	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret that no job names"}, "delete the secret", s.secretNames(),
+	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a secret that no job uses"}, "delete the secret", s.secretNames(),
 		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
 			return c.Secret(ctx, name)
 		},
 		func(ctx context.Context, c *client.Client, name string) (client.Secret, error) {
 			return c.DeleteSecret(ctx, name, force)
 		})
-	rm.Flags().BoolVar(&force, "force", false, "also while jobs name it, which fail from then on")
-	return s.noun(&cobra.Command{Use: "secret", Aliases: []string{"secrets"}, Short: "Values that jobs name and nobody can read back"}, set, list, rm, rekeyCommand())
+	rm.Flags().BoolVar(&force, "force", false, "delete it even if jobs use it; these then fail")
+	return s.noun(&cobra.Command{Use: "secret", Aliases: []string{"secrets"}, Short: "Secret values for jobs; they cannot be read back"}, set, list, rm, rekeyCommand())
 }
 
 // secretValue reads a secret of any number of lines.
@@ -120,7 +120,7 @@ func (s *session) secretValue(prompt string) (string, error) {
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	if value == "" {
-		return "", usage{errors.New("there is nothing on standard input; want the value of the secret")}
+		return "", usage{errors.New("standard input is empty; want the value of the secret")}
 	}
 	return value, nil
 }
@@ -140,9 +140,9 @@ func (s *session) keyCommand() *cobra.Command {
 	// made prints the key itself as data: it is shown this once.
 	made := func(k client.APIKey) error {
 		if k.Key == nil {
-			return fmt.Errorf("the key %s was made, but the answer with its text was lost on the way\n  do: revoke it with 'carillon key revoke %s --yes', and make another", k.KeyID, k.KeyID)
+			return fmt.Errorf("the key %s was created, but the response with the key was lost\n  do: revoke it with 'carillon key revoke %s --yes' and create another", k.KeyID, k.KeyID)
 		}
-		s.say("Made the key %s (%s, role %s, tenant %s). It is shown only this once:", k.KeyID, line(k.Name), k.Role, k.TenantID)
+		s.say("Created the key %s (%s, role %s, tenant %s). It is shown only once:", k.KeyID, line(k.Name), k.Role, k.TenantID)
 		if s.output == "table" || s.output == "wide" || s.output == "name" {
 			_, err := fmt.Fprintln(s.out, *k.Key)
 			return err
@@ -153,11 +153,11 @@ func (s *session) keyCommand() *cobra.Command {
 	var r client.KeyRequest
 	var of, expires string
 	create := &cobra.Command{
-		Use: "create NAME --role ROLE", Short: "Make an API key; it is printed once", Args: cobra.ExactArgs(1),
+		Use: "create NAME --role ROLE", Short: "Create an API key; it is printed once", Args: cobra.ExactArgs(1),
 		Example: "  carillon key create ci --role operator --expires 2030-01-01\n  carillon key create 'workers in eu' --role worker",
 	}
 	create.Flags().StringVar(&r.Role, "role", "", "viewer, operator, admin, worker or system")
-	create.Flags().StringVar(&of, "for-tenant", "", "tenant that it is for, or * with the role worker for all (default your own)")
+	create.Flags().StringVar(&of, "for-tenant", "", "tenant of the key, or * for all with the role worker (default your own)")
 	create.Flags().StringVar(&expires, "expires", "", "when it expires, such as 2030-01-01 or +720h (default never)")
 	complete(create, "role", fixed("viewer", "operator", "admin", "worker", "system"))
 	complete(create, "for-tenant", s.tenantNames)
@@ -185,13 +185,13 @@ func (s *session) keyCommand() *cobra.Command {
 		}
 		return made(k)
 	})
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List API keys, the newest first, never their texts", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List API keys, newest first, without the keys themselves", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, v, "There are no keys.", c.Keys(ctx))
 	})
 	overlap := 24 * time.Hour
-	rotate := &cobra.Command{Use: "rotate ID", Short: "Make a key in place of another, which goes on working for a while", Args: cobra.ExactArgs(1)}
-	rotate.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old key goes on working, up to 720h")
+	rotate := &cobra.Command{Use: "rotate ID", Short: "Replace a key; the old one keeps working for a while", Args: cobra.ExactArgs(1)}
+	rotate.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old key keeps working, up to 720h")
 	wr.flags(rotate)
 	completeArgs(rotate, s.keyNames())
 	rotate.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -208,7 +208,7 @@ func (s *session) keyCommand() *cobra.Command {
 		}
 		return made(k)
 	})
-	revoke := remover(s, &cobra.Command{Use: "revoke ID", Aliases: []string{"rm"}, Short: "Have every server refuse a key within 5 s"}, "revoke the key", s.keyNames(),
+	revoke := remover(s, &cobra.Command{Use: "revoke ID", Aliases: []string{"rm"}, Short: "Revoke a key: every server refuses it within 5 s"}, "revoke the key", s.keyNames(),
 		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) { return c.Key(ctx, id) },
 		func(ctx context.Context, c *client.Client, id string) (client.APIKey, error) {
 			return c.RevokeKey(ctx, id)
@@ -258,11 +258,11 @@ func (s *session) tenantCommand() *cobra.Command {
 	var sets, ranges []string
 	var https bool
 	quota := &cobra.Command{Use: "quota TENANT", Short: "Show a tenant's tier and quotas, or change them", Args: cobra.ExactArgs(1), Example: "  carillon tenant quota acme-066241bd\n  carillon tenant quota acme-066241bd --tier enterprise\n  carillon tenant quota acme-066241bd --set active_jobs=50000 --set requests_per_second=-1\n  carillon tenant quota acme-066241bd --allow-callback 10.1.0.0/16\n  carillon tenant quota acme-066241bd --https-only"}
-	quota.Flags().StringArrayVar(&sets, "set", nil, "a quota in place of the tier's, as NAME=VALUE; -1 is no limit, null the tier's again (repeatable)")
-	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "address ranges that its callbacks may reach though they are private, in place of those before; '' for none (repeatable)")
+	quota.Flags().StringArrayVar(&sets, "set", nil, "override a quota of the tier, as NAME=VALUE; -1 is no limit, null restores the tier's (repeatable)")
+	quota.Flags().StringSliceVar(&ranges, "allow-callback", nil, "private address ranges that its callbacks may reach, replacing the previous ones; '' for none (repeatable)")
 	quota.Flags().BoolVar(&https, "https-only", false, "refuse its callbacks over plain http; --https-only=false allows them again")
 	quota.Flags().StringVar(&tier, "tier", "", "free, pro or enterprise")
-	quota.Flags().StringVar(&name, "name", "", "another name; the id stays")
+	quota.Flags().StringVar(&name, "name", "", "new name; the id stays the same")
 	complete(quota, "tier", fixed("free", "pro", "enterprise"))
 	completeArgs(quota, s.tenantNames)
 	wq.flags(quota)
@@ -299,7 +299,7 @@ func (s *session) tenantCommand() *cobra.Command {
 		}
 		return tell(t)
 	})
-	limit := &cobra.Command{Use: "limit", Short: "Limit how many executions of your tenant run at once or start in a time", Args: cobra.NoArgs, Example: "  carillon tenant limit --max-concurrent 100 --rate 50/1s"}
+	limit := &cobra.Command{Use: "limit", Short: "Limit how many executions of your tenant run at once or start per period", Args: cobra.NoArgs, Example: "  carillon tenant limit --max-concurrent 100 --rate 50/1s"}
 	s.limitFlags(limit, func(ctx context.Context, c *client.Client, _ []string, r client.LimitRequest) (client.Limit, error) {
 		return c.SetTenantLimit(ctx, r)
 	}, func([]string) string { return "the tenant" })
@@ -399,15 +399,15 @@ func (s *session) calendarCommand() *cobra.Command {
 	var zone, body string
 	var windows []string
 	set := &cobra.Command{
-		Use: "set NAME", Aliases: []string{"create"}, Short: "Keep a calendar of what schedules leave out, in place of any of its name", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Aliases: []string{"create"}, Short: "Create or replace a calendar of days and times that schedules skip", Args: cobra.ExactArgs(1),
 		Example: "  carillon calendar set holidays --yearly 12-25,12-26 --date 2026-12-28 --weekday SAT,SUN --tz Europe/Berlin",
 	}
-	set.Flags().StringSliceVar(&r.Dates, "date", nil, "days, such as 2026-12-28")
-	set.Flags().StringSliceVar(&r.Yearly, "yearly", nil, "days of every year, such as 12-25")
-	set.Flags().StringSliceVar(&r.Weekdays, "weekday", nil, "MON to SUN")
-	set.Flags().StringSliceVar(&windows, "window", nil, "stretches of local time, as FROM/TO, such as 2026-12-24T18:00/2026-12-27")
-	set.Flags().StringVar(&zone, "tz", "", "zone in which it is read (default the schedule's)")
-	set.Flags().StringVar(&body, "body", "", "JSON or YAML of the whole calendar, as of the API: the text itself, @file, or -")
+	set.Flags().StringSliceVar(&r.Dates, "date", nil, "dates to skip, such as 2026-12-28")
+	set.Flags().StringSliceVar(&r.Yearly, "yearly", nil, "days to skip every year, such as 12-25")
+	set.Flags().StringSliceVar(&r.Weekdays, "weekday", nil, "weekdays to skip, MON to SUN")
+	set.Flags().StringSliceVar(&windows, "window", nil, "periods of local time to skip, as FROM/TO, such as 2026-12-24T18:00/2026-12-27")
+	set.Flags().StringVar(&zone, "tz", "", "time zone (default that of the schedule)")
+	set.Flags().StringVar(&body, "body", "", "the whole calendar as JSON or YAML, as in the API: text, @file, or -")
 	w.flags(set)
 	completeArgs(set, s.calendarNames())
 	set.RunE = s.run(func(ctx context.Context, c *client.Client, args []string) error {
@@ -433,7 +433,7 @@ func (s *session) calendarCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.say("Kept the calendar %s: %s. Jobs use it with --calendar %s.", x.Name, line(calendarWords(x)), x.Name)
+		s.say("Saved the calendar %s: %s. Jobs use it with --calendar %s.", x.Name, line(calendarWords(x)), x.Name)
 		return s.told(x)
 	})
 	rm := remover(s, &cobra.Command{Use: "rm NAME", Aliases: []string{"delete"}, Short: "Delete a calendar that no job uses"}, "delete the calendar", s.calendarNames(),
@@ -443,7 +443,7 @@ func (s *session) calendarCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, name string) (client.Calendar, error) {
 			return c.DeleteCalendar(ctx, name)
 		})
-	return s.noun(&cobra.Command{Use: "calendar", Aliases: []string{"calendars"}, Short: "Calendars of what schedules leave out"}, get, list, set, rm)
+	return s.noun(&cobra.Command{Use: "calendar", Aliases: []string{"calendars"}, Short: "Calendars of days and times that schedules skip"}, get, list, set, rm)
 }
 
 func calendarWords(x client.Calendar) string {

@@ -26,13 +26,13 @@ func (s *session) signInCommand() *cobra.Command {
 		when(s, "EXPIRES", func(x client.SignIn) time.Time { return x.ExpiresAt }),
 		wide("TENANT", func(x client.SignIn) string { return x.TenantID }),
 	), func(x client.SignIn) string { return x.SignInID }}
-	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List browsers that are signed in, the newest first", Args: cobra.NoArgs}
+	list := &cobra.Command{Use: "list", Aliases: []string{"ls"}, Short: "List signed-in browsers, newest first", Args: cobra.NoArgs}
 	list.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		return listedAll(s, v, "Nobody is signed in.", c.SignIns(ctx))
 	})
 	end := remover(s, &cobra.Command{
-		Use: "end ID", Aliases: []string{"rm"}, Short: "Have every server refuse a browser within 5 s, until it signs in again",
-		Long: "Have every server refuse a browser within 5 s, until it signs in again. The key or token that it signed in with works on: 'carillon key revoke' ends all that was made with a key.",
+		Use: "end ID", Aliases: []string{"rm"}, Short: "Sign out a browser: every server refuses it within 5 s",
+		Long: "Sign out a browser: every server refuses it within 5 s, until it signs in again. The key or token it signed in with keeps working; 'carillon key revoke' ends every sign-in made with a key.",
 	}, "end the sign-in", s.signInNames(),
 		func(ctx context.Context, c *client.Client, id string) (client.SignIn, error) {
 			for x, err := range c.SignIns(ctx) {
@@ -45,7 +45,7 @@ func (s *session) signInCommand() *cobra.Command {
 		func(ctx context.Context, c *client.Client, id string) (client.SignIn, error) {
 			return c.EndSignIn(ctx, id)
 		})
-	return s.noun(&cobra.Command{Use: "sign-in", Aliases: []string{"sign-ins"}, Short: "Browsers that are signed in to the dashboard"}, list, end)
+	return s.noun(&cobra.Command{Use: "sign-in", Aliases: []string{"sign-ins"}, Short: "Browsers signed in to the dashboard"}, list, end)
 }
 
 func (s *session) signInNames() names {

@@ -16,13 +16,13 @@ import (
 func (s *session) supportCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
-		Use: "support", Short: "Write what someone who helps wants to know of a server", Args: cobra.NoArgs,
-		Long: "Write a support bundle: version, settings, health, counts, metrics and the last lines of the log of the server that answers. Nothing secret is in it, no payload and no result; its log may name jobs and tenants, so read it before you pass it on. " +
-			"It needs the role system. Where the server does not answer at all, 'carillon doctor' says why.",
+		Use: "support", Short: "Write a support bundle", Args: cobra.NoArgs,
+		Long: "Write a support bundle: version, settings, health, counts, metrics and the latest log lines of the server that answers. It contains no secrets, payloads or results. Its log may name jobs and tenants, so read it before you share it. " +
+			"It needs the role system. If the server does not answer at all, 'carillon doctor' says why.",
 		Example: "  carillon support\n  carillon support --to - | jq .missing",
 	}
 	s.flags(c)
-	c.Flags().StringVar(&to, "to", "", "file to write, which must not be there yet; - is standard output (default carillon-support-TIME.json in this folder)")
+	c.Flags().StringVar(&to, "to", "", "file to write, which must not exist; - for standard output (default carillon-support-TIME.json in this folder)")
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		b, err := c.SupportBundle(ctx)
 		if err != nil {
@@ -37,7 +37,7 @@ func (s *session) supportCommand() *cobra.Command {
 		name := cmp.Or(to, "carillon-support-"+b.MadeAt.UTC().Format("20060102T150405Z")+".json")
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return usage{fmt.Errorf("--to %s: it is there already, and is not written over", name)}
+			return usage{fmt.Errorf("--to %s already exists; want a new file", name)}
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (s *session) supportCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
-		s.say("Read it before you pass it on: its log may name jobs and tenants.")
+		s.say("Read it before you share it: its log may name jobs and tenants.")
 		_, err = fmt.Fprintln(s.out, name)
 		return err
 	})

@@ -9,7 +9,7 @@ import (
 
 // hidden would read a line without showing it; here that is not known how.
 func hidden(*os.File) (string, error) {
-	return "", usage{errors.New("what is typed cannot be hidden on this system; give it on standard input: carillon … < file")}
+	return "", usage{errors.New("this system cannot hide what you type; want it on standard input: carillon … < file")}
 }
 
 // terminalWidth is not known here.

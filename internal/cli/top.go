@@ -42,12 +42,12 @@ func (s *session) topCommand() *cobra.Command {
 	every := 2 * time.Second
 	var once bool
 	c := &cobra.Command{
-		Use: "top", Short: "Watch it live: rates, queues, workers, failures, what fires next", Args: cobra.NoArgs,
-		Long: "Watch it live: rates, queues, workers, failures, what fires next. q or Ctrl-C ends it. Where standard output is not a terminal one picture is printed, as with --once.",
+		Use: "top", Short: "Watch rates, queues, workers, failures and upcoming runs live", Args: cobra.NoArgs,
+		Long: "Watch rates, queues, workers, failures and upcoming runs live. Press q or Ctrl-C to quit. If standard output is not a terminal, prints once, as with --once.",
 	}
 	s.flags(c)
-	c.Flags().DurationVar(&every, "every", every, "how often to look")
-	c.Flags().BoolVar(&once, "once", false, "print one picture")
+	c.Flags().DurationVar(&every, "every", every, "refresh interval")
+	c.Flags().BoolVar(&once, "once", false, "print once and exit")
 	c.RunE = s.run(func(ctx context.Context, c *client.Client, _ []string) error {
 		if every < 200*time.Millisecond {
 			return usage{fmt.Errorf("--every %s: want 200ms or more", every)}

@@ -14,8 +14,8 @@ import (
 type waiting struct{ wait, follow bool }
 
 func (w *waiting) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&w.wait, "wait", false, "wait until the execution has ended; exit with 7 unless it succeeded")
-	c.Flags().BoolVar(&w.follow, "follow", false, "print what the execution writes until it has ended; exit as with --wait")
+	c.Flags().BoolVar(&w.wait, "wait", false, "wait until the execution has finished; exit with 7 unless it succeeded")
+	c.Flags().BoolVar(&w.follow, "follow", false, "print the log of the execution until it has finished; exit as with --wait")
 }
 
 func (w waiting) any() bool { return w.wait || w.follow }

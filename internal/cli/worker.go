@@ -15,8 +15,8 @@ import (
 func workerCommand() *cobra.Command {
 	var o app.WorkerOptions
 	c := &cobra.Command{
-		Use: "worker", Short: "Run executions for servers elsewhere",
-		Long: "Run executions of the targets http and simulate, and of command where that is allowed, for one or more servers, over the worker protocol. The key needs the role worker or system.",
+		Use: "worker", Short: "Run executions for a server elsewhere",
+		Long: "Run http and simulate jobs, and command jobs if allowed, for one or more servers. The key needs the role worker or system.",
 		Args: cobra.NoArgs, Example: "  carillon worker --server https://carillon.example --token $CARILLON_TOKEN --capacity 50",
 	}
 	s := newSettings(c)
@@ -25,8 +25,8 @@ func workerCommand() *cobra.Command {
 	s.add(c, "tls-cert", "tls.cert", "")
 	s.add(c, "tls-key", "tls.key", "")
 	s.add(c, "tls-ca", "tls.ca", "")
-	c.Flags().StringSliceVar(&o.Servers, "server", nil, "address of a server; several, parted by commas, are tried in turn (or CARILLON_SERVER)")
-	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file that CARILLON_TOKEN_FILE names; default that of your own 'carillon dev' at the address)")
+	c.Flags().StringSliceVar(&o.Servers, "server", nil, "server address; several, separated by commas, are tried in turn (or CARILLON_SERVER)")
+	c.Flags().StringVar(&o.Token, "token", "", "API key (or CARILLON_TOKEN, or the file named by CARILLON_TOKEN_FILE; default the token of your own 'carillon dev' at that address)")
 	c.Flags().StringSliceVar(&o.Labels, "labels", nil, "labels that jobs may require, such as gpu,eu (or CARILLON_LABELS)")
 	c.Flags().StringSliceVar(&o.Queues, "queues", nil, "queues to serve (or CARILLON_QUEUES; default all)")
 	c.Flags().IntVar(&o.Capacity, "capacity", 50, "executions to run at once (or CARILLON_CAPACITY)")

@@ -68,7 +68,7 @@ func TestBackupOfARunningServer(t *testing.T) {
 		t.Errorf("create:\n%s", out)
 	}
 	p.Create(`{"name": "later", "key": "later", "execution": {"target": "simulate", "work_kind": "noop"}}`)
-	if out := carillon(t, 0, "backup", "verify", saved); !strings.Contains(out, "is sound") {
+	if out := carillon(t, 0, "backup", "verify", saved); !strings.Contains(out, "is valid") {
 		t.Errorf("verify:\n%s", out)
 	}
 	if out := carillon(t, 1, "backup", "restore", saved, "--database", where, "--yes"); !strings.Contains(out, "has this database open") {
@@ -131,7 +131,7 @@ func TestMoveToPostgres(t *testing.T) {
 	jobs, letters, keys := read(p)
 	p.Kill() // as it would be after a power cut: something runs, and nobody said goodbye
 	out := carillonWith(t, env, 0, "move", "--database", "sqlite:"+file, "--to", to)
-	if !strings.Contains(out, "Everything is moved") {
+	if !strings.Contains(out, "Everything has been moved") {
 		t.Errorf("move:\n%s", out)
 	}
 	if _, err := os.Stat(file); err == nil {
