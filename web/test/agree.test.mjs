@@ -129,3 +129,21 @@ test("of a panic the first line and the first own frame are told, not the stack"
     await page.context().close();
   }
 });
+
+test("at 1280 px nothing is pushed out of sight: neither columns, nor buttons, nor tabs", async () => {
+  const busy = (n) => worker(n, { host: "worker-eu-central-1-" + n, version: "a2f1f0a", queues: ["mail", "reports"], labels: ["gpu", "eu"], targets: ["http", "command", "simulate"], kinds: ["send-email"], completed: 12345, failed: 38, memory_used_bytes: 60e6, memory_limit_bytes: 8e9 });
+  const error = { type: "HANDLER_ERROR", message: "the warehouse answered with something that nobody had expected, and it said so at length" };
+  const dead = { execution_id: id(1), job_id: id(1), job_name: "nightly invoices of the southern warehouse", status: "FAILED", reason: "ATTEMPTS_EXHAUSTED", dead_lettered_at: iso(Date.now() - 90_000), total_attempts: 12, errors: [{ attempt_number: 1, error }] };
+  const prepare = async (p) => {
+    await answer(p, "/workers?*", workers(busy(1), busy(2)));
+    await answer(p, "/dead-letters?*", { dead_letters: [dead], pagination: { limit: 50, total: 1, next_cursor: null } });
+  };
+  for (const path of ["/workers", "/dead-letters", "/admin"]) {
+    const page = await visit(browser, server.url + path, { prepare, width: 1280, height: 800 });
+    await settle(page);
+    const over = await page.evaluate(() => [...document.querySelectorAll("html, .tablebox, .admin-nav, td")].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0).map((e) => `${e.tagName} ${e.className}: ${e.innerText.slice(0, 40)}`));
+    assert.deepEqual(over, [], path);
+    await sound(page);
+    await page.context().close();
+  }
+});

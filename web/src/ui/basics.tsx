@@ -162,7 +162,7 @@ export function percent(share: number): string {
 /** Tags are a thing's tags, each a link to what else carries it. */
 export function Tags({ of, to }: { of: string[]; to?: (tag: string) => string }) {
   return (
-    <span className="row tight">
+    <span className="row tight tags">
       {of.map((t) =>
         to ? (
           <Link key={t} className="tag" to={to(t)}>

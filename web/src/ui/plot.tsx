@@ -197,7 +197,7 @@ export function Series({ title, summary, at, lines, height = 170, format = plain
         axes: [
           { stroke: dim, grid: { show: false }, ticks: { show: false }, size: 22, font: "11px system-ui, sans-serif", values: (_u, v) => v.map((t) => (tick ? tick(t) : clockTime(t * 1000, zone))) },
           axis(format),
-          ...(right ? [{ ...axis(formatRight), scale: "r", side: 1 as const, grid: { show: false } }] : []),
+          ...(right ? [{ ...axis(formatRight), size: 66, scale: "r", side: 1 as const, grid: { show: false } }] : []),
         ],
         series: [
           {},

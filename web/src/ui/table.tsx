@@ -18,6 +18,8 @@ export type Column<T> = {
   lead?: boolean;
   /** Left out on narrow screens. */
   wideOnly?: boolean;
+  /** Left out where it would push others out of sight: below 1500 px. */
+  roomy?: boolean;
   /** The word before the value in a card; none where the value speaks for itself. */
   label?: string;
 };
@@ -108,7 +110,7 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
                 </th>
               )}
               {columns.map((c) => (
-                <th key={c.id} scope="col" className={c.num ? "num" : ""}>
+                <th key={c.id} scope="col" className={[c.num && "num", c.roomy && "roomy"].filter(Boolean).join(" ")}>
                   {c.head}
                 </th>
               ))}
@@ -123,7 +125,7 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
                   </td>
                 )}
                 {columns.map((c) => (
-                  <td key={c.id} data-label={c.label} className={[c.num && "num", c.wide && "wide", c.lead && "lead", c.lead && selected && "pickable", c.wideOnly && "wide-only"].filter(Boolean).join(" ") || undefined}>
+                  <td key={c.id} data-label={c.label} className={[c.num && "num", c.wide && "wide", c.lead && "lead", c.lead && selected && "pickable", c.wideOnly && "wide-only", c.roomy && "roomy"].filter(Boolean).join(" ") || undefined}>
                     {c.cell(r)}
                   </td>
                 ))}

@@ -83,7 +83,7 @@ export default function Jobs() {
     { id: "runs", head: "Last 30", cell: (j) => <RunsStrip runs={byJob.get(j.job_id)?.runs ?? []} /> },
     { id: "success", head: "Success", num: true, label: "success", cell: (j) => j.stats.total_runs > 0 && percent(j.stats.success_rate) },
     { id: "p95", head: "p95", num: true, label: "p95", cell: (j) => j.stats.total_runs > 0 && <Duration ms={j.stats.p95_duration_ms} /> },
-    { id: "owner", head: "Owner", wideOnly: true, cell: (j) => j.owner && <Link to={"/jobs?q=" + encodeURIComponent("owner:" + quoted(j.owner))}>{j.owner}</Link> },
+    { id: "owner", head: "Owner", wideOnly: true, roomy: true, cell: (j) => j.owner && <Link to={"/jobs?q=" + encodeURIComponent("owner:" + quoted(j.owner))}>{j.owner}</Link> },
     { id: "tags", head: "Tags", cell: (j) => j.tags.length > 0 && <Tags of={j.tags.slice(0, 4)} to={tagged} /> },
   ];
   return (

@@ -76,7 +76,7 @@ function All() {
           <Link className="name wrap" to={"/workers/" + w.worker_id}>
             {w.host || "unnamed"}
           </Link>
-          <span className="sub mono">{w.worker_id}</span>
+          <span className="sub mono workers-id">{w.worker_id}</span>
         </>
       ),
     },
@@ -95,9 +95,9 @@ function All() {
     { id: "beat", head: "Last beat", label: "beat", cell: (w) => <Beat w={w} /> },
     { id: "version", head: "Version", label: "version", cell: (w) => <Version of={w.version} server={server} /> },
     { id: "queues", head: "Queues", label: "queues", cell: (w) => (w.queues.length ? <Tags of={w.queues} to={(q) => "/queues/" + encodeURIComponent(q)} /> : <span className="dim">all</span>) },
-    { id: "labels", head: "Labels", cell: (w) => <Tags of={w.labels} /> },
-    { id: "targets", head: "Targets", wideOnly: true, cell: (w) => [...w.targets.filter((t) => t !== "worker" || w.kinds.length === 0), ...w.kinds.map((k) => "“" + k + "”")].join(", ") },
-    { id: "done", head: "Completed", label: "completed", num: true, cell: (w) => count(w.completed) },
+    { id: "labels", head: "Labels", roomy: true, cell: (w) => <Tags of={w.labels} /> },
+    { id: "targets", head: "Targets", roomy: true, cell: (w) => [...w.targets.filter((t) => t !== "worker" || w.kinds.length === 0), ...w.kinds.map((k) => "“" + k + "”")].join(", ") },
+    { id: "done", head: "Completed", label: "completed", num: true, roomy: true, cell: (w) => count(w.completed) },
     { id: "failed", head: "Failed", label: "failed", num: true, cell: (w) => <span className={w.failed > 0 ? "" : "dim"}>{count(w.failed)}</span> },
     ...(may
       ? [
