@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +30,7 @@ const quotaAge = 2 * time.Second
 
 // quotas are those of all tenants, as they were read last.
 type quotas struct {
-	reading sync.Mutex // of who reads them anew
+	reading chan struct{} // whoever has put something in reads them anew; there is room for one
 	known   atomic.Pointer[knownQuotas]
 }
 
@@ -74,13 +73,19 @@ func (s *shared) settings(ctx context.Context, id tenant.ID) (tenant.Tenant, err
 	if fresh {
 		return t, nil
 	}
-	if !q.reading.TryLock() {
+	select {
+	case q.reading <- struct{}{}:
+	default:
 		if known {
 			return t, nil
 		}
-		q.reading.Lock()
+		select {
+		case q.reading <- struct{}{}:
+		case <-ctx.Done():
+			return tenant.Tenant{}, ctx.Err()
+		}
 	}
-	defer q.reading.Unlock()
+	defer func() { <-q.reading }()
 	if x, _, fresh := q.find(id, s.clock.Now()); fresh {
 		return x, nil
 	}

@@ -173,7 +173,7 @@ func New(store Store, clk clock.Clock, cfg Config) *Service {
 	}
 	all := &shared{
 		store: store, clock: clk, cfg: cfg, gate: &gate{store: store, direct: cfg.Direct}, inside: make(chan struct{}, maxInside), wake: make(chan struct{}, 1),
-		holds: artifact.NewInspector(cfg.Artifacts),
+		holds: artifact.NewInspector(cfg.Artifacts), quotas: quotas{reading: make(chan struct{}, 1)},
 	}
 	jobs := &Jobs{shared: all}
 	jobs.placed.Store(rand.Uint64()) // servers that begin together do not go through the partitions in step
