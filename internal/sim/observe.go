@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// starved is how long something that may start, and for which a worker is free, may wait once the faults are over: servers
-	// without workers give partitions up after 10 s, and shares go back within two.
+	// starved is how long something that may start, and for which a worker is free, may wait once the faults are over, while nothing of
+	// its partition is leased: servers without workers give partitions up after 10 s, and shares go back within two. The workers of a
+	// partition's owner serve it alone, so a backlog of one job lasts, however many workers wait at other servers.
 	starved = 15 * time.Second
 	// reaped is how long after the end of its worker's session something may still be held.
 	reaped = 10 * time.Second
@@ -59,11 +60,14 @@ func (w *world) look() {
 	}
 	free := w.free(sessions)
 	var running inUse
+	newest := map[job.Partition]job.Token{}
 	for _, s := range r.known {
 		if !s.status.Final() {
 			running.add(s)
 		}
+		newest[s.part] = max(newest[s.part], s.token)
 	}
+	served := func(s *seen) bool { return newest[s.part] > r.newest[s.part] } // something of its partition was leased since the last look
 	for _, s := range r.known {
 		switch {
 		case s.held() && !s.parked:
@@ -77,7 +81,7 @@ func (w *world) look() {
 			if s.orphaned == reaped+time.Second {
 				r.wrong("recovery", "%s is still held, %v after the session of its worker ended", s.name, reaped)
 			}
-		case calm && serving && s.waiting() && !s.due.After(now) && !r.heldBack(s, running, now) && slices.ContainsFunc(free, func(x *executor) bool { return x.whose == "" || x.whose == s.tenant }):
+		case calm && serving && !served(s) && s.waiting() && !s.due.After(now) && !r.heldBack(s, running, now) && slices.ContainsFunc(free, func(x *executor) bool { return x.whose == "" || x.whose == s.tenant }):
 			if s.waits += time.Second; s.waits == starved+time.Second {
 				r.wrong("starvation", "%s has waited for %v although it may start and %s is free", s.name, starved, free[0].proc)
 			}
@@ -85,6 +89,7 @@ func (w *world) look() {
 			s.waits = 0
 		}
 	}
+	r.newest = newest
 }
 
 // inUse counts what is held, by what limits it.

@@ -20,6 +20,7 @@ import (
 // recorder is a store that writes down what is committed, in the order of the commits. It looks at what a call may have
 // changed after each one, so that no state is passed over.
 type recorder struct {
+	newest map[job.Partition]job.Token // as observe saw them last
 	engine.Store
 	history *check.History
 	begun   time.Time
