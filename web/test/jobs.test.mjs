@@ -25,7 +25,7 @@ test("an empty server teaches, and its button makes a job that rings", async () 
     await accessible(page);
     await page.click("text=Create the hello job");
     await page.waitForURL("**/jobs/new?sample=hello");
-    await page.waitForSelector("text=Every 10s of elapsed time");
+    await page.waitForSelector("text=Every 10s from its start");
     await page.click("button:has-text('Pretend')");
     await page.fill("label:has-text('Every') + input", "1s");
     await page.click("button:has-text('Create job')");
