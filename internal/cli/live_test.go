@@ -455,7 +455,9 @@ func TestNotificationJobsAreListedOnlyWhenAskedFor(t *testing.T) {
 	} {
 		var got []string
 		for _, j := range read[[]client.Job](c, append([]string{"job", "list"}, strings.Fields(args)...)...) {
-			got = append(got, j.Name)
+			if slices.Contains([]string{"plain", "mine", "notification: oncall"}, j.Name) { // other tests have made others
+				got = append(got, j.Name)
+			}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("job list %s: got %q, want %q", args, got, want)
