@@ -99,7 +99,7 @@ func TestACommandEnds(t *testing.T) {
 		{"with a result that leads away", shell(`ln -s /etc/hostname "$CARILLON_RESULT"`), Ended{}, "cannot be read"},
 		{"with a result that is too large", shell(`head -c 2000000 /dev/zero > "$CARILLON_RESULT"`), Ended{}, "2000000 bytes"},
 		{"nowhere", attempt("no-such-program"), Ended{}, `"no-such-program" was not found`},
-		{"not executable", attempt("/etc/passwd"), Ended{}, "may not be run"},
+		{"not executable", attempt("/etc/passwd"), Ended{}, "cannot be run"},
 		{"not found by path", attempt("./nothing"), Ended{}, "was not found"},
 		{"neither command nor artifact", attempt(), Ended{}, "neither"},
 	} {

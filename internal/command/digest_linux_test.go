@@ -74,7 +74,7 @@ func TestOnlyListedProgramsRun(t *testing.T) {
 		{"another program", attempt("true"), "", "commands.digests does not list"},
 		{"an artifact", artifactOf(packed), "5", ""},
 		{"another artifact", artifactOf(other), "", "commands.digests does not list"},
-		{"a folder", attempt("/usr/bin/"), "", "may not be run"},
+		{"a folder", attempt("/usr/bin/"), "", "cannot be run"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := r.Run(t.Context(), tt.a)

@@ -278,7 +278,7 @@ func TestRulesAreChecked(t *testing.T) {
 		"events[1]":          func(r *notice.Rule) { r.Events = append(r.Events, "exploded") },
 		"callback_url":       func(r *notice.Rule) { r.URL = "ftp://x" },
 		"late_after_seconds": func(r *notice.Rule) { r.LateAfter = time.Second },
-		"tags":               func(r *notice.Rule) { r.Tags = []string{""} },
+		"tags[0]":            func(r *notice.Rule) { r.Tags = []string{"a\x00b"} },
 	} {
 		bad := good
 		change(&bad)
