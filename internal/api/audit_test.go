@@ -106,7 +106,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	}
 	wanted := strings.Fields(`tenant.create signing_secret.create api_key.create tenant.update job.create job.create job.update job.pause job.resume job.trigger execution.cancel execution.retry
 		operation.begin operation.cancel calendar.put calendar.put calendar.delete secret.put secret.delete signing_secret.create signing_secret.revoke badge.create badge.revoke
-		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set queue.pause queue.resume api_key.create api_key.create api_key.expire api_key.revoke artifact.put artifact.delete api_key.create worker.cordon worker.uncordon worker.drain
+		notification_rule.put notification_rule.test notification_rule.delete limit.set limit.set queue.pause queue.resume api_key.create api_key.expire api_key.create api_key.revoke artifact.put artifact.delete api_key.create worker.cordon worker.uncordon worker.drain
 		job.delete tenant.update`)
 	if !slices.Equal(got, wanted) {
 		t.Errorf("got  %q\nwant %q", got, wanted)
