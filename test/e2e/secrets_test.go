@@ -247,7 +247,7 @@ func TestSecretsChange(t *testing.T) {
 		}
 		rekey := exec.Command(harness.Binary(), "secrets", "rekey", "--database", where)
 		rekey.Env = append(os.Environ(), "CARILLON_SECRETS_KEY="+secondKey+","+firstKey)
-		if out, err := rekey.CombinedOutput(); err != nil || !strings.Contains(string(out), "3 were under another") {
+		if out, err := rekey.CombinedOutput(); err != nil || !strings.Contains(string(out), "3 were re-encrypted") {
 			t.Errorf("rekey: %s, %v", out, err)
 		}
 		p = harness.Start(t, keyed(secondKey), "serve", "--database", where)
