@@ -122,7 +122,7 @@ func (c *Client) follow(ctx context.Context, path string, last *string, on func(
 	}
 }
 
-// silence is how long a stream may stay silent before it counts as broken. Servers send a heartbeat every five seconds.
+// silence limits the time a stream may stay silent before it counts as broken. Servers send a heartbeat every five seconds.
 const silence = 40 * time.Second
 
 var errSilent = fmt.Errorf("nothing came of the stream for %v", silence)

@@ -266,7 +266,7 @@ type FailingSummary struct {
 	LastExecutionID *string   `json:"last_execution_id" doc:"The last one that failed, as far as that is known."`
 }
 
-// Finding is what an overview says of one thing.
+// Finding is one statement of an overview.
 type Finding struct {
 	About  string `json:"about" enum:"schedules,delays,failures,workers,queues"`
 	Health string `json:"health" enum:"ok,warning,critical"`

@@ -349,7 +349,7 @@ func TestStartsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeastPermissions is what docs/guides/enqueue.md says a role needs.
+// TestLeastPermissions gives a role only the rights listed in docs/guides/enqueue.md.
 func TestLeastPermissions(t *testing.T) {
 	b := newBed(t)
 	role := "carillon_test_" + strings.ToLower(rand.Text()[:16])

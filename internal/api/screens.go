@@ -281,7 +281,7 @@ func (s viewAPI) overview(w http.ResponseWriter, r *http.Request, p tenant.Princ
 	return reply(w, 200, out)
 }
 
-// judged says how a tenant does: part by part, in a word and in a sentence. Screens and commands repeat it and judge nothing
+// judged returns the verdict on a tenant: part by part, in a word and in a sentence. Screens and commands repeat it and judge nothing
 // themselves.
 func judged(o *client.Overview) (health, sentence string, findings []client.Finding) {
 	find := func(about, health, text string) {

@@ -66,7 +66,7 @@ func (s accessAPI) putSecret(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, wireSecret(x))
 }
 
-// withoutValue is what is wrong with a body without showing any of it.
+// withoutValue returns the error of a body without showing any of the body.
 func withoutValue(err error) error {
 	var e *strictjson.Error
 	if !errors.As(err, &e) {

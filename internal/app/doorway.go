@@ -16,7 +16,7 @@ type doorway struct {
 	said atomic.Int64 // when it last did, in seconds
 }
 
-// doorwayEvery is how often it says so.
+// doorwayEvery is the time between two such warnings.
 const doorwayEvery = 10 * time.Second
 
 // Accept takes the next connection.

@@ -56,7 +56,7 @@ func (r *running) work(exec worker.Executor, door, ofDefault *api.Door) {
 	r.run(r.pool(door, exec, cfg))
 }
 
-// egress says where callbacks may go, as far as their URLs show it.
+// egress returns the rules for the URLs of callbacks.
 func (r *running) egress() egress.Rules {
 	c := r.Config
 	return egress.Rules{HTTPSOnly: c.Callbacks.HTTPSOnly, Ports: c.Callbacks.Ports, Named: c.CallbacksAllow, Loopback: r.Dev}

@@ -59,7 +59,7 @@ func linear(name string, events []Event) *Violation {
 	return &v
 }
 
-// stuck says how far an order of the calls can be found, and which calls then fit nowhere.
+// stuck returns the longest order of the calls and the calls that fit nowhere after it.
 func stuck(name string, ops []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var best []int
 	for _, partition := range info.PartialLinearizations() {

@@ -37,7 +37,7 @@ func (s *seen) complete(proc string, token int64, outcome, answer string) *seen 
 	return s.call(OK, Complete, proc, token, outcome, answer)
 }
 
-// record is what the product says in the end, as if it happened now.
+// record adds the final state of the product to the history.
 func (s *seen) record(op Op, token int64, result string) *seen {
 	s.out = append(s.out, Event{At: s.tick(), Kind: Final, Op: op, Execution: "x", Token: token, Result: result})
 	return s

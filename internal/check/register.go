@@ -81,7 +81,7 @@ var lease = porcupine.Model{
 	DescribeState:     func(state any) string { return state.(register).String() },
 }
 
-// step says whether a call could be answered so, and what the register is after it.
+// step reports whether the register allows an answer, and returns the register after it.
 func (r register) step(c call) (bool, register) {
 	switch c.op {
 	case Claim: // whoever is given it has the newest token, and nobody holds it
