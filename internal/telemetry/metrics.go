@@ -55,38 +55,38 @@ func NewMetrics(version string) *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.triggerDelay = histogram("trigger_delay_seconds", "From when an execution could first fire (its scheduled time, or the creation of its job if that came later) until it was fired, of what a schedule fires.", delayBounds)
-	m.queueWait = histogram("queue_wait_seconds", "From when an execution was due until its first attempt began.", waitBounds)
-	m.duration = histogram("execution_duration_seconds", "From the beginning of an execution's first attempt to its end.", durationBounds)
-	m.endToEnd = histogram("end_to_end_seconds", "From when an execution could first fire to its end; of missed runs and backfills from when they were fired.", durationBounds)
+	m.triggerDelay = histogram("trigger_delay_seconds", "Time from when a scheduled execution could first fire (its scheduled time, or the creation of its job if that came later) until it fired.", delayBounds)
+	m.queueWait = histogram("queue_wait_seconds", "Time from when an execution was due until its first attempt started.", waitBounds)
+	m.duration = histogram("execution_duration_seconds", "Time from the start of an execution's first attempt until it ended.", durationBounds)
+	m.endToEnd = histogram("end_to_end_seconds", "Time from when an execution could first fire until it ended; for missed runs and backfills, from when they fired.", durationBounds)
 
-	statuses := m.vec("executions_total", "Executions that have ended, by their state.", "status")
+	statuses := m.vec("executions_total", "Executions that ended, by status.", "status")
 	for _, s := range job.Statuses() {
 		if s.Final() {
 			m.byStatus[s] = statuses.WithLabelValues(s.String())
 		}
 	}
-	m.retries = counter("retries_total", "Attempts that failed and that another one follows.")
-	m.timeouts = counter("timeouts_total", "Attempts that ran out of time.")
+	m.retries = counter("retries_total", "Failed attempts that will be retried.")
+	m.timeouts = counter("timeouts_total", "Attempts that timed out.")
 	m.deadLettered = counter("dead_lettered_total", "Executions that became dead letters.")
-	m.leasesLost = counter("leases_lost_total", "Leases that ended without a result, because their worker stopped answering.")
-	m.stale = counter("stale_results_total", "Results that were refused, because their lease was lost.")
-	m.deaths = counter("worker_deaths_total", "Workers that stopped answering.")
-	m.missed = counter("occurrences_missed_total", "Instants of schedules that passed while nobody fired them, and are not caught up.")
-	m.tracesLost = counter("traces_lost_total", "Jobs and executions of which it was not kept which traced request began them, since the store did not keep up.")
-	m.limited = m.vec("limited_total", "What was refused, or made to wait, because of a limit.", "limit")
+	m.leasesLost = counter("leases_lost_total", "Leases that expired without a result because their worker stopped responding.")
+	m.stale = counter("stale_results_total", "Results that were refused because their lease was lost.")
+	m.deaths = counter("worker_deaths_total", "Workers that stopped responding.")
+	m.missed = counter("occurrences_missed_total", "Scheduled instants that passed without firing and are not caught up.")
+	m.tracesLost = counter("traces_lost_total", "Jobs and executions whose link to the request's trace was dropped because the store did not keep up.")
+	m.limited = m.vec("limited_total", "Requests refused, and executions delayed, because of a limit.", "limit")
 	for _, l := range limits {
 		m.limited.WithLabelValues(l)
 	}
 
-	m.denied = m.vec("auth_failures_total", "Requests whose caller could not be authenticated, by the reason.", "reason")
+	m.denied = m.vec("auth_failures_total", "Requests that failed authentication, by reason.", "reason")
 	for _, r := range denials {
 		m.denied.WithLabelValues(r)
 	}
 
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_store_seconds", Help: "How long calls of the store took.", Buckets: storeBounds}, []string{"op"})
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "carillon_store_seconds", Help: "Duration of store calls.", Buckets: storeBounds}, []string{"op"})
 	m.registry.MustRegister(seconds)
-	errs := m.vec("store_errors_total", "Calls of the store that failed.", "op")
+	errs := m.vec("store_errors_total", "Store calls that failed.", "op")
 	for o, name := range opNames {
 		m.ops[o] = opMetrics{seconds.WithLabelValues(name), errs.WithLabelValues(name)}
 	}
@@ -96,10 +96,10 @@ func NewMetrics(version string) *Metrics {
 // NewProcessMetrics makes the numbers of a process without a store: of the Go runtime, of the process, of its HTTP face.
 func NewProcessMetrics(version string) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "carillon_build_info", Help: "1, with the version as a label."}, []string{"version", "go_version"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "carillon_build_info", Help: "Always 1; the labels name the version."}, []string{"version", "go_version"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.requests = m.vec("http_requests_total", "Requests that were answered, by route and status.", "route", "code")
+	m.requests = m.vec("http_requests_total", "HTTP requests answered, by route and status code.", "route", "code")
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	m.scrapes = make(chan struct{}, 4)
 	return m
@@ -113,19 +113,19 @@ func (m *Metrics) vec(name, help string, labels ...string) *prometheus.CounterVe
 
 // PartitionsOwned has it asked at each scrape how many partitions the process owns.
 func (m *Metrics) PartitionsOwned(f func() int) {
-	m.gauge("partitions_owned", "Partitions whose schedules this server fires.", f)
+	m.gauge("partitions_owned", "Partitions this server owns: it fires their schedules.", f)
 }
 
 // BreakersOpen has it asked at each scrape how many hosts the process takes to be down.
 func (m *Metrics) BreakersOpen(f func() int) {
-	m.gauge("breakers_open", "Hosts of callbacks that this process takes to be down.", f)
+	m.gauge("breakers_open", "Callback hosts whose circuit breaker is open in this process.", f)
 }
 
 // CallbacksPutOff has it asked at each scrape how many calls the process put off, by the reason. The reasons are those that it answers with now.
 func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
 	for reason := range f() {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "carillon_callbacks_put_off_total", Help: "Callbacks that this process put off to spare their host: for its rate, its calls at once, one tenant's part of those, or because it is down.",
+			Name: "carillon_callbacks_put_off_total", Help: "Callbacks that this process postponed to protect the host: because of its rate limit, its concurrency limit, one tenant's share of that, or because it is down.",
 			ConstLabels: prometheus.Labels{"reason": reason},
 		}, func() float64 { return float64(f()[reason]) }))
 	}
@@ -139,8 +139,8 @@ type Use struct {
 }
 
 var (
-	processSlots = gauge("process_slots", "Slots of the workers in this process, in use (busy) and not (free).", "state")
-	processLimit = gauge("process_memory_limit_bytes", "How much memory this process may use: the limit of its cgroup, or else all memory of its machine; process_resident_memory_bytes is what it uses.")
+	processSlots = gauge("process_slots", "Slots of the workers in this process, busy and free.", "state")
+	processLimit = gauge("process_memory_limit_bytes", "Memory this process may use: its cgroup limit or, without one, all memory of the machine. process_resident_memory_bytes is what it uses.")
 )
 
 // used tells what the workers of a process use.
@@ -163,7 +163,7 @@ func (m *Metrics) WorkersUse(f func() Use) { m.registry.MustRegister(used{f}) }
 // CountsLost has it asked at each scrape how many counts of tenants and jobs there was no room for.
 func (m *Metrics) CountsLost(f func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "carillon_counts_lost_total", Help: "What this server could not count for a tenant or a job: series, calendars and failures show so much less.",
+		Name: "carillon_counts_lost_total", Help: "Events this server could not count for a tenant or a job; time series, calendars and failure counts are too low by this much.",
 	}, func() float64 { return float64(f()) }))
 }
 
