@@ -44,16 +44,17 @@ var table = map[string]rule{
 	"internal/peer":       {why: "a leaf: it asks the kernel whose connection it is"},
 	"internal/seal":       {why: "a leaf: it knows bytes and keys"},
 	"internal/strictjson": {why: "a leaf: it decodes anything"},
+	"internal/watchdog":   {why: "a leaf: for tests only"},
 
 	"internal/engine":                       {ours: []string{core}, why: "ports speak core and know no engine"},
-	"internal/engine/enginetest":            {ours: []string{core, "internal/engine"}, others: []string{uuids, "github.com/google/go-cmp", "pgregory.net/rapid"}, why: "the suite knows the port, never an engine"},
+	"internal/engine/enginetest":            {ours: []string{core, "internal/engine", "internal/watchdog"}, others: []string{uuids, "github.com/google/go-cmp", "pgregory.net/rapid"}, why: "the suite knows the port, never an engine"},
 	"internal/engine/gen":                   {why: "it reads the source of the ports, and runs by go generate only"},
 	"internal/engine/sqlstore":              {ours: []string{core, "internal/engine"}, why: "settings in any SQL database; the engines bring the drivers"},
 	"internal/engine/postgres":              {ours: []string{core, "internal/engine", "internal/engine/sqlstore", "internal/clock", "internal/failpoint"}, others: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, why: "a driver is imported in its engine's folder only"},
 	"internal/engine/postgres/postgrestest": {others: []string{"github.com/jackc/pgx/v5"}, why: "for tests only"},
 	"internal/engine/sqlite":                {ours: []string{core, "internal/engine", "internal/engine/sqlstore", "internal/clock", "internal/failpoint"}, others: []string{"zombiezen.com/go/sqlite", "modernc.org/sqlite", "golang.org/x/sys"}, why: "a driver is imported in its engine's folder only"},
 
-	"internal/engine/storetest": {ours: []string{"internal/engine", "internal/engine/postgres", "internal/engine/postgres/postgrestest", "internal/engine/sqlite"}, why: "for tests only"},
+	"internal/engine/storetest": {ours: []string{"internal/engine", "internal/engine/postgres", "internal/engine/postgres/postgrestest", "internal/engine/sqlite", "internal/watchdog"}, why: "for tests only"},
 
 	"internal/move": {ours: []string{core, "internal/engine"}, why: "it knows rows, and no engine"},
 

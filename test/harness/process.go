@@ -144,10 +144,14 @@ func LaunchWith(t *testing.T, change func(*exec.Cmd), env []string, args ...stri
 	}
 	go func() { p.err = p.cmd.Wait(); close(p.done) }()
 	t.Cleanup(func() {
+		said := p.Out.String()
+		if t.Failed() {
+			p.stands()
+		}
 		p.cmd.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			p.keep("carillon " + strings.Join(args, " "))
+			p.keep("carillon "+strings.Join(args, " "), said)
 		}
 	})
 	return p
@@ -165,11 +169,22 @@ func Serve(t *testing.T, where string, args ...string) *Process {
 	return Start(t, Settings(), append([]string{"serve", "--database", where}, args...)...)
 }
 
+// stands has the process print what its goroutines wait for, if it still can. That ends it.
+func (p *Process) stands() {
+	if p.Send(syscall.SIGQUIT) != nil {
+		return
+	}
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Second):
+	}
+}
+
 // shown is how much of what a process printed is in the log of a test that fails.
 const shown = 20_000
 
-// keep shows the end of what the process printed, and keeps all of it in a file.
-func (p *Process) keep(what string) {
+// keep shows the end of what the process said by itself, and keeps all that it printed, also when it was ended, in a file.
+func (p *Process) keep(what, said string) {
 	all := p.Out.String()
 	f, err := os.CreateTemp("", "carillon-*.log")
 	if err == nil {
@@ -180,7 +195,10 @@ func (p *Process) keep(what string) {
 	if err == nil {
 		where = "is in " + f.Name()
 	}
-	p.Logf("%s (process %d; all it printed %s) printed in the end:\n%s", what, p.cmd.Process.Pid, where, all[max(0, len(all)-shown):])
+	p.Logf("%s (process %d; all it printed %s) printed in the end:\n%s", what, p.cmd.Process.Pid, where, said[max(0, len(said)-shown):])
+	if stood := strings.TrimPrefix(all, said); stood != "" {
+		p.Logf("and when it was ended:\n%s", stood[:min(len(stood), shown)])
+	}
 }
 
 var address = regexp.MustCompile(`Health +(http://[^/\s]+)/readyz`)
@@ -249,10 +267,8 @@ func (p *Process) Exit() int {
 	p.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(Slack * 60 * time.Second):
-		_ = p.Send(syscall.SIGQUIT) // it prints where it stands
-		<-p.done
-		p.Fatalf("it does not end:\n%s", p.Out.String())
+	case <-time.After(Hang):
+		p.Fatalf("it does not end in %v:\n%s", Hang, p.Out.String())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -261,17 +277,23 @@ func (p *Process) Exit() int {
 // passes does not wait; only what must not take longer is measured against less.
 const Slack = 4
 
+// Hang is after how long something that does not come about, however long it is waited for, is given up.
+const Hang = time.Minute
+
+// patience is how long a test waits for what usually comes about in a time.
+func patience(d time.Duration) time.Duration { return min(Slack*d, max(d, Hang)) }
+
 // Eventually waits for a condition, which something outside this process brings about.
 func Eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	if !Within(within, ok) {
-		t.Fatalf("waited %v in vain for %s", Slack*within, what)
+		t.Fatalf("waited %v in vain for %s", patience(within), what)
 	}
 }
 
 // Within waits for a condition that usually comes about in a time, and reports whether it did before the Slack was over, too.
 func Within(d time.Duration, ok func() bool) bool {
-	late := time.After(Slack * d)
+	late := time.After(patience(d))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
 // Harness is how the suite gets at an engine.
@@ -144,6 +145,7 @@ func open(t testing.TB, h Harness) fixture {
 
 func reopen(t testing.TB, h Harness, where string) fixture {
 	t.Helper()
+	watchdog.Watch(t)
 	s, err := h.Open(t.Context(), where)
 	if err != nil {
 		t.Fatalf("open: %v", err)

@@ -18,11 +18,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
+	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
 // fresh is a migrated store over a new database.
 func fresh(t testing.TB) *Store {
 	t.Helper()
+	watchdog.Watch(t)
 	s, err := Open(t.Context(), Config{URL: migratedURL(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 	"github.com/carillon-jobs/carillon/internal/engine"
+	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
 func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
@@ -25,6 +26,7 @@ func newID() [16]byte { return uuid.Must(uuid.NewV7()) }
 // start opens and migrates the store over a file, which the test closes.
 func start(t testing.TB, cfg Config) *Store {
 	t.Helper()
+	watchdog.Watch(t)
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

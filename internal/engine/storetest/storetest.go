@@ -12,6 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/postgres"
 	"github.com/carillon-jobs/carillon/internal/engine/postgres/postgrestest"
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
+	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
 // Each runs a test over each engine, opened as a server opens it: with the product's own timeouts.
@@ -23,6 +24,7 @@ func Each(t *testing.T, test func(t *testing.T, s engine.Store)) {
 // SQLite opens a store over a new file.
 func SQLite(t testing.TB) *sqlite.Store {
 	t.Helper()
+	watchdog.Watch(t)
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "c.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +39,7 @@ func SQLite(t testing.TB) *sqlite.Store {
 // Postgres opens a store over a new database.
 func Postgres(t testing.TB) *postgres.Store {
 	t.Helper()
+	watchdog.Watch(t)
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: PostgresURL(t)})
 	if err != nil {
 		t.Fatal(err)
