@@ -2,148 +2,197 @@ package secret
 
 import "strings"
 
-// What xxd, hexdump -C, od -t x1z and Go's hex.Dump print: an offset, bytes in hex, and the same bytes as text. A value that goes over
-// several rows is in neither column as a whole, so rows that follow one another are read as the bytes that they stand for.
+// A dump prints bytes as numbers or as single characters, in rows, often with an offset before them and the same bytes as text behind
+// them: xxd, od, hexdump, gdb, lldb, tcpdump, curl --trace, arrays in C, Go, Python and JSON. A value that goes over several rows is in
+// no column as a whole, and where bytes are printed apart or in another order, it is nowhere in hex either.
+//
+// No rule here is of one program. A row is the longest run of units of one width in a line. Rows that follow one another are read
+// as the bytes that their units stand for, in each notation that fits, and with the bytes of a unit in either order.
 
-// dumps reads each run of rows of a hex dump as its bytes: once for the columns of hex, and once for the column of text.
+// dumps reads each run of rows as its bytes.
 func (l layer) dumps() (out []layer) {
 	s := l.text
-	var block dump
-	end := func() {
-		out = append(out, block.layers()...)
-		block = dump{}
-	}
+	var lines scanner
+	var open [notations]dump
 	for at := 0; at < len(s); {
 		line, next := s[at:], len(s)
 		if i := strings.IndexByte(line, '\n'); i >= 0 {
 			line, next = line[:i], at+i+1
 		}
-		if !block.row(l, at, strings.TrimRight(line, "\r")) {
-			end()
+		lines.scan(strings.TrimRight(line, "\r"))
+		for n := range notations {
+			if row := lines.find(n); len(row) > 0 {
+				open[n].add(l, at, &lines, row, n)
+			} else if len(open[n].text) > 0 {
+				out = open[n].layers(out)
+				open[n] = dump{}
+			}
 		}
 		at = next
 	}
-	end()
+	for n := range notations {
+		out = open[n].layers(out)
+	}
 	return out
 }
 
-// dump is rows of a hex dump.
+// dump is rows that follow one another, in one notation.
 type dump struct {
-	text    []byte
-	hex     []origin // where each byte stands in hex …
-	beside  []origin // … and as text; where there is none, in hex
-	words   []origin // of two bytes, as where each is printed as one number
-	column  bool     // there is a column of text
-	unpairs bool     // not all is printed in numbers of two bytes
+	text    []byte   // high bytes first
+	from    []origin // where each byte stands
+	swapped []byte   // low bytes first
+	units   []origin // the unit in which each byte stands
+	shown   []byte   // as the column of text has it
+	beside  []origin // where each byte stands there; where a row has no such column, in its number
+	wide    bool     // some units have several bytes
+	column  bool     // some rows have a column of text
 }
 
-// row adds a line if it is a row of a dump, whatever is written before it.
-func (d *dump) row(l layer, at int, line string) bool {
-	for i := 0; i < len(line); i++ {
-		begun, kind := i, inWord
-		for ; i < len(line) && characters[line[i]] >= inWord; i++ {
-			kind |= characters[line[i]]
+// add adds a row, which stands at a place of a layer.
+func (d *dump) add(l layer, at int, s *scanner, row []unit, n notation) {
+	line := s.line
+	row, places, order := s.split(n, row)
+	begun := len(d.text)
+	for _, u := range row {
+		first := len(d.text)
+		d.text = u.bytes(line, n, d.text)
+		whole := l.at(at+int(u.start), int(u.end-u.start))
+		for k := len(d.text) - 1; k >= first; k-- {
+			d.swapped, d.units = append(d.swapped, d.text[k]), append(d.units, whole)
 		}
-		if n := i - begun; n >= 4 && n <= 16 && kind == inWord && i < len(line) && (line[i] == ' ' || line[i] == ':' || line[i] == '\t') && d.bytes(l, at, line, i) {
-			return true
+		if u.size == 1 || n != inHex {
+			d.from = append(d.from, d.units[first:]...)
+		} else {
+			for k := int(u.end) - 2*int(u.size); k < int(u.end); k += 2 {
+				d.from = append(d.from, l.at(at+max(k, int(u.digits)), min(2, k+2-int(u.digits))))
+			}
 		}
+		d.wide = d.wide || u.size > 1
 	}
-	return false
+	if order == lowest {
+		d.shown = append(d.shown, d.swapped[begun:]...)
+	} else {
+		d.shown = append(d.shown, d.text[begun:]...)
+	}
+	if places == nil {
+		d.beside = append(d.beside, d.from[begun:]...)
+		return
+	}
+	d.column = true
+	for _, p := range places {
+		d.beside = append(d.beside, l.at(at+p.start, p.end-p.start))
+	}
 }
+
+// layers adds the readings of the rows.
+func (d *dump) layers(out []layer) []layer {
+	if len(d.text) < shortest {
+		return out
+	}
+	out = append(out, layer{text: string(d.text), from: d.from, part: true})
+	if d.wide {
+		out = append(out, layer{text: string(d.swapped), from: d.units, part: true})
+	}
+	if d.column {
+		out = append(out, layer{text: string(d.shown), from: d.beside, part: true})
+	}
+	return out
+}
+
+// byteOrder says how a column of text shows the bytes of its row.
+type byteOrder uint8
 
 const (
-	inWord uint8 = 1 << iota // a hexadecimal digit …
-	noHex                    // … or another letter, or a dash
+	unshown byteOrder = iota // there is none, or one of which nothing is known
+	highest                  // the high byte of each unit first
+	lowest                   // the low byte first
 )
 
-var characters = func() (t [256]uint8) {
-	for _, c := range "-ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ" {
-		t[c] = noHex
+// split tells the units of a row from its column of text, which may look like more units. The column is known by its characters: they are the
+// bytes of the row. It returns where each byte stands there, nil if there is no column.
+func (s *scanner) split(n notation, row []unit) (units []unit, places []span, order byteOrder) {
+	line := s.line
+	if n == inLetters || len(row) > maxRow {
+		return row, nil, unshown
 	}
-	for _, c := range "0123456789abcdefABCDEF" {
-		t[c] = inWord
-	}
-	return t
-}()
-
-// bytes adds what stands behind an offset that ends at a place of a line.
-func (d *dump) bytes(l layer, at int, line string, i int) bool {
-	colon := i < len(line) && line[i] == ':'
-	if colon {
-		i++
-	}
-	begun, column := len(d.text), len(line)
-	for {
-		gap := blanks(line, i) - i
-		if gap == 0 || i+gap == len(line) {
-			break
+	var high, low [maxRow * maxUnit]byte
+	h, w := high[:0], low[:0]
+	for _, u := range row {
+		first := len(h)
+		h = u.bytes(line, n, h)
+		for k := len(h) - 1; k >= first; k-- {
+			w = append(w, h[k])
 		}
-		from := i + gap
-		marked := line[from] == '|' || line[from] == '>'
-		if marked || colon && gap > 1 && len(d.text) > begun {
-			column = from
-			if marked {
-				column++
-				line = strings.TrimRight(line, " ")
-				line = strings.TrimSuffix(strings.TrimSuffix(line, "|"), "<")
+	}
+	last := len(row) - 1
+	for i, k := last, len(h); i >= 0; i-- {
+		if i < last {
+			k -= int(row[i+1].size)
+			if !s.after && row[i+1].start-row[i].end < 2 {
+				continue // without a colon the column stands apart
 			}
-			break
 		}
-		n := digits(line, from)
-		if n == 0 || n%2 != 0 || n > 16 || from+n < len(line) && line[from+n] != ' ' {
-			if len(d.text) > begun && gap > 1 { // of a dump that marks its text in another way
-				column = from
+		if places := column(line, int(row[i].end), h[:k]); places != nil {
+			return row[:i+1], places, highest
+		}
+		if row[0].size > 1 {
+			if places := column(line, int(row[i].end), w[:k]); places != nil {
+				return row[:i+1], places, lowest
 			}
-			break
-		}
-		for k := from; k < from+n; k += 2 {
-			b, _ := unhex(line[k:], 2)
-			d.text = append(d.text, byte(b))
-			d.hex = append(d.hex, l.at(at+k, 2))
-			d.words = append(d.words, l.at(at+from, n))
-		}
-		d.unpairs = d.unpairs || n != 4
-		i = from + n
-	}
-	n := len(d.text) - begun
-	if n == 0 {
-		return false
-	}
-	shown := max(0, len(line)-column)
-	d.column = d.column || shown > 0
-	for k := range n {
-		switch {
-		case shown == 0:
-			d.beside = append(d.beside, d.hex[begun+k])
-		case shown > n: // it is not known which character stands for which byte
-			d.beside = append(d.beside, l.at(at+column, shown))
-		default:
-			k = min(k, shown-1)
-			d.beside = append(d.beside, l.at(at+column+k, 1))
 		}
 	}
-	return true
+	end := int(row[last].end)
+	begin := blanks(line, end)
+	if begin == len(line) || begin-end < 2 && line[begin] != '|' && line[begin] != '>' {
+		return row, nil, unshown
+	}
+	places = make([]span, len(h)) // it is not known which character stands for which byte
+	for i := range places {
+		places[i] = span{begin, len(line)}
+	}
+	return row, places, unshown
 }
 
-// layers are the readings of the rows.
-func (d *dump) layers() []layer {
-	if len(d.text) < shortest {
+// column finds bytes as text at a place of a line, up to its end, whatever became of its blanks. It returns where each stands, nil if they are not there.
+func column(line string, i int, b []byte) []span {
+	i = blanks(line, i)
+	if i == len(line) {
 		return nil
 	}
-	text := string(d.text)
-	out := []layer{{text: text, from: d.hex}}
-	if d.column {
-		out = append(out, layer{text: text, from: d.beside})
-	}
-	if !d.unpairs && len(d.text)%2 == 0 { // as numbers of a machine whose low bytes come first
-		swapped := []byte(text)
-		for i := 0; i < len(swapped); i += 2 {
-			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+	if line[i] == '|' || line[i] == '>' {
+		if out := match(line, i+1, b); out != nil {
+			return out
 		}
-		out = append(out, layer{text: string(swapped), from: d.words})
 	}
-	for i := range out {
-		out[i].part = true
+	return match(line, i, b)
+}
+
+// match does the same where the column is known to begin.
+func match(line string, i int, b []byte) (out []span) {
+	for k, c := range b {
+		if c == ' ' || c == '\t' {
+			if out != nil {
+				out[k] = out[max(k, 1)-1]
+			}
+			continue
+		}
+		i = blanks(line, i)
+		if i == len(line) || line[i] != c && (c > ' ' && c < 0x7f || line[i] != '.' && line[i] != '?' && line[i] < 0x80) {
+			return nil
+		}
+		begun := i
+		for i++; i < len(line) && line[i]&0xc0 == 0x80; i++ { // the rest of a character
+		}
+		if out == nil {
+			out = make([]span, len(b))
+			for n := range k {
+				out[n] = span{begun, i}
+			}
+		}
+		out[k] = span{begun, i}
+	}
+	if strings.ContainsFunc(line[i:], func(r rune) bool { return r < 0x80 && characters[r] != 0 }) {
+		return nil
 	}
 	return out
 }
@@ -154,12 +203,4 @@ func blanks(line string, i int) int {
 		i++
 	}
 	return i
-}
-
-// digits is how many hexadecimal digits there are at a place of a line.
-func digits(line string, i int) (n int) {
-	for i+n < len(line) && characters[line[i+n]] == inWord {
-		n++
-	}
-	return n
 }
