@@ -7,16 +7,16 @@ import (
 
 // LimitRequest sets a limit over all executions of a tenant, or over those of one of its queues. With neither, it is removed.
 type LimitRequest struct {
-	MaxConcurrent *int       `json:"max_concurrent,omitempty" doc:"How many run at once, 1 to 1000000; null for any number."`
-	RateLimit     *RateLimit `json:"rate_limit,omitempty" doc:"How many may start in a time; null for any number."`
+	MaxConcurrent *int       `json:"max_concurrent,omitempty" doc:"How many may run at once, 1 to 1000000; null for no limit."`
+	RateLimit     *RateLimit `json:"rate_limit,omitempty" doc:"How many may start in a period; null for no limit."`
 }
 
 // Limit is a limit as answered.
 type Limit struct {
-	Queue         *string    `json:"queue" doc:"null: the whole tenant."`
+	Queue         *string    `json:"queue" doc:"null for the whole tenant."`
 	MaxConcurrent *int       `json:"max_concurrent"`
 	RateLimit     *RateLimit `json:"rate_limit"`
-	Pause         *Pause     `json:"pause" doc:"Of a queue: nothing of it starts. null: it is not paused."`
+	Pause         *Pause     `json:"pause" doc:"The pause of a queue, during which nothing in it starts; null if it is not paused."`
 }
 
 // Limits is all limits of a tenant, its own before those of its queues.
@@ -27,7 +27,7 @@ type Limits struct {
 
 // TenantRequest is the body of a request to create a tenant.
 type TenantRequest struct {
-	Name string `json:"name" doc:"1 to 255 characters; tenant_id is made of it."`
+	Name string `json:"name" doc:"1 to 255 characters; tenant_id is derived from it."`
 	Tier string `json:"tier,omitempty" enum:"free,pro,enterprise" doc:"free when omitted."`
 }
 
@@ -35,18 +35,18 @@ type TenantRequest struct {
 type TenantChange struct {
 	Name   *string      `json:"name,omitempty"`
 	Tier   *string      `json:"tier,omitempty" enum:"free,pro,enterprise"`
-	Quotas *QuotaChange `json:"quotas,omitempty" doc:"In place of what the tier gives: a number, -1 for no limit, or null for the tier's again. What is left out stays."`
+	Quotas *QuotaChange `json:"quotas,omitempty" doc:"Overrides the tier's quotas: a number, -1 for no limit, or null to restore the tier's. Quotas that you leave out stay as they are."`
 
-	CallbacksAllow *[]string `json:"callbacks_allow,omitempty" doc:"In place of those before: address ranges that this tenant's callbacks may reach though they are private, such as 10.1.0.0/16; up to 100. A metadata service must be named by its very address."`
+	CallbacksAllow *[]string `json:"callbacks_allow,omitempty" doc:"Replaces the list of private address ranges that this tenant's callbacks may reach, such as 10.1.0.0/16; up to 100. A metadata service must be listed by its exact address."`
 
-	CallbacksHTTPSOnly *bool `json:"callbacks_https_only,omitempty" doc:"Refuse this tenant's callbacks over plain http: when a job is made or changed, and when a call is made."`
+	CallbacksHTTPSOnly *bool `json:"callbacks_https_only,omitempty" doc:"Refuse this tenant's callbacks over plain http, both when a job is created or changed and when it is called."`
 }
 
 // QuotaChange is what one tenant may have and do in place of what its tier gives.
 type QuotaChange struct {
 	ActiveJobs          *int64 `json:"active_jobs,omitempty"`
 	ExecutionsPerMinute *int   `json:"executions_per_minute,omitempty"`
-	ExecutionsBurst     *int   `json:"executions_burst,omitempty" doc:"Twice executions_per_minute where that is set and this is not."`
+	ExecutionsBurst     *int   `json:"executions_burst,omitempty" doc:"Default: twice executions_per_minute, if that is set."`
 	PayloadBytes        *int   `json:"payload_bytes,omitempty"`
 	HistoryDays         *int   `json:"history_days,omitempty"`
 	MaxRetries          *int   `json:"max_retries,omitempty"`
@@ -86,7 +86,7 @@ type Quotas struct {
 	PayloadBytes        int   `json:"payload_bytes"`
 	HistoryDays         int   `json:"history_days"`
 	MaxRetries          int   `json:"max_retries"`
-	ShortestIntervalMS  int64 `json:"shortest_interval_ms" doc:"0: any."`
+	ShortestIntervalMS  int64 `json:"shortest_interval_ms" doc:"0 means no minimum."`
 	BestPriority        int   `json:"best_priority"`
 	DeadLetters         bool  `json:"dead_letters"`
 	NotificationRules   bool  `json:"notification_rules"`
@@ -96,7 +96,7 @@ type Quotas struct {
 
 // Usage is what a tenant has of what its quotas limit.
 type Usage struct {
-	ActiveJobs *int64 `json:"active_jobs" doc:"Jobs with an instant planned or an execution that is not over; null where there is no limit: they are not counted then."`
+	ActiveJobs *int64 `json:"active_jobs" doc:"Jobs with a planned instant or an unfinished execution; null if there is no limit, because they are not counted then."`
 }
 
 // Allowance is what the tenant of the credential may have and do, and what it has.
@@ -104,7 +104,7 @@ type Allowance struct {
 	TenantID   string   `json:"tenant_id"`
 	Tier       string   `json:"tier" enum:"free,pro,enterprise"`
 	Quotas     Quotas   `json:"quotas"`
-	Overridden []string `json:"overridden" doc:"The quotas that are not the tier's."`
+	Overridden []string `json:"overridden" doc:"The quotas that differ from the tier's."`
 	Usage      Usage    `json:"usage"`
 }
 
@@ -114,13 +114,13 @@ type Tenant struct {
 	Name       string    `json:"name"`
 	Tier       string    `json:"tier" enum:"free,pro,enterprise"`
 	Quotas     Quotas    `json:"quotas"`
-	Overridden []string  `json:"overridden" doc:"The quotas that are not the tier's."`
-	Usage      *Usage    `json:"usage,omitempty" doc:"Where one tenant is read."`
+	Overridden []string  `json:"overridden" doc:"The quotas that differ from the tier's."`
+	Usage      *Usage    `json:"usage,omitempty" doc:"Only when you read a single tenant."`
 	CreatedAt  time.Time `json:"created_at"`
 
-	CallbacksAllow []string `json:"callbacks_allow" doc:"Address ranges that its callbacks may reach though they are private, beside those that every tenant's may."`
+	CallbacksAllow []string `json:"callbacks_allow" doc:"Private address ranges that this tenant's callbacks may reach, in addition to those that all tenants' may."`
 
-	CallbacksHTTPSOnly bool `json:"callbacks_https_only" doc:"Its callbacks go over https only. With callbacks.https_only of the server, every tenant's do."`
+	CallbacksHTTPSOnly bool `json:"callbacks_https_only" doc:"Whether its callbacks use https only. If the server sets callbacks.https_only, all callbacks do."`
 }
 
 // Tenants is all tenants in order of their ids.
@@ -131,11 +131,11 @@ type Tenants struct {
 
 // Scaling is how much there is to do, for whatever starts and stops workers.
 type Scaling struct {
-	Waiting        int            `json:"waiting" doc:"Due executions that wait, of queues that are not paused; of very many, enough to scale by."`
+	Waiting        int            `json:"waiting" doc:"Due executions that wait in queues that are not paused; a very large number is exact enough to scale by."`
 	Paused         int            `json:"paused" doc:"Due executions that wait because their queue is paused."`
 	Running        int            `json:"running"`
-	Slots          int            `json:"slots" doc:"Of workers that live and take more, in the queue that has the most."`
-	DesiredWorkers int            `json:"desired_workers" doc:"One for every 10 that wait, at most 1000."`
+	Slots          int            `json:"slots" doc:"Slots of active workers, in the queue that has the most."`
+	DesiredWorkers int            `json:"desired_workers" doc:"One for every 10 waiting executions, at most 1000."`
 	Queues         []QueueScaling `json:"queues"`
 }
 
@@ -145,6 +145,6 @@ type QueueScaling struct {
 	Waiting        int    `json:"waiting"`
 	Paused         int    `json:"paused"`
 	Running        int    `json:"running"`
-	Slots          int    `json:"slots" doc:"Of workers that serve the queue; a worker may serve several."`
+	Slots          int    `json:"slots" doc:"Slots of workers that serve the queue; a worker may serve several queues."`
 	DesiredWorkers int    `json:"desired_workers"`
 }

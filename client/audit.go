@@ -4,16 +4,16 @@ import "time"
 
 // AuditEntry is a change that someone asked for.
 type AuditEntry struct {
-	Seq       int64             `json:"seq" doc:"Its place: later ones have greater numbers, not without gaps."`
+	Seq       int64             `json:"seq" doc:"Its position: later entries have greater numbers, possibly with gaps."`
 	At        time.Time         `json:"at"`
 	Principal string            `json:"principal" doc:"The name of the credential."`
 	Role      string            `json:"role"`
 	KeyID     *string           `json:"key_id" doc:"The API key; null for a token."`
-	Action    string            `json:"action" doc:"What was done to what, such as job.create."`
-	Object    string            `json:"object" doc:"The id or the name of what it was done to."`
-	Count     int               `json:"count" doc:"How many; of several, object is the first."`
-	Also      []AuditRequest    `json:"also,omitempty" doc:"Requests of the same credential that were stored together with this one, and share its entry."`
-	Before    map[string]string `json:"before,omitempty" doc:"What was another before; digests where it is long or private."`
+	Action    string            `json:"action" doc:"The action, such as job.create."`
+	Object    string            `json:"object" doc:"The id or name of the changed object."`
+	Count     int               `json:"count" doc:"How many objects changed; if several, object is the first."`
+	Also      []AuditRequest    `json:"also,omitempty" doc:"Requests with the same credential that were stored together with this one and share its entry."`
+	Before    map[string]string `json:"before,omitempty" doc:"The previous values of changed fields; digests of long or private ones."`
 	After     map[string]string `json:"after,omitempty"`
 	IP        string            `json:"ip"`
 	RequestID string            `json:"request_id"`
@@ -35,12 +35,12 @@ type AuditEntries struct {
 // AuditVerification says whether the log of changes is as it was sealed.
 type AuditVerification struct {
 	OK         bool         `json:"ok"`
-	Entries    int64        `json:"entries" doc:"That were checked."`
+	Entries    int64        `json:"entries" doc:"How many entries were checked."`
 	Seals      int64        `json:"seals"`
-	FirstSeal  int64        `json:"first_seal" doc:"Greater than 1 where older ones were dropped with their time; 0 where there is none, or another call has begun with it."`
+	FirstSeal  int64        `json:"first_seal" doc:"Greater than 1 if older seals were dropped with their entries; 0 if there is none, or if an earlier call started with it."`
 	LastSeal   int64        `json:"last_seal"`
 	LastSealAt *time.Time   `json:"last_seal_at"`
-	Head       *string      `json:"head" doc:"What the last seal sums up to. Kept elsewhere, it shows whether the end was cut off, or all was made anew."`
+	Head       *string      `json:"head" doc:"The hash of the last seal. Keep it elsewhere to detect a log that was cut off at the end or rewritten."`
 	Unsealed   int64        `json:"unsealed" doc:"The latest entries, which are sealed a few seconds after they were written."`
 	Broken     *AuditBroken `json:"broken,omitempty"`
 	NextCursor *string      `json:"next_cursor" doc:"There is more to check: send it as cursor."`

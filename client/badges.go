@@ -9,7 +9,7 @@ import (
 // BadgeRequest is the body of a request to make a badge.
 type BadgeRequest struct {
 	JobID string  `json:"job_id" doc:"The id of a job, or its key as key:…"`
-	Label *string `json:"label,omitempty" doc:"What is shown in place of the job's name, 1 to 80 characters; null: that."`
+	Label *string `json:"label,omitempty" doc:"Shown instead of the job's name, 1 to 80 characters; null for the job's name."`
 }
 
 // Badge is an address at which anybody sees how a job is.
@@ -17,10 +17,10 @@ type Badge struct {
 	BadgeID   string    `json:"badge_id"`
 	JobID     string    `json:"job_id"`
 	JobName   string    `json:"job_name"`
-	Label     *string   `json:"label" doc:"What it shows in place of the job's name; null: that."`
+	Label     *string   `json:"label" doc:"Shown instead of the job's name; null for the job's name."`
 	CreatedAt time.Time `json:"created_at"`
-	SVG       *string   `json:"svg,omitempty" doc:"Where the picture is, on any server. In the answer to making it, and never again."`
-	JSON      *string   `json:"json,omitempty" doc:"Where the same is as data. In the answer to making it, and never again."`
+	SVG       *string   `json:"svg,omitempty" doc:"The URL of the image, on any server. Only in the response that creates it."`
+	JSON      *string   `json:"json,omitempty" doc:"The URL of the state as JSON. Only in the response that creates it."`
 }
 
 // Badges is a page of them, the newest first.

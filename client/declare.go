@@ -9,7 +9,7 @@ import (
 // DeclaredJob is a job as a file has it: what it leaves out has its default.
 type DeclaredJob struct {
 	Job    JobRequest `json:"job" doc:"The job, with its key."`
-	Paused *bool      `json:"paused,omitempty" doc:"Whether it is to be paused; as it is when omitted."`
+	Paused *bool      `json:"paused,omitempty" doc:"Whether the job is paused; unchanged when omitted."`
 }
 
 // PlanRequest is the body of a request to say what declared jobs would change.
@@ -30,17 +30,17 @@ type JobPlan struct {
 	Key      string        `json:"key"`
 	Name     string        `json:"name"`
 	Action   string        `json:"action" enum:"create,change,unchanged,invalid"`
-	JobID    *string       `json:"job_id" doc:"null: there is none with the key."`
-	Revision int           `json:"revision" doc:"As it is, for If-Match; 0: there is none."`
-	Status   *string       `json:"status" doc:"As it is."`
-	Timezone string        `json:"timezone" doc:"In which its schedule is read."`
+	JobID    *string       `json:"job_id" doc:"null if no job has the key."`
+	Revision int           `json:"revision" doc:"The current revision, for If-Match; 0 if there is no job."`
+	Status   *string       `json:"status" doc:"The current status."`
+	Timezone string        `json:"timezone" doc:"The time zone of its schedule."`
 	Changes  []FieldChange `json:"changes"`
-	Appear   FireTimes     `json:"appear" doc:"Instants of the next 24 hours at which it does not fire now, and would."`
-	Vanish   FireTimes     `json:"vanish" doc:"Instants of the next 24 hours at which it fires now, and would not."`
+	Appear   FireTimes     `json:"appear" doc:"Instants in the next 24 hours at which it would newly fire."`
+	Vanish   FireTimes     `json:"vanish" doc:"Instants in the next 24 hours at which it would no longer fire."`
 
-	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"Hidden headers and variables that the change would remove, because the job would go to another origin, or run another program. Declare their values, or name secrets, to have them."`
+	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"Hidden headers and variables that the change would remove, because the job would call another origin or run another program. Declare their values, or use secrets, to keep them."`
 
-	Problems []FieldProblem `json:"problems,omitempty" doc:"Of an invalid one: what is wrong with it."`
+	Problems []FieldProblem `json:"problems,omitempty" doc:"If it is invalid: what is wrong with it."`
 }
 
 // FieldChange is a field that would change. What is not set, or a default that is not written out, is null.
@@ -53,7 +53,7 @@ type FieldChange struct {
 // FireTimes are instants at which a job fires.
 type FireTimes struct {
 	Count     int         `json:"count"`
-	Truncated bool        `json:"truncated,omitempty" doc:"There are so many that only the first were compared."`
+	Truncated bool        `json:"truncated,omitempty" doc:"There were too many; only the first were compared."`
 	First     []time.Time `json:"first" doc:"Up to ten of them."`
 }
 

@@ -29,8 +29,8 @@ type Execution struct {
 	DueAt            time.Time         `json:"due_at" doc:"When it may next start."`
 	StartedAt        *time.Time        `json:"started_at" doc:"When its first attempt started."`
 	FinishedAt       *time.Time        `json:"finished_at"`
-	DurationMS       *int64            `json:"duration_ms" doc:"From its first start to its end."`
-	TriggerDelayMS   int64             `json:"trigger_delay_ms" doc:"How long after it could first fire it was fired: after its scheduled time, or the creation of its job, if that came later."`
+	DurationMS       *int64            `json:"duration_ms" doc:"Time from its first start to its end."`
+	TriggerDelayMS   int64             `json:"trigger_delay_ms" doc:"How long after its scheduled time it fired, or after the creation of its job if that came later."`
 	AttemptNumber    int               `json:"attempt_number"`
 	MaxAttempts      int               `json:"max_attempts"`
 	LostAttempts     int               `json:"lost_attempts"`
@@ -43,7 +43,7 @@ type Execution struct {
 	Error            *Error            `json:"error"`
 	Progress         *Progress         `json:"progress"`
 	RetryOf          *string           `json:"retry_of"`
-	PayloadOverride  json.RawMessage   `json:"payload_override,omitempty" doc:"What it runs with in place of the job's payload. Only where one execution is read, and only where it has one."`
+	PayloadOverride  json.RawMessage   `json:"payload_override,omitempty" doc:"The payload that replaces the job's. Only when you read a single execution that has one."`
 }
 
 // Progress is how far an execution says it has come.
@@ -90,7 +90,7 @@ type DeadLetter struct {
 	Reason         string             `json:"reason" enum:"ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON"`
 	DeadLetteredAt time.Time          `json:"dead_lettered_at"`
 	TotalAttempts  int                `json:"total_attempts"`
-	Errors         []ExecutionAttempt `json:"errors" doc:"Every attempt that failed or was lost, the first one first."`
+	Errors         []ExecutionAttempt `json:"errors" doc:"Every attempt that failed or was lost, earliest first."`
 }
 
 // DeadLetters is one page of dead letters.
@@ -107,14 +107,14 @@ type DeadLetterFilter struct {
 	StartDate string `json:"start_date,omitempty" doc:"Died at or after this date or time."`
 	EndDate   string `json:"end_date,omitempty" doc:"Died before this date or time."`
 
-	Fingerprint string `json:"fingerprint,omitempty" doc:"Of a group of dead letters: those that died of the same. Not for lists."`
+	Fingerprint string `json:"fingerprint,omitempty" doc:"The fingerprint of a group of dead letters. Not for lists."`
 }
 
 // DeadLetterRequest names dead letters, by ids or by a filter, to redrive or discard.
 type DeadLetterRequest struct {
-	IDs      []string          `json:"ids,omitempty" doc:"Execution ids, 1000 at the most."`
-	Filter   *DeadLetterFilter `json:"filter,omitempty" doc:"Instead of ids. What dies after the request is not included."`
-	RatePerS *float64          `json:"rate_per_s,omitempty" doc:"How many a second, from 0.001 to 10000; as fast as it goes when omitted."`
+	IDs      []string          `json:"ids,omitempty" doc:"Up to 1000 execution ids."`
+	Filter   *DeadLetterFilter `json:"filter,omitempty" doc:"Instead of ids. Executions that die after the request are not included."`
+	RatePerS *float64          `json:"rate_per_s,omitempty" doc:"How many a second, from 0.001 to 10000; no limit when omitted."`
 	DryRun   bool              `json:"dry_run,omitempty" doc:"Only count them."`
 }
 
@@ -127,8 +127,8 @@ type Discarded struct {
 type Begun struct {
 	OperationID     string `json:"operation_id,omitempty"`
 	Count           int64  `json:"count"`
-	CountIsEstimate bool   `json:"count_is_estimate,omitempty" doc:"Of a dry run: there are about so many."`
-	CountIsMinimum  bool   `json:"count_is_minimum,omitempty" doc:"Of a dry run by fingerprint: there are at least so many; what is older was not looked at."`
+	CountIsEstimate bool   `json:"count_is_estimate,omitempty" doc:"For a dry run: the count is an estimate."`
+	CountIsMinimum  bool   `json:"count_is_minimum,omitempty" doc:"For a dry run by fingerprint: the count is a minimum, because older ones were not examined."`
 }
 
 // Operation is work over many things, done in the background.
@@ -136,15 +136,15 @@ type Operation struct {
 	OperationID string     `json:"operation_id"`
 	Kind        string     `json:"kind" enum:"redrive,discard,backfill,replan,pause,resume,delete,trigger,tag,untag,cancel_executions,retry_executions,cancel_waiting"`
 	State       string     `json:"state" enum:"RUNNING,SUCCEEDED,FAILED,CANCELLED"`
-	Total       int64      `json:"total" doc:"As counted when it began; of a replan, as found so far."`
+	Total       int64      `json:"total" doc:"Counted when the operation started; for a replan, found so far."`
 	Done        int64      `json:"done"`
-	Passed      int64      `json:"passed" doc:"Passed over: no longer there, or not to be had."`
+	Passed      int64      `json:"passed" doc:"Skipped, because they are gone or the action does not apply."`
 	RatePerS    *float64   `json:"rate_per_s"`
 	CreatedBy   string     `json:"created_by"`
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
 	FinishedAt  *time.Time `json:"finished_at"`
-	Error       *string    `json:"error" doc:"Why it failed, or, where it succeeded, why it passed some over."`
+	Error       *string    `json:"error" doc:"Why it failed or, if it succeeded, why it skipped some."`
 }
 
 // Operations is one page of operations, the newest first.
@@ -179,15 +179,15 @@ type Report struct {
 	ScheduledTime     time.Time          `json:"scheduled_time"`
 	StartedAt         *time.Time         `json:"started_at"`
 	FinishedAt        *time.Time         `json:"finished_at"`
-	TriggerDelayMS    int64              `json:"trigger_delay_ms" doc:"From when it could first fire until it was fired."`
-	QueueWaitMS       int64              `json:"queue_wait_ms" doc:"From when it was due until its first start, or until now."`
-	RunningMS         int64              `json:"running_ms" doc:"In attempts."`
+	TriggerDelayMS    int64              `json:"trigger_delay_ms" doc:"Time from when it could first fire until it fired."`
+	QueueWaitMS       int64              `json:"queue_wait_ms" doc:"Time from when it was due until its first start, or until now."`
+	RunningMS         int64              `json:"running_ms" doc:"Time spent in attempts."`
 	BetweenAttemptsMS int64              `json:"between_attempts_ms"`
-	TotalMS           int64              `json:"total_ms" doc:"From its first start to its end, or until now."`
+	TotalMS           int64              `json:"total_ms" doc:"Time from its first start to its end, or until now."`
 	LostAttempts      int                `json:"lost_attempts"`
 	MaxAttempts       int                `json:"max_attempts"`
-	Attempts          []ExecutionAttempt `json:"attempts" doc:"All, the first one first, with the one that runs or was the last."`
-	Errors            []Error            `json:"errors" doc:"Of its attempts, and its own, the first one first."`
+	Attempts          []ExecutionAttempt `json:"attempts" doc:"All attempts, earliest first, including the one that runs or ran last."`
+	Errors            []Error            `json:"errors" doc:"The errors of its attempts and its own, earliest first."`
 	CallbackResponse  *CallbackResponse  `json:"callback_response"`
 	Result            json.RawMessage    `json:"result"`
 }

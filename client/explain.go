@@ -10,29 +10,29 @@ type Explanation struct {
 	Code           string             `json:"code" enum:"NOT_DUE,JOB_PAUSED,QUEUE_PAUSED,OVERLAP,NO_WORKERS,NO_MATCHING_WORKER,CONCURRENCY_LIMIT,RATE_LIMIT,ALL_SLOTS_BUSY,READY,RETRY_BACKOFF,CIRCUIT_OPEN,SNOOZED,RUNNING,AWAITING_COMPLETION,CANCELLING,SUCCEEDED,ATTEMPTS_EXHAUSTED,NOT_RETRYABLE,POISON,STALLED,TIMED_OUT,CANCELLED,SKIPPED,EXPIRED"`
 	Summary        string             `json:"summary" doc:"One sentence."`
 	Since          *time.Time         `json:"since"`
-	EstimatedStart *time.Time         `json:"estimated_start" doc:"null: it is not known, or it does not start again."`
+	EstimatedStart *time.Time         `json:"estimated_start" doc:"null if it is not known, or if it does not start again."`
 	Details        ExplanationDetails `json:"details"`
 }
 
 // ExplanationDetails are the facts of an explanation; what does not matter is left out.
 type ExplanationDetails struct {
-	Until       *time.Time        `json:"until,omitempty" doc:"When what keeps it gives way, or when it must have ended."`
+	Until       *time.Time        `json:"until,omitempty" doc:"When it can start, or must have ended."`
 	Attempt     int               `json:"attempt"`
 	MaxAttempts int               `json:"max_attempts"`
-	Error       *Error            `json:"error,omitempty" doc:"Of the last attempt that failed, or its own."`
+	Error       *Error            `json:"error,omitempty" doc:"The error of the last attempt that failed, or its own."`
 	ExitCode    *int              `json:"exit_code,omitempty"`
-	Reason      string            `json:"reason,omitempty" doc:"Of a pause, a cancel, a skip or a snooze."`
+	Reason      string            `json:"reason,omitempty" doc:"Why it was paused, cancelled, skipped or snoozed."`
 	By          string            `json:"by,omitempty" doc:"Who paused its queue."`
 	WorkerID    *string           `json:"worker_id,omitempty"`
 	Progress    *Progress         `json:"progress,omitempty"`
-	Needs       *ExplanationNeeds `json:"needs,omitempty" doc:"What it needs of a worker."`
-	Lacks       []string          `json:"lacks,omitempty" doc:"What no worker has, of what it needs."`
+	Needs       *ExplanationNeeds `json:"needs,omitempty" doc:"What it requires of a worker."`
+	Lacks       []string          `json:"lacks,omitempty" doc:"Requirements that no worker meets."`
 	Workers     *int              `json:"workers,omitempty" doc:"Workers that are connected and take executions of the tenant."`
 	Matching    *int              `json:"matching_workers,omitempty" doc:"Of those, how many can run it."`
-	Slots       *int              `json:"slots,omitempty" doc:"Of the workers that can run it."`
-	BusySlots   *int              `json:"busy_slots,omitempty" doc:"As their last beats say."`
+	Slots       *int              `json:"slots,omitempty" doc:"Slots of the workers that can run it."`
+	BusySlots   *int              `json:"busy_slots,omitempty" doc:"As of their last heartbeats."`
 	Limit       *ExplanationLimit `json:"limit,omitempty"`
-	Ahead       *int              `json:"ahead,omitempty" doc:"How many of the tenant that need the same of a worker start before it."`
+	Ahead       *int              `json:"ahead,omitempty" doc:"How many of the tenant's executions with the same worker requirements start before it."`
 	AheadIsMin  bool              `json:"ahead_is_minimum,omitempty"`
 }
 
@@ -50,10 +50,10 @@ type ExplanationLimit struct {
 	Queue          string     `json:"queue,omitempty"`
 	ConcurrencyKey string     `json:"concurrency_key,omitempty"`
 	MaxConcurrent  *int       `json:"max_concurrent,omitempty"`
-	Current        *int       `json:"current,omitempty" doc:"How many run under it."`
+	Current        *int       `json:"current,omitempty" doc:"How many run under this limit."`
 	RateLimit      *RateLimit `json:"rate_limit,omitempty"`
 
-	HeldBy []ExplanationShare `json:"held_by,omitempty" doc:"Which servers have shares of it for themselves, where they leave none."`
+	HeldBy []ExplanationShare `json:"held_by,omitempty" doc:"Servers that hold all of the limit's capacity, if there is none left."`
 }
 
 // ExplanationShare is a server's share of a limit.

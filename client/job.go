@@ -11,19 +11,19 @@ type Schedule struct {
 	ScheduledTime  *time.Time `json:"scheduled_time,omitempty" doc:"ONE_TIME: the instant to fire at. A past one fires at once."`
 	CronExpression *string    `json:"cron_expression,omitempty" doc:"CRON: five fields, or six with seconds first, or a macro such as @daily."`
 	Timezone       *string    `json:"timezone,omitempty" doc:"The zone in which the expression is read, such as Europe/Berlin; UTC when omitted."`
-	Day            *string    `json:"day,omitempty" enum:"vixie,or,and" doc:"CRON: how the two day fields work together; vixie when omitted."`
-	Every          *string    `json:"every,omitempty" doc:"INTERVAL: a duration such as 90s or 1h30m, at least 1s. It fires first one such after start_at, or else after its creation."`
-	JitterMS       *int64     `json:"jitter_ms,omitempty" doc:"An execution is due up to so many milliseconds after its instant, always the same for one instant; 0 when omitted."`
+	Day            *string    `json:"day,omitempty" enum:"vixie,or,and" doc:"CRON: how the two day fields combine; vixie when omitted."`
+	Every          *string    `json:"every,omitempty" doc:"INTERVAL: a duration such as 90s or 1h30m, at least 1s. It first fires one interval after start_at or, without that, after its creation."`
+	JitterMS       *int64     `json:"jitter_ms,omitempty" doc:"An execution is due up to this many milliseconds after its instant; the delay of an instant never changes. Default 0."`
 	StartAt        *time.Time `json:"start_at,omitempty" doc:"No instant before it."`
 	EndAt          *time.Time `json:"end_at,omitempty" doc:"No instant at or after it."`
-	MaxRuns        *int64     `json:"max_runs,omitempty" doc:"How often it fires at the most."`
-	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar: what it excludes is left out."`
+	MaxRuns        *int64     `json:"max_runs,omitempty" doc:"The job fires at most this often."`
+	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar; the schedule skips what it excludes."`
 }
 
 // Expect says which answers of a callback are a success.
 type Expect struct {
 	Status       []int   `json:"status,omitempty" doc:"Statuses that succeed; any 2xx when empty."`
-	BodyContains *string `json:"body_contains,omitempty" doc:"Text that the answer must contain."`
+	BodyContains *string `json:"body_contains,omitempty" doc:"Text that the response must contain."`
 }
 
 // Target says what a job runs and how.
@@ -33,15 +33,15 @@ type Target struct {
 	Method              string            `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE,HEAD" doc:"http: POST when omitted."`
 	Headers             map[string]string `json:"headers,omitempty" doc:"http: headers to send. Values of credential headers are not shown again."`
 	Payload             json.RawMessage   `json:"payload,omitempty" doc:"Any JSON; sent as it was written."`
-	TimeoutSeconds      *int64            `json:"timeout_seconds,omitempty" doc:"Of one attempt; 300 when omitted."`
-	StallTimeoutSeconds *int64            `json:"stall_timeout_seconds,omitempty" doc:"An attempt that reports no progress for so long has stalled and is tried again."`
-	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty" doc:"Of all attempts together, from the first start."`
+	TimeoutSeconds      *int64            `json:"timeout_seconds,omitempty" doc:"Limits one attempt; default 300."`
+	StallTimeoutSeconds *int64            `json:"stall_timeout_seconds,omitempty" doc:"An attempt that reports no progress for this long has stalled and is retried."`
+	TotalTimeoutSeconds *int64            `json:"total_timeout_seconds,omitempty" doc:"Limits all attempts together, from the first start."`
 	Expect              *Expect           `json:"expect,omitempty"`
 	FollowRedirects     bool              `json:"follow_redirects,omitempty"`
-	Command             []string          `json:"command,omitempty" doc:"command: the program and its arguments; no shell reads them. With entrypoint: its arguments alone."`
-	ArtifactID          string            `json:"artifact_id,omitempty" doc:"command: what is unpacked into the working folder."`
-	Entrypoint          string            `json:"entrypoint,omitempty" doc:"command: the program in the artifact, or what to call an artifact that is a program itself."`
-	Env                 map[string]string `json:"env,omitempty" doc:"command: environment variables; there are hardly any others. Values of credentials are not shown again."`
+	Command             []string          `json:"command,omitempty" doc:"command: the program and its arguments; no shell interprets them. With entrypoint: only the arguments."`
+	ArtifactID          string            `json:"artifact_id,omitempty" doc:"command: the artifact that is unpacked into the working folder."`
+	Entrypoint          string            `json:"entrypoint,omitempty" doc:"command: the program in the artifact, or the file name for an artifact that is itself a program."`
+	Env                 map[string]string `json:"env,omitempty" doc:"command: environment variables; the program gets hardly any others. Values of credentials are not shown again."`
 	Kind                string            `json:"kind,omitempty" doc:"worker: the kind of handler that runs it."`
 	WorkKind            string            `json:"work_kind,omitempty" enum:"noop,sleep,fail,fail_permanent,flaky,cancel,hang,random" doc:"simulate: what to pretend."`
 	DurationMS          int64             `json:"duration_ms,omitempty" doc:"simulate: how long it takes."`
@@ -60,13 +60,13 @@ type RetryPolicy struct {
 type RateLimit struct {
 	Count int    `json:"count" doc:"Starts, 1 to 1000000 …"`
 	Per   string `json:"per" doc:"… in every duration such as 1s or 1m30s, 1ms to 24h."`
-	Burst *int   `json:"burst,omitempty" doc:"How many may start at once; what a tenth of a second is worth when omitted, and at least 1."`
+	Burst *int   `json:"burst,omitempty" doc:"How many may start at once; default: a tenth of a second's worth, at least 1."`
 }
 
 // JobRequest is the body of a request to create a job.
 type JobRequest struct {
 	Name        string       `json:"name" doc:"1 to 255 characters; need not be unique."`
-	Key         *string      `json:"key,omitempty" doc:"Unique in the tenant; stands for the id anywhere as key:…"`
+	Key         *string      `json:"key,omitempty" doc:"Unique in the tenant; you can use key:… instead of the id anywhere."`
 	Description string       `json:"description,omitempty"`
 	Schedule    *Schedule    `json:"schedule,omitempty"`
 	Execution   Target       `json:"execution"`
@@ -75,20 +75,20 @@ type JobRequest struct {
 	Tags        []string     `json:"tags,omitempty"`
 	Owner       *string      `json:"owner,omitempty"`
 	Runbook     *string      `json:"runbook,omitempty"`
-	Paused      *bool        `json:"paused,omitempty" doc:"Of a new job that is not IMMEDIATE: true makes it paused, so that it fires nothing before it is resumed. A job that exists is paused by POST /jobs/{id}/pause."`
+	Paused      *bool        `json:"paused,omitempty" doc:"For a new job that is not IMMEDIATE: true creates it paused, so that it does not fire until you resume it. To pause an existing job, use POST /jobs/{id}/pause."`
 
-	Overlap      *string  `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"What becomes of a scheduled fire while an earlier one has not finished: it runs beside it (allow, when omitted), is SKIPPED (skip), waits for its end (queue, one at a time), or has it cancelled (replace)."`
-	CatchUp      *string  `json:"catch_up,omitempty" enum:"none,latest,all" doc:"What becomes of instants that passed while nobody fired, or the job was paused: latest when omitted."`
+	Overlap      *string  `json:"overlap,omitempty" enum:"allow,skip,queue,replace" doc:"What happens if the job is due while an earlier run has not finished: run both (allow, the default), skip the new one (skip), let it wait (queue, one at a time), or cancel the earlier one (replace)."`
+	CatchUp      *string  `json:"catch_up,omitempty" enum:"none,latest,all" doc:"Which missed runs to catch up, after a downtime or a pause; default latest."`
 	CatchUpLimit *int     `json:"catch_up_limit,omitempty" doc:"How many of the latest missed instants catch_up all fires, 1 to 1000; 100 when omitted."`
 	Labels       []string `json:"labels,omitempty"`
 	Queue        *string  `json:"queue,omitempty"`
 
-	MaxConcurrent    *int       `json:"max_concurrent,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, run at once."`
-	ConcurrencyKey   *string    `json:"concurrency_key,omitempty" doc:"An expression over payload, such as payload.customer_id. Executions with the same value share the limits, also those of other jobs with the same expression; what is missing has the value null. With neither max_concurrent nor rate_limit, max_concurrent is 1."`
-	RateLimit        *RateLimit `json:"rate_limit,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, may start in a time."`
-	UniqueKey        *string    `json:"unique_key,omitempty" doc:"1 to 255 characters. While an execution with it has not finished, creating another answers with that one and the header Carillon-Deduplicated: true."`
+	MaxConcurrent    *int       `json:"max_concurrent,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, may run at once."`
+	ConcurrencyKey   *string    `json:"concurrency_key,omitempty" doc:"An expression over payload, such as payload.customer_id. Executions with the same value share the limits, including those of other jobs with the same expression; a missing field has the value null. Without max_concurrent and rate_limit, max_concurrent is 1."`
+	RateLimit        *RateLimit `json:"rate_limit,omitempty" doc:"How many executions of the job, or of each value of concurrency_key, may start in a period."`
+	UniqueKey        *string    `json:"unique_key,omitempty" doc:"1 to 255 characters. While an execution with this key has not finished, a request to create another returns that one, with the header Carillon-Deduplicated: true."`
 	ExpiresAfter     *string    `json:"expires_after,omitempty" doc:"A duration such as 90s or 1h30m, up to 720h: an execution that has not started by then ends as EXPIRED."`
-	AutoRedriveAfter *string    `json:"auto_redrive_after,omitempty" doc:"A duration: a dead letter of the job is run again by itself after it, once."`
+	AutoRedriveAfter *string    `json:"auto_redrive_after,omitempty" doc:"A duration: a dead letter of the job is redriven once, this long after it died."`
 }
 
 // JobSchedule is a job's schedule as answered.
@@ -105,7 +105,7 @@ type JobSchedule struct {
 	EndAt          *time.Time `json:"end_at,omitempty"`
 	MaxRuns        *int64     `json:"max_runs,omitempty"`
 	Calendar       *string    `json:"calendar,omitempty"`
-	NextRunAt      *time.Time `json:"next_run_at" doc:"null: no instant is planned, or the job is paused."`
+	NextRunAt      *time.Time `json:"next_run_at" doc:"null if no instant is planned or the job is paused."`
 	LastRunAt      *time.Time `json:"last_run_at"`
 }
 
@@ -151,8 +151,8 @@ type Stats struct {
 // Job is a job as answered.
 type Job struct {
 	JobID       string         `json:"job_id"`
-	ExecutionID string         `json:"execution_id,omitempty" doc:"In the answer to creating an IMMEDIATE job: the execution it made."`
-	OperationID string         `json:"operation_id,omitempty" doc:"In the answer to deleting a job for which very many executions wait: the operation that cancels the rest of them."`
+	ExecutionID string         `json:"execution_id,omitempty" doc:"In the response to creating an IMMEDIATE job: its execution."`
+	OperationID string         `json:"operation_id,omitempty" doc:"In the response to deleting a job with very many waiting executions: the operation that cancels the rest of them."`
 	Key         *string        `json:"key"`
 	Name        string         `json:"name"`
 	Description string         `json:"description"`
@@ -179,14 +179,14 @@ type Job struct {
 	ExpiresAfter     *string    `json:"expires_after"`
 	AutoRedriveAfter *string    `json:"auto_redrive_after"`
 
-	PauseReason *string    `json:"pause_reason,omitempty" doc:"Of a PAUSED job: why."`
-	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"Of a PAUSED job: when it is resumed by itself."`
+	PauseReason *string    `json:"pause_reason,omitempty" doc:"If the job is PAUSED: why."`
+	PausedUntil *time.Time `json:"paused_until,omitempty" doc:"If the job is PAUSED: when it resumes by itself."`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	Revision  int       `json:"revision"`
 
-	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"In the answer to a change: hidden headers and variables that were removed because the job now goes to another origin, or runs another program. Send their values again to keep them."`
+	DroppedCredentials []string `json:"dropped_credentials,omitempty" doc:"In the response to a change: hidden headers and variables that were removed because the job now calls another origin or runs another program. Send their values again to keep them."`
 
 	Deduplicated bool `json:"-"` // nothing was created: it is the job whose execution holds the unique key
 }
@@ -197,7 +197,7 @@ type Pagination struct {
 	Total           int64   `json:"total" doc:"Exact up to 10000, then an estimate."`
 	TotalIsEstimate bool    `json:"total_is_estimate,omitempty"`
 	NextCursor      *string `json:"next_cursor" doc:"null at the end."`
-	Partial         bool    `json:"partial,omitempty" doc:"The search took its time, and goes on with next_cursor, also where the page is empty."`
+	Partial         bool    `json:"partial,omitempty" doc:"The search stopped early; next_cursor continues it, even if the page is empty."`
 }
 
 // Jobs is one page of jobs.

@@ -4,7 +4,7 @@ import "time"
 
 // KeyRequest asks for an API key.
 type KeyRequest struct {
-	TenantID  *string    `json:"tenant_id,omitempty" doc:"The credential's own when omitted. Another one, or * with the role worker for all, needs the role system."`
+	TenantID  *string    `json:"tenant_id,omitempty" doc:"Default: the tenant of your credential. For another tenant, or * for a worker key that serves all tenants, you need the role system."`
 	Name      string     `json:"name" doc:"1 to 255 characters: what the key is for."`
 	Role      string     `json:"role" enum:"viewer,operator,admin,worker,system"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"Never when omitted."`
@@ -12,23 +12,23 @@ type KeyRequest struct {
 
 // RotateRequest asks for another key in place of one.
 type RotateRequest struct {
-	OverlapSeconds *int64     `json:"overlap_seconds,omitempty" doc:"How long the old key goes on working, 0 to 2592000 (30 days); 86400 when omitted."`
-	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; when the old one would have, when omitted."`
+	OverlapSeconds *int64     `json:"overlap_seconds,omitempty" doc:"How long the old key keeps working, 0 to 2592000 (30 days); default 86400."`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty" doc:"When the new key expires; default: when the old one would have."`
 }
 
 // APIKey is an API key as answered. Its text is shown once, in the answer that makes it.
 type APIKey struct {
 	KeyID      string     `json:"key_id"`
-	TenantID   string     `json:"tenant_id" doc:"*: all, of a worker's key."`
+	TenantID   string     `json:"tenant_id" doc:"The tenant; * for a worker key that serves all tenants."`
 	Name       string     `json:"name"`
 	Role       string     `json:"role"`
-	Prefix     string     `json:"prefix" doc:"What its text begins with, to recognise it."`
+	Prefix     string     `json:"prefix" doc:"The start of the key, to recognize it."`
 	Status     string     `json:"status" enum:"ACTIVE,EXPIRED,REVOKED"`
-	Key        *string    `json:"key,omitempty" doc:"Its text: only in the answer that makes it, and not in a repetition of that."`
+	Key        *string    `json:"key,omitempty" doc:"The key itself: only in the response that creates it, and not if that request is repeated."`
 	CreatedAt  time.Time  `json:"created_at"`
 	ExpiresAt  *time.Time `json:"expires_at"`
 	RevokedAt  *time.Time `json:"revoked_at"`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"To about a minute."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"Exact to about a minute."`
 }
 
 // APIKeys is all keys of the tenant, the newest first.

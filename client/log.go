@@ -5,21 +5,21 @@ import "time"
 // LogLine is a line that an attempt has written.
 type LogLine struct {
 	At     time.Time `json:"at,omitzero" doc:"When it was written; when it arrived, if left out."`
-	Stream string    `json:"stream,omitempty" enum:"stdout,stderr,log,system" doc:"stdout when omitted; log is what a handler logs, system what Carillon says about the log."`
-	Text   string    `json:"text" doc:"Of at most 16 KiB; more is cut off."`
+	Stream string    `json:"stream,omitempty" enum:"stdout,stderr,log,system" doc:"stdout when omitted; log is for what a handler logs, system for notes from Carillon."`
+	Text   string    `json:"text" doc:"At most 16 KiB; the rest is cut off."`
 }
 
 // LogRequest adds lines to the log of an attempt.
 type LogRequest struct {
 	ExecutionID  string    `json:"execution_id"`
 	FencingToken int64     `json:"fencing_token"`
-	Offset       *int      `json:"offset,omitempty" doc:"How many lines of this attempt were sent before: it makes sending the same lines again safe. When omitted, they are added at the end."`
+	Offset       *int      `json:"offset,omitempty" doc:"How many lines of this attempt you sent before; it makes a repeated request safe. When omitted, lines are appended."`
 	Lines        []LogLine `json:"lines"`
 }
 
 // LogAnswer is how far the log of an attempt has come.
 type LogAnswer struct {
-	Lines int  `json:"lines" doc:"That are kept of this attempt: the next offset."`
+	Lines int  `json:"lines" doc:"Lines kept for this attempt; the next offset."`
 	Cut   bool `json:"cut" doc:"The log has reached its limit: nothing more of this attempt is kept."`
 }
 
@@ -28,7 +28,7 @@ const MaxLogLines = 10_000
 
 // LoggedLine is a line of a log as answered.
 type LoggedLine struct {
-	ID      string    `json:"id" doc:"Its place: what comes behind it is read with after, or Last-Event-ID."`
+	ID      string    `json:"id" doc:"Its position: send it as after, or as Last-Event-ID, to read what follows."`
 	Attempt int       `json:"attempt"`
 	Line    int       `json:"line" doc:"Its number in the attempt's log, from 0."`
 	At      time.Time `json:"at"`
@@ -44,5 +44,5 @@ type Log struct {
 
 // LogEnd is the event that ends the stream of a log.
 type LogEnd struct {
-	Status string `json:"status" doc:"Of the execution."`
+	Status string `json:"status" doc:"The status of the execution."`
 }

@@ -4,12 +4,12 @@ import "time"
 
 // NotificationRuleRequest says what to be told of, and where to.
 type NotificationRuleRequest struct {
-	Events           []string   `json:"events" enum:"failed,dead_lettered,late,missing,recovered" doc:"What to be told of. failed: an execution ended as FAILED or TIMED_OUT. dead_lettered: it is a dead letter. late: one is due and has not started for late_after_seconds. missing: an instant passed and nothing ran. recovered: a job of which one of the others was told is well again."`
-	Jobs             []string   `json:"jobs,omitempty" doc:"Only of these jobs, by id or as key:…; of every job when omitted."`
-	Tags             []string   `json:"tags,omitempty" doc:"Only of jobs that have one of these tags."`
-	CallbackURL      string     `json:"callback_url" doc:"Where a Notification is posted to, signed as every callback is."`
+	Events           []string   `json:"events" enum:"failed,dead_lettered,late,missing,recovered" doc:"What to notify about. failed: an execution ended as FAILED or TIMED_OUT. dead_lettered: it became a dead letter. late: an execution is due and has not started for late_after_seconds. missing: an instant passed and nothing ran. recovered: a job with an earlier notification works again."`
+	Jobs             []string   `json:"jobs,omitempty" doc:"Only these jobs, by id or as key:…; all jobs when omitted."`
+	Tags             []string   `json:"tags,omitempty" doc:"Only jobs that have one of these tags."`
+	CallbackURL      string     `json:"callback_url" doc:"The URL that gets the Notification, signed like every callback."`
 	LateAfterSeconds *int64     `json:"late_after_seconds,omitempty" doc:"60 when omitted."`
-	SilenceUntil     *time.Time `json:"silence_until,omitempty" doc:"Nothing is told before."`
+	SilenceUntil     *time.Time `json:"silence_until,omitempty" doc:"No notifications are sent before this time."`
 }
 
 // NotificationRule is a rule as answered.
@@ -21,7 +21,7 @@ type NotificationRule struct {
 	CallbackURL      string     `json:"callback_url"`
 	LateAfterSeconds int64      `json:"late_after_seconds"`
 	SilenceUntil     *time.Time `json:"silence_until"`
-	Blocked          *string    `json:"blocked" doc:"Why callback_url may not be called any more: the rules for callbacks changed after it was stored. Its notifications end as BLOCKED_ADDRESS. Null where it may be called."`
+	Blocked          *string    `json:"blocked" doc:"Why callback_url may no longer be called: the rules for callbacks changed after the rule was stored, and its notifications end as BLOCKED_ADDRESS. null if it may be called."`
 	CreatedAt        time.Time  `json:"created_at"`
 	UpdatedAt        time.Time  `json:"updated_at"`
 }

@@ -16,7 +16,7 @@ type Problem struct {
 	Detail    string         `json:"detail"`
 	Code      string         `json:"code" doc:"Stable; for programs."`
 	Errors    []FieldProblem `json:"errors,omitempty"`
-	Quota     *QuotaProblem  `json:"quota,omitempty" doc:"Where a quota of the tenant says no."`
+	Quota     *QuotaProblem  `json:"quota,omitempty" doc:"The tenant's quota that was exceeded, if any."`
 	RequestID string         `json:"request_id"`
 
 	// RetryAfter is how long the server asks to wait before the next try; 0: it does not say.
@@ -25,7 +25,7 @@ type Problem struct {
 
 // QuotaProblem says which quota says no, how much it allows, how much there is or would be, and, of a rate, when to try again.
 type QuotaProblem struct {
-	Name         string `json:"name" doc:"As in quotas of a tenant."`
+	Name         string `json:"name" doc:"The same name as in a tenant's quotas."`
 	Limit        int64  `json:"limit"`
 	Current      int64  `json:"current"`
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`

@@ -8,7 +8,7 @@ import (
 
 // Pause says that nothing of a queue starts.
 type Pause struct {
-	At     time.Time  `json:"at" doc:"Since when."`
+	At     time.Time  `json:"at" doc:"When it started."`
 	Until  *time.Time `json:"until" doc:"When it ends by itself; null: when someone resumes the queue."`
 	By     string     `json:"by" doc:"Who paused it, or changed the pause last."`
 	Reason *string    `json:"reason"`
@@ -19,11 +19,11 @@ type Queue struct {
 	Queue                string     `json:"queue"`
 	Waiting              int        `json:"waiting" doc:"Executions of the tenant that are due and wait, whether or not the queue is paused; exact up to 10000."`
 	Running              int        `json:"running"`
-	Slots                int        `json:"slots" doc:"Of workers that take from it; a worker may take from several."`
-	OldestWaitingSeconds *float64   `json:"oldest_waiting_seconds" doc:"null: nothing waits."`
+	Slots                int        `json:"slots" doc:"Slots of workers that serve it; a worker may serve several queues."`
+	OldestWaitingSeconds *float64   `json:"oldest_waiting_seconds" doc:"null if nothing waits."`
 	MaxConcurrent        *int       `json:"max_concurrent"`
 	RateLimit            *RateLimit `json:"rate_limit"`
-	Pause                *Pause     `json:"pause" doc:"null: it is not paused."`
+	Pause                *Pause     `json:"pause" doc:"null if it is not paused."`
 }
 
 // Queues is a page of the tenant's queues.
@@ -34,7 +34,7 @@ type Queues struct {
 
 // QueueHead is what is to start first of a queue.
 type QueueHead struct {
-	Executions []Execution `json:"executions" doc:"In the order in which they are to start."`
+	Executions []Execution `json:"executions" doc:"In the order in which they start."`
 }
 
 // Queue reads a queue of the tenant.

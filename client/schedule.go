@@ -12,7 +12,7 @@ type PauseRequest struct {
 type BackfillRequest struct {
 	From        time.Time `json:"from" doc:"The first instant that may be fired."`
 	To          time.Time `json:"to" doc:"Instants before this one, and not after now."`
-	RatePerS    *float64  `json:"rate_per_s,omitempty" doc:"As fast as it goes when omitted."`
+	RatePerS    *float64  `json:"rate_per_s,omitempty" doc:"No limit when omitted."`
 	OnlyMissing *bool     `json:"only_missing,omitempty" doc:"Only instants that have no execution, or a SKIPPED one; true when omitted."`
 	DryRun      bool      `json:"dry_run,omitempty" doc:"Only count."`
 }
@@ -23,9 +23,9 @@ type PreviewRequest struct {
 	Every          *string    `json:"every,omitempty" doc:"… the interval, such as 90s."`
 	Timezone       *string    `json:"timezone,omitempty" doc:"UTC when omitted."`
 	Day            *string    `json:"day,omitempty" enum:"vixie,or,and"`
-	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar; what it leaves out is flagged."`
+	Calendar       *string    `json:"calendar,omitempty" doc:"The name of a calendar; instants that it excludes are flagged."`
 	From           *time.Time `json:"from,omitempty" doc:"The instants after this one; now when omitted."`
-	N              *int       `json:"n,omitempty" doc:"How many, 1 to 1000; 10 when omitted."`
+	N              *int       `json:"n,omitempty" doc:"How many, 1 to 1000; default 10."`
 }
 
 // Preview is what a schedule does.
@@ -52,10 +52,10 @@ type PreviewMoment struct {
 // Occurrence is an instant of a job's schedule and what became of it.
 type Occurrence struct {
 	ScheduledTime time.Time `json:"scheduled_time"`
-	Outcome       string    `json:"outcome" enum:"ran,waiting,caught_up,backfilled,skipped,missed,excluded,paused,planned" doc:"ran, caught_up (missed, and run later), backfilled: its execution has started or ended, see status. waiting: its execution has not started; the reason says caught_up or backfilled, where it is. paused: it is judged when the job is resumed."`
+	Outcome       string    `json:"outcome" enum:"ran,waiting,caught_up,backfilled,skipped,missed,excluded,paused,planned" doc:"ran, caught_up (missed, and run later) and backfilled: its execution has started or ended, see status. waiting: its execution has not started; reason says whether it is caught up or backfilled. paused: decided when the job is resumed."`
 	Reason        *string   `json:"reason"`
 	ExecutionID   *string   `json:"execution_id"`
-	Status        *string   `json:"status" doc:"Of the execution."`
+	Status        *string   `json:"status" doc:"The status of the execution."`
 }
 
 // Occurrences is one page of occurrences.
@@ -66,19 +66,19 @@ type Occurrences struct {
 
 // Forecast says how many executions schedules will make.
 type Forecast struct {
-	Minutes   []ForecastMinute `json:"minutes" doc:"Those with any."`
-	Herds     []Herd           `json:"herds" doc:"The minutes in which uncommonly many come together, the fullest first."`
-	Truncated bool             `json:"truncated" doc:"There were too many to count them all, or to count them at once: then the whole is counted meanwhile, and answered for a minute."`
-	Spread    *Spread          `json:"spread,omitempty" doc:"How herds can be taken apart, where that was asked for and they can."`
+	Minutes   []ForecastMinute `json:"minutes" doc:"Minutes with executions."`
+	Herds     []Herd           `json:"herds" doc:"Minutes with unusually many executions, the busiest first."`
+	Truncated bool             `json:"truncated" doc:"There were too many to count at once. A full count runs in the background, and its result is returned for a minute."`
+	Spread    *Spread          `json:"spread,omitempty" doc:"How to spread herds, if you asked for it and it is possible."`
 }
 
 // Spread is how herds can be taken apart: by moving jobs within their hour.
 type Spread struct {
-	PeakBefore int64            `json:"peak_before" doc:"In the fullest minute."`
+	PeakBefore int64            `json:"peak_before" doc:"Executions in the busiest minute."`
 	PeakAfter  int64            `json:"peak_after"`
-	JobsTotal  int              `json:"jobs_total" doc:"That are to be moved."`
-	Jobs       []SpreadJob      `json:"jobs" doc:"The first 200, those that bring the most to herds first."`
-	Minutes    []ForecastMinute `json:"minutes" doc:"Those with any, after all are moved."`
+	JobsTotal  int              `json:"jobs_total" doc:"Jobs to be moved."`
+	Jobs       []SpreadJob      `json:"jobs" doc:"The first 200, those that add most to herds first."`
+	Minutes    []ForecastMinute `json:"minutes" doc:"Minutes with executions, after the change."`
 }
 
 // SpreadJob is a job that is to be moved: a change of one field of it.
@@ -101,7 +101,7 @@ type ForecastMinute struct {
 type Herd struct {
 	At    time.Time `json:"at"`
 	Count int64     `json:"count"`
-	Jobs  []HerdJob `json:"jobs" doc:"Those that bring the most."`
+	Jobs  []HerdJob `json:"jobs" doc:"The jobs that add most."`
 }
 
 // HerdJob is a job's part in a herd.
@@ -114,10 +114,10 @@ type HerdJob struct {
 // CalendarRequest is the body of a request to keep a calendar.
 type CalendarRequest struct {
 	Dates    []string         `json:"dates,omitempty" doc:"Days, such as 2026-12-25."`
-	Yearly   []string         `json:"yearly,omitempty" doc:"Days of every year, such as 12-25."`
+	Yearly   []string         `json:"yearly,omitempty" doc:"Days that recur every year, such as 12-25."`
 	Weekdays []string         `json:"weekdays,omitempty" doc:"MON to SUN."`
-	Windows  []CalendarWindow `json:"windows,omitempty" doc:"Stretches of local time."`
-	Timezone *string          `json:"timezone,omitempty" doc:"In which it is read; the schedule's when omitted."`
+	Windows  []CalendarWindow `json:"windows,omitempty" doc:"Windows of local time."`
+	Timezone *string          `json:"timezone,omitempty" doc:"The calendar's time zone; the schedule's when omitted."`
 }
 
 // CalendarWindow is a stretch of local time: from is in it, to is not.

@@ -12,32 +12,32 @@ import (
 
 // Counted is what happened to executions.
 type Counted struct {
-	Started            int64   `json:"started" doc:"Attempts."`
-	Succeeded          int64   `json:"succeeded" doc:"Executions, and so the next four."`
+	Started            int64   `json:"started" doc:"Attempts that started."`
+	Succeeded          int64   `json:"succeeded" doc:"Executions, as in the next four fields."`
 	Failed             int64   `json:"failed"`
 	TimedOut           int64   `json:"timed_out"`
 	Cancelled          int64   `json:"cancelled"`
-	Dead               int64   `json:"dead" doc:"Became dead letters."`
-	Retried            int64   `json:"retried" doc:"Attempts that failed, and that another one follows."`
+	Dead               int64   `json:"dead" doc:"Executions that became dead letters."`
+	Retried            int64   `json:"retried" doc:"Failed attempts that are retried."`
 	Skipped            int64   `json:"skipped" doc:"Instants that were not run."`
-	Fired              int64   `json:"fired" doc:"First starts of what schedules fired."`
+	Fired              int64   `json:"fired" doc:"First starts of executions that schedules fired."`
 	Within1s           int64   `json:"within_1s" doc:"Of those, fired at most a second after their scheduled time."`
 	Within5s           int64   `json:"within_5s"`
-	AverageWaitSeconds float64 `json:"average_wait_seconds" doc:"From when executions were due until their first start."`
+	AverageWaitSeconds float64 `json:"average_wait_seconds" doc:"Average time from when executions were due until their first start."`
 	MaxWaitSeconds     float64 `json:"max_wait_seconds"`
-	MaxDelaySeconds    float64 `json:"max_delay_seconds" doc:"From their scheduled time until executions were fired."`
+	MaxDelaySeconds    float64 `json:"max_delay_seconds" doc:"Time from the scheduled time until executions fired."`
 }
 
 // SeriesPoint is what happened in a step of a series.
 type SeriesPoint struct {
-	At time.Time `json:"at" doc:"Its beginning."`
+	At time.Time `json:"at" doc:"When it starts."`
 	Counted
 }
 
 // SeriesTotal is what happened in all of a series.
 type SeriesTotal struct {
 	Counted
-	SuccessRate *float64 `json:"success_rate" doc:"Of what succeeded, failed or timed out, from 0 to 1; null: nothing did."`
+	SuccessRate *float64 `json:"success_rate" doc:"The share of executions that succeeded, of those that succeeded, failed or timed out: 0 to 1, or null if there were none."`
 }
 
 // Series is what happened, step by step.
@@ -45,7 +45,7 @@ type Series struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
 	StepSeconds int           `json:"step_seconds"`
-	Points      []SeriesPoint `json:"points" doc:"The first one first; without steps in which nothing happened."`
+	Points      []SeriesPoint `json:"points" doc:"Earliest first, without steps in which nothing happened."`
 	Total       SeriesTotal   `json:"total"`
 }
 
@@ -56,7 +56,7 @@ type DelayColumn struct {
 	Within1s   int64     `json:"within_1s"`
 	Within5s   int64     `json:"within_5s"`
 	MaxSeconds float64   `json:"max_seconds"`
-	Counts     []int64   `json:"counts" doc:"One for each bound, of delays up to it and above the one before, and one for those above all."`
+	Counts     []int64   `json:"counts" doc:"One count per bound, for delays up to it and above the previous one, and one for longer delays."`
 }
 
 // DelayTotal is how late schedules fired.
@@ -85,7 +85,7 @@ type QueueSample struct {
 	Queue         string   `json:"queue"`
 	Waiting       int64    `json:"waiting"`
 	Running       int64    `json:"running"`
-	OldestSeconds *float64 `json:"oldest_seconds" doc:"null: nothing waited."`
+	OldestSeconds *float64 `json:"oldest_seconds" doc:"null if nothing waited."`
 }
 
 // QueueColumn is how much waited and ran in a step.
@@ -102,8 +102,8 @@ type QueueSeries struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
 	StepSeconds int           `json:"step_seconds"`
-	Queues      []string      `json:"queues" doc:"All that there are in it, in order; … are those of a tenant beyond 20, together."`
-	Columns     []QueueColumn `json:"columns" doc:"The first one first; without steps in which nothing waited or ran."`
+	Queues      []string      `json:"queues" doc:"All queues, in order; … combines those of a tenant beyond 20."`
+	Columns     []QueueColumn `json:"columns" doc:"Earliest first, without steps in which nothing waited or ran."`
 }
 
 // FailingJob is a job's part in a group of failures.
@@ -116,15 +116,15 @@ type FailingJob struct {
 
 // FailureGroup is failures that differ only in numbers, ids and names.
 type FailureGroup struct {
-	Fingerprint       string       `json:"fingerprint" doc:"0000000000000000: those that are not told apart."`
+	Fingerprint       string       `json:"fingerprint" doc:"0000000000000000 groups the errors that are not distinguished."`
 	Type              string       `json:"type"`
-	Message           string       `json:"message" doc:"With <n>, <id>, <hex>, <text> and <addr> for what differs."`
+	Message           string       `json:"message" doc:"The error, with <n>, <id>, <hex>, <text> and <addr> in place of what differs."`
 	SampleMessage     string       `json:"sample_message"`
-	Failed            int64        `json:"failed" doc:"Executions, for good."`
-	Retried           int64        `json:"retried" doc:"Attempts that another one followed."`
+	Failed            int64        `json:"failed" doc:"Executions that failed for good."`
+	Retried           int64        `json:"retried" doc:"Attempts that were retried."`
 	FirstSeen         time.Time    `json:"first_seen"`
 	LastSeen          time.Time    `json:"last_seen"`
-	SampleExecutionID string       `json:"sample_execution_id" doc:"The last one that failed for good; the last one, where none did."`
+	SampleExecutionID string       `json:"sample_execution_id" doc:"The last execution that failed for good or, if none did, the last one."`
 	SampleJobID       *string      `json:"sample_job_id"`
 	Jobs              []FailingJob `json:"jobs" doc:"The five with the most."`
 	JobsTotal         int          `json:"jobs_total"`
@@ -137,8 +137,8 @@ type Failures struct {
 	To      time.Time      `json:"to"`
 	Failed  int64          `json:"failed"`
 	Retried int64          `json:"retried"`
-	Partial bool           `json:"partial" doc:"There were more different ones than are told apart, or were looked at."`
-	Groups  []FailureGroup `json:"groups" doc:"Those with the most first."`
+	Partial bool           `json:"partial" doc:"There were more groups than are distinguished, or more entries than were examined."`
+	Groups  []FailureGroup `json:"groups" doc:"Largest first."`
 }
 
 // DeadLetterJob is a job's part in a group of dead letters.
@@ -150,7 +150,7 @@ type DeadLetterJob struct {
 
 // DeadLetterGroup is dead letters that died of the same, but for numbers, ids and names.
 type DeadLetterGroup struct {
-	Fingerprint       string           `json:"fingerprint" doc:"Also a member of the filter that redrives and discards."`
+	Fingerprint       string           `json:"fingerprint" doc:"You can also use it in the filter of redrive and discard."`
 	Type              string           `json:"type"`
 	Message           string           `json:"message"`
 	SampleMessage     string           `json:"sample_message"`
@@ -169,7 +169,7 @@ type DeadLetterGroup struct {
 type DeadLetterGroups struct {
 	Total           int64             `json:"total"`
 	TotalIsEstimate bool              `json:"total_is_estimate,omitempty"`
-	LookedAt        int               `json:"looked_at" doc:"The newest of them."`
+	LookedAt        int               `json:"looked_at" doc:"The newest ones."`
 	Partial         bool              `json:"partial"`
 	Groups          []DeadLetterGroup `json:"groups"`
 }
@@ -181,7 +181,7 @@ type DayCounts struct {
 	TimedOut  int64 `json:"timed_out"`
 	Cancelled int64 `json:"cancelled"`
 	Skipped   int64 `json:"skipped" doc:"Instants that were not run: missed, overlapped or expired."`
-	Late      int64 `json:"late" doc:"Of those that ran: fired more than five seconds after they could first fire."`
+	Late      int64 `json:"late" doc:"Of those that ran, how many fired more than five seconds late."`
 }
 
 // CalendarDay is what came of a job's executions that were scheduled on a day, UTC.
@@ -194,9 +194,9 @@ type CalendarDay struct {
 type JobCalendar struct {
 	JobID string        `json:"job_id"`
 	From  string        `json:"from"`
-	To    string        `json:"to" doc:"The day behind the last."`
+	To    string        `json:"to" doc:"The day after the last one."`
 	Total DayCounts     `json:"total"`
-	Days  []CalendarDay `json:"days" doc:"Those with any."`
+	Days  []CalendarDay `json:"days" doc:"Minutes with executions."`
 }
 
 // Run is an execution in short.
@@ -205,19 +205,19 @@ type Run struct {
 	Status        string     `json:"status"`
 	ScheduledTime time.Time  `json:"scheduled_time"`
 	StartedAt     *time.Time `json:"started_at"`
-	DurationMS    *int64     `json:"duration_ms" doc:"null: it has not started, or not ended."`
+	DurationMS    *int64     `json:"duration_ms" doc:"null if it has not started or not ended."`
 }
 
 // LastRuns is the last executions of a job, and how all of them did.
 type LastRuns struct {
 	JobID string `json:"job_id"`
-	Runs  []Run  `json:"runs" doc:"The latest scheduled time first; of the last 35 days."`
+	Runs  []Run  `json:"runs" doc:"Latest scheduled time first; covers the last 35 days."`
 	Stats
 }
 
 // JobRuns is the last executions of some jobs.
 type JobRuns struct {
-	Jobs []LastRuns `json:"jobs" doc:"As they were asked for, without those that are unknown."`
+	Jobs []LastRuns `json:"jobs" doc:"In the requested order, without unknown jobs."`
 }
 
 // RevisionChange is what became of one field of a job.
@@ -231,13 +231,13 @@ type RevisionChange struct {
 type JobRevision struct {
 	Revision int              `json:"revision"`
 	At       time.Time        `json:"at"`
-	By       *string          `json:"by" doc:"null: it is not known."`
+	By       *string          `json:"by" doc:"null if unknown."`
 	Role     *string          `json:"role"`
 	Action   *string          `json:"action"`
 	Current  bool             `json:"current"`
 	Status   string           `json:"status"`
-	Changes  []RevisionChange `json:"changes" null:"true" doc:"Against the revision before; null: that is not kept."`
-	Spec     json.RawMessage  `json:"spec" doc:"As a request to create it has it; credentials are hidden."`
+	Changes  []RevisionChange `json:"changes" null:"true" doc:"Differences from the previous revision; null if that is no longer kept."`
+	Spec     json.RawMessage  `json:"spec" doc:"The definition as a create request would have it; credentials are hidden."`
 }
 
 // JobRevisions is a page of revisions of a job, the latest first.
@@ -263,7 +263,7 @@ type FailingSummary struct {
 	LastFailedAt    time.Time `json:"last_failed_at"`
 	Type            string    `json:"type"`
 	Message         string    `json:"message"`
-	LastExecutionID *string   `json:"last_execution_id" doc:"The last one that failed, as far as that is known."`
+	LastExecutionID *string   `json:"last_execution_id" doc:"The last execution that failed, if known."`
 }
 
 // Finding is one statement of an overview.
@@ -281,11 +281,11 @@ type Overview struct {
 	Schedules             int64            `json:"schedules" doc:"Jobs that fire again and are not paused."`
 	SchedulesIsEstimate   bool             `json:"schedules_is_estimate,omitempty"`
 	Paused                int64            `json:"paused"`
-	LateJobs              int64            `json:"late_jobs" doc:"Their instant came more than five seconds ago and has not fired."`
-	LateJobsIsMinimum     bool             `json:"late_jobs_is_minimum,omitempty" doc:"So many schedules, of all tenants, are late that not all were looked at."`
-	Late                  []LateJob        `json:"late" doc:"Those that are late for the longest."`
-	Delay                 DelayTotal       `json:"delay" doc:"Of the last hour."`
-	FailingJobs           int64            `json:"failing_jobs" doc:"They failed within 24 hours, and their last execution did not succeed."`
+	LateJobs              int64            `json:"late_jobs" doc:"Jobs that should have fired more than five seconds ago and have not."`
+	LateJobsIsMinimum     bool             `json:"late_jobs_is_minimum,omitempty" doc:"So many schedules of all tenants are late that not all were examined."`
+	Late                  []LateJob        `json:"late" doc:"The jobs that are latest."`
+	Delay                 DelayTotal       `json:"delay" doc:"Delays in the last hour."`
+	FailingJobs           int64            `json:"failing_jobs" doc:"Jobs that failed within 24 hours and whose last execution did not succeed."`
 	FailingIsMinimum      bool             `json:"failing_is_minimum,omitempty"`
 	Failing               []FailingSummary `json:"failing"`
 	Running               int              `json:"running"`

@@ -10,7 +10,7 @@ type SecretRequest struct {
 // Secret is what is known of a secret. Its value is nowhere.
 type Secret struct {
 	Name      string    `json:"name"`
-	Version   int       `json:"version" doc:"Raised by every new value."`
+	Version   int       `json:"version" doc:"Grows with every new value."`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

@@ -9,35 +9,35 @@ import (
 // SignInRequest is what a browser signs in with.
 type SignInRequest struct {
 	Credential string  `json:"credential" doc:"An API key, or a token (JWT)."`
-	Next       *string `json:"next,omitempty" doc:"The path of this server to go to afterwards; anything else is /."`
+	Next       *string `json:"next,omitempty" doc:"The path on this server to go to afterwards; anything else becomes /."`
 }
 
 // SignedIn is who a request acts for.
 type SignedIn struct {
-	TenantID      string     `json:"tenant_id" doc:"*: all, of a worker's key."`
+	TenantID      string     `json:"tenant_id" doc:"The tenant; * for a worker key that serves all tenants."`
 	Role          string     `json:"role" enum:"viewer,operator,admin,worker,system"`
-	Name          string     `json:"name" doc:"That of the API key; of a token its sub."`
-	KeyID         *string    `json:"key_id" doc:"null: it is no API key."`
-	Kind          string     `json:"kind" enum:"cookie,key,token,none" doc:"What the request came with; none: this server asks nobody who they are."`
-	SignedInAt    *time.Time `json:"signed_in_at" doc:"Of a cookie."`
-	IdleExpiresAt *time.Time `json:"idle_expires_at" doc:"Of a cookie: when it ends unless it is used again."`
-	ExpiresAt     *time.Time `json:"expires_at" doc:"Of a cookie: when it ends in any case; null of others."`
-	Next          *string    `json:"next,omitempty" doc:"Of a sign-in: the path to go to."`
+	Name          string     `json:"name" doc:"The name of the API key, or the sub of the token."`
+	KeyID         *string    `json:"key_id" doc:"null if it is not an API key."`
+	Kind          string     `json:"kind" enum:"cookie,key,token,none" doc:"The kind of credential; none if this server requires no sign-in."`
+	SignedInAt    *time.Time `json:"signed_in_at" doc:"For a cookie: when it was issued."`
+	IdleExpiresAt *time.Time `json:"idle_expires_at" doc:"For a cookie: when it ends unless it is used again."`
+	ExpiresAt     *time.Time `json:"expires_at" doc:"For a cookie: when it ends at the latest; null for other credentials."`
+	Next          *string    `json:"next,omitempty" doc:"For a sign-in: the path to go to."`
 }
 
 // SignIn is a browser that is signed in, as whoever manages its tenant sees it.
 type SignIn struct {
-	SignInID      string    `json:"sign_in_id" doc:"It opens nothing; the audit log has it, too."`
+	SignInID      string    `json:"sign_in_id" doc:"It grants no access; the audit log refers to it."`
 	TenantID      string    `json:"tenant_id"`
-	Name          string    `json:"name" doc:"That of the API key; of a token its sub."`
+	Name          string    `json:"name" doc:"The name of the API key, or the sub of the token."`
 	Role          string    `json:"role" enum:"viewer,operator,admin,worker,system"`
-	Kind          string    `json:"kind" enum:"key,token" doc:"What it was made with."`
-	KeyID         *string   `json:"key_id" doc:"null: it was made with a token."`
-	Current       bool      `json:"current" doc:"It is the one that asks."`
+	Kind          string    `json:"kind" enum:"key,token" doc:"The kind of credential it was created with."`
+	KeyID         *string   `json:"key_id" doc:"null if it was created with a token."`
+	Current       bool      `json:"current" doc:"Whether it is the sign-in of this request."`
 	SignedInAt    time.Time `json:"signed_in_at"`
-	LastUsedAt    time.Time `json:"last_used_at" doc:"To about a minute."`
+	LastUsedAt    time.Time `json:"last_used_at" doc:"Exact to about a minute."`
 	IdleExpiresAt time.Time `json:"idle_expires_at" doc:"When it ends unless it is used again, to about a minute."`
-	ExpiresAt     time.Time `json:"expires_at" doc:"When it ends in any case."`
+	ExpiresAt     time.Time `json:"expires_at" doc:"When it ends at the latest."`
 }
 
 // SignIns is who is signed in, the newest first.

@@ -4,20 +4,20 @@ import "time"
 
 // SigningSecretRequest is the body of a request to make a signing secret.
 type SigningSecretRequest struct {
-	Algorithm      string `json:"algorithm,omitempty" enum:"hmac-sha256,ed25519" doc:"hmac-sha256 (v1), with a secret that both sides have, when omitted; ed25519 (v1a), with a public key for the targets."`
-	OverlapSeconds *int64 `json:"overlap_seconds,omitempty" doc:"For how long the secrets before it sign as well, 0 to 2592000 (30 days); 86400 (a day) when omitted."`
+	Algorithm      string `json:"algorithm,omitempty" enum:"hmac-sha256,ed25519" doc:"hmac-sha256 (v1, the default) uses a shared secret; ed25519 (v1a) uses a public key that targets verify with."`
+	OverlapSeconds *int64 `json:"overlap_seconds,omitempty" doc:"How long the previous secrets keep signing too, 0 to 2592000 (30 days); default 86400 (a day)."`
 }
 
 // SigningSecret is what callbacks are signed with.
 type SigningSecret struct {
 	ID        string     `json:"id"`
 	Algorithm string     `json:"algorithm" enum:"hmac-sha256,ed25519"`
-	Prefix    string     `json:"prefix" doc:"How the secret, or the public key, begins; empty while nobody was shown it."`
+	Prefix    string     `json:"prefix" doc:"The start of the secret or public key; empty until someone has seen it."`
 	Shown     bool       `json:"shown" doc:"false: nobody has seen it yet. POST /signing-secrets/{id}/reveal shows it, once."`
-	PublicKey string     `json:"public_key,omitempty" doc:"Of ed25519: whpk_ and base64, as Standard Webhooks has it. Targets verify with it."`
+	PublicKey string     `json:"public_key,omitempty" doc:"For ed25519: the public key that targets verify with, as whpk_ and base64 (Standard Webhooks)."`
 	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at" doc:"When it no longer signs; null: there is none after it yet."`
-	Secret    string     `json:"secret,omitempty" doc:"Of hmac-sha256, in the answer to making or revealing it, and never again: whsec_ and base64, as Standard Webhooks has it."`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When it stops signing; null if no newer secret replaces it."`
+	Secret    string     `json:"secret,omitempty" doc:"For hmac-sha256: the secret, as whsec_ and base64 (Standard Webhooks). Only in the response that creates or reveals it."`
 }
 
 // SigningSecrets is all of a tenant's, the newest first.

@@ -12,18 +12,18 @@ type QueueStatus struct {
 	Retried24h            int64         `json:"retried_24h" doc:"Attempts that failed, and that another one followed."`
 	ActiveWorkers         int           `json:"active_workers"`
 	DrainingWorkers       int           `json:"draining_workers"`
-	Slots                 int           `json:"slots" doc:"Of the active workers."`
-	AverageWaitSeconds    float64       `json:"average_wait_seconds" doc:"From when executions were due until their first start, over 24 hours."`
+	Slots                 int           `json:"slots" doc:"Slots of the active workers."`
+	AverageWaitSeconds    float64       `json:"average_wait_seconds" doc:"Average time from when executions were due until their first start, over 24 hours."`
 	AverageWaitSeconds5m  float64       `json:"average_wait_seconds_5m" doc:"Over the last five minutes."`
 	MaxWaitSeconds        float64       `json:"max_wait_seconds"`
-	AverageTriggerDelay   float64       `json:"average_trigger_delay_seconds" doc:"From their scheduled time until executions were fired, over 24 hours."`
-	OldestPendingSeconds  *float64      `json:"oldest_pending_seconds" doc:"null: nothing waits."`
+	AverageTriggerDelay   float64       `json:"average_trigger_delay_seconds" doc:"Average time from the scheduled time until executions fired, over 24 hours."`
+	OldestPendingSeconds  *float64      `json:"oldest_pending_seconds" doc:"null if nothing waits."`
 	DeadLetters           int64         `json:"dead_letters"`
 	DeadLettersIsEstimate bool          `json:"dead_letters_is_estimate,omitempty"`
-	OverdueJobs           int64         `json:"overdue_jobs" doc:"Jobs whose instant came more than five seconds ago and has not fired."`
+	OverdueJobs           int64         `json:"overdue_jobs" doc:"Jobs that should have fired more than five seconds ago and have not."`
 	OverdueJobsIsMinimum  bool          `json:"overdue_jobs_is_minimum,omitempty"`
 	Queues                []QueueDepth  `json:"queues"`
-	Minutes               []QueueMinute `json:"minutes,omitempty" doc:"As far back as was asked, the first one first; without those in which nothing happened."`
+	Minutes               []QueueMinute `json:"minutes,omitempty" doc:"As far back as requested, earliest first, without minutes in which nothing happened."`
 }
 
 // QueueDepth is how much waits in a queue.
@@ -32,14 +32,14 @@ type QueueDepth struct {
 	Pending              int      `json:"pending" doc:"Exact up to 10000."`
 	Paused               int      `json:"paused" doc:"Of those, how many wait because a tenant has paused the queue."`
 	InProgress           int      `json:"in_progress"`
-	Slots                int      `json:"slots" doc:"Of active workers that take from it."`
+	Slots                int      `json:"slots" doc:"Slots of active workers that serve it."`
 	OldestPendingSeconds *float64 `json:"oldest_pending_seconds"`
 }
 
 // QueueMinute is what happened in a minute.
 type QueueMinute struct {
-	At                  time.Time `json:"at" doc:"Its beginning."`
-	Started             int64     `json:"started" doc:"Attempts."`
+	At                  time.Time `json:"at" doc:"When it starts."`
+	Started             int64     `json:"started" doc:"Attempts that started."`
 	Completed           int64     `json:"completed"`
 	Failed              int64     `json:"failed"`
 	Retried             int64     `json:"retried"`

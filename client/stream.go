@@ -7,9 +7,9 @@ type Change struct {
 	At          time.Time `json:"at"`
 	Type        string    `json:"type" enum:"execution.created,execution.started,execution.retrying,execution.released,execution.cancelling,execution.finished,job.created,job.changed,job.paused,job.deleted,worker.joined,worker.draining,worker.left"`
 	ExecutionID string    `json:"execution_id,omitempty"`
-	JobID       string    `json:"job_id,omitempty" doc:"Of an execution: where it is at hand."`
+	JobID       string    `json:"job_id,omitempty" doc:"The job of the execution, if known."`
 	WorkerID    string    `json:"worker_id,omitempty"`
-	Status      string    `json:"status,omitempty" doc:"Of the execution or the job, after it."`
+	Status      string    `json:"status,omitempty" doc:"The status of the execution or job after the event."`
 }
 
 // Changes is the data of an event changes: what happened since the one before, the first thing first.

@@ -14,9 +14,9 @@ type SupportBundle struct {
 	Host      string           `json:"host"`
 	StartedAt time.Time        `json:"started_at"`
 	Roles     []string         `json:"roles"`
-	Store     string           `json:"store" doc:"Which database, without its credentials."`
+	Store     string           `json:"store" doc:"The database, without its credentials."`
 	Ready     bool             `json:"ready"`
-	NotReady  *string          `json:"not_ready" doc:"Why it is not."`
+	NotReady  *string          `json:"not_ready" doc:"Why the server is not ready."`
 	Process   SupportProcess   `json:"process"`
 	Settings  []SupportSetting `json:"settings" doc:"Secrets are not shown."`
 	Tenants   *int             `json:"tenants"`
@@ -33,15 +33,15 @@ type SupportProcess struct {
 	CPUs        int   `json:"cpus"`
 	Goroutines  int   `json:"goroutines"`
 	HeapBytes   int64 `json:"heap_bytes"`
-	MemoryBytes int64 `json:"memory_bytes" doc:"That it has of the system."`
-	Collections int64 `json:"collections" doc:"Of garbage, since the start."`
+	MemoryBytes int64 `json:"memory_bytes" doc:"Memory obtained from the operating system."`
+	Collections int64 `json:"collections" doc:"Garbage collections since the start."`
 }
 
 // SupportSetting is what a setting is.
 type SupportSetting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
-	Changed bool   `json:"changed" doc:"It is not the default."`
+	Changed bool   `json:"changed" doc:"Whether it differs from the default."`
 }
 
 // SupportBundle reads what someone who helps from afar wants to know of the server that answers. It needs the role system.
@@ -51,8 +51,8 @@ func (c *Client) SupportBundle(ctx context.Context) (SupportBundle, error) {
 
 // StoreSizes is how much room what is stored takes up.
 type StoreSizes struct {
-	Bytes     int64       `json:"bytes" doc:"Of the whole database."`
-	FreeBytes int64       `json:"free_bytes" doc:"Of these, what is empty and will be used again; 0 where that is not known."`
+	Bytes     int64       `json:"bytes" doc:"Size of the whole database."`
+	FreeBytes int64       `json:"free_bytes" doc:"How much of that is free and will be reused; 0 if unknown."`
 	Tables    []TableSize `json:"tables"`
 }
 
@@ -60,8 +60,8 @@ type StoreSizes struct {
 type TableSize struct {
 	Name           string `json:"name"`
 	Rows           int64  `json:"rows"`
-	RowsIsEstimate bool   `json:"rows_is_estimate,omitempty" doc:"There are about so many (PostgreSQL), or at least so many (SQLite)."`
-	Bytes          *int64 `json:"bytes" doc:"With its indexes; null where only a read of everything would tell."`
+	RowsIsEstimate bool   `json:"rows_is_estimate,omitempty" doc:"The count is an estimate (PostgreSQL) or a minimum (SQLite)."`
+	Bytes          *int64 `json:"bytes" doc:"Size with indexes; null if only a full scan would tell."`
 }
 
 // StoreSizes reads how much room what is stored takes up. It needs the role system.

@@ -10,7 +10,7 @@ type Attempt struct {
 	ExecutionID    string          `json:"execution_id"`
 	JobID          string          `json:"job_id"`
 	JobName        string          `json:"job_name"`
-	TenantID       string          `json:"tenant_id,omitempty" doc:"Whose it is."`
+	TenantID       string          `json:"tenant_id,omitempty" doc:"The tenant it belongs to."`
 	Execution      Target          `json:"execution"`
 	Kind           string          `json:"kind,omitempty" doc:"Target worker: the handler to run."`
 	Payload        json.RawMessage `json:"payload"`
@@ -20,11 +20,11 @@ type Attempt struct {
 	Deadline       time.Time       `json:"deadline"`
 	IdempotencyKey string          `json:"idempotency_key"`
 
-	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution are of one trace."`
+	Traceparent string `json:"traceparent,omitempty" doc:"W3C Trace Context: all attempts of an execution belong to one trace."`
 
-	PayloadSecret   bool              `json:"payload_secret,omitempty" doc:"The payload holds the value of a secret: it must not go anywhere but to its target."`
-	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: headers to send beside its own, such as the signature."`
-	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: address ranges that this callback may reach though they are private."`
+	PayloadSecret   bool              `json:"payload_secret,omitempty" doc:"The payload contains the value of a secret: send it only to its target."`
+	CallbackHeaders map[string]string `json:"callback_headers,omitempty" doc:"Target http: additional headers to send, such as the signature."`
+	CallbackAllow   []string          `json:"callback_allow,omitempty" doc:"Target http: private address ranges that this callback may reach."`
 
 	CallbackHTTPSOnly bool `json:"callback_https_only,omitempty" doc:"Target http: this callback may not go over plain http, nor may its redirects."`
 }
@@ -48,12 +48,12 @@ const (
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
-	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED,PARKED" doc:"SNOOZED: it is to be tried again after retry_after_ms; nothing failed, and no retry is used up. PARKED: it has not ended; its target has taken it over and completes it itself, in time."`
+	Status       string            `json:"status" enum:"SUCCEEDED,FAILED,CANCELLED,SNOOZED,PARKED" doc:"SNOOZED: run it again after retry_after_ms; it did not fail, and no retry is used up. PARKED: it has not ended; its target took it over and will complete it."`
 	Result       json.RawMessage   `json:"result,omitempty" doc:"Any JSON of at most 1 MiB."`
 	Error        *Error            `json:"error,omitempty"`
 	Response     *CallbackResponse `json:"response,omitempty"`
 	Retryable    bool              `json:"retryable,omitempty"`
-	RetryAfterMS int64             `json:"retry_after_ms,omitempty" doc:"FAILED: try again no sooner. SNOOZED: try again then; at least 1."`
+	RetryAfterMS int64             `json:"retry_after_ms,omitempty" doc:"FAILED: retry no sooner than this. SNOOZED: run again after this; at least 1."`
 }
 
 // Verdict says whether an outcome was taken.
@@ -73,12 +73,12 @@ const (
 type Held struct {
 	ExecutionID  string    `json:"execution_id"`
 	FencingToken int64     `json:"fencing_token"`
-	Progress     *Progress `json:"progress,omitempty" doc:"Only what is new since the last beat: each one counts as a sign of progress for stall_timeout_seconds."`
+	Progress     *Progress `json:"progress,omitempty" doc:"Only new progress since the last heartbeat: each report counts as progress for stall_timeout_seconds."`
 }
 
 // Beat is a worker's sign of life: what it holds, and whether it is stopping.
 type Beat struct {
-	Executions []Held `json:"executions" doc:"All that is held; null or left out: not said, so nothing is taken for forgotten."`
+	Executions []Held `json:"executions" doc:"All executions that you hold. If null or omitted, none is considered forgotten."`
 	Draining   bool   `json:"draining,omitempty"`
 	Memory
 }
@@ -89,8 +89,8 @@ type Registration struct {
 	Version  string   `json:"version,omitempty"`
 	Labels   []string `json:"labels,omitempty" doc:"Jobs may require these."`
 	Queues   []string `json:"queues,omitempty" doc:"Queues to serve; all when omitted."`
-	Targets  []string `json:"targets,omitempty" doc:"Targets to serve; worker alone when omitted."`
-	Kinds    []string `json:"kinds,omitempty" doc:"Handlers it has, for the target worker."`
+	Targets  []string `json:"targets,omitempty" doc:"Targets to serve; only worker when omitted."`
+	Kinds    []string `json:"kinds,omitempty" doc:"Kinds of handlers it has, for the target worker."`
 	Capacity int      `json:"capacity,omitempty" doc:"How many it runs at once; 1 when omitted."`
 	Memory
 }
@@ -101,7 +101,7 @@ const MaxClaim = 1000
 // ClaimRequest asks for attempts.
 type ClaimRequest struct {
 	Max         int  `json:"max,omitempty" doc:"1 to 1000; 1 when omitted."`
-	WaitSeconds *int `json:"wait_seconds,omitempty" doc:"How long to wait for something, 0 to 60; 20 when omitted."`
+	WaitSeconds *int `json:"wait_seconds,omitempty" doc:"How long to wait for executions, 0 to 60; default 20."`
 }
 
 // Claimed is the answer to a claim; it is empty when nothing came in time.
@@ -135,8 +135,8 @@ type Session struct {
 // Orders is what a worker learns from its beat.
 type Orders struct {
 	Cancel []string `json:"cancel"`
-	Lost   []string `json:"lost" doc:"Let go of these: the leases that the beat named are gone. Of an execution that is held under a newer token nothing is said."`
-	Drain  bool     `json:"drain" doc:"Claim no more; finish what is held and go on beating."`
+	Lost   []string `json:"lost" doc:"Stop these: the leases that the heartbeat named are gone. An execution that you hold with a newer token is not listed."`
+	Drain  bool     `json:"drain" doc:"Claim no more, finish what you hold and keep sending heartbeats."`
 }
 
 // Worker is a worker as answered.
@@ -149,7 +149,7 @@ type Worker struct {
 	Targets    []string  `json:"targets"`
 	Kinds      []string  `json:"kinds"`
 	Capacity   int       `json:"capacity"`
-	Running    int       `json:"running" doc:"As of its last beat."`
+	Running    int       `json:"running" doc:"As of its last heartbeat."`
 	Status     string    `json:"status" enum:"ACTIVE,IDLE,BUSY,DRAINING,CORDONED,DEAD"`
 	Completed  int64     `json:"completed"`
 	Failed     int64     `json:"failed"`
@@ -160,8 +160,8 @@ type Worker struct {
 
 // Memory is the memory of a worker's process. What it does not know it leaves out.
 type Memory struct {
-	MemoryUsed  *int64 `json:"memory_used_bytes,omitempty" doc:"Resident memory of the worker's process. Left out where it is unknown."`
-	MemoryLimit *int64 `json:"memory_limit_bytes,omitempty" doc:"What it may use: the memory limit of its cgroup, or else all memory of its machine. Left out where it is unknown."`
+	MemoryUsed  *int64 `json:"memory_used_bytes,omitempty" doc:"Resident memory of the worker's process. Omitted if unknown."`
+	MemoryLimit *int64 `json:"memory_limit_bytes,omitempty" doc:"Memory it may use: its cgroup limit or, without one, all memory of the machine. Omitted if unknown."`
 }
 
 // Workers is all workers, the latest first.

@@ -19,23 +19,23 @@ func (s accessAPI) auditRoutes() []route {
 	const group = "Access"
 	return []route{
 		{
-			method: "GET", path: "/api/v1/audit", needs: tenant.Manage, group: group, summary: "List who changed what, the latest first",
-			detail: "Every change of the tenant that someone asked for: written with the change, never changed, kept for a year. Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on.",
+			method: "GET", path: "/api/v1/audit", needs: tenant.Manage, group: group, summary: "List who changed what, latest first",
+			detail: "Holds every change that someone requested in the tenant. Entries are written in the same transaction as the change, never modified, and kept for a year. If a filter matches few of very many, a page may end early: partial is true, and next_cursor continues the search.",
 			params: auditParams, status: 200, answer: of[client.AuditEntries](), handle: s.listAudit,
 		},
 		{
-			method: "GET", path: "/api/v1/audit/verify", needs: tenant.Manage, group: group, summary: "Check that nobody changed the log of changes",
-			detail: "It is sealed in a chain of hashes; the first entry that is not as it was sealed is named.",
+			method: "GET", path: "/api/v1/audit/verify", needs: tenant.Manage, group: group, summary: "Verify the audit log",
+			detail: "The entries form a hash chain. The response names the first entry that was altered.",
 			params: verifyParams, status: 200, answer: of[client.AuditVerification](), handle: s.verifyAudit,
 		},
 	}
 }
 
 var auditParams = append([]param{
-	{"action", "string", "Only this one, such as job.delete; with a dot at its end all of a kind, such as job."},
-	{"object", "string", "What was done to this id or name."},
-	{"principal", "string", "What a credential of this name did."},
-	{"key_id", "string", "What this API key did."},
+	{"action", "string", "An action, such as job.delete, or all actions of a kind, with a dot at the end, such as job."},
+	{"object", "string", "Changes to this id or name."},
+	{"principal", "string", "Changes by the credential with this name."},
+	{"key_id", "string", "Changes by this API key."},
 	{"from", "string", "At or after this date or time."},
 	{"to", "string", "Before this date or time."},
 }, pageParams...)

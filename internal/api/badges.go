@@ -27,21 +27,21 @@ func (s settingsAPI) badgeRoutes() []route {
 	const group = "Badges"
 	return []route{
 		{
-			method: "GET", path: "/api/v1/badges", needs: tenant.Read, group: group, summary: "List badges, the newest first",
-			detail: "Never their addresses.", params: pageParams, status: 200, answer: of[client.Badges](), handle: s.listBadges,
+			method: "GET", path: "/api/v1/badges", needs: tenant.Read, group: group, summary: "List badges, newest first",
+			detail: "Their URLs are never shown.", params: pageParams, status: 200, answer: of[client.Badges](), handle: s.listBadges,
 		},
 		{
-			method: "POST", path: "/api/v1/badges", needs: tenant.Write, group: group, summary: "Make a badge of a job",
-			detail: "An address that nobody can guess, at which whoever has it sees the name of the job, or a label, and how it is, without a credential, and nothing else. The answer shows it, once: only a hash of it is kept.",
+			method: "POST", path: "/api/v1/badges", needs: tenant.Write, group: group, summary: "Create a badge for a job",
+			detail: "A badge has a URL that nobody can guess. Anyone who has it sees the job's name, or a label, and the job's state, without a credential, and nothing else. The response shows the URL once; Carillon keeps only a hash of it.",
 			body:   of[client.BadgeRequest](), sample: `{"job_id": "key:nightly", "label": "Nightly report"}`, status: 201, answer: of[client.Badge](), handle: s.addBadge,
 		},
 		{
 			method: "DELETE", path: "/api/v1/badges/{id}", needs: tenant.Write, group: group, summary: "Revoke a badge",
-			detail: "At its address there is nothing any more, at every server within 5 s; who keeps copies, as browsers and proxies do, has them for a minute.", status: 200, answer: of[client.Badge](), handle: s.deleteBadge,
+			detail: "Within 5 s no server serves it. Browsers and proxies may cache it for a minute.", status: 200, answer: of[client.Badge](), handle: s.deleteBadge,
 		},
 		{
-			method: "GET", path: "/badges/{file}", needs: tenant.Open, group: group, summary: "How the job of a badge is",
-			detail: "The token of a badge with .svg, for a picture, or .json: label, and state, which is paused, down (the last execution failed, or did not start in time), late (due for more than 5 s, and not fired), up or unknown (none has finished); the first that holds. To be embedded anywhere, and kept for a minute.",
+			method: "GET", path: "/badges/{file}", needs: tenant.Open, group: group, summary: "Show the state of a badge's job",
+			detail: "The file is the badge's token with .svg for an image, or with .json for its label and state. The state is the first that applies of: paused, down (the last execution failed, or did not start in time), late (due for more than 5 s and not fired), up, unknown (none has finished). You can embed it anywhere; it is cached for a minute.",
 			bytes:  true, status: 200, handle: s.showBadge,
 		},
 	}

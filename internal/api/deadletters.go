@@ -14,7 +14,7 @@ import (
 var deadLetterParams = append([]param{
 	{"job_id", "string", "Dead letters of this job."},
 	{"reason", "string", "ATTEMPTS_EXHAUSTED, NOT_RETRYABLE or POISON."},
-	{"q", "string", "Dead letters whose last error contains this text, in any case."},
+	{"q", "string", "Dead letters whose last error contains this text, ignoring case."},
 	{"start_date", "string", "Died at or after this date or time."},
 	{"end_date", "string", "Died before this date or time."},
 }, pageParams...)

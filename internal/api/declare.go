@@ -23,8 +23,8 @@ const maxDeclared = 1000
 // declareRoutes are the routes of declarative files.
 func (s jobAPI) declareRoutes() []route {
 	return []route{{
-		method: "POST", path: "/api/v1/jobs:plan", needs: tenant.Read, group: "Jobs", summary: "What declared jobs would change",
-		detail: "Compares jobs, as a file declares them, with those that have their keys: which fields would change, and which fires of the next 24 hours would appear and vanish. What a job leaves out has its default. A credential that is sent as it was answered is as it was. Nothing is stored.",
+		method: "POST", path: "/api/v1/jobs:plan", needs: tenant.Read, group: "Jobs", summary: "Plan: show what declared jobs would change",
+		detail: "Compares declared jobs with the stored jobs that have the same keys: which fields would change, and which fires of the next 24 hours would be added and removed. Fields that a job leaves out have their defaults. A credential sent in its redacted form counts as unchanged. Nothing is stored.",
 		body:   of[client.PlanRequest](), sample: `{"jobs": [{"job": {"key": "hello", "name": "hello", "execution": {"target": "simulate", "work_kind": "noop"}}}]}`,
 		status: 200, answer: of[client.JobPlans](), handle: s.planJobs,
 	}}

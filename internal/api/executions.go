@@ -13,7 +13,7 @@ import (
 )
 
 var executionParams = append([]param{
-	{"status", "string", "One or more statuses, parted by commas."},
+	{"status", "string", "One or more statuses, separated by commas."},
 	{"start_date", "string", "Scheduled at or after this date or time."},
 	{"end_date", "string", "Scheduled before this date or time."},
 }, pageParams...)

@@ -11,44 +11,44 @@ import (
 
 // searchParams choose executions of a tenant.
 var searchParams = []param{
-	{"status", "string", "One or more statuses, parted by commas."},
-	{"job_id", "string", "Of this job: its id, or its key as key:…"},
-	{"job_name", "string", "Of jobs of exactly this name."},
-	{"tag", "string", "Of jobs that have this tag."},
-	{"worker_id", "string", "Held by this worker, or held by it last."},
-	{"trigger", "string", "One or more triggers, parted by commas."},
+	{"status", "string", "One or more statuses, separated by commas."},
+	{"job_id", "string", "The job's id, or its key as key:…"},
+	{"job_name", "string", "Executions of jobs with exactly this name."},
+	{"tag", "string", "Executions of jobs that have this tag."},
+	{"worker_id", "string", "Executions held by this worker now, or by it last."},
+	{"trigger", "string", "One or more triggers, separated by commas."},
 	{"start_date", "string", "Scheduled at or after this date or time."},
 	{"end_date", "string", "Scheduled before this date or time."},
 	{"finished_after", "string", "Finished at or after this date or time."},
-	{"q", "string", "Text in the job's name or, of what has finished, in the type or message of its error; or the id of an execution or a job."},
+	{"q", "string", "Text in the job's name or, for finished executions, in the type or message of the error; or the id of an execution or a job."},
 }
 
 // historyRoutes are for looking at what ran, runs and waits.
 func (s executionAPI) historyRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/api/v1/executions", needs: tenant.Read, group: "Executions", summary: "List executions, the latest scheduled time first",
-			detail: "Of all jobs. Where few of very many are chosen a page ends early: partial is true, and next_cursor goes on from where it came to, also where the page is empty.",
+			method: "GET", path: "/api/v1/executions", needs: tenant.Read, group: "Executions", summary: "List executions, latest scheduled time first",
+			detail: "Covers all jobs. If a filter matches few of very many, a page may end early, or even be empty: partial is true, and next_cursor continues the search.",
 			params: append(searchParams[:len(searchParams):len(searchParams)], pageParams...), status: 200, answer: of[client.Executions](), handle: s.searchExecutions,
 		},
 		{
 			method: "GET", path: "/api/v1/executions:export", needs: tenant.Read, group: "Executions", summary: "Export executions as CSV, JSON lines or Parquet",
-			detail: "All that the filters choose, the latest scheduled time first, as a stream. An export that cannot be completed breaks the connection off.",
+			detail: "Streams all matching executions, latest scheduled time first. If an export cannot be completed, the connection breaks.",
 			params: append([]param{{"format", "string", "csv, jsonl or parquet; jsonl when omitted."}}, searchParams...), bytes: true, status: 200, handle: s.exportExecutions,
 		},
 		{
-			method: "GET", path: "/api/v1/executions/{id}/explain", needs: tenant.Read, group: "Executions", summary: "Why an execution waits, what it does, or how it ended",
-			detail: "One sentence, and the facts in it. estimated_start is null where it is not known: it takes all that start before it to need as long as this job's executions do on average.",
+			method: "GET", path: "/api/v1/executions/{id}/explain", needs: tenant.Read, group: "Executions", summary: "Explain why an execution waits, what it is doing, or how it ended",
+			detail: "Returns one sentence, and the facts behind it. estimated_start is null if it is not known; it assumes that everything ahead takes as long as this job's executions do on average.",
 			status: 200, answer: of[client.Explanation](), handle: s.explainExecution,
 		},
 		{
-			method: "GET", path: "/api/v1/admin/queue/status", needs: tenant.Run, group: "Workers", summary: "How the whole installation does: what waits, runs, completed and failed",
-			detail: "Over all tenants. What happened is counted by each server and written down every five seconds.",
+			method: "GET", path: "/api/v1/admin/queue/status", needs: tenant.Run, group: "Workers", summary: "Read the state of the whole installation: what waits, runs, completed and failed",
+			detail: "Covers all tenants. Each server counts events and stores the counts every five seconds.",
 			params: statusParams, status: 200, answer: of[client.QueueStatus](), handle: viewAPI{s.Server}.queueStatus,
 		},
 		{
-			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Follow what changes: executions, jobs and workers",
-			detail: "A stream of events (text/event-stream): ready when it begins, changes with what happened since the one before, four a second at the most, reset where not all of that can be told: read anew then what you show, and beat every five seconds, so that who hears nothing knows that the stream hangs. The id of an event goes into Last-Event-ID to go on behind it.",
+			method: "GET", path: "/api/v1/events/stream", needs: tenant.Read, group: "Executions", summary: "Stream changes of executions, jobs and workers",
+			detail: "The response is a stream of events (text/event-stream): ready at the start; changes with what happened since the previous one, at most four a second; reset if some changes were lost, so that you read again what you show; and beat every five seconds, so that you notice a stream that hangs. To resume after an event, send its id as Last-Event-ID.",
 			params: streamParams, stream: true, status: 200, answer: of[client.Changes](), handle: viewAPI{s.Server}.streamEvents,
 		},
 	}

@@ -138,19 +138,19 @@ func (s jobAPI) createJobs(w http.ResponseWriter, r *http.Request, p tenant.Prin
 }
 
 var pageParams = []param{
-	{"limit", "integer", "How many to answer with, 1 to 1000; 50 when omitted."},
-	{"cursor", "string", "next_cursor of an earlier page."},
+	{"limit", "integer", "How many to return, 1 to 1000; default 50."},
+	{"cursor", "string", "next_cursor of the previous page."},
 }
 
 var jobParams = append([]param{
 	{"status", "string", "ACTIVE, PAUSED, COMPLETED or DELETED. Deleted jobs are listed only when asked for."},
-	{"tag", "string", "Jobs that carry this tag."},
-	{"without_tag", "string", "Jobs that do not carry this tag, such as carillon-notification."},
-	{"name", "string", "Jobs of exactly this name."},
+	{"tag", "string", "Jobs that have this tag."},
+	{"without_tag", "string", "Jobs that do not have this tag, such as carillon-notification."},
+	{"name", "string", "Jobs with exactly this name."},
 	{"schedule_type", "string", "IMMEDIATE, ONE_TIME, CRON or INTERVAL."},
-	{"owner", "string", "Jobs of exactly this owner."},
-	{"late", "boolean", "true: ACTIVE jobs whose instant came more than five seconds ago and has not fired."},
-	{"q", "string", "Jobs whose name, description or key contain this text, in any case."},
+	{"owner", "string", "Jobs with exactly this owner."},
+	{"late", "boolean", "true: ACTIVE jobs that should have fired more than five seconds ago and have not."},
+	{"q", "string", "Jobs whose name, description or key contain this text, ignoring case."},
 }, pageParams...)
 
 func (s jobAPI) listJobs(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -186,7 +186,7 @@ func (s jobAPI) getJob(w http.ResponseWriter, r *http.Request, p tenant.Principa
 	return reply(w, 200, wireJob(j.Job, j.Stats))
 }
 
-var deletionParams = []param{{"running", "string", "What becomes of executions that run: leave (the default), or cancel: they are asked to stop, and ended after 30 s."}}
+var deletionParams = []param{{"running", "string", "What to do with running executions: leave (the default), or cancel: they are asked to stop, and ended by force after 30 s."}}
 
 // runningChoice is the fate of a deleted job's running executions: leave or cancel.
 type runningChoice string

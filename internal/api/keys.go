@@ -38,26 +38,26 @@ func (s accessAPI) keyRoutes() []route {
 	const group = "Access"
 	return []route{
 		{
-			method: "POST", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "Make an API key",
-			detail: "The answer shows its text, once: only a hash of it is kept. Roles: viewer reads; operator also writes jobs and executions; admin also keys and settings; worker speaks the worker protocol; system manages the installation. Nobody gives more than they have.",
+			method: "POST", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "Create an API key",
+			detail: "The response shows the key once; Carillon keeps only a hash. Roles: viewer reads; operator also changes jobs and executions; admin also manages keys and settings; worker uses the worker protocol; system manages the installation. You cannot grant more than your own role allows.",
 			body:   of[client.KeyRequest](), sample: `{"name": "ci", "role": "operator", "expires_at": "2030-01-01T00:00:00Z"}`, status: 201, answer: of[client.APIKey](), handle: s.createKey,
 		},
 		{
-			method: "GET", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "List API keys, the newest first", params: pageParams,
-			detail: "Also those that have expired or were revoked.", status: 200, answer: of[client.APIKeys](), handle: s.listKeys,
+			method: "GET", path: "/api/v1/api-keys", needs: tenant.Manage, group: group, summary: "List API keys, newest first", params: pageParams,
+			detail: "Includes keys that have expired or were revoked.", status: 200, answer: of[client.APIKeys](), handle: s.listKeys,
 		},
 		{
 			method: "GET", path: "/api/v1/api-keys/{id}", needs: tenant.Manage, group: group, summary: "Read an API key",
 			status: 200, answer: of[client.APIKey](), handle: s.getKey,
 		},
 		{
-			method: "POST", path: "/api/v1/api-keys/{id}/rotate", needs: tenant.Manage, group: group, summary: "Make a key in place of another",
-			detail: "The new one has its name, role and expiry; the old one goes on working for overlap_seconds, so that both are known while callers change over. The body may be left out.",
+			method: "POST", path: "/api/v1/api-keys/{id}/rotate", needs: tenant.Manage, group: group, summary: "Rotate an API key",
+			detail: "The new key has the same name, role and expiry. The old one keeps working for overlap_seconds, so that callers can switch. The body is optional.",
 			body:   of[client.RotateRequest](), sample: `{"overlap_seconds": 3600}`, status: 201, answer: of[client.APIKey](), handle: s.rotateKey,
 		},
 		{
 			method: "DELETE", path: "/api/v1/api-keys/{id}", needs: tenant.Manage, group: group, summary: "Revoke an API key",
-			detail: "It is refused by every server within 5 s.", status: 200, answer: of[client.APIKey](), handle: s.revokeKey,
+			detail: "Every server refuses it within 5 s.", status: 200, answer: of[client.APIKey](), handle: s.revokeKey,
 		},
 	}
 }

@@ -18,11 +18,11 @@ import (
 )
 
 var logParams = []param{
-	{"attempt", "integer", "Only of the attempt of this number."},
-	{"after", "string", "Only what comes behind this line, by its id."},
-	{"cursor", "string", "next_cursor of an earlier page; the same as after."},
+	{"attempt", "integer", "Only the attempt with this number."},
+	{"after", "string", "Only lines after the one with this id."},
+	{"cursor", "string", "next_cursor of the previous page; the same as after."},
 	{"limit", "integer", "1 to 1000; 50 when omitted."},
-	{"follow", "boolean", "true: as a stream of events (text/event-stream), until the execution has finished."},
+	{"follow", "boolean", "true: stream events (text/event-stream) until the execution has finished."},
 }
 
 // appendLog takes lines from a worker.

@@ -51,8 +51,8 @@ func (s settingsAPI) ruleRoutes() []route {
 			status: 200, answer: of[client.NotificationRule](), handle: s.getRule,
 		},
 		{
-			method: "PUT", path: "/api/v1/notification-rules/{name}", needs: tenant.Manage, group: group, summary: "Keep a notification rule",
-			detail: "What it is about is posted to callback_url as a Notification, by a job of the tag carillon-notification: signed, tried again and kept in history as every callback. It tells of what happens from then on.",
+			method: "PUT", path: "/api/v1/notification-rules/{name}", needs: tenant.Manage, group: group, summary: "Create or replace a notification rule",
+			detail: "Posts a Notification to callback_url for each event that matches, from now on. A job with the tag carillon-notification sends it, so it is signed, retried and kept in the history like every callback.",
 			body:   of[client.NotificationRuleRequest](), sample: `{"events": ["failed", "late", "recovered"], "tags": ["billing"], "callback_url": "https://example.com/on-call"}`,
 			status: 200, answer: of[client.NotificationRule](), handle: s.putRule,
 		},
@@ -61,8 +61,8 @@ func (s settingsAPI) ruleRoutes() []route {
 			status: 200, answer: of[client.NotificationRule](), handle: s.deleteRule,
 		},
 		{
-			method: "POST", path: "/api/v1/notification-rules/{name}/test", needs: tenant.Manage, group: group, summary: "Send a made-up notification",
-			detail: "The execution that posts it says what became of it.", status: 202, answer: of[client.Triggered](), handle: s.testRule,
+			method: "POST", path: "/api/v1/notification-rules/{name}/test", needs: tenant.Manage, group: group, summary: "Send a test notification",
+			detail: "The execution that sends it shows the outcome.", status: 202, answer: of[client.Triggered](), handle: s.testRule,
 		},
 	}
 }

@@ -17,8 +17,8 @@ const profilesPath = "/debug/pprof/"
 func (s viewAPI) observeRoutes() []route {
 	const group = "Operation"
 	scrape := route{
-		method: "GET", path: "/metrics", needs: tenant.Read, group: group, everywhere: true, summary: "What this process counts, for Prometheus",
-		detail: "In Prometheus' text format. Numbers of the whole installation are the same at every server.",
+		method: "GET", path: "/metrics", needs: tenant.Read, group: group, everywhere: true, summary: "Read the metrics of this process, for Prometheus",
+		detail: "In the Prometheus text format. Metrics of the whole installation are the same on every server.",
 		bytes:  true, status: 200, handle: s.metrics,
 	}
 	if s.cfg.MetricsOnly { // on a listener of its own, which nobody else is to reach
@@ -27,17 +27,17 @@ func (s viewAPI) observeRoutes() []route {
 	rs := []route{
 		scrape,
 		{
-			method: "GET", path: "/api/v1/admin/log-level", needs: tenant.Run, group: group, everywhere: true, summary: "What this process logs",
+			method: "GET", path: "/api/v1/admin/log-level", needs: tenant.Run, group: group, everywhere: true, summary: "Read the log level of this process",
 			status: 200, answer: of[client.LogLevel](), handle: s.logLevel,
 		},
 		{
-			method: "PUT", path: "/api/v1/admin/log-level", needs: tenant.Run, group: group, everywhere: true, summary: "Log more, or less, from now on",
-			detail: "Of the process that answers, until it ends.", body: of[client.LogLevel](), sample: `{"level": "debug"}`, status: 200, answer: of[client.LogLevel](), handle: s.setLogLevel,
+			method: "PUT", path: "/api/v1/admin/log-level", needs: tenant.Run, group: group, everywhere: true, summary: "Change the log level",
+			detail: "Applies to the process that answers, until it stops.", body: of[client.LogLevel](), sample: `{"level": "debug"}`, status: 200, answer: of[client.LogLevel](), handle: s.setLogLevel,
 		},
 	}
 	if s.cfg.Profiles {
 		rs = append(rs,
-			route{method: "GET", path: profilesPath + "{$}", needs: tenant.Run, everywhere: true, summary: "Which profiles there are", handle: s.profiles},
+			route{method: "GET", path: profilesPath + "{$}", needs: tenant.Run, everywhere: true, summary: "List the profiles", handle: s.profiles},
 			route{method: "GET", path: profilesPath + "{name}", needs: tenant.Run, everywhere: true, summary: "A profile of this process, for go tool pprof", handle: s.profile},
 		)
 	}

@@ -13,44 +13,44 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-var headParams = []param{{"limit", "integer", "How many, from 1 to 100; 20 when omitted."}}
+var headParams = []param{{"limit", "integer", "How many, 1 to 100; default 20."}}
 
 func (s settingsAPI) queueRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/api/v1/queues", needs: tenant.Read, group: "Queues", summary: "List the tenant's queues, with what waits in them and what holds it back",
-			detail: "Those that have work, a limit or a pause, and the default one, in order of their names. Counted at most every 2 s.",
+			method: "GET", path: "/api/v1/queues", needs: tenant.Read, group: "Queues", summary: "List the tenant's queues, with what waits and what holds it back",
+			detail: "Lists queues that have work, a limit or a pause, and the default queue, by name. Counted at most every 2 s.",
 			params: pageParams, status: 200, answer: of[client.Queues](), handle: s.listQueues,
 		},
 		{
 			method: "GET", path: "/api/v1/queues/{queue}", needs: tenant.Read, group: "Queues", summary: "Read a queue",
-			detail: "A queue is there as soon as it is named; one in which nothing has been is empty.", status: 200, answer: of[client.Queue](), handle: s.getQueue,
+			detail: "A queue exists as soon as a job names it; an unknown queue is empty.", status: 200, answer: of[client.Queue](), handle: s.getQueue,
 		},
 		{
-			method: "GET", path: "/api/v1/queues/{queue}/waiting", needs: tenant.Read, group: "Queues", summary: "What is to start first of a queue",
-			detail: "Of what is due and waits, in the order in which it is to start; limits may let others by.", params: headParams, status: 200, answer: of[client.QueueHead](), handle: s.queueHead,
+			method: "GET", path: "/api/v1/queues/{queue}/waiting", needs: tenant.Read, group: "Queues", summary: "List the head of a queue: what starts next",
+			detail: "Due executions in the order in which they start; limits may let others pass them.", params: headParams, status: 200, answer: of[client.QueueHead](), handle: s.queueHead,
 		},
 		{
 			method: "POST", path: "/api/v1/queues/{queue}/pause", needs: tenant.Write, group: "Queues", summary: "Pause a queue",
-			detail: "Nothing of it starts, at any server within two seconds; what runs goes on, and what is created waits. The body may be left out. Pausing it again changes reason and until.",
+			detail: "Within two seconds, no server starts its executions. Running executions continue, and new ones wait. The body is optional. Pausing it again changes reason and until.",
 			body:   of[client.PauseRequest](), sample: `{"reason": "the mail server is moved", "until": "2030-01-01T06:00:00Z"}`, status: 200, answer: of[client.Queue](), handle: s.pauseQueue,
 		},
 		{
 			method: "POST", path: "/api/v1/queues/{queue}/resume", needs: tenant.Write, group: "Queues", summary: "Resume a paused queue",
-			detail: "What waits starts, as limits let it. One that is not paused stays as it is.", status: 200, answer: of[client.Queue](), handle: s.resumeQueue,
+			detail: "Waiting executions start as limits allow. Resuming a queue that is not paused does nothing.", status: 200, answer: of[client.Queue](), handle: s.resumeQueue,
 		},
 		{
 			method: "GET", path: "/api/v1/workers/{id}", needs: tenant.Read, group: "Workers", summary: "Read a worker",
-			detail: "One that is gone is known for an hour, as DEAD.", status: 200, answer: of[client.Worker](), handle: s.getWorker,
+			detail: "A worker that is gone shows as DEAD for an hour.", status: 200, answer: of[client.Worker](), handle: s.getWorker,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/cordon", needs: tenant.Write, group: "Workers", summary: "Cordon a worker",
-			detail: "It is given nothing more, by any server within two seconds, until it is uncordoned; it goes on with what it has, stays, and shows as CORDONED. A worker that serves every tenant takes the role system.",
+			detail: "Within two seconds, no server gives it new executions until you uncordon it. It finishes what it has, stays connected and shows as CORDONED. To cordon a worker that serves all tenants you need the role system.",
 			status: 200, answer: of[client.Worker](), handle: s.cordonWorker,
 		},
 		{
 			method: "POST", path: "/api/v1/workers/{id}/uncordon", needs: tenant.Write, group: "Workers", summary: "Uncordon a worker",
-			detail: "It is given executions again. One that is not cordoned stays as it is.", status: 200, answer: of[client.Worker](), handle: s.uncordonWorker,
+			detail: "The worker gets executions again. Uncordoning one that is not cordoned does nothing.", status: 200, answer: of[client.Worker](), handle: s.uncordonWorker,
 		},
 	}
 }

@@ -17,8 +17,8 @@ import (
 // quotaRoutes are about what tenants may have and do.
 func (s settingsAPI) quotaRoutes() []route {
 	return []route{{
-		method: "GET", path: "/api/v1/quotas", needs: tenant.Read, group: "Limits and tenants", summary: "What the tenant may have and do, and what it has",
-		detail: "By its tier, or as the operator has set it for this tenant.", status: 200, answer: of[client.Allowance](), handle: s.getQuotas,
+		method: "GET", path: "/api/v1/quotas", needs: tenant.Read, group: "Limits and tenants", summary: "Read the tenant's quotas and usage",
+		detail: "Quotas come from the tier, unless the operator set them for this tenant.", status: 200, answer: of[client.Allowance](), handle: s.getQuotas,
 	}}
 }
 

@@ -15,7 +15,7 @@ const (
 	maxDesired = 1000 // workers
 )
 
-var scalingParams = []param{{"queue", "string", "Only these queues, parted by commas. The sums are over them; one in which nothing is counts as 0."}}
+var scalingParams = []param{{"queue", "string", "Only these queues, separated by commas. The totals cover only them; an empty or unknown queue counts as 0."}}
 
 // scaling says how many workers the load asks for, for whatever starts them.
 func (s viewAPI) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

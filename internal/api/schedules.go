@@ -147,7 +147,7 @@ func wirePreview(p service.Preview) client.Preview {
 
 const wantN = "a whole number from 1 to 1000"
 
-var nextParams = []param{{"n", "integer", "How many, 1 to 1000; 10 when omitted."}}
+var nextParams = []param{{"n", "integer", "How many, 1 to 1000; default 10."}}
 
 func (s jobAPI) nextOfJob(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	ref, err := jobRef(r)
@@ -238,8 +238,8 @@ func unprefixed(v job.Invalids) job.Invalids {
 }
 
 var occurrenceParams = append([]param{
-	{"from", "string", "Instants at or after this date or time; a day before now, or before to, when omitted."},
-	{"to", "string", "Instants before this date or time; a day after now, or after from, when omitted."},
+	{"from", "string", "Instants at or after this date or time; default: a day before now, or before to."},
+	{"to", "string", "Instants before this date or time; default: a day after now, or after from."},
 }, pageParams...)
 
 func (s jobAPI) listOccurrences(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
@@ -277,8 +277,8 @@ func (s jobAPI) listOccurrences(w http.ResponseWriter, r *http.Request, p tenant
 }
 
 var forecastParams = []param{
-	{"hours", "integer", "How far to look, 1 to 720 (30 days); 24 when omitted."},
-	{"spread", "boolean", "With how herds can be taken apart."},
+	{"hours", "integer", "How far to look ahead, 1 to 720 (30 days); default 24."},
+	{"spread", "boolean", "Include suggestions to spread herds."},
 }
 
 func (s jobAPI) forecast(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -14,18 +14,18 @@ import (
 
 var (
 	failureParams = []param{
-		{"hours", "integer", "How far back, 1 to 168; 24 when omitted. It begins with a full hour."},
-		{"job_id", "string", "Of this job: its id, or its key as key:…"},
-		{"limit", "integer", "Groups, 1 to 100; 20 when omitted."},
+		{"hours", "integer", "How far back, 1 to 168; default 24. Starts at a full hour."},
+		{"job_id", "string", "The job's id, or its key as key:…"},
+		{"limit", "integer", "How many groups, 1 to 100; default 20."},
 	}
-	deadGroupParams = append(append([]param{}, deadLetterParams[:len(deadLetterParams)-len(pageParams)]...), param{"limit", "integer", "Groups, 1 to 100; 20 when omitted."})
+	deadGroupParams = append(append([]param{}, deadLetterParams[:len(deadLetterParams)-len(pageParams)]...), param{"limit", "integer", "How many groups, 1 to 100; default 20."})
 	calendarParams  = []param{
-		{"from", "string", "The first day, such as 2026-01-31, UTC; a year ago when omitted."},
-		{"to", "string", "The day behind the last; tomorrow when omitted. At most 366 days."},
+		{"from", "string", "The first day, such as 2026-01-31, in UTC; default: a year ago."},
+		{"to", "string", "The day after the last; default: tomorrow. At most 366 days."},
 	}
 	runsParams = []param{
-		{"ids", "string", "1 to 100 ids of jobs, parted by commas."},
-		{"n", "integer", "Executions of each, 1 to 50; 30 when omitted."},
+		{"ids", "string", "1 to 100 job ids, separated by commas."},
+		{"n", "integer", "Executions per job, 1 to 50; default 30."},
 	}
 )
 
@@ -34,49 +34,49 @@ func (s viewAPI) screenRoutes() []route {
 	return []route{
 		{
 			method: "POST", path: "/api/v1/executions:bulk", needs: tenant.Write, group: "Executions", summary: "Cancel or retry many executions, by ids or by a filter",
-			detail: "dry_run answers 200 with how many there are, and the first of them; else 202 with an operation that does it in the background. What is scheduled after the request is not part of it.",
+			detail: "With dry_run the response is 200 with their number and the first of them. Otherwise it is 202 with an operation that does it in the background. Executions scheduled after the request are not included.",
 			body:   of[client.ExecutionBulkRequest](), sample: `{"action": "retry", "filter": {"status": "FAILED", "tag": "reporting"}, "dry_run": true}`, status: 202, also: 200, answer: of[client.ExecutionBulkBegun](), handle: executionAPI{s.Server}.bulkExecutions,
 		},
 		{
-			method: "GET", path: "/api/v1/overview", needs: tenant.Read, group: "Overview", summary: "How the tenant does, in one sentence and in numbers",
+			method: "GET", path: "/api/v1/overview", needs: tenant.Read, group: "Overview", summary: "Read the tenant's health, in one sentence and in numbers",
 			status: 200, answer: of[client.Overview](), handle: s.overview,
 		},
 		{
-			method: "GET", path: "/api/v1/series", needs: tenant.Read, group: "Overview", summary: "What happened to executions, minute by minute, for 24 hours",
-			detail: "Counted by each server and written down every five seconds.", params: seriesParams, status: 200, answer: of[client.Series](), handle: s.series,
+			method: "GET", path: "/api/v1/series", needs: tenant.Read, group: "Overview", summary: "Read execution counts by minute, for 24 hours",
+			detail: "Each server counts, and stores its counts every five seconds.", params: seriesParams, status: 200, answer: of[client.Series](), handle: s.series,
 		},
 		{
-			method: "GET", path: "/api/v1/series/delays", needs: tenant.Read, group: "Overview", summary: "How late schedules fired, by time and delay",
+			method: "GET", path: "/api/v1/series/delays", needs: tenant.Read, group: "Overview", summary: "Read how late schedules fired, by time and delay",
 			params: seriesParams, status: 200, answer: of[client.DelaySeries](), handle: s.delaySeries,
 		},
 		{
-			method: "GET", path: "/api/v1/series/queues", needs: tenant.Read, group: "Overview", summary: "How much waited and ran in each queue",
-			detail: "Looked at once a minute; of a longer step the most of it.", params: seriesParams, status: 200, answer: of[client.QueueSeries](), handle: s.queueSeries,
+			method: "GET", path: "/api/v1/series/queues", needs: tenant.Read, group: "Overview", summary: "Read how much waited and ran in each queue",
+			detail: "Sampled once a minute; a longer step shows its maximum.", params: seriesParams, status: 200, answer: of[client.QueueSeries](), handle: s.queueSeries,
 		},
 		{
-			method: "GET", path: "/api/v1/failures", needs: tenant.Read, group: "Overview", summary: "What executions failed with, grouped by fingerprint",
-			detail: "What differs only in numbers, ids and what is in quotes is one group. Kept for a week.",
+			method: "GET", path: "/api/v1/failures", needs: tenant.Read, group: "Overview", summary: "List failures, grouped by fingerprint",
+			detail: "Errors that differ only in numbers, ids and quoted text are one group. Kept for a week.",
 			params: failureParams, status: 200, answer: of[client.Failures](), handle: s.listFailures,
 		},
 		{
-			method: "GET", path: "/api/v1/dead-letters:groups", needs: tenant.Read, group: "Dead letters", summary: "What dead letters died of, grouped by fingerprint",
-			detail: "Over the newest 2000 that the filter chooses.", params: deadGroupParams, status: 200, answer: of[client.DeadLetterGroups](), handle: s.deadLetterGroups,
+			method: "GET", path: "/api/v1/dead-letters:groups", needs: tenant.Read, group: "Dead letters", summary: "Group dead letters by the fingerprint of their error",
+			detail: "Covers the newest 2000 that match the filter.", params: deadGroupParams, status: 200, answer: of[client.DeadLetterGroups](), handle: s.deadLetterGroups,
 		},
 		{
-			method: "GET", path: "/api/v1/jobs/{id}/calendar", needs: tenant.Read, group: "Jobs", summary: "What came of a job's executions, day by day",
+			method: "GET", path: "/api/v1/jobs/{id}/calendar", needs: tenant.Read, group: "Jobs", summary: "Read the outcomes of a job's executions, by day",
 			params: calendarParams, status: 200, answer: of[client.JobCalendar](), handle: s.jobCalendar,
 		},
 		{
-			method: "GET", path: "/api/v1/jobs:runs", needs: tenant.Read, group: "Jobs", summary: "The last executions of some jobs, in short",
+			method: "GET", path: "/api/v1/jobs:runs", needs: tenant.Read, group: "Jobs", summary: "List the last executions of several jobs, in brief",
 			params: runsParams, status: 200, answer: of[client.JobRuns](), handle: s.jobRuns,
 		},
 		{
-			method: "GET", path: "/api/v1/jobs/{id}/revisions", needs: tenant.Read, group: "Jobs", summary: "Who changed a job, when, and how",
-			detail: "The latest first, beginning with what it is. The last 50 that were replaced are kept.", params: pageParams, status: 200, answer: of[client.JobRevisions](), handle: jobAPI{s.Server}.jobRevisions,
+			method: "GET", path: "/api/v1/jobs/{id}/revisions", needs: tenant.Read, group: "Jobs", summary: "List the revisions of a job: who changed it, when and how",
+			detail: "Latest first, starting with the current one. The last 50 replaced revisions are kept.", params: pageParams, status: 200, answer: of[client.JobRevisions](), handle: jobAPI{s.Server}.jobRevisions,
 		},
 		{
-			method: "POST", path: "/api/v1/jobs/{id}/revisions/{revision}/restore", needs: tenant.Write, group: "Jobs", summary: "Give a job the definition that it had",
-			detail: "It becomes a new revision; If-Match as with a change. Credentials are those that it has now: 409 where it has none any more.",
+			method: "POST", path: "/api/v1/jobs/{id}/revisions/{revision}/restore", needs: tenant.Write, group: "Jobs", summary: "Restore an earlier revision of a job",
+			detail: "Creates a new revision; If-Match works as in a change. The job keeps its current credentials; you get 409 if it no longer has one that the revision needs.",
 			status: 200, answer: of[client.Job](), handle: jobAPI{s.Server}.restoreJob,
 		},
 	}

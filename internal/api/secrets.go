@@ -83,7 +83,7 @@ func withoutValue(err error) error {
 	return &hushed
 }
 
-var forceParams = []param{{"force", "boolean", "Also while jobs name it."}}
+var forceParams = []param{{"force", "boolean", "true: delete it even if jobs refer to it."}}
 
 func (s accessAPI) deleteSecret(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	name, err := secretName(r)

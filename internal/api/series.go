@@ -11,9 +11,9 @@ import (
 )
 
 var seriesParams = []param{
-	{"hours", "integer", "How far back, 1 to 24; 24 when omitted."},
-	{"step", "integer", "Seconds that are one point: 60, 300, 900 or 3600."},
-	{"scope", "string", "tenant, or, for the role system, installation: all tenants together."},
+	{"hours", "integer", "How far back, 1 to 24; default 24."},
+	{"step", "integer", "Seconds per point: 60, 300, 900 or 3600."},
+	{"scope", "string", "tenant; or installation (role system only): all tenants together."},
 }
 
 // stretch reads what a series is asked for.

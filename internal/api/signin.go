@@ -30,24 +30,24 @@ func (s accessAPI) signInRoutes() []route {
 	return []route{
 		{
 			method: "POST", path: "/api/v1/sign-in", needs: tenant.Enter, group: group, summary: "Sign a browser in with an API key or a token",
-			detail: "The answer sets a cookie that no script can read, which opens what the credential opens until it ends: by sign-out, with the credential, an hour after the last request, or after 12 hours. Each sign-in is a new one and ends the one before of the same browser. Programs send their key with each request instead.",
+			detail: "The response sets a cookie that scripts cannot read. It grants what the credential grants, until you sign out, the credential ends, an hour passes without a request, or 12 hours have passed. Each sign-in ends the previous one of the same browser. Programs send their key with each request instead.",
 			body:   of[client.SignInRequest](), sample: `{"credential": "car_live_the-text-of-a-key", "next": "/jobs"}`, status: 200, answer: of[client.SignedIn](), handle: s.enter,
 		},
 		{
 			method: "POST", path: "/api/v1/sign-out", needs: tenant.Known, group: group, summary: "Sign the browser out",
-			detail: "Its cookie is refused by every server within 5 s.", status: 200, answer: of[struct{}](), handle: s.leaveBrowser,
+			detail: "Every server refuses its cookie within 5 s.", status: 200, answer: of[struct{}](), handle: s.leaveBrowser,
 		},
 		{
-			method: "GET", path: "/api/v1/session", needs: tenant.Known, group: group, summary: "Who am I?",
-			detail: "Whom the request's credential stands for, whatever it is, and until when.", status: 200, answer: of[client.SignedIn](), handle: s.whoAmI,
+			method: "GET", path: "/api/v1/session", needs: tenant.Known, group: group, summary: "Read the current session: who am I?",
+			detail: "Returns who the request's credential belongs to, and until when it is valid.", status: 200, answer: of[client.SignedIn](), handle: s.whoAmI,
 		},
 		{
-			method: "GET", path: "/api/v1/sign-ins", needs: tenant.Manage, group: group, summary: "List who is signed in, the newest first", params: pageParams,
-			detail: "The tenant's browsers whose sign-in has not ended.", status: 200, answer: of[client.SignIns](), handle: s.listSignIns,
+			method: "GET", path: "/api/v1/sign-ins", needs: tenant.Manage, group: group, summary: "List active sign-ins, newest first", params: pageParams,
+			detail: "The browsers that are signed in to the tenant.", status: 200, answer: of[client.SignIns](), handle: s.listSignIns,
 		},
 		{
 			method: "DELETE", path: "/api/v1/sign-ins/{id}", needs: tenant.Manage, group: group, summary: "End a sign-in",
-			detail: "Its cookie is refused by every server within 5 s. The credential that it was made with works on: revoke that to keep someone out.", status: 200, answer: of[client.SignIn](), handle: s.endOneSignIn,
+			detail: "Every server refuses its cookie within 5 s. The credential still works: revoke it to keep someone out.", status: 200, answer: of[client.SignIn](), handle: s.endOneSignIn,
 		},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-var statusParams = []param{{"minutes", "integer", "With what happened in each of the last so many minutes, up to 1440; 0 when omitted."}}
+var statusParams = []param{{"minutes", "integer", "Include what happened in each of the last minutes: how many, 0 to 1440; default 0."}}
 
 const mostMinutes = 24 * 60
 

@@ -48,7 +48,7 @@ func (s viewAPI) streamEvents(w http.ResponseWriter, r *http.Request, p tenant.P
 	return nil
 }
 
-var streamParams = []param{{"last_event_id", "string", "As the header Last-Event-ID: goes on behind this event."}}
+var streamParams = []param{{"last_event_id", "string", "The same as the header Last-Event-ID: resumes after this event."}}
 
 // greetStream says from where on the stream tells of changes.
 func greetStream(out *events, watch *feed.Watch, last string, resumed bool) error {

@@ -27,12 +27,12 @@ type Support struct {
 // supportRoutes are for who helps from afar.
 func (s viewAPI) supportRoutes() []route {
 	return []route{{
-		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, away: true, summary: "What someone who helps wants to know: a support bundle",
-		detail: "Of the process that answers: version, settings, health, counts, metrics and the last 500 lines of its log. Nothing secret is in it, no payload and no result; the log may name jobs and tenants. What cannot be read is named in missing, so there is a bundle while the store is away, too, for a key or sign-in of role system that this server has seen within the 15 minutes before.",
+		method: "GET", path: "/api/v1/admin/support", needs: tenant.Run, group: "Operation", everywhere: true, away: true, summary: "Create a support bundle",
+		detail: "Holds the version, settings, health, counts, metrics and last 500 log lines of the process that answers. It contains no secrets, payloads or results; the log may name jobs and tenants. missing lists what could not be read. While the store is down you still get a bundle, with a system key or sign-in that this server has seen in the last 15 minutes.",
 		status: 200, answer: of[client.SupportBundle](), handle: s.support,
 	}, {
-		method: "GET", path: "/api/v1/admin/sizes", needs: tenant.Run, group: "Operation", summary: "How much room what is stored takes up",
-		detail: "The database, and the tables that grow. How long history is kept is a quota of each tenant: history_days.",
+		method: "GET", path: "/api/v1/admin/sizes", needs: tenant.Run, group: "Operation", summary: "Read the size of the database",
+		detail: "Sizes of the database and of the tables that grow. The quota history_days of each tenant sets how long history is kept.",
 		status: 200, answer: of[client.StoreSizes](), handle: s.storeSizes,
 	}}
 }

@@ -95,7 +95,7 @@ export function Signing() {
             })
           }
         >
-          <p>Within 5 s nothing is signed with it any more. Targets that know only this one refuse callbacks from then on.</p>
+          <p>Within 5 s, no callback is signed with it. Targets that know only this one refuse callbacks from then on.</p>
         </Confirm>
       )}
     </>
