@@ -80,7 +80,7 @@ type Tracing struct {
 	Protocol string
 	Sample   string // a number from 0 to 1
 	Parents  string // link, follow or ignore
-	Headers  string // NAME=VALUE, parted by commas
+	Headers  string // NAME=VALUE, separated by commas
 }
 
 // Share is which share of traces is sent.

@@ -13,21 +13,21 @@ func Reference() string {
 
 <!-- Made by "make docs-config" from the table of keys in internal/config; changes here are lost. -->
 
-A setting comes from a flag, else from the environment, else from the file that ` + "`--config FILE`" + ` (or ` + "`CARILLON_CONFIG`" + `) names, else it has
-its default. The file is TOML: the part of a key before its last dot is the table. ` + "`carillon config check`" + ` says everything that is wrong;
-` + "`carillon config show`" + ` says what each key is and where it comes from. ` + "`dev`" + `, ` + "`serve`" + ` and ` + "`worker`" + ` take every flag here; their
-` + "`--help`" + ` lists those that are used most.
+This page lists every setting. A setting comes from the first of these that has it: a flag, the environment, the file that ` + "`--config FILE`" + ` (or ` + "`CARILLON_CONFIG`" + `) names,
+the default. The file is TOML: the part of a key before its last dot is the table. ` + "`carillon config check`" + ` lists all mistakes;
+` + "`carillon config show`" + ` shows each value and where it comes from. ` + "`dev`" + `, ` + "`serve`" + ` and ` + "`worker`" + ` accept every flag here; their
+` + "`--help`" + ` lists the most common ones.
 
-Durations are a number of the unit in the key's name, or text as Go writes it ("1m30s"). Lists are lists in the file, and parted by
-commas elsewhere. A variable that is empty counts as not set. Of secrets there are no flags: other users of a machine can read the arguments of a process.
-A secret may be in a file of one line instead, which the variable with ` + "`_FILE`" + ` behind its name names: ` + "`CARILLON_DATABASE_FILE=/run/secrets/database`" + `.
+A duration is a number in the unit of the key's name, or text such as "1m30s". Lists are TOML lists in the file, and separated by
+commas elsewhere. An empty variable counts as not set. Secrets have no flags, because other users of a machine can read the arguments of a process.
+You can put a secret into a file of one line instead, and name the file in the variable with ` + "`_FILE`" + ` at the end: ` + "`CARILLON_DATABASE_FILE=/run/secrets/database`" + `.
 `)
 	for _, name := range tables() {
 		title := "[" + name + "]"
 		if name == "" {
-			title = "Before the first table"
+			title = "Top level"
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n| key | default | what, and what it may be | flag | environment |\n| --- | --- | --- | --- | --- |\n", title)
+		fmt.Fprintf(&b, "\n## %s\n\n| key | default | meaning and valid values | flag | environment |\n| --- | --- | --- | --- | --- |\n", title)
 		for _, k := range Keys {
 			table, last := parted(k.Name)
 			if table != name {
@@ -35,10 +35,10 @@ A secret may be in a file of one line instead, which the variable with ` + "`_FI
 			}
 			doc := strings.ToUpper(k.Doc[:1]) + k.Doc[1:] + ". " + strings.ToUpper(k.Want[:1]) + k.Want[1:] + "."
 			if slices.Contains(Idle, k.Name) {
-				doc += " It is checked, but nothing uses it yet: finished executions stay in the store."
+				doc += " Validated but not used yet: finished executions stay in the store."
 			}
 			if k.EnvOnly {
-				doc += " In the environment only."
+				doc += " Environment only."
 			}
 			flag := "–"
 			if f := k.Flag(); f != "" {
@@ -47,7 +47,7 @@ A secret may be in a file of one line instead, which the variable with ` + "`_FI
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", last, k.literal(k.Default()), strings.ReplaceAll(doc, "|", "\\|"), flag, k.Variable())
 		}
 	}
-	b.WriteString("\n## A file\n\nThis is what everything is when nothing is set, but that `serve` listens on `:8080`, a worker on a free port of loopback, and that `dev` allows commands:\n\n```toml\n")
+	b.WriteString("\n## A file\n\nThese are the defaults. They differ in three places: `serve` listens on `:8080`, a worker on a free loopback port, and `dev` allows commands:\n\n```toml\n")
 	b.WriteString(Example())
 	b.WriteString("```\n")
 	return b.String()
