@@ -29,7 +29,10 @@ var turns = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
 
 // budget is what is left to one evaluation. Its methods stand in for the operators and functions whose cost depends on
 // the payload; they panic with an *Error when it is used up, which the machine turns into an error.
-type budget struct{ made, steps int }
+type budget struct {
+	made, steps       int
+	maxMade, maxSteps int
+}
 
 // environment is all that an expression can see. Only payload has a name that can be written.
 type environment struct {
@@ -45,7 +48,7 @@ type environment struct {
 }
 
 func newEnvironment(payload any) environment {
-	b := &budget{}
+	b := &budget{maxMade: maxMade, maxSteps: maxSteps}
 	return environment{payload, b.add, b.equal, b.unequal, b.in, b.text, b.upper, b.lower, b.trim}
 }
 
@@ -59,14 +62,14 @@ func call(name string, args ...ast.Node) ast.Node {
 
 // make counts text that is about to be made.
 func (b *budget) make(n int) {
-	if b.made += n; b.made > maxMade {
-		panic(&Error{Reason: fmt.Sprintf("it makes more than %d bytes of text", maxMade)})
+	if b.made += n; b.made > b.maxMade {
+		panic(&Error{Reason: fmt.Sprintf("it makes more than %d bytes of text", b.maxMade)})
 	}
 }
 
 func (b *budget) step() {
-	if b.steps++; b.steps > maxSteps {
-		panic(&Error{Reason: fmt.Sprintf("it compares more than %d elements of lists and objects", maxSteps)})
+	if b.steps++; b.steps > b.maxSteps {
+		panic(&Error{Reason: fmt.Sprintf("it compares more than %d elements of lists and objects", b.maxSteps)})
 	}
 }
 
@@ -145,7 +148,7 @@ func (b *budget) in(args ...any) any {
 
 func (b *budget) text(args ...any) any {
 	if reflect.ValueOf(args[0]).Kind() == reflect.Func {
-		panic(&Error{Reason: "string takes a value of the payload"})
+		panic(&Error{Reason: "string takes a value, not a function"})
 	}
 	s := builtin.String(args[0]).(string)
 	b.make(len(s))

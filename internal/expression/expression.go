@@ -60,37 +60,45 @@ func Compile(text string) (*Expression, error) {
 	if e := cached.get(text); e != nil {
 		return e, nil
 	}
-	switch n := utf8.RuneCountInString(text); {
-	case strings.TrimSpace(text) == "":
-		return nil, &Error{Reason: "it is empty"}
-	case n > MaxLength:
-		return nil, &Error{Reason: fmt.Sprintf("it has %d characters; %d are allowed", n, MaxLength)}
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return nil, &Error{Reason: "it holds control characters, line breaks or broken UTF-8"}
-	}
-	turns <- struct{}{}
-	defer func() { <-turns }()
-	g := &guard{}
-	program, err := compile(text, g)
-	if g.err != nil { // what may not stand in it is the better reason
-		return nil, g.err
-	}
+	program, err := compile(text, MaxLength, maxNodes, environment{}, &guard{names: "payload"})
 	if err != nil {
-		return nil, reason(err)
+		return nil, err
 	}
 	e := &Expression{program, pathOf(program.Node()), pathsOf(program.Node())}
 	cached.put(text, e)
 	return e, nil
 }
 
-// compile reads the text; a library that panics over a user's text is an error of the text.
-func compile(text string, g *guard) (p *vm.Program, err error) {
+// compile reads a text of at most so many characters and nodes over an environment. Its error is an *Error.
+func compile(text string, length int, nodes uint, env any, g *guard) (*vm.Program, error) {
+	switch n := utf8.RuneCountInString(text); {
+	case strings.TrimSpace(text) == "":
+		return nil, &Error{Reason: "it is empty"}
+	case n > length:
+		return nil, &Error{Reason: fmt.Sprintf("it has %d characters; %d are allowed", n, length)}
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return nil, &Error{Reason: "it holds control characters, line breaks or broken UTF-8"}
+	}
+	turns <- struct{}{}
+	defer func() { <-turns }()
+	program, err := parse(text, nodes, env, g)
+	if g.err != nil { // what may not stand in it is the better reason
+		return nil, g.err
+	}
+	if err != nil {
+		return nil, reason(err)
+	}
+	return program, nil
+}
+
+// parse has the library read the text; if it panics over a user's text, that is an error of the text.
+func parse(text string, nodes uint, env any, g *guard) (p *vm.Program, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("it cannot be read: %v", x)
 		}
 	}()
-	options := []expr.Option{expr.Env(environment{}), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(g)}
+	options := []expr.Option{expr.Env(env), expr.MaxNodes(nodes), expr.DisableAllBuiltins(), expr.Patch(g)}
 	for name := range functions {
 		options = append(options, expr.EnableBuiltin(name))
 	}

@@ -26,14 +26,17 @@ var operators = map[string]bool{
 
 // guard refuses what an expression may not hold, makes each step into payload one that finds null where there is nothing,
 // and puts operators and functions whose cost depends on the payload under the budget.
-type guard struct{ err *Error }
+type guard struct {
+	err   *Error
+	names string // that an expression may begin with, for messages
+}
 
 // Visit looks at one node, after those below it.
 func (g *guard) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		if n.Value == "$env" {
-			g.refuse(n, `there is no "$env" here; want payload`)
+			g.refuse(n, `there is no "$env" here; want `+g.names)
 		}
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConstantNode,
 		*ast.UnaryNode, *ast.ChainNode, *ast.ConditionalNode:
@@ -72,7 +75,7 @@ func (g *guard) Visit(node *ast.Node) {
 		}
 		g.meter(node, name, n.Arguments)
 	default:
-		g.refuse(n, "only members of payload, literals, operators and functions may be used: no lists, objects, slices, variables or loops")
+		g.refuse(n, "only members of "+g.names+", literals, operators and functions may be used: no lists, objects, slices, variables or loops")
 	}
 }
 

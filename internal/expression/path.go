@@ -17,6 +17,15 @@ func pathOf(n ast.Node) []string {
 
 // memberPath is the names by which a node reaches for a member of payload: none for payload itself.
 func memberPath(n ast.Node) (names []string, ok bool) {
+	names, root, ok := pathTo(n)
+	if root != "payload" {
+		return names, false
+	}
+	return names, ok
+}
+
+// pathTo is the name a node begins with, and the names of the members by which it goes on from there.
+func pathTo(n ast.Node) (names []string, root string, ok bool) {
 	for {
 		switch x := n.(type) {
 		case *ast.ChainNode:
@@ -24,14 +33,14 @@ func memberPath(n ast.Node) (names []string, ok bool) {
 		case *ast.MemberNode:
 			name, ok := x.Property.(*ast.StringNode)
 			if !ok || x.Method {
-				return nil, false
+				return nil, "", false
 			}
 			names, n = append(names, name.Value), x.Node
 		case *ast.IdentifierNode:
 			slices.Reverse(names)
-			return names, x.Value == "payload"
+			return names, x.Value, true
 		default:
-			return nil, false
+			return nil, "", false
 		}
 	}
 }

@@ -17,11 +17,20 @@ func pathsOf(n ast.Node) [][]string {
 	return f.paths
 }
 
-type finder struct{ paths [][]string }
+// finder collects paths: from payload, or from any of the roots, which are then part of the paths.
+type finder struct {
+	roots []string
+	paths [][]string
+}
 
 func (f *finder) find(n ast.Node) {
-	if names, ok := memberPath(n); ok {
-		f.paths = append(f.paths, names)
+	if f.roots == nil {
+		if names, ok := memberPath(n); ok {
+			f.paths = append(f.paths, names)
+			return
+		}
+	} else if names, root, ok := pathTo(n); ok && slices.Contains(f.roots, root) {
+		f.paths = append(f.paths, slices.Insert(names, 0, root))
 		return
 	}
 	switch n := n.(type) {

@@ -111,7 +111,7 @@ var All = []Mutant{
 	{Name: "a bucket gives one burst too many", Kind: Limit, File: "internal/ratelimit/ratelimit.go",
 		From: "then.Sub(now) - time.Duration(burst)*step; over > 0", To: "then.Sub(now) - time.Duration(2*burst)*step; over > 0", Package: "internal/ratelimit", Test: "TestOneServer"},
 	{Name: "an expression makes as much text as it likes", Kind: Limit, File: "internal/expression/budget.go",
-		From: "b.made > maxMade {", To: "b.made > 1<<30 {", Package: "internal/expression", Test: "TestBudgetRefuses"},
+		From: "b.made > b.maxMade {", To: "b.made > 1<<30 {", Package: "internal/expression", Test: "TestBudgetRefuses"},
 
 	{Name: "a scheduler goes by the clock of its host", Kind: Clock, File: "internal/scheduler/scheduler.go",
 		From: "\tnow := s.clock.Now()\n", To: "\tnow := time.Now()\n", Package: "internal/scheduler", Test: "TestTickOneTime"},
