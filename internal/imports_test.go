@@ -38,6 +38,11 @@ var table = map[string]rule{
 	"internal/core/audit":    {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},
 	"internal/core/schedule": {ours: []string{"internal/core/job"}, why: "core is pure: the standard library only"},
 
+	"internal/core/workflow": {
+		ours: []string{"internal/core/tenant", "internal/core/job", "internal/expression", "internal/jsonschema", "internal/strictjson"},
+		why:  "core is pure: beside core and the standard library only leaves that are pure themselves, for definitions, expressions and schemas",
+	},
+
 	"internal/clock":      {why: "a leaf"},
 	"internal/failpoint":  {why: "a leaf: every part may be made to fail"},
 	"internal/loop":       {why: "a leaf"},
@@ -63,6 +68,7 @@ var table = map[string]rule{
 	"internal/importer": {ours: []string{"client", "internal/core/schedule", "internal/declare", "internal/yamljson"}, why: "it reads text and makes declared jobs; it asks nobody"},
 
 	"internal/expression": {others: []string{"github.com/expr-lang/expr"}, why: "a leaf: it knows payloads, not jobs"},
+	"internal/jsonschema": {others: []string{"github.com/santhosh-tekuri/jsonschema/v6"}, why: "a leaf: it knows schemas and values, not workflows"},
 
 	"internal/telemetry": {
 		ours:   []string{core, "client", "internal/engine", "internal/clock"},
