@@ -21,7 +21,7 @@ const every = "*"
 // tenantMay says, for each table, what requests of users need. They run as the role carillon_tenant, for which policies leave the
 // rows of one tenant. TestTheWallIsVertical fails for a table that is not here, and for a grant beyond what is.
 //
-// What has no tenant cannot be held back by a policy, so it is not read either, but for ids.
+// What a policy cannot keep to the rows of one tenant is neither read nor written.
 var tenantMay = map[string]allowed{
 	"alarms":              {read: every, drop: true},
 	"api_keys":            {read: every, add: "id tenant role name hash created_at expires_at", change: "name expires_at revoked_at", drop: true}, // so that it can be locked; a policy lets none be dropped
@@ -30,7 +30,7 @@ var tenantMay = map[string]allowed{
 	"audit_sealed":        {read: every},
 	"audit_seals":         {read: every},
 	"badges":              {read: every, add: every, drop: true},
-	"buckets":             {read: every}, // names and levels, for explanations
+	"buckets":             {}, // Draw looks into them for explanations
 	"bundles":             {read: every, change: "open", drop: true},
 	"calendars":           {read: every, add: every, change: "spec updated_at", drop: true},
 	"carillon_migrations": {},
@@ -51,7 +51,7 @@ var tenantMay = map[string]allowed{
 		read:   every,
 		change: "created_at updated_at max_attempts revision state kind priority name description tags spec target payload paused_until pause_note",
 	},
-	"leases":             {read: every}, // ids only: what they name is held back where it is looked up
+	"leases":             {}, // of several tenants at once; Running reads them for explanations
 	"limit_shares":       {read: every},
 	"limits":             {read: every, add: every, change: "max_concurrent rate_count rate_us rate_burst paused_at paused_until paused_by pause_reason", drop: true},
 	"live":               {read: every, add: every, change: "hold cancel_at cancel_ending group_max rate_count rate_us rate_burst", drop: true},
@@ -59,7 +59,7 @@ var tenantMay = map[string]allowed{
 	"minutes":            {},
 	"notification_rules": {read: every, add: every, change: "spec updated_at", drop: true},
 	"operations":         {read: every, add: every, change: "state finished_at updated_at taken_until version"},
-	"orders":             {add: every},
+	"orders":             {add: every}, // a policy lets it be for what runs of the tenant
 	"partitions":         {},
 	"past_secrets":       {read: every, add: every, change: "dropped_at", drop: true},
 	"schedules":          {read: every, add: every, change: "next_run_at runs revision active"},

@@ -25,13 +25,13 @@ const (
 	runningSQL = `
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.ids) u(id)
 		CROSS JOIN LATERAL (SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.id = u.id AND v.lease = l.lease AND v.parked_until IS NULL OFFSET 0) v
-		WHERE $1::int2[] IS NULL OR v.part = ANY ($1)
+		WHERE ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2)
 		UNION ALL
 		SELECT ` + readyColumns + `, v.lease FROM leases l CROSS JOIN LATERAL unnest(l.keys) k(key)
-		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease = l.lease AND ($1::int2[] IS NULL OR part = ANY ($1)) OFFSET 0) b
+		CROSS JOIN LATERAL (SELECT * FROM bundles WHERE key = k.key AND lease = l.lease AND ($1::int2[] IS NULL OR part = ANY ($1)) AND ($2::text IS NULL OR tenant = $2) OFFSET 0) b
 		CROSS JOIN LATERAL (SELECT ` + memberColumns + ` FROM unnest(b.ids) u(id) WHERE ` + isOpen + `) v
 		UNION ALL
-		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1))`
+		SELECT ` + readyColumns + `, v.lease FROM live v WHERE v.parked_until > '-infinity' AND v.lease > 0 AND ($1::int2[] IS NULL OR v.part = ANY ($1)) AND ($2::text IS NULL OR v.tenant = $2)`
 
 	// What was asked to stop is left to Force.
 	overrunSQL = `
@@ -100,15 +100,21 @@ func (s *Store) Held(ctx context.Context, ls []job.Lease) ([]job.Held, error) {
 	return out, err
 }
 
-// Running lists what is leased in the partitions; all, if none is named.
+// Running lists what is leased in the partitions; all, if none is named. A lease holds executions of several tenants, so the wall hides all of
+// them: within a confined context the statement itself keeps to the tenant.
 func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error) {
+	var of *string
+	if t, confined := engine.Confined(ctx); confined {
+		of = (*string)(&t)
+	}
+	ctx = engine.Unconfined(ctx)
 	var parts *array
 	if len(ps) > 0 {
 		parts = partitions(ps)
 	}
 	var out []engine.Running
 	err := s.ask(ctx, "list what runs", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, _ := c.Query(ctx, runningSQL, parts)
+		rows, _ := c.Query(ctx, runningSQL, parts, of)
 		var err error
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r engine.Running, err error) {
 			err = row.Scan(append(readyTargets(&r.Ready), (*int64)(&r.Token))...)

@@ -27,10 +27,11 @@ const (
 // owned lists the tables that have rows of tenants, and what the rows of one are.
 const ownedSQL = `
 	SELECT c.relname, CASE c.relname
-			WHEN 'tenants' THEN 'id = ' WHEN 'sessions' THEN 'tenant IS NULL OR tenant = ' ELSE 'tenant = '
-		END || 'current_setting(''` + wallSetting + `'', true)'
+			WHEN 'orders' THEN 'EXISTS (SELECT 1 FROM live v WHERE v.id = orders.execution AND v.lease = orders.token AND v.worker = orders.worker)'
+			ELSE CASE c.relname WHEN 'tenants' THEN 'id = ' WHEN 'sessions' THEN 'tenant IS NULL OR tenant = ' ELSE 'tenant = ' END || 'current_setting(''` + wallSetting + `'', true)'
+		END
 	FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-		AND (c.relname = 'tenants' OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped))
+		AND (c.relname IN ('tenants', 'orders') OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped))
 	ORDER BY c.relname`
 
 // extraPolicies are what the role is held to beyond the rows of its tenant.

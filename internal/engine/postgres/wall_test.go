@@ -101,8 +101,11 @@ func TestTheWallHoldsWithoutPredicates(t *testing.T) {
 	seen := 0
 	for _, table := range tables {
 		column := "tenant"
-		if table == "tenants" {
+		switch table {
+		case "tenants":
 			column = "id"
+		case "orders": // which names no tenant: TestTheWallHidesWhatNamesNoTenant
+			continue
 		}
 		foreign := fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS DISTINCT FROM 'a' AND %s IS NOT NULL", table, column, column)
 		if n := count(ctx, foreign); n != 0 {
