@@ -28,7 +28,8 @@ type Owners interface {
 	Take(ctx context.Context, s ServerID, ps []job.Partition) error
 	// Give hands partitions that the server owns to another that is alive, under a new epoch each.
 	Give(ctx context.Context, from, to ServerID, ps []job.Partition) error
-	// Want notes that the server would have partitions of others; it is for their owners to give.
+	// Want notes that the server asks for partitions of others; their owners decide whether to give them. The first server to ask is noted
+	// until it gets the partition, is gone, or attends without Waiting: then the next to ask takes its place.
 	Want(ctx context.Context, s ServerID, ps []job.Partition) error
 	// Retire ends a server at once, as if it had missed its time.
 	Retire(ctx context.Context, s ServerID) error

@@ -22,6 +22,7 @@ func owners(t *testing.T, h Harness) {
 	}
 	a := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "a", Waiting: true, StartedAt: f.now()}
 	b := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "b", StartedAt: f.now()}
+	c := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "c", Waiting: true, StartedAt: f.now()}
 	attend := func(s engine.Server, ttl time.Duration) engine.Roster { return must(o.Attend(f.ctx, s, ttl)) }
 	check := func(err error) {
 		t.Helper()
@@ -79,6 +80,16 @@ func owners(t *testing.T, h Harness) {
 	if r := attend(a, time.Hour); r.Partitions[1].Wanted != b.ID || r.Partitions[4].Wanted != (engine.ServerID{}) {
 		t.Errorf("wanted: %+v, %+v", r.Partitions[1], r.Partitions[4])
 	}
+	attend(c, time.Hour)
+	check(o.Want(f.ctx, c.ID, []job.Partition{1})) // no worker waits at b any more, so its wish must not keep c from asking
+	if r := attend(a, time.Hour); r.Partitions[1].Wanted != c.ID {
+		t.Errorf("a wish of a server without waiting workers stands: %+v", r.Partitions[1])
+	}
+	check(o.Want(f.ctx, b.ID, []job.Partition{1}))
+	if r := attend(a, time.Hour); r.Partitions[1].Wanted != c.ID {
+		t.Errorf("a later wish replaced that of a server at which workers wait: %+v", r.Partitions[1])
+	}
+	check(o.Retire(f.ctx, c.ID))
 	check(o.Give(f.ctx, b.ID, a.ID, []job.Partition{2})) // it is not b's to give
 	check(o.Give(f.ctx, a.ID, b.ID, []job.Partition{1}))
 	r = attend(b, time.Hour)
@@ -176,7 +187,7 @@ func owners(t *testing.T, h Harness) {
 		t.Errorf("after the takeover b borrowed %d", got)
 	}
 	check(o.Retire(f.ctx, b.ID))
-	c := engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "c", StartedAt: f.now()}
+	c = engine.Server{ID: newID(), Duty: engine.Dispatching, Host: "c", StartedAt: f.now()}
 	r = attend(c, time.Hour)
 	for _, p := range r.Partitions {
 		if p.Owner != (engine.ServerID{}) {

@@ -215,12 +215,12 @@ func (s *Shared) Give(_ context.Context, from, to engine.ServerID, ps []job.Part
 	return nil
 }
 
-// Want notes who would have partitions of others: the first, until it is served or gone.
+// Want notes which server asks for partitions of others: the first, until it gets them, is gone, or has no worker waiting any more.
 func (s *Shared) Want(_ context.Context, me engine.ServerID, ps []job.Partition) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range ps {
-		if x := s.part(me, p); x.Owner != me && x.Owner != (engine.ServerID{}) && !s.serves(x.Wanted) {
+		if x := s.part(me, p); x.Owner != me && x.Owner != (engine.ServerID{}) && !(s.serves(x.Wanted) && s.servers[x.Wanted].Waiting) {
 			x.Wanted = me
 		}
 	}

@@ -48,12 +48,12 @@ const (
 		UPDATE partitions p SET owner = $2, epoch = p.epoch + 1, wanted = NULL
 		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($3::int2[]) u(part) OFFSET 0) u
 		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner = $1 AND EXISTS (SELECT 1 FROM servers s WHERE s.id = $2 AND s.duty = u.duty AND ` + serves + `)`
-	// The first who wants one is told, until it is served or gone.
+	// The first server to ask stays noted until it gets the partition, is gone, or has no worker waiting any more.
 	wantSQL = `
 		UPDATE partitions p SET wanted = $1
 		FROM (SELECT part, ` + dutyOf + ` AS duty FROM unnest($2::int2[]) u(part) OFFSET 0) u
 		WHERE p.duty = ANY (ARRAY[u.duty]) AND p.part = ANY (ARRAY[u.part]) AND p.owner <> $1 AND p.wanted IS DISTINCT FROM $1
-			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND ` + serves + `)`
+			AND NOT EXISTS (SELECT 1 FROM servers s WHERE s.id = p.wanted AND s.hungry AND ` + serves + `)`
 	serves = `NOT s.deposed AND s.expires_at > now()`
 	dutyOf = `(SELECT duty FROM servers WHERE id = $1)`
 
