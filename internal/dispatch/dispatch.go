@@ -69,8 +69,9 @@ type Owner interface {
 	SetDemand(waiting bool)
 	// Want asks the owners of partitions for them.
 	Want(ps []job.Partition)
-	// Unfit names those of its own in which executions wait that only their owner may lease and nobody here serves.
-	Unfit(ps map[job.Partition]bool)
+	// FitUntil says, of its own partitions in which executions wait that only their owner may lease, until when the server can serve them:
+	// for a while after the last claim of a worker that takes them. Then it may be asked to give them up.
+	FitUntil(at map[job.Partition]time.Time)
 	// Borrow asks for shares of limits; see engine.Owners.
 	Borrow(ctx context.Context, bs []engine.Share) ([]int, error)
 }

@@ -28,7 +28,7 @@ func (m *matcher) fill(ctx context.Context, now time.Time) error {
 			m.d.missed.Store(true)
 			return err
 		}
-		m.unfit()
+		m.fit()
 		m.win.throttled(now, throttledMost)
 		m.swept, m.woken = now, false
 		defer m.win.picker.Prune() // when what was put aside is back
@@ -240,9 +240,10 @@ func (m *matcher) covet(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// unfit tells the owner of partitions which of them hold what is limited and no worker serves that claims here. A worker that claimed
-// here once and turns to another server now serves nothing here.
-func (m *matcher) unfit() {
+// fit tells the owner of partitions until when this server can serve those that hold limited executions. A worker that claimed here once
+// and has turned to another server serves nothing here any more. The owner is told an instant, not a verdict, because nothing is swept
+// while no claim waits.
+func (m *matcher) fit() {
 	if m.d.cfg.Owner == nil {
 		return
 	}
@@ -250,21 +251,23 @@ func (m *matcher) unfit() {
 		tenant tenant.ID
 		class  job.Class
 	}
-	served := map[kind]bool{}
-	out := map[job.Partition]bool{}
+	now, served := time.Now(), map[kind]time.Time{}
+	out := map[job.Partition]time.Time{}
 	for k := range m.win.lanes {
-		if out[k.Partition] || !m.own(k.Partition) || !m.limited(k) || m.paused(k) {
+		if !m.own(k.Partition) || !m.limited(k) || m.paused(k) {
 			continue
 		}
 		x := kind{k.Tenant, k.Class}
-		ok, seen := served[x]
+		until, seen := served[x]
 		if !seen {
-			ok = m.tookLately(k.Tenant, k.Class)
-			served[x] = ok
+			until = now.Add(m.fitFor(k.Tenant, k.Class))
+			served[x] = until
 		}
-		out[k.Partition] = !ok
+		if least, ok := out[k.Partition]; !ok || until.Before(least) {
+			out[k.Partition] = until
+		}
 	}
-	m.d.cfg.Owner.Unfit(out)
+	m.d.cfg.Owner.FitUntil(out)
 }
 
 // neglect is how long an execution waits before a server with a worker for it asks for its partition.

@@ -16,7 +16,7 @@ type fakeOwner struct {
 	mu     sync.Mutex
 	held   engine.Holding
 	wanted []job.Partition
-	unfit  map[job.Partition]bool
+	fit    map[job.Partition]time.Time
 	share  int
 	asked  int // for shares
 	used   int // as told last
@@ -30,10 +30,10 @@ func (o *fakeOwner) Holding() engine.Holding {
 
 func (o *fakeOwner) SetDemand(bool) {}
 
-func (o *fakeOwner) Unfit(ps map[job.Partition]bool) {
+func (o *fakeOwner) FitUntil(at map[job.Partition]time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unfit = ps
+	o.fit = at
 }
 
 func (o *fakeOwner) Want(ps []job.Partition) {
@@ -304,6 +304,7 @@ func TestAWorkerThatWentElsewhereServesNothingHere(t *testing.T) {
 		o := &fakeOwner{held: owning(0, 1, 2, 3)}
 		d := running(t, f, Config{Owner: o})
 		claimAll(t, d, w1) // it takes everything, and never comes again
+		left := time.Now()
 		grouped := ready(101, time.Now())
 		grouped.Group = job.Group{Key: 5, Max: 1}
 		f.add(grouped)
@@ -312,15 +313,18 @@ func TestAWorkerThatWentElsewhereServesNothingHere(t *testing.T) {
 		if err := d.Register(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if as, err := d.Claim(ctx, w2, 1); len(as) > 0 || err != nil {
-			t.Fatalf("the other worker was given %v, %v", as, err)
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if !o.unfit[grouped.Partition] {
-			t.Errorf("it keeps partition %d, in which something waits that nobody here takes: %v", grouped.Partition, o.unfit)
+		for _, claims := range []time.Duration{5 * time.Second, time.Minute} { // what the first says still holds while no claim waits
+			ctx, cancel := context.WithTimeout(t.Context(), claims)
+			defer cancel()
+			if as, err := d.Claim(ctx, w2, 1); len(as) > 0 || err != nil {
+				t.Fatalf("the other worker was given %v, %v", as, err)
+			}
+			o.mu.Lock()
+			until, ok := o.fit[grouped.Partition]
+			o.mu.Unlock()
+			if !ok || until.Sub(left) > fitTime && until.After(time.Now()) {
+				t.Errorf("after %v it serves partition %d, in which something waits that nobody here takes, until %v after the last claim (%v)", time.Since(left), grouped.Partition, until.Sub(left), ok)
+			}
 		}
 	})
 }

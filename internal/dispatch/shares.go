@@ -49,14 +49,19 @@ func (m *matcher) takers(now time.Time) func(tenant.ID, job.Class) bool {
 	}
 }
 
-// tookLately reports whether a claim takes something of a tenant's class that waits here, or did within the last seconds: its worker
-// may be busy for a moment.
-func (m *matcher) tookLately(t tenant.ID, c job.Class) bool {
-	takes := m.serves(t, c)
-	for id, v := range m.lately {
-		takes = takes || m.now.Sub(v.at) < fitTime && !m.cordoned[id] && v.worker.Serves(t, c)
+// fitFor returns how long this server still counts as one that serves a tenant's class: fitTime from the last claim of a worker that
+// takes it, since that worker may be busy for a moment.
+func (m *matcher) fitFor(t tenant.ID, c job.Class) time.Duration {
+	if m.serves(t, c) {
+		return fitTime
 	}
-	return takes
+	var fit time.Duration
+	for id, v := range m.lately {
+		if !m.cordoned[id] && v.worker.Serves(t, c) {
+			fit = max(fit, fitTime-m.now.Sub(v.at))
+		}
+	}
+	return fit
 }
 
 // lent reports whether this server has shares of limits that others may need.

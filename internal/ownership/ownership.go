@@ -53,13 +53,13 @@ type Keeper struct {
 	cfg   Config
 
 	mu      sync.Mutex
-	id      engine.ServerID        // guarded by mu, as all below
-	started time.Time              // of its attendance
-	held    engine.Holding         //
-	until   time.Time              // what is held is good until then, on this machine's monotonic clock
-	fed     time.Time              // when a worker last waited here
-	wants   []job.Partition        // asked for since the last tick
-	unfit   map[job.Partition]bool // nobody here serves what waits there
+	id      engine.ServerID             // guarded by mu, as all below
+	started time.Time                   // of its attendance
+	held    engine.Holding              //
+	until   time.Time                   // what is held is good until then, on this machine's monotonic clock
+	fed     time.Time                   // when a worker last waited here
+	wants   []job.Partition             // asked for since the last tick
+	fit     map[job.Partition]time.Time // until when somebody here serves what waits there
 
 	asked map[job.Partition]time.Time // when it was last asked for; only the ticks know it, as the next
 	kept  map[job.Partition]time.Time // it came because it was asked for, and is not handed on before then to even things out
@@ -124,11 +124,23 @@ func (k *Keeper) Want(ps []job.Partition) {
 	k.wants = ps
 }
 
-// Unfit names the partitions in which executions wait that only their owner may lease and nobody here serves.
-func (k *Keeper) Unfit(ps map[job.Partition]bool) {
+// FitUntil says until when the server can serve partitions in which executions wait that only their owner may lease. A later call
+// replaces an earlier one; partitions it does not name are served.
+func (k *Keeper) FitUntil(at map[job.Partition]time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.unfit = ps
+	k.fit = at
+}
+
+// unfit names the partitions that the server can no longer serve. mu is held.
+func (k *Keeper) unfit(now time.Time) map[job.Partition]bool {
+	out := map[job.Partition]bool{}
+	for p, until := range k.fit {
+		if !now.Before(until) {
+			out[p] = true
+		}
+	}
+	return out
 }
 
 // Borrow asks for shares of limits.
@@ -144,7 +156,7 @@ func (k *Keeper) Tick(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	k.mu.Lock()
 	s := engine.Server{ID: k.id, Duty: k.cfg.Duty, Host: k.cfg.Host, StartedAt: k.started, Waiting: time.Since(k.fed) < stayWaiting && !k.fed.IsZero()}
-	wants, unfit := k.wants, k.unfit
+	wants, unfit := k.wants, k.unfit(began)
 	k.wants = nil
 	k.mu.Unlock()
 	r, err := k.store.Attend(ctx, s, k.cfg.TTL)

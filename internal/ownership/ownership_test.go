@@ -265,11 +265,15 @@ func TestWhereWorkersWait(t *testing.T) {
 		if b.parts[p].Owner != y.id {
 			t.Error("it gave away what it serves")
 		}
-		y.Unfit(map[job.Partition]bool{job.Partition(p): true})
+		y.FitUntil(map[job.Partition]time.Time{job.Partition(p): time.Now().Add(3 * time.Second)})
 		x.Want([]job.Partition{job.Partition(p)})
 		rounds(t, 2, x, y)
+		if b.parts[p].Owner != y.id {
+			t.Error("it gave away what it still serves")
+		}
+		rounds(t, 2, x, y)
 		if b.parts[p].Owner != x.id {
-			t.Error("it kept what it does not serve")
+			t.Error("it kept what it does not serve any more")
 		}
 	})
 }
@@ -383,7 +387,7 @@ func TestWhatWasAskedForStays(t *testing.T) {
 		for range 20 {
 			one.SetDemand(true)
 			other.SetDemand(true)
-			one.Unfit(map[job.Partition]bool{wanted[0]: true, wanted[1]: true})
+			one.FitUntil(map[job.Partition]time.Time{wanted[0]: {}, wanted[1]: {}})
 			held := other.Holding().Fence.Epochs
 			for _, p := range wanted {
 				if _, ok := held[p]; !ok {
