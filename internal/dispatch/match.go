@@ -63,7 +63,7 @@ const (
 	shareEvery   = time.Second
 	repayEvery   = 500 * time.Millisecond // shares are looked at so often while no claim waits
 	visitTime    = time.Second            // a worker counts as one that takes more for so long after its claim
-	fitTime      = 10 * time.Second       // a server counts as one that serves what a worker takes for so long after its claim
+	fitTime      = 3 * time.Second        // a server counts as one that serves what a worker takes for so long after its claim
 	narrowEvery  = 50 * time.Millisecond  // shares are asked for, while something waits for more …
 	pressedEvery = 5 * time.Millisecond   // … and much does
 

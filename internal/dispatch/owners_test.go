@@ -328,3 +328,38 @@ func TestAWorkerThatWentElsewhereServesNothingHere(t *testing.T) {
 		}
 	})
 }
+
+// Where the workers at a server fall behind, it is ready to give up half of the partitions in which limited executions wait for them,
+// and keeps the rest.
+func TestAServerThatFallsBehindSharesItsPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Now)
+		o := &fakeOwner{held: owning(0, 1, 2, 3)}
+		d := running(t, f, Config{Owner: o})
+		for n := range 40 {
+			r := ready(101+n, time.Now())
+			r.Group = job.Group{Key: job.GroupKey(n + 1)}
+			r.Group.Max, r.Partition = 5, job.Partition(n%3)
+			f.add(r)
+		}
+		for range 6 { // one each second, of forty
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := d.Claim(ctx, w1, 1); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			<-time.After(time.Second)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		var gives []job.Partition
+		for p, until := range o.fit {
+			if !time.Now().Before(until) {
+				gives = append(gives, p)
+			}
+		}
+		if len(gives) != 1 {
+			t.Errorf("of three partitions in which executions wait it would give up %v; want one of them", gives)
+		}
+	})
+}

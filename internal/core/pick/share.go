@@ -2,6 +2,7 @@ package pick
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -250,4 +251,46 @@ func (p *Picker) Deny(s Share) {
 	if g := s.gate; g != nil {
 		g.share, g.denied, g.told = 0, true, g.whole
 	}
+}
+
+// overdueMost is how many candidates Overdue looks at in each queue.
+const overdueMost = 1000
+
+// Overdue lists, in order, the partitions of limited candidates that were due before an instant and that no limit holds back: they wait
+// for a worker, and only the owner of their partition may lease them.
+func (p *Picker) Overdue(before, now time.Time) []job.Partition {
+	seen := map[job.Partition]bool{}
+	for _, t := range p.turn {
+		if !t.gate.open(now) {
+			continue
+		}
+		for _, s := range t.classes {
+			if !s.gate.open(now) || p.halted(scope{t.id, s.queue}, now) {
+				continue
+			}
+			for _, b := range s.open[:min(len(s.open), overdueMost)] {
+				q := b.groupQueue
+				if most := q.items[0].r.Group.Max; q.gate != nil && (most > 0 && q.gate.count >= most || !q.gate.open(now)) {
+					continue
+				}
+				for _, x := range q.items[:min(len(q.items), overdueMost)] {
+					if x.r.DueAt.Before(before) && p.Limits(x.r) {
+						seen[x.r.Partition] = true
+					}
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// open reports whether a limit lets something start now, without asking for tokens.
+func (g *gate) open(now time.Time) bool {
+	switch {
+	case g == nil:
+		return true
+	case g.whole > 0 && g.count >= g.share:
+		return false
+	}
+	return g.rate.IsZero() || g.tokens > 0 || !now.Before(g.until)
 }

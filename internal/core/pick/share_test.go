@@ -210,3 +210,28 @@ func TestAllotIsFair(t *testing.T) {
 		}
 	}
 }
+
+// Overdue names the partitions whose limited candidates wait for a worker, and for nothing else.
+func TestOverdue(t *testing.T) {
+	p := New()
+	p.Limit([]job.Limit{{Tenant: "rated", Rate: job.Rate{Count: 1000, Per: time.Minute, Burst: 1000}}, {Tenant: "spent", Rate: job.Rate{Count: 1, Per: time.Hour, Burst: 1}}, {Tenant: "full", Max: 1}})
+	p.gates[scope{tenant: "spent"}].until = start.Add(time.Hour)
+	in := func(part job.Partition, due time.Time) func(*job.Ready) {
+		return func(r *job.Ready) { r.Partition, r.DueAt = part, due }
+	}
+	early, late := start.Add(-3*time.Second), start.Add(-time.Second)
+	p.Add(ready("rated", in(7, early)))
+	p.Add(ready("rated", in(3, early)))
+	p.Add(ready("rated", in(4, late)))
+	p.Add(ready("plain", in(5, early))) // any server may lease it
+	p.Add(ready("spent", in(6, early)))
+	p.Add(ready("full", in(8, early))) // no share of its limit is here
+	p.Add(ready("plain", grouped(job.Group{Key: 1, Max: 1}), in(9, early)))
+	if got, want := p.Overdue(start.Add(-2*time.Second), start), []job.Partition{3, 7, 9}; !slices.Equal(got, want) {
+		t.Errorf("overdue: %v, want %v", got, want)
+	}
+	p.groups[1].count = 1
+	if got, want := p.Overdue(start.Add(-2*time.Second), start), []job.Partition{3, 7}; !slices.Equal(got, want) {
+		t.Errorf("with its group full: %v, want %v", got, want)
+	}
+}
