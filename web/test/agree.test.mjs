@@ -99,7 +99,7 @@ test("of a worker that is listed no more it is not known how much of its slots i
     },
   });
   await settle(page);
-  const figure = page.locator("figure", { has: page.getByRole("heading", { name: "Who held what" }) });
+  const figure = page.locator("figure", { has: page.getByRole("heading", { name: "Worker activity" }) });
   assert.match(await figure.locator("figcaption").innerText(), /; host-1 was used the most, 2\.\d % of its slots\.$/);
   assert.match(await figure.locator("tr", { hasText: "01a1e5ca… (gone)" }).innerText(), /–$/);
   assert.match(await figure.locator("tr", { hasText: "host-2" }).innerText(), /0(\.\d)? %$/, "one that is gone, but still listed, has its slots");

@@ -29,7 +29,7 @@ test("the forecast of a month, of a week and of a day, as tables, and exported",
   await page.waitForSelector("text=will fire in the next 7 d");
   await page.click("button:has-text('24 h')");
   await page.waitForSelector("text=will fire in the next 24 h");
-  for (const name of ["Coming load", "Fullest minutes, and what the workers take", "A day on the clock"]) {
+  for (const name of ["Upcoming load", "Busiest minutes and worker capacity", "By time of day"]) {
     await page.locator("figure", { hasText: name }).getByRole("button", { name: "Table" }).click();
     await page.waitForSelector(`[aria-label="${name} as a table"]`);
   }
@@ -68,7 +68,7 @@ test("where clocks change, a day is a column and a time of day a row, before and
       await p.route("**/api/v1/forecast*", (r) => r.fulfill({ headers: { date: new Date(now).toUTCString() }, json: { minutes: days, herds: [], truncated: false } }));
     },
   });
-  const map = page.locator("figure", { hasText: "Coming load" });
+  const map = page.locator("figure", { hasText: "Upcoming load" });
   const box = await map.locator("canvas").boundingBox();
   const [columns, left, body] = [31, 66, 96 * 3 + 12]; // from the 20th to the 19th
   const look = async (day, row) => {
@@ -80,7 +80,7 @@ test("where clocks change, a day is a column and a time of day a row, before and
   assert.match(await look(9, 12), /2027-03-29 03:00: 7 /);
   assert.match(await look(29, 12), /2027-04-18 03:00: 7 /);
   assert.match(await look(9, 8), /2027-03-29 02:00: 0 /);
-  await page.locator("figure", { hasText: "A day on the clock" }).getByText("the fullest ten minutes are from 03:00").waitFor();
+  await page.locator("figure", { hasText: "By time of day" }).getByText("the busiest ten minutes start at 03:00").waitFor();
   await sound(page);
   await page.context().close();
 });

@@ -68,12 +68,12 @@ test("one field is changed, and all others are as they were", async () => {
     const want = definition(await server.api("GET", "/jobs/" + j.job_id));
     const changes = [
       ["owner", (page) => field(page, "Owner").fill("someone else"), () => (want.owner = "someone else")],
-      ["execution.timeout_seconds", (page) => field(page, "An attempt may take, s").fill("78"), () => (want.execution.timeout_seconds = 78)],
-      ["retry_policy.initial_delay_ms", (page) => field(page, "First wait, ms").fill("4321"), () => (want.retry_policy.initial_delay_ms = 4321)],
+      ["execution.timeout_seconds", (page) => field(page, "Attempt timeout, s").fill("78"), () => (want.execution.timeout_seconds = 78)],
+      ["retry_policy.initial_delay_ms", (page) => field(page, "First delay, ms").fill("4321"), () => (want.retry_policy.initial_delay_ms = 4321)],
       ["schedule.jitter_ms", (page) => field(page, "Jitter, ms").fill("250"), () => (want.schedule.jitter_ms = 250)],
       ["tags", (page) => page.fill("input[aria-label='Tags, 3']", "other words"), () => (want.tags[2] = "other words")],
-      ["rate_limit.burst", (page) => field(page, "At once of these").fill("8"), () => (want.rate_limit.burst = 8)],
-      ...(of.execution.headers ? [["execution.expect.body_contains", (page) => field(page, "The answer must contain").fill("yes"), () => (want.execution.expect.body_contains = "yes")]] : []),
+      ["rate_limit.burst", (page) => field(page, "Burst").fill("8"), () => (want.rate_limit.burst = 8)],
+      ...(of.execution.headers ? [["execution.expect.body_contains", (page) => field(page, "The response must contain").fill("yes"), () => (want.execution.expect.body_contains = "yes")]] : []),
       ...(of.execution.command ? [["execution.command", (page) => page.fill("textarea[aria-label='Program and arguments, 2']", "-ec"), () => (want.execution.command[1] = "-ec")]] : []),
     ];
     for (const [what, change, also] of changes) {
@@ -109,9 +109,9 @@ test("what is cleared is gone, and a lower rate has a lower burst", async () => 
   const j = await server.api("POST", "/jobs", { name: "Cleared", ...policies, ...kinds["HTTP by cron"], unique_key: "cleared", concurrency_key: null, max_concurrent: null, rate_limit: { count: 10000, per: "1s" } });
   assert.equal(j.rate_limit.burst, 1000);
   let page = await edit(j.job_id);
-  await field(page, "The answer must contain").fill("");
-  await field(page, "Starts at most").fill("5");
-  await field(page, "… in every").fill("1m");
+  await field(page, "The response must contain").fill("");
+  await field(page, "Rate limit").fill("5");
+  await field(page, "Period").fill("1m");
   await field(page, "Stalled after, s").fill("");
   await field(page, "Calendar").selectOption("");
   await page.click("button[aria-label='Remove a,b']");
@@ -123,12 +123,12 @@ test("what is cleared is gone, and a lower rate has a lower burst", async () => 
 
   // A burst that was said stays with another rate, for everyone to see.
   page = await edit(j.job_id);
-  await field(page, "At once of these").fill("4");
+  await field(page, "Burst").fill("4");
   await save(page);
   page = await edit(j.job_id);
-  assert.equal(await field(page, "At once of these").inputValue(), "4");
-  await field(page, "Starts at most").fill("6");
-  await field(page, "Statuses that succeed").fill("");
+  assert.equal(await field(page, "Burst").inputValue(), "4");
+  await field(page, "Rate limit").fill("6");
+  await field(page, "Statuses that count as success").fill("");
   await save(page);
   now = await server.api("GET", "/jobs/" + j.job_id);
   assert.deepEqual([now.rate_limit, now.execution.expect], [{ count: 6, per: "1m", burst: 4 }, null]);
@@ -140,7 +140,7 @@ test("with another target or type of schedule, what was cleared is gone, too", a
   await page.click(".segments button:has-text('Pretend')");
   await page.click(".segments button:has-text('Every')");
   await openAll(page);
-  for (const label of ["Jitter, ms", "Not before", "Not at or after", "Fires at most", "Stalled after, s", "All attempts together, s"]) await field(page, label).fill("");
+  for (const label of ["Jitter, ms", "Not before", "Not at or after", "Fires at most", "Stalled after, s", "Total timeout, s"]) await field(page, label).fill("");
   await field(page, "Calendar").selectOption("");
   await page.fill("section[aria-label=Payload] textarea", "");
   await save(page);
@@ -218,7 +218,7 @@ test("what the server refuses is told where it stands, also in what was shut", a
   await page.fill("section[aria-label=Payload] textarea", '{"a": "${secret:nothing}"}');
   await openAll(page);
   await field(page, "Priority").fill("99");
-  await field(page, "Statuses that succeed").fill("200 9000");
+  await field(page, "Statuses that count as success").fill("200 9000");
   await field(page, "Jitter, ms").fill("-1");
   await page.evaluate(() => document.querySelectorAll(".form details").forEach((d) => (d.open = false)));
   await page.click("button:has-text('Create job')");
@@ -226,7 +226,7 @@ test("what the server refuses is told where it stands, also in what was shut", a
   await page.waitForSelector("fieldset:has(legend:text-is('Tags')) .wrong:has-text('tags[1] wanted: each tag only once')");
   assert.equal(await page.getAttribute("input[aria-label='Tags, 2']", "aria-invalid"), "true");
   await page.waitForSelector("fieldset:has(legend:text-is('Headers')) .wrong");
-  await page.waitForSelector(".field:has(> label:text-is('Statuses that succeed')) .wrong:has-text('status[1]')");
+  await page.waitForSelector(".field:has(> label:text-is('Statuses that count as success')) .wrong:has-text('status[1]')");
   await page.waitForSelector(".field:has(> label:text-is('Priority')) .wrong:visible");
   await page.waitForSelector(".field:has(> label:text-is('Jitter, ms')) .wrong:visible");
   await accessible(page);

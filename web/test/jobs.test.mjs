@@ -205,7 +205,7 @@ test("jobs that send notifications are hidden until they are asked for, and noth
   await page.locator(".selbar").getByRole("button", { name: "Pause" }).click();
   assert.equal(JSON.parse((await asked).postData()).filter.without_tag, "carillon-notification");
   await page.keyboard.press("Escape");
-  await page.getByRole("button", { name: "Also notifications" }).click();
+  await page.getByRole("button", { name: "Include notifications" }).click();
   await rows.nth(1).waitFor();
   assert.match(page.url(), /show=all/);
   await page.goto(server.url + "/jobs?q=tag:carillon-notification");
@@ -285,7 +285,7 @@ test("numbers stay exact in browsers that cannot keep them as they are written",
   await page.fill("label:has-text('Name') + input", "Exact of old");
   await page.click("button:has-text('Pretend')");
   await page.fill("label:has-text('JSON that it is given') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0, "text": "1.0 \\" 2e5", "f": 1234567890.12345678}');
-  await page.locator(".field", { hasText: "JSON that it is given" }).getByRole("button", { name: "Format" }).click();
+  await page.locator(".field", { hasText: "JSON payload" }).getByRole("button", { name: "Format" }).click();
   await page.click("button:has-text('Create job')");
   await page.waitForSelector("h1:has-text('Exact of old')");
   const text = await (await fetch(`${server.url}/api/v1/jobs/${page.url().split("/").pop()}`)).text();

@@ -68,7 +68,7 @@ test("a secret is set, never shown, and deleted against resistance", async () =>
   assert.equal(await page.locator("dialog button[type=submit]").isDisabled(), true);
   await page.click("dialog .check input");
   await accessible(page);
-  await page.click("dialog button:has-text('Delete it all the same')");
+  await page.click("dialog button:has-text('Delete it anyway')");
   await page.waitForSelector("tr:has-text('browser-secret')", { state: "detached" });
   await sound(page);
   await page.context().close();
@@ -114,7 +114,7 @@ test("a rule of a deleted job is silenced, changed and told again; deleted with 
   await act("of-the-gone", "Silence for 8 h");
   await row("of-the-gone").getByText("Silent").waitFor();
   await act("of-the-gone", "Change…");
-  await page.getByLabel("one became a dead letter").check();
+  await page.getByLabel("an execution became a dead letter").check();
   await page.click("dialog button:has-text('Save')");
   await page.waitForSelector("dialog", { state: "detached" });
   const now = await rule("of-the-gone");
@@ -222,7 +222,7 @@ test("an admin says where a tenant's callbacks may go", async () => {
   const page = await visit(browser, server.url + "/admin/tenants/" + t.tenant_id);
   const callbacks = page.getByRole("region", { name: "Callbacks" });
   await callbacks.getByText("allowed, unless the server refuses it").waitFor();
-  await callbacks.getByText("only those the server allows every tenant").waitFor();
+  await callbacks.getByText("only those that the server allows for all tenants").waitFor();
   await page.click(".head button:has-text('Change')");
   await page.getByLabel("Callbacks over https only").check();
   const list = page.getByRole("group", { name: "Private addresses its callbacks may reach" });

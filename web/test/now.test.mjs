@@ -33,11 +33,11 @@ test("who is told of a failing job is silenced, and told again", async () => {
   const dialog = page.locator("dialog");
   await dialog.getByLabel("on-call").waitFor();
   assert.equal(await dialog.getByLabel("others").count(), 0, "a rule that is not about it");
-  assert.match(await dialog.innerText(), /tells of nothing else/);
+  assert.match(await dialog.innerText(), /covers nothing else/);
   assert.match(await dialog.innerText(), /every job tagged billing/);
   await accessible(page);
   await dialog.getByLabel("on-call").uncheck();
-  await dialog.getByLabel("Tell nothing").selectOption("8");
+  await dialog.getByLabel("How long").selectOption("8");
   await dialog.getByRole("button", { name: "Silence" }).click();
   await page.waitForSelector("dialog", { state: "detached" });
   assert.deepEqual(await silenced(), ["its-owner"]);

@@ -92,7 +92,7 @@ test("a queue is paused with a reason and an end, by keys, and resumed; both can
   await page.keyboard.press("p");
   await page.waitForSelector("dialog h2:has-text('Pause held')");
   await page.keyboard.type("it's moved");
-  await page.getByLabel("Resumed when").selectOption("14400000");
+  await page.getByLabel("Resumes").selectOption("14400000");
   await accessible(page);
   assert.equal(await page.locator("dialog code").last().innerText(), "carillon queue pause held --reason 'it'\\''s moved' --until +4h");
   await page.click("dialog button:has-text('Pause')");
@@ -130,7 +130,7 @@ test("workers look right, and each is a page", async () => {
   await page.click(".table .name");
   await page.waitForSelector("h2:has-text('What it takes')");
   await page.waitForSelector('[role=meter][aria-label^="Memory of"][aria-valuetext*=" of "]');
-  await page.waitForSelector("text=Who held what");
+  await page.waitForSelector("text=Worker activity");
   await page.click(".plot button:has-text('Table')");
   await page.waitForSelector("th:has-text('Slots used')");
   await accessible(page);

@@ -31,9 +31,9 @@ test("a plot whose numbers cannot be read says so, and tries again", async () =>
     ["/", "**/api/v1/forecast*", "Next 60 minutes"],
     ["/queues", "**/api/v1/series/queues*", "Queue depth, 24 h"],
     ["/jobs/" + job, "**/api/v1/jobs:runs*", "Last executions"],
-    ["/jobs/" + job, "**/calendar*", "A year of days"],
+    ["/jobs/" + job, "**/calendar*", "The past year"],
     ["/jobs/" + job, "**/executions?limit=400*", "Duration"],
-    ["/workers", "**/api/v1/executions?*status=RUNNING*", "Who held what"],
+    ["/workers", "**/api/v1/executions?*status=RUNNING*", "Worker activity"],
   ]) {
     let down = true;
     const page = await visit(browser, server.url + path, {
@@ -44,7 +44,7 @@ test("a plot whose numbers cannot be read says so, and tries again", async () =>
     });
     const panel = page.locator(".panel", { has: page.getByRole("heading", { name: title }) });
     await panel.getByRole("alert").waitFor();
-    assert.match(await panel.innerText(), /could not be read[\s\S]*The store is away\./, title);
+    assert.match(await panel.innerText(), /could not be loaded[\s\S]*The store is away\./, title);
     await settle(page);
     if (path === "/") await accessible(page);
     down = false;
@@ -86,10 +86,10 @@ test("the table of a plot is in the address, and each of its rows leads where a 
   await plot("Queue depth").getByRole("button", { name: "Plot" }).click();
   await page.waitForFunction(() => new URLSearchParams(location.search).get("table") === "trigger-delay-24-h");
   await page.goto(`${server.url}/jobs/${job}?table=a-year-of-days`);
-  await page.locator("figure", { hasText: "A year of days" }).locator("tbody a").first().click();
+  await page.locator("figure", { hasText: "The past year" }).locator("tbody a").first().click();
   await page.waitForURL("**/executions?q=*");
   await page.goto(server.url + "/workers?table=who-held-what");
-  await page.locator("figure", { hasText: "Who held what" }).locator("tbody a").first().click();
+  await page.locator("figure", { hasText: "Worker activity" }).locator("tbody a").first().click();
   await page.waitForURL(/executions\?q=worker/);
   await page.waitForSelector("tbody tr:has-text('plotted')");
   await sound(page);

@@ -24,7 +24,7 @@ test("the record is filtered, unfolded and verified", async () => {
   await page.locator("summary").first().click();
   await page.waitForSelector(".admin-diff:visible");
   await page.click("button:has-text('Verify')");
-  await page.waitForSelector("text=are as they were sealed");
+  await page.waitForSelector("text=are unchanged");
   await accessible(page);
   await sound(page);
   await page.context().close();

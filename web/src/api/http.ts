@@ -31,9 +31,9 @@ export class Problem extends Error {
       case 404:
         return "It may have been deleted, or it belongs to another tenant.";
       case 409:
-        return "Look at how it stands now, and decide again.";
+        return "Check its current state, then decide again.";
       case 412:
-        return "Someone else changed it meanwhile: load it again and repeat your change.";
+        return "Someone else changed it meanwhile. Reload it and repeat your change.";
       case 413:
         return "Send less at once.";
       case 429:
@@ -41,7 +41,7 @@ export class Problem extends Error {
         return this.retryAfter ? `Wait ${this.retryAfter} s, then try again.` : "Wait a moment, then try again.";
     }
     if (this.errors.length) return "Correct the fields below.";
-    return this.status >= 500 ? "Try again; if it stays, give the request id to whoever runs the server." : "";
+    return this.status >= 500 ? "Try again. If it keeps failing, give the request id to the operator of the server." : "";
   }
 }
 

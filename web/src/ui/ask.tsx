@@ -67,7 +67,7 @@ export function Ask({ title, action, cli, ready = true, danger, broad, dirty = f
 export function Once({ title, text, children, onClose }: { title: string; text: string; children?: ReactNode; onClose: () => void }) {
   return (
     <Dialog title={title} onClose={onClose} stays>
-      <p>This is the only time it is shown. Copy it to where it is needed before you close this.</p>
+      <p>This is the only time it is shown. Copy it before you close this.</p>
       <div className="command">
         <code className="grow" data-secret="">
           {text}

@@ -8,8 +8,8 @@ import { Icon } from "./icons";
 /** copy puts text into the clipboard and says so. */
 export function copy(text: string, what = "Copied") {
   const done = () => toast(what);
-  if (navigator.clipboard) return void navigator.clipboard.writeText(text).then(done, () => toast("The browser does not let pages copy here.", { bad: true }));
-  toast("The browser copies only from https and localhost.", { bad: true });
+  if (navigator.clipboard) return void navigator.clipboard.writeText(text).then(done, () => toast("The browser does not allow copying here.", { bad: true }));
+  toast("The browser allows copying only on https and localhost.", { bad: true });
 }
 
 /** CommandLine is a line to be run elsewhere, with a button that copies it. */
@@ -108,9 +108,9 @@ export function toast(text: ReactNode, o: { bad?: boolean; undo?: () => void } =
 }
 
 /** failed says in the corner why something could not be done. */
-export function failed(e: unknown, what = "It could not be done") {
+export function failed(e: unknown, what = "The action failed") {
   const p = isProblem(e) ? e : undefined;
-  const why = p ? [p.detail || p.title, ...p.errors.map((f) => `${f.field}: wanted ${f.want}`), p.advice].join(" ") : e instanceof Error ? e.message : String(e);
+  const why = p ? [p.detail || p.title, ...p.errors.map((f) => `${f.field}: want ${f.want}`), p.advice].join(" ") : e instanceof Error ? e.message : String(e);
   toast(`${what}. ${why}`, { bad: true });
 }
 

@@ -101,7 +101,7 @@ export function Heatmap({ title, summary, from: begin, until, step, columns, row
       summary={summary}
       actions={actions}
       table={() => ({ head: [`Time (${zoneName(zone)})`, ...rows], rows: columns.map((c) => [shortTime(c.at * 1000, zone, undefined, false), ...c.counts]), ...(to ? { to: columns.map((c) => to(c.at)) } : {}) })}
-      legend={under ? <span>{`${shortTime(under.at * 1000, zone, undefined, false)} · ${rows[under.row]}: ${count(under.n)}`}</span> : <span>The stronger the colour, the more; point at a cell for its number.</span>}
+      legend={under ? <span>{`${shortTime(under.at * 1000, zone, undefined, false)} · ${rows[under.row]}: ${count(under.n)}`}</span> : <span>A stronger colour means more; point at a cell for its number.</span>}
     >
       <div ref={box} style={{ overflow: "hidden" }}>
         <canvas

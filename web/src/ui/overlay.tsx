@@ -17,7 +17,7 @@ type DialogProps = {
 
 /** leaving is onClose, which asks first where something that was typed would be lost. */
 export const leaving = (dirty: boolean, onClose: () => void) => () => {
-  if (!dirty || confirm("What you changed here was not sent. Close it all the same?")) onClose();
+  if (!dirty || confirm("Your changes were not sent. Close anyway?")) onClose();
 };
 
 /** Dialog is a modal box. It is there while it is rendered; Escape and a press outside close it, unless it stays. */

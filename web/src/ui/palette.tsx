@@ -76,11 +76,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
       <input
         className="input"
         role="combobox"
-        aria-label="Go to a screen or a job, or do something"
+        aria-label="Go to a screen or a job, or run an action"
         aria-expanded="true"
         aria-controls={id}
         aria-activedescendant={`${id}-${at}`}
-        placeholder="Go to a screen or a job, or do something"
+        placeholder="Go to a screen or a job, or run an action"
         autoFocus
         autoComplete="off"
         spellCheck={false}
@@ -95,14 +95,14 @@ export function Palette({ onClose }: { onClose: () => void }) {
           e.preventDefault();
         }}
       />
-      <div className="found" id={id} role="listbox" aria-label="What was found">
+      <div className="found" id={id} role="listbox" aria-label="Results">
         {found.map((c, i) => (
           <div key={i} id={`${id}-${i}`} role="option" aria-selected={i === at} ref={i === at ? (el) => el?.scrollIntoView({ block: "nearest" }) : undefined} onPointerMove={() => setAt(i)} onClick={() => choose(c)}>
             <span>{c.label}</span>
             <span className="dim">{c.note}</span>
           </div>
         ))}
-        {found.length === 0 && <p className="dim">Nothing of that name.</p>}
+        {found.length === 0 && <p className="dim">No match.</p>}
       </div>
     </Dialog>
   );

@@ -27,7 +27,7 @@ export function PlotState<T>({ title, query, children }: { title: string; query:
   return (
     <div className="panel stack plot-state">
       {data === undefined && <h2>{title}</h2>}
-      {told && <ErrorBox error={error} what={data === undefined ? "This plot could not be read" : "What is drawn is old: it could not be read anew"} retry={() => void query.refetch()} />}
+      {told && <ErrorBox error={error} what={data === undefined ? "This plot could not be loaded" : "This plot is out of date: it could not be refreshed"} retry={() => void query.refetch()} />}
       {data !== undefined ? children(data) : !told && <Loading lines={4} />}
     </div>
   );

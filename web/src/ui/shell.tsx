@@ -28,7 +28,7 @@ export const nav: NavEntry[] = [
   { path: "/admin", label: "Admin", icon: "admin", key: "a" },
 ];
 
-const words = { off: "Live updates are off", connecting: "Connecting…", live: "Live", polling: "Reading every 5 s: the stream is not to be had", stale: "Nothing heard for more than 10 s" };
+const words = { off: "Live updates are off", connecting: "Connecting…", live: "Live", polling: "Polling every 5 s: the stream is not available", stale: "No answer for more than 10 s" };
 
 const nothing = { match: () => false, refresh: () => Promise.resolve() };
 
@@ -123,7 +123,7 @@ export function Shell({ children }: { children: ReactNode }) {
         </div>
         {liveState === "stale" && (
           <div className="banner" role="status">
-            What you see may be old: nothing was heard from the server for more than 10 s. It is tried again by itself.
+            This page may be out of date: the server has not answered for more than 10 s. It keeps trying.
           </div>
         )}
         <main id="main" className="main" tabIndex={-1}>

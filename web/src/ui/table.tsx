@@ -98,7 +98,7 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
           {live.fresh > 0 ? `${count(live.fresh)} new` : "Show what is new"}
         </button>
       )}
-      {query.isError && <ErrorBox error={query.error} what="These rows could not be read anew" retry={() => void query.refetch()} />}
+      {query.isError && <ErrorBox error={query.error} what="These rows could not be refreshed" retry={() => void query.refetch()} />}
       {pagination?.partial && <Partial page={page} faster={faster} />}
       <div className="tablebox" {...live?.region}>
         <table className="table cards" aria-label={label}>
@@ -137,7 +137,7 @@ export function Table<T>({ label, page, columns, id, open, empty, faster, select
           <span aria-live="polite">
             {count(rows.length)} of {pagination?.total_is_estimate ? "about " : ""}
             {count(pagination?.total ?? rows.length)}
-            {pagination?.partial ? "; the search took its time and goes on with the next page" : ""}
+            {pagination?.partial ? "; the search stopped early and continues with the next page" : ""}
           </span>
           <span className="grow" />
           {!page.first && (

@@ -59,7 +59,7 @@ export default function Admin({ params }: ScreenProps) {
       {!part ? (
         <>
           <Head title="Nothing here" />
-          <Empty title="There is no such part" action={<LinkButton to="/admin">Overview</LinkButton>} />
+          <Empty title="No such page in Admin" action={<LinkButton to="/admin">Overview</LinkButton>} />
         </>
       ) : may(part) ? (
         part.view(at[1])

@@ -8,9 +8,9 @@ import type { AuditEntry, Verification } from "./types";
 
 const keys: FilterKey[] = [
   { key: "action", param: "action", hint: "job.delete, or job. for all of a kind", values: ["job.", "job.create", "job.update", "job.delete", "job.pause", "job.resume", "execution.", "dead_letter.", "operation.", "api_key.", "secret.", "signing_secret.", "sign_in.", "notification_rule.", "badge.", "calendar.", "limit.", "tenant.", "worker.drain"] },
-  { key: "object", param: "object", hint: "done to this id or name" },
-  { key: "who", param: "principal", hint: "by a credential of this name" },
-  { key: "key", param: "key_id", hint: "by this API key" },
+  { key: "object", param: "object", hint: "changes to this id or name" },
+  { key: "who", param: "principal", hint: "changes by the credential with this name" },
+  { key: "key", param: "key_id", hint: "changes by this API key" },
   { key: "from", param: "from", hint: "at or after this date or time" },
   { key: "to", param: "to", hint: "before this date or time" },
 ];
@@ -56,11 +56,11 @@ export function Audit() {
   return (
     <>
       <Head title="Audit" actions={<CopyAs cli="carillon audit tail" curl={{ method: "GET", path: "/audit" }} />}>
-        <p className="dim">Every change that someone asked for: written with the change, never changed, kept for a year.</p>
+        <p className="dim">Every change that someone requested. Entries are stored with the change, never modified, and kept for a year.</p>
       </Head>
       <Verify />
       <FilterBar keys={keys} name="audit" placeholder="action:job. who:ann" />
-      <Table label="Changes" page={page} columns={columns} id={(e) => String(e.seq)} empty={<Empty title={filter.text ? "No change matches" : "Nothing was changed yet"} />} />
+      <Table label="Changes" page={page} columns={columns} id={(e) => String(e.seq)} empty={<Empty title={filter.text ? "No change matches" : "No changes yet"} />} />
     </>
   );
 }
@@ -149,11 +149,11 @@ function Verify() {
             <span className="row">
               <State of={result.ok ? "SUCCEEDED" : "FAILED"} word={result.ok ? "Whole" : "Broken"} />
               {result.ok
-                ? `${count(result.entries)} entries under ${count(result.seals)} seals are as they were sealed${result.unsealed ? `; the latest ${count(result.unsealed)} are sealed within seconds` : ""}.`
-                : `Seal ${result.broken?.seal ?? "?"}${result.broken?.seq != null ? `, entry ${result.broken.seq}` : ""}: ${result.broken?.reason ?? "not as it was sealed"}.`}
+                ? `${count(result.entries)} entries under ${count(result.seals)} seals are unchanged${result.unsealed ? `; the latest ${count(result.unsealed)} are sealed within seconds` : ""}.`
+                : `Seal ${result.broken?.seal ?? "?"}${result.broken?.seq != null ? `, entry ${result.broken.seq}` : ""}: ${result.broken?.reason ?? "it was altered"}.`}
             </span>
           ) : (
-            "The record is sealed in a chain of hashes. Whoever changed it would break the chain."
+            "The entries form a hash chain. Changing one would break the chain."
           )}
         </span>
         <Button small disabled={busy} onClick={() => void run()}>

@@ -42,10 +42,10 @@ export function Badges() {
           </New>
         }
       >
-        <p className="dim">Whoever has the address of a badge sees a name and up, late, down, paused or unknown, without signing in, and nothing else.</p>
+        <p className="dim">Anyone with the URL of a badge sees a name and a state (up, late, down, paused or unknown), without signing in, and nothing else.</p>
       </Head>
-      <Only may={may} role="operator" what="Making and revoking them" />
-      <Table label="Badges" page={page} columns={columns} id={(b) => b.badge_id} empty={<Empty title="No badges yet">Make one to show how a job is in a README, a wiki or on a status page.</Empty>} />
+      <Only may={may} role="operator" what="Creating and revoking badges" />
+      <Table label="Badges" page={page} columns={columns} id={(b) => b.badge_id} empty={<Empty title="No badges yet">Create one to show the state of a job in a README, a wiki or on a status page.</Empty>} />
       {making && (
         <Make
           onMade={(b) => {
@@ -87,7 +87,7 @@ export function Badges() {
             })
           }
         >
-          <p>Wherever it is embedded the picture breaks within a minute. The next badge of the job has another address.</p>
+          <p>Wherever it is embedded, the image breaks within a minute. A new badge for the job has another URL.</p>
         </Confirm>
       )}
     </>
@@ -100,7 +100,7 @@ function Make({ onMade, onClose }: { onMade: (b: Badge) => void; onClose: () => 
   const [label, setLabel] = useState("");
   const wanted = useSettled(q.trim());
   const found = useGet<Jobs>("/jobs", { limit: 50, q: wanted });
-  // What was found for another search is none of it. Who has chosen one keeps it.
+  // Results for another search is none of it. Who has chosen one keeps it.
   const jobs = wanted === q.trim() && !found.isPlaceholderData ? found.data?.jobs : undefined;
   const choices = [...(job && !jobs?.some((j) => j.job_id === job.job_id) ? [job] : []), ...(jobs ?? [])];
   const none = found.isError ? "the search failed" : jobs === undefined ? "looking…" : choices.length === 0 ? "none is found" : `choose one of ${count(choices.length)}${found.data?.pagination.next_cursor ? " or more" : ""}`;
@@ -111,7 +111,7 @@ function Make({ onMade, onClose }: { onMade: (b: Badge) => void; onClose: () => 
         <div className="formgrid">
           <TextField label="Find" value={q} onChange={setQ} placeholder="name, key or description" autoFocus autoComplete="off" />
           <SelectField label="Job" value={job?.job_id ?? ""} onChange={(id) => setJob(choices.find((j) => j.job_id === id))} options={[["", none], ...choices.map((j): [string, string] => [j.job_id, j.name + (j.key ? ` (${j.key})` : "")])]} wrong={wrongOf(error, "job_id")} />
-          <TextField label="Label" value={label} onChange={setLabel} maxLength={80} placeholder={job?.name ?? ""} wrong={wrongOf(error, "label")} hint="Anybody who has the address reads it." autoComplete="off" />
+          <TextField label="Label" value={label} onChange={setLabel} maxLength={80} placeholder={job?.name ?? ""} wrong={wrongOf(error, "label")} hint="Anyone with the URL can read it." autoComplete="off" />
         </div>
       )}
     </Ask>

@@ -34,7 +34,7 @@ export function Calendars() {
     { id: "days", head: "Days", label: "days", num: true, cell: (c) => count(c.dates.length) },
     { id: "yearly", head: "Every year", label: "every year", num: true, cell: (c) => count(c.yearly.length) },
     { id: "windows", head: "Stretches", label: "stretches", num: true, cell: (c) => count(c.windows.length) },
-    { id: "next", head: "Leaves out next", label: "next", cell: (c) => <span className="wrap">{next(c)}</span> },
+    { id: "next", head: "Next exclusion", label: "next", cell: (c) => <span className="wrap">{next(c)}</span> },
     { id: "zone", head: "Zone", label: "zone", cell: (c) => c.timezone ?? <span className="dim">each schedule's</span> },
     { id: "updated", head: "Changed", wideOnly: true, cell: (c) => <Time at={c.updated_at} /> },
     acts((c) => (
@@ -63,7 +63,7 @@ export function Calendars() {
         }
       />
       <Only may={may} role="operator" what="Changing calendars" />
-      <Table label="Calendars" page={page} columns={columns} id={(c) => c.name} empty={<Empty title="No calendars yet" command="carillon calendar set holidays --yearly 12-25,12-26 --weekday SAT,SUN">A calendar names days and stretches that schedules leave out: holidays, week-ends, the night of a move. Jobs name it in schedule.calendar.</Empty>} />
+      <Table label="Calendars" page={page} columns={columns} id={(c) => c.name} empty={<Empty title="No calendars yet" command="carillon calendar set holidays --yearly 12-25,12-26 --weekday SAT,SUN">A calendar lists days and times that schedules skip: holidays, weekends, a maintenance window. A job uses it through schedule.calendar.</Empty>} />
       {edit && <Edit c={edit === "new" ? undefined : edit} onClose={() => setEdit(undefined)} />}
       {drop && (
         <Confirm
@@ -80,7 +80,7 @@ export function Calendars() {
             })
           }
         >
-          <p>That works only while no job uses it.</p>
+          <p>You can delete it only if no job uses it.</p>
         </Confirm>
       )}
     </>
@@ -123,7 +123,7 @@ function Edit({ c, onClose }: { c: Calendar | undefined; onClose: () => void }) 
       run={() =>
         put<Calendar>(pathOf(name.trim()), body).then((k) => {
           void refresh("/calendars", "/forecast");
-          toast(c ? `Changed ${k.name}; jobs that use it are planned anew` : `Made ${k.name}`, c ? { undo: () => void put<Calendar>(pathOf(c.name), bodyOf(c)).then(() => refresh("/calendars"), failed) } : {});
+          toast(c ? `Changed ${k.name}; jobs that use it are rescheduled` : `Made ${k.name}`, c ? { undo: () => void put<Calendar>(pathOf(c.name), bodyOf(c)).then(() => refresh("/calendars"), failed) } : {});
         })
       }
     >
@@ -143,8 +143,8 @@ function Edit({ c, onClose }: { c: Calendar | undefined; onClose: () => void }) 
           </fieldset>
           <div className="formgrid">
             <TextArea label="Days" value={dates} onChange={setDates} rows={3} mono placeholder="2026-12-28" hint="One a line." wrong={wrong(error, "dates")} />
-            <TextArea label="Days of every year" value={yearly} onChange={setYearly} rows={3} mono placeholder="12-25" hint="Month and day." wrong={wrong(error, "yearly")} />
-            <TextArea label="Stretches of local time" value={windows} onChange={setWindows} rows={3} mono placeholder="2026-12-24T18:00 2026-12-27" hint="From and to, one a line." wrong={wrong(error, "windows")} />
+            <TextArea label="Days every year" value={yearly} onChange={setYearly} rows={3} mono placeholder="12-25" hint="Month and day." wrong={wrong(error, "yearly")} />
+            <TextArea label="Windows of local time" value={windows} onChange={setWindows} rows={3} mono placeholder="2026-12-24T18:00 2026-12-27" hint="From and to, one per line." wrong={wrong(error, "windows")} />
           </div>
         </>
       )}

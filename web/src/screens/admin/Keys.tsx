@@ -11,10 +11,10 @@ import type { ApiKey, Role } from "./types";
 
 const roles: [Role, string][] = [
   ["viewer", "viewer: reads"],
-  ["operator", "operator: also writes jobs and executions"],
-  ["admin", "admin: also keys and settings of its tenant"],
+  ["operator", "operator: also changes jobs and executions"],
+  ["admin", "admin: also manages keys and settings of its tenant"],
   ["worker", "worker: runs executions"],
-  ["system", "system: runs the installation"],
+  ["system", "system: manages the installation"],
 ];
 const lives: [string, string][] = [
   ["", "never"],
@@ -75,7 +75,7 @@ export function Keys() {
           </Button>
         }
       />
-      <Table label="Keys" page={page} columns={columns} id={(k) => k.key_id} empty={<Empty title="No keys yet" command="carillon key create ci --role operator">A key signs a person or a program in. Each has a role, and of each one can see when it was last used.</Empty>} />
+      <Table label="Keys" page={page} columns={columns} id={(k) => k.key_id} empty={<Empty title="No keys yet" command="carillon key create ci --role operator">A person or a program signs in with a key. Each key has a role, and you can see when it was last used.</Empty>} />
       {wanted && <NewKey role={roles.some(([r]) => r === wanted) ? wanted : "operator"} onMade={made} onClose={() => setWanted("")} />}
       {rotate && <Rotate k={rotate} onMade={made} onClose={() => setRotate(undefined)} />}
       {revoke && (
@@ -94,8 +94,8 @@ export function Keys() {
           }
         >
           <p>
-            Every server refuses it within 5 s, and sessions that began with it end.
-            {session?.key_id === revoke.key_id && <strong> It is the key that you are signed in with.</strong>}
+            Every server refuses it within 5 s, and browsers signed in with it are signed out.
+            {session?.key_id === revoke.key_id && <strong> You are signed in with this key.</strong>}
           </p>
         </Confirm>
       )}
@@ -148,9 +148,9 @@ const overlaps: [string, string][] = [
 function Rotate({ k, onMade, onClose }: { k: ApiKey; onMade: (k: ApiKey) => void; onClose: () => void }) {
   const [overlap, setOverlap] = useState("86400");
   return (
-    <Ask title={`Rotate ${k.name}`} action="Make the next key" cli={`carillon key rotate ${k.key_id} --overlap ${hoursOf(Number(overlap))}`} onClose={onClose} run={() => post<ApiKey>(`/api-keys/${encodeURIComponent(k.key_id)}/rotate`, { overlap_seconds: Number(overlap) }).then(onMade)}>
-      <p className="dim">A new key of the same name and role takes its place. Put it where the old one is used, in time.</p>
-      <SelectField label="The old key goes on working" value={overlap} onChange={setOverlap} options={overlaps} />
+    <Ask title={`Rotate ${k.name}`} action="Create the new key" cli={`carillon key rotate ${k.key_id} --overlap ${hoursOf(Number(overlap))}`} onClose={onClose} run={() => post<ApiKey>(`/api-keys/${encodeURIComponent(k.key_id)}/rotate`, { overlap_seconds: Number(overlap) }).then(onMade)}>
+      <p className="dim">A new key with the same name and role replaces it. Switch to it before the old one stops working.</p>
+      <SelectField label="The old key keeps working" value={overlap} onChange={setOverlap} options={overlaps} />
     </Ask>
   );
 }

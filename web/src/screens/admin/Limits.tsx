@@ -52,10 +52,10 @@ export function Limits() {
           </>
         }
       >
-        <p className="dim">What is over a limit waits; nothing is refused. Jobs have limits of their own beside these.</p>
+        <p className="dim">Executions over a limit wait; nothing is refused. Jobs can also have their own limits.</p>
       </Head>
       <Only may={may} role="admin" what="Changing limits" />
-      <Table label="Limits" page={page} columns={columns} id={(l) => l.queue ?? "*"} empty={<Empty title="No limits" command="carillon queue limit mail --max-concurrent 5">As much runs at once as workers have slots for. A limit keeps a queue from taking them all, or a target from being called too often.</Empty>} />
+      <Table label="Limits" page={page} columns={columns} id={(l) => l.queue ?? "*"} empty={<Empty title="No limits" command="carillon queue limit mail --max-concurrent 5">As many executions run at once as workers have slots. A limit keeps a queue from taking all slots, or a target from being called too often.</Empty>} />
       {edit && <LimitDialog {...edit} onClose={() => setEdit(undefined)} />}
     </>
   );

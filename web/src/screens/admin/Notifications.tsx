@@ -12,10 +12,10 @@ import type { Rule } from "./types";
 
 const events: [string, string][] = [
   ["failed", "an execution failed or timed out"],
-  ["dead_lettered", "one became a dead letter"],
-  ["late", "one is due and has not started"],
+  ["dead_lettered", "an execution became a dead letter"],
+  ["late", "an execution is due and has not started"],
   ["missing", "an instant passed and nothing ran"],
-  ["recovered", "a job is well again"],
+  ["recovered", "a job has recovered"],
 ];
 
 export function Notifications() {
@@ -30,14 +30,14 @@ export function Notifications() {
   const quieten = (r: Rule, hours: number) =>
     void silence(r.name, () => (hours === 0 ? null : new Date(serverNow() + hours * 3_600_000).toISOString())).then((s) => {
       void reread();
-      toast(hours === 0 ? `${r.name} tells again` : `${r.name} is silent for ${hours} h`, { undo: () => void s.back().catch(failed).finally(reread) });
+      toast(hours === 0 ? `${r.name} sends notifications again` : `${r.name} is silent for ${hours} h`, { undo: () => void s.back().catch(failed).finally(reread) });
     }, failed);
   const test = (r: Rule) =>
     void post<Triggered>(pathOf(r.name) + "/test").then(
       (t) =>
         toast(
           <>
-            A made-up notification is on its way: <Link to={"/executions/" + t.execution_id}>see what became of it</Link>
+            A made-up notification is on its way: <Link to={"/executions/" + t.execution_id}>see its outcome</Link>
           </>,
         ),
       failed,
@@ -100,8 +100,8 @@ export function Notifications() {
         columns={columns}
         id={(r) => r.name}
         empty={
-          <Empty title="Nobody is told of anything" command="carillon notification set on-call --event failed,late,recovered --to https://example.com/on-call">
-            A rule posts to an address when a job fails, is late, or is well again: signed, tried again, and kept in history as every callback.
+          <Empty title="No notification rules yet" command="carillon notification set on-call --event failed,late,recovered --to https://example.com/on-call">
+            A rule posts to a URL when a job fails, is late or recovers. Notifications are signed, retried and kept in the history like every callback.
           </Empty>
         }
       />
@@ -121,7 +121,7 @@ export function Notifications() {
             })
           }
         >
-          <p>Nothing is told by it any more.</p>
+          <p>It sends no more notifications.</p>
         </Confirm>
       )}
     </>
@@ -164,7 +164,7 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
         <>
           <div className="formgrid">
             {!rule && <TextField label="Name" value={name} onChange={setName} mono wrong={wrongOf(error, "name")} placeholder="on-call" autoFocus autoComplete="off" hint="a-z, 0-9, dots and dashes." />}
-            <TextField label="Tell" type="url" value={url} onChange={setUrl} wrong={wrongOf(error, "callback_url")} placeholder="https://example.com/on-call" hint="An address that takes a POST." />
+            <TextField label="Tell" type="url" value={url} onChange={setUrl} wrong={wrongOf(error, "callback_url")} placeholder="https://example.com/on-call" hint="A URL that accepts POST." />
           </div>
           <fieldset className="stack tight">
             <legend>When</legend>
@@ -178,7 +178,7 @@ function Edit({ rule, onClose }: { rule: Rule | undefined; onClose: () => void }
           <div className="formgrid">
             {of.has("late") && <TextField label="Late is after, in seconds" value={late} onChange={setLate} inputMode="numeric" wrong={wrongOf(error, "late_after_seconds")} />}
             <ListField label="Only jobs with one of these tags" inline value={tags} onChange={setTags} add="Add a tag" hint={tags.length ? "" : "Every job."} wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />
-            <TextArea label="Only these jobs" value={jobs} onChange={setJobs} rows={2} mono placeholder="every job" hint="Ids, or key:…, one a line." wrong={wrongOf(error, "jobs")} />
+            <TextArea label="Only these jobs" value={jobs} onChange={setJobs} rows={2} mono placeholder="every job" hint="Ids, or key:…, one per line." wrong={wrongOf(error, "jobs")} />
           </div>
         </>
       )}

@@ -9,7 +9,7 @@ import { acts } from "./parts";
 
 const kinds: Record<string, string> = {
   backfill: "Backfill", redrive: "Redrive dead letters", discard: "Discard dead letters", cancel_executions: "Cancel executions", retry_executions: "Retry executions",
-  cancel_waiting: "Cancel what waited for a deleted job",
+  cancel_waiting: "Cancel executions of a deleted job",
 };
 const kindOf = (k: string) => kinds[k] ?? (k.charAt(0).toUpperCase() + k.slice(1)).replaceAll("_", " ");
 
@@ -66,7 +66,7 @@ export function Operations() {
   return (
     <>
       <Head title="Operations" />
-      <Table label="Operations" page={page} columns={columns} id={(o) => o.operation_id} open={(o) => "/operations/" + o.operation_id} empty={<Empty title="No operations yet">What is done to many at once, such as a backfill, a redrive or a bulk change of jobs, goes on in the background and is listed here.</Empty>} />
+      <Table label="Operations" page={page} columns={columns} id={(o) => o.operation_id} open={(o) => "/operations/" + o.operation_id} empty={<Empty title="No operations yet">Bulk actions, such as a backfill, a redrive or a change of many jobs, run in the background and are listed here.</Empty>} />
       {stop && <Stop o={stop} onClose={() => setStop(undefined)} />}
     </>
   );
@@ -143,10 +143,10 @@ export function OperationPage({ id }: { id: string }) {
           <dd>{count(o.done)}</dd>
           <dt>Passed over</dt>
           <dd>
-            {count(o.passed)} <span className="dim">that were no longer in a state for it</span>
+            {count(o.passed)} <span className="dim">that the action no longer applied to</span>
           </dd>
           <dt>At most</dt>
-          <dd>{o.rate_per_s === null ? "as fast as it goes" : `${o.rate_per_s} a second`}</dd>
+          <dd>{o.rate_per_s === null ? "no limit" : `${o.rate_per_s} a second`}</dd>
           <dt>Begun</dt>
           <dd>
             <Time at={o.created_at} exact /> by {o.created_by}

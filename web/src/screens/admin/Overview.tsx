@@ -124,7 +124,7 @@ function Health() {
       ...(failing ? { state: stateOf(failing.health), word: "Failing" } : s.failed_24h > s.completed_24h ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Well" }),
       text: (
         <>
-          {count(s.completed_24h)} succeeded, {count(s.failed_24h)} failed, {count(s.retried_24h)} attempts tried again
+          {count(s.completed_24h)} succeeded, {count(s.failed_24h)} failed, {count(s.retried_24h)} attempts retried
           {also(failing)}
         </>
       ),
@@ -143,7 +143,7 @@ function Health() {
   return (
     <section className="panel stack" aria-label="Health">
       <div className="row">
-        <h2 className="grow">{may ? "How the installation does" : "How it does"}</h2>
+        <h2 className="grow">{may ? "Health of the installation" : "How it does"}</h2>
         {status.dataUpdatedAt > 0 && (
           <span className="dim small">
             as of <Time at={new Date(status.dataUpdatedAt).toISOString()} />
@@ -160,7 +160,7 @@ function Health() {
           </li>
         ))}
       </ul>
-      <p className="dim small">Each finding with its remedy, from where you can reach the server:</p>
+      <p className="dim small">To see how to fix each problem, run this where you can reach the server:</p>
       <div className="row">
         <CommandLine>{`carillon doctor --server ${location.origin}`}</CommandLine>
         {may && <Bundle />}

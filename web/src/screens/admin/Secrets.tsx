@@ -106,7 +106,7 @@ function DropSecret({ s, onClose }: { s: Secret; onClose: () => void }) {
   return (
     <Ask
       title={`Delete ${s.name}`}
-      action={force ? "Delete it all the same" : "Delete"}
+      action={force ? "Delete it anyway" : "Delete"}
       danger
       ready={typed.trim() === s.name && (!used || force)}
       cli={`carillon secret rm ${sh(s.name)}${force ? " --force" : ""}`}
@@ -127,8 +127,8 @@ function DropSecret({ s, onClose }: { s: Secret; onClose: () => void }) {
       <p>Its value is gone for good.</p>
       {used && (
         <>
-          <p className="warn">Jobs that are active or paused name it. Take it out of them first; or delete it all the same, and what names it fails, without retries, with an error that says so.</p>
-          <Check label="Delete it although jobs name it" checked={force} onChange={setForce} />
+          <p className="warn">Active or paused jobs use it. Remove it from them first. If you delete it anyway, their executions fail without retries, with an error that says so.</p>
+          <Check label="Delete it although jobs use it" checked={force} onChange={setForce} />
         </>
       )}
       <TextField label={`Type ${s.name} to confirm`} value={typed} onChange={setTyped} autoComplete="off" spellCheck={false} autoFocus />

@@ -17,7 +17,7 @@ export function Settings() {
   const alive = useProbe("/healthz");
   const forget = () => {
     for (const k of Object.keys(localStorage)) if (k.startsWith("carillon.")) localStorage.removeItem(k);
-    toast("Forgotten; the page begins anew");
+    toast("Cleared; the page reloads");
     setTimeout(() => location.assign("/admin/settings"), 600);
   };
   return (
@@ -63,7 +63,7 @@ export function Settings() {
         <section className="panel stack" aria-label="Session">
           <h2>Session</h2>
           {!session ? (
-            <p className="dim">This server has no sign-in: whoever reaches it may do everything.</p>
+            <p className="dim">This server has no sign-in: anyone who can reach it can do everything.</p>
           ) : session.kind === "none" ? (
             <p className="dim">
               This server was started with <code>carillon dev</code>: there is no sign-in, and it answers on this machine only.
@@ -125,7 +125,7 @@ export function Settings() {
               <a href="/docs">reference</a>, <a href="/openapi.json">OpenAPI</a>
             </dd>
           </dl>
-          <p className="dim small">Its settings, and where each comes from, are told on its own machine:</p>
+          <p className="dim small">To see its settings and where each comes from, run this on its machine:</p>
           <div>
             <CommandLine>carillon config show</CommandLine>
           </div>

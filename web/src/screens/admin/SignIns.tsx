@@ -40,7 +40,7 @@ export function SignIns() {
   return (
     <>
       <Head title="Signed in" />
-      <Table label="Signed in" page={page} columns={columns} id={(s) => s.sign_in_id} empty={<Empty title="Nobody is signed in">People sign in to this dashboard with a key or a token, and are listed here until that ends. Programs send their key with each request.</Empty>} />
+      <Table label="Signed in" page={page} columns={columns} id={(s) => s.sign_in_id} empty={<Empty title="Nobody is signed in">People who sign in to this dashboard with a key or a token are listed here until the sign-in ends. Programs send their key with each request.</Empty>} />
       {end && (
         <Confirm
           title={`End the sign-in of ${end.name}`}

@@ -61,10 +61,10 @@ export function Signing() {
           </New>
         }
       >
-        <p className="dim">Callbacks are signed from the start. Callbacks carry webhook-id, webhook-timestamp and webhook-signature, as Standard Webhooks has them.</p>
+        <p className="dim">Callbacks are signed from the start. They carry the headers webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks).</p>
       </Head>
-      <Only may={may} role="admin" what="Making and revoking them" />
-      <Table label="Signing secrets" page={page} columns={columns} id={(s) => s.id} empty={<Empty title="Callbacks are not signed" command="carillon config show">The server has no key to keep a signing secret under: set secrets.key_file.</Empty>} />
+      <Only may={may} role="admin" what="Creating and revoking badges" />
+      <Table label="Signing secrets" page={page} columns={columns} id={(s) => s.id} empty={<Empty title="Callbacks are not signed" command="carillon config show">The server has no key to encrypt a signing secret with: set secrets.key_file.</Empty>} />
       {making && (
         <Make
           first={page.rows.length === 0}
@@ -77,7 +77,7 @@ export function Signing() {
       )}
       {fresh && (
         <Once title={fresh.secret ? "The signing secret" : "The public key"} text={fresh.secret ?? fresh.public_key ?? ""} onClose={() => setFresh(undefined)}>
-          {fresh.secret === undefined && <p className="dim">A public key is no secret: the list shows it again.</p>}
+          {fresh.secret === undefined && <p className="dim">A public key is not secret: the list shows it.</p>}
         </Once>
       )}
       {drop && (
@@ -122,8 +122,8 @@ function Make({ first, onMade, onClose }: { first: boolean; onMade: (s: SigningS
       run={() => post<SigningSecret>("/signing-secrets", body).then(onMade)}
     >
       <div className="formgrid">
-        <SelectField label="Algorithm" value={algorithm} onChange={setAlgorithm} options={[["hmac-sha256", "hmac-sha256: a secret that both sides have"], ["ed25519", "ed25519: a public key for targets"]]} />
-        {!first && <SelectField label="The one before signs as well" value={overlap} onChange={setOverlap} options={overlaps} hint="Targets take what any of the signatures fits." />}
+        <SelectField label="Algorithm" value={algorithm} onChange={setAlgorithm} options={[["hmac-sha256", "hmac-sha256: a shared secret"], ["ed25519", "ed25519: a public key for targets"]]} />
+        {!first && <SelectField label="The previous one keeps signing" value={overlap} onChange={setOverlap} options={overlaps} hint="Targets accept a callback if any of its signatures is valid." />}
       </div>
     </Ask>
   );

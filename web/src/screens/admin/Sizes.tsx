@@ -5,8 +5,8 @@ import { bytes, count, ErrorBox, Loading } from "../../ui";
 import type { Allowance, Sizes } from "./types";
 
 const words: Record<string, string> = {
-  jobs: "Jobs", schedules: "Schedules", live: "Executions that wait or run", executions: "Executions that have ended", attempts: "Failed attempts", events: "Events of executions",
-  logs: "Chunks of logs", dead_letters: "Dead letters", job_revisions: "Versions of jobs", audit: "Record of changes",
+  jobs: "Jobs", schedules: "Schedules", live: "Waiting and running executions", executions: "Finished executions", attempts: "Failed attempts", events: "Execution events",
+  logs: "Log chunks", dead_letters: "Dead letters", job_revisions: "Versions of jobs", audit: "Audit log",
 };
 
 export function SizesPanel({ allowance }: { allowance: Allowance | undefined }) {
@@ -14,7 +14,7 @@ export function SizesPanel({ allowance }: { allowance: Allowance | undefined }) 
   const s = q.data;
   const days = allowance?.quotas.history_days;
   return (
-    <section className="panel stack" aria-label="What is stored">
+    <section className="panel stack" aria-label="Storage">
       <div className="row">
         <h2 className="grow">What is stored</h2>
         {s && (

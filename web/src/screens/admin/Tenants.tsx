@@ -116,7 +116,7 @@ function NewTenant({ onClose }: { onClose: () => void }) {
     >
       {(error) => (
         <>
-          <TextField label="Name" value={name} onChange={setName} maxLength={255} wrong={wrongOf(error, "name")} hint="Its id is made of it, and stays." autoFocus />
+          <TextField label="Name" value={name} onChange={setName} maxLength={255} wrong={wrongOf(error, "name")} hint="The id is derived from it and never changes." autoFocus />
           <SelectField label="Tier" value={tier} onChange={setTier} options={tiers} hint="What it may have, and its share of the workers while others have work waiting, too." />
         </>
       )}
@@ -145,11 +145,11 @@ export function TenantPage({ id }: { id: string }) {
       ) : (
         <>
           <section className="panel stack" aria-label="Quotas">
-            <h2>What it may have, and has</h2>
+            <h2>Quotas and usage</h2>
             <QuotaFacts quotas={t.quotas} usage={t.usage} overridden={t.overridden} />
           </section>
           <section className="panel stack" aria-label="Callbacks">
-            <h2>Where its callbacks may go</h2>
+            <h2>Callback addresses</h2>
             <dl className="admin-quotas">
               <div>
                 <dt>Plain http</dt>
@@ -157,7 +157,7 @@ export function TenantPage({ id }: { id: string }) {
               </div>
               <div>
                 <dt>Private addresses</dt>
-                <dd>{t.callbacks_allow.length ? <span className="mono wrap">{t.callbacks_allow.join(", ")}</span> : "only those the server allows every tenant"}</dd>
+                <dd>{t.callbacks_allow.length ? <span className="mono wrap">{t.callbacks_allow.join(", ")}</span> : "only those that the server allows for all tenants"}</dd>
               </div>
             </dl>
           </section>
@@ -199,7 +199,7 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
       run={() =>
         patch<Tenant>(path, body).then(() => {
           void refresh("/tenants", "/quotas");
-          toast(`Changed ${name}; every server goes by it within 5 s`);
+          toast(`Changed ${name}; every server applies it within 5 s`);
         })
       }
     >
@@ -209,11 +209,11 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
             <TextField label="Name" value={name} onChange={setName} wrong={wrongOf(error, "name")} />
             <SelectField label="Tier" value={tier} onChange={setTier} options={tiers} />
           </div>
-          <p className="dim">Empty is what the tier gives; −1 is no limit. What the tenant has, it keeps.</p>
+          <p className="dim">Empty uses the tier's quota; −1 means no limit. The tenant keeps what it has.</p>
           <div className="formgrid">
             {keys.map((k) =>
               typeof t.quotas[k] === "boolean" ? (
-                <SelectField key={k} label={names[k]} value={own[k] ?? ""} onChange={(v) => setOwn({ ...own, [k]: v })} options={[["", "as the tier has it"], ["true", "yes"], ["false", "no"]]} />
+                <SelectField key={k} label={names[k]} value={own[k] ?? ""} onChange={(v) => setOwn({ ...own, [k]: v })} options={[["", "as in the tier"], ["true", "yes"], ["false", "no"]]} />
               ) : (
                 <TextField key={k} label={names[k] + (k === "payload_bytes" ? ", bytes" : k === "shortest_interval_ms" ? ", ms" : "")} value={own[k] ?? ""} onChange={(v) => setOwn({ ...own, [k]: v })} inputMode="numeric" placeholder={t.overridden.includes(k) ? "the tier's" : said(k, t.quotas[k])} wrong={wrongOf(error, "quotas." + k)} />
               ),
@@ -229,7 +229,7 @@ function Change({ t, path, onClose }: { t: Tenant; path: string; onClose: () => 
             placeholder="10.1.0.0/16"
             wrong={wrongOf(error, "callbacks_allow")}
             wrongAt={(i) => (ranges[i]?.trim() ? wrongOf(error, `callbacks_allow[${sent(i)}]`) : undefined)}
-            hint="Ranges or single addresses, beside those the server allows every tenant."
+            hint="Ranges or single addresses, in addition to those that the server allows for all tenants."
           />
         </>
       )}

@@ -23,7 +23,7 @@ export async function silence(name: string, until: (before: string | null) => st
   const after = await put<Rule>(pathOf(name), { ...bodyOf(before), silence_until: until(before.silence_until) });
   const back = async () => {
     const now = await get<Rule>(pathOf(name));
-    if (now.silence_until !== after.silence_until) throw new Problem(409, "changed", "It was changed", `Someone else has silenced ${name} meanwhile, or had it tell again.`);
+    if (now.silence_until !== after.silence_until) throw new Problem(409, "changed", "It was changed", `Someone else has silenced ${name} meanwhile, or turned it on again.`);
     return put<Rule>(pathOf(name), { ...bodyOf(now), silence_until: before.silence_until });
   };
   return { name, back };
@@ -44,7 +44,7 @@ export async function change(was: Rule, body: RuleBody): Promise<Rule> {
  */
 export async function restore(r: Rule): Promise<string> {
   const { notification_rules: all } = await get<{ notification_rules: Rule[] }>("/notification-rules", { limit: 100 });
-  if (all.some((x) => x.name === r.name)) throw new Problem(409, "changed", "There is one", `Someone else has made a rule of the name ${r.name} meanwhile.`);
+  if (all.some((x) => x.name === r.name)) throw new Problem(409, "changed", "There is one", `Someone else has created a rule named ${r.name} meanwhile.`);
   try {
     await put<Rule>(pathOf(r.name), bodyOf(r));
     return `${r.name} is back`;
@@ -52,8 +52,8 @@ export async function restore(r: Rule): Promise<string> {
     const gone = isProblem(e, 422) ? e.errors.flatMap((f) => /^jobs\[(\d+)\]$/.exec(f.field)?.[1] ?? []).map(Number) : [];
     if (!isProblem(e) || gone.length === 0 || gone.length < e.errors.length) throw e;
     const jobs = r.jobs.filter((_, i) => !gone.includes(i));
-    if (jobs.length === 0) throw new Problem(409, "gone", "Its jobs are gone", `${r.name} told only of jobs that are deleted, too. Without them it would tell of every job, so it stays deleted.`);
+    if (jobs.length === 0) throw new Problem(409, "gone", "Its jobs are gone", `${r.name} applied only to jobs that are deleted too. Without them it would apply to every job, so it stays deleted.`);
     await put<Rule>(pathOf(r.name), { ...bodyOf(r), jobs });
-    return `${r.name} is back, without ${counted(gone.length, "job")} that ${gone.length === 1 ? "is" : "are"} deleted, too`;
+    return `${r.name} is back, without ${counted(gone.length, "job")} that ${gone.length === 1 ? "is" : "are"} deleted too`;
   }
 }

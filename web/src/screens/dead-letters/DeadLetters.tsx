@@ -19,7 +19,7 @@ async function jobIds(typed: string): Promise<string[]> {
 }
 
 const keys: FilterKey[] = [
-  { key: "reason", param: "reason", hint: "why it was given up", values: reasons.map((r) => r.toLowerCase()), write: (v) => v.toUpperCase() },
+  { key: "reason", param: "reason", hint: "why it failed for good", values: reasons.map((r) => r.toLowerCase()), write: (v) => v.toUpperCase() },
   { key: "job", param: "job_id", hint: "the id of a job", values: jobIds },
   { key: "from", param: "start_date", hint: "died at or after: -24h, a date or a time", values: ["-1h", "-24h", "-7d"] },
   { key: "to", param: "end_date", hint: "died before: -24h, a date or a time", values: ["-1h", "-24h", "-7d"] },
@@ -35,7 +35,7 @@ export default function DeadLetters() {
         <Head title="Dead letters" />
         <div className="panel">
           <Empty title={`The tier ${letters.tier} has no dead letters`} action={<LinkButton to={"/executions?q=" + encodeURIComponent("status:failed,timed_out")}>Executions that failed</LinkButton>}>
-            What fails for good is kept in history and can be run again there, one by one or many at once. Higher tiers also list it here, grouped by error, until someone redrives or discards it. Whoever runs the installation can change the tier.
+            Executions that fail for good stay in the history, and you can run them again there, one by one or in bulk. Higher tiers also list them here, grouped by error, until someone redrives or discards them. The operator of the installation can change the tier.
           </Empty>
         </div>
       </>
@@ -174,7 +174,7 @@ function Letters({ ready }: { ready: boolean }) {
             </Empty>
           ) : (
             <Empty title="No dead letters" command="carillon dlq list">
-              Executions that fail for good wait here until someone runs them again or discards them. There is nothing to do.
+              Executions that fail for good wait here until someone redrives or discards them. There are none.
             </Empty>
           )
         }
@@ -244,7 +244,7 @@ function Group({ g, most, may, onAct, onShow }: { g: DeadGroup; most: number; ma
               <Link to={"/jobs/" + j.job_id}>{j.name}</Link>
             </span>
           ))}
-          {g.jobs_total > 3 && ` and ${count(g.jobs_total - 3)} jobs more`}; {g.count === 1 ? "died " : "first "}
+          {g.jobs_total > 3 && ` and ${count(g.jobs_total - 3)} more jobs`}; {g.count === 1 ? "died " : "first "}
           <Time at={g.first_seen} />
           {g.count > 1 && (
             <>

@@ -61,7 +61,7 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
     <Dialog title={`${titles[action]}: ${about}`} onClose={leave}>
       <form className="stack" onSubmit={run}>
         {n === undefined && error === undefined && <Loading lines={3} />}
-        {n === 0 && <p>None of them is there any more.</p>}
+        {n === 0 && <p>None of them exists any more.</p>}
         {n !== undefined && n > 0 && (
           <>
             {some.length > 0 && (
@@ -80,11 +80,11 @@ export function Act({ action, which, sample, flags, onClose, onDone }: Props) {
               </ul>
             )}
             <p className="dim">
-              {action === "redrive" ? "Each becomes a new execution that names the old one. Those that fail again come back here." : "They leave the dead letters for good. Their executions stay in history and can still be run again."}
-              {!ids && " What dies from now on is not part of it."}
+              {action === "redrive" ? "Each becomes a new execution that refers to the old one. Those that fail again come back here." : "They are removed from the dead letters. Their executions stay in the history, and you can still run them again."}
+              {!ids && " Later dead letters are not included."}
             </p>
             {!(action === "discard" && ids) && (
-              <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" placeholder="as fast as it goes" hint={Number(rate) > 0 ? `Takes about ${Math.ceil(n / Number(rate))} s.` : action === "redrive" ? "A rate spares what they call." : ""} wrong={wrongOf(error, "rate_per_s")} />
+              <TextField label="At most, per second" value={rate} onChange={setRate} inputMode="decimal" placeholder="no limit" hint={Number(rate) > 0 ? `Takes about ${Math.ceil(n / Number(rate))} s.` : action === "redrive" ? "A rate protects the targets they call." : ""} wrong={wrongOf(error, "rate_per_s")} />
             )}
             {action === "redrive" && ids && <Check label="With another payload" checked={edited} onChange={setEdited} />}
             {edited && <JsonEditor label={ids && ids.length > 1 ? "Payload for all of them" : "Payload"} value={payload} onChange={setPayload} rows={6} />}

@@ -19,7 +19,7 @@ export default function Execution({ params }: ScreenProps) {
   return <One key={id} id={id} />;
 }
 
-const waitFor = (q: { error: Error | null; refetch: () => unknown }) => (q.error ? <ErrorBox error={q.error} what="Its attempts could not be read" retry={() => void q.refetch()} /> : <Loading />);
+const waitFor = (q: { error: Error | null; refetch: () => unknown }) => (q.error ? <ErrorBox error={q.error} what="Its attempts could not be loaded" retry={() => void q.refetch()} /> : <Loading />);
 
 const waiting = ["WAITING", "PENDING", "RETRYING"];
 
@@ -59,13 +59,13 @@ function One({ id }: { id: string }) {
   const canRetry = may && over;
   const compare = () => navigate(withParams({ tab: "compare" }));
   useHotkeys([
-    ...(canRetry ? [{ keys: "r", label: "Run it again", run: retry }, { keys: "e", label: "Run it again with another payload", run: () => setOpen("rerun") }] : []),
+    ...(canRetry ? [{ keys: "r", label: "Run it again", run: retry }, { keys: "e", label: "Run it again with an edited payload", run: () => setOpen("rerun") }] : []),
     ...(canCancel ? [{ keys: "c", label: "Cancel it", run: cancel }] : []),
     { keys: "l", label: "Its log", run: () => navigate(withParams({ tab: "log" })) },
     { keys: "o", label: "Its job", run: () => e && navigate("/jobs/" + e.job_id) },
   ]);
   useCommands([
-    ...(canRetry ? [{ label: "Run this execution again", note: "r", run: retry }, { label: "Run it again with another payload", note: "e", run: () => setOpen("rerun") }] : []),
+    ...(canRetry ? [{ label: "Run this execution again", note: "r", run: retry }, { label: "Run it again with an edited payload", note: "e", run: () => setOpen("rerun") }] : []),
     ...(canCancel ? [{ label: "Cancel this execution", note: "c", run: cancel }] : []),
     { label: "Compare with the last success", run: compare },
   ]);
@@ -127,8 +127,8 @@ function One({ id }: { id: string }) {
       >
         <div className="row">
           <State of={e.status} />
-          {dead && <State of={why.data && ["ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"].includes(why.data.code) ? why.data.code : "DEAD"} word={why.data?.code === "POISON" ? "Poison, dead letter" : "Dead letter"} tip="It failed for good: it stays among the dead letters until it is run again or discarded." />}
-          {discarded && <State of="DELETED" word="Discarded" tip="Its dead letter was discarded; the execution stays." />}
+          {dead && <State of={why.data && ["ATTEMPTS_EXHAUSTED", "NOT_RETRYABLE", "POISON"].includes(why.data.code) ? why.data.code : "DEAD"} word={why.data?.code === "POISON" ? "Poison, dead letter" : "Dead letter"} tip="It failed for good. It stays a dead letter until someone redrives or discards it." />}
+          {discarded && <State of="DELETED" word="Discarded" tip="The dead letter was discarded; the execution stays." />}
           <Id of={e.execution_id} />
           {e.retry_of && (
             <span>
@@ -151,7 +151,7 @@ function One({ id }: { id: string }) {
         </div>
       )}
       {why.data && <Why e={e} x={why.data} j={j} />}
-      {why.isError && !why.data && <ErrorBox error={why.error} what="The explanation cannot be read" />}
+      {why.isError && !why.data && <ErrorBox error={why.error} what="The explanation could not be loaded" />}
       {report.data && <Timeline e={e} report={report.data} events={list} beat={beatAt ? Date.parse(beatAt) : undefined} host={host} />}
       <Facts e={e} j={j} host={host} jobZone={j?.schedule.timezone} />
       <Tabs
@@ -180,7 +180,7 @@ function One({ id }: { id: string }) {
             })
           }
         >
-          <p>It leaves the dead letters for good. The execution stays in history and can still be run again.</p>
+          <p>It is removed from the dead letters. The execution stays in the history, and you can still run it again.</p>
         </Confirm>
       )}
     </>

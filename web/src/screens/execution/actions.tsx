@@ -66,7 +66,7 @@ export function RerunDialog({ e, j, onClose }: { e: Whole; j: Job | undefined; o
     <Dialog title={`Run ${e.job_name} again`} onClose={leave} broad>
       <form className="stack" onSubmit={run}>
         <p className="dim">A new execution that names this one; this one never changes{letters?.has && ["FAILED", "TIMED_OUT"].includes(e.status) ? ", and leaves the dead letters" : ""}. Target and policies are the job's as they are now.</p>
-        <JsonEditor label="Payload" value={text} onChange={setText} rows={10} hint={empty && own !== "" ? "An empty payload cannot be sent in place of one: it runs with the one it had." : edited ? "Edited, for the new execution only." : e.payload_override !== undefined ? "The one this execution had." : "The job's own."} />
+        <JsonEditor label="Payload" value={text} onChange={setText} rows={10} hint={empty && own !== "" ? "An override cannot be empty: it runs with the payload it had." : edited ? "Edited, for the new execution only." : e.payload_override !== undefined ? "The payload of this execution." : "The job's payload."} />
         {error !== undefined && <ErrorBox error={error} />}
         <code className="dim small wrap">{`carillon execution retry ${e.execution_id}${edited && !empty ? " --payload @payload.json" : ""}`}</code>
         <footer>
@@ -114,7 +114,7 @@ export function CancelDialog({ e, onClose }: { e: Execution; onClose: () => void
   return (
     <Dialog title={`Cancel ${e.job_name}`} onClose={onClose}>
       <form className="stack" onSubmit={run}>
-        <p className="dim">It runs: its worker is asked to stop it, and 30 s later it is ended by force. What it has done stays done.</p>
+        <p className="dim">It is running. Its worker is asked to stop it, and after 30 s it is ended by force. What it has done stays done.</p>
         <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus hint="Kept with the execution." />
         {error !== undefined && <ErrorBox error={error} />}
         <code className="dim small wrap">{`carillon execution cancel ${e.execution_id}${reason ? ` --reason '${reason.replaceAll("'", "'\\''")}'` : ""}`}</code>

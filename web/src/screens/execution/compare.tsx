@@ -26,7 +26,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   const [zone] = useZone();
   if (search.isError) return <ErrorBox error={search.error} />;
   if (!other && search.data && !last) return <Empty title="Nothing to compare with">No other execution of this job has succeeded.</Empty>;
-  if (that.isError) return <ErrorBox error={that.error} {...(isProblem(that.error, 404) ? { what: "The other execution is not there" } : {})} />;
+  if (that.isError) return <ErrorBox error={that.error} {...(isProblem(that.error, 404) ? { what: "The other execution does not exist" } : {})} />;
   if (!that.data || !thatReport.data) return <Loading />;
   const o = that.data;
   const r = thatReport.data;
@@ -40,7 +40,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
     { what: "Payload", a: json(payloadOf(e, j)), b: json(payloadOf(o, elsewhere ? thatJob.data : j)), note: isLater(e, j) || isLater(o, elsewhere ? thatJob.data : j) ? "as the job has it now; it was changed since" : "" },
     { what: "Took", a: n(e.duration_ms), b: n(o.duration_ms), note: ratio(e.duration_ms ?? 0, o.duration_ms ?? 0) },
     { what: "Delay", a: n(e.trigger_delay_ms), b: n(o.trigger_delay_ms) },
-    { what: "Waited for its first start", a: n(report.queue_wait_ms), b: n(r.queue_wait_ms), note: ratio(report.queue_wait_ms, r.queue_wait_ms) },
+    { what: "Wait for the first start", a: n(report.queue_wait_ms), b: n(r.queue_wait_ms), note: ratio(report.queue_wait_ms, r.queue_wait_ms) },
     { what: "Attempts", a: String(report.attempts.length), b: String(r.attempts.length) },
     { what: "Lost attempts", a: String(e.lost_attempts), b: String(o.lost_attempts) },
     { what: "Worker", a: host(e.worker_id), b: host(o.worker_id) },
@@ -55,7 +55,7 @@ export function Compare({ e, j, report, host }: { e: Whole; j: Job | undefined; 
   return (
     <div className="stack">
       <p>
-        {differ.length === 0 ? "They do not differ." : `${differ.length} of ${differ.length + same.length} things differ.`} <span className="dim">Times and ids always do.</span>
+        {differ.length === 0 ? "They do not differ." : `${differ.length} of ${differ.length + same.length} things differ.`} <span className="dim">Times and ids always differ.</span>
       </p>
       <div className="tablebox">
         <table className="table execution-compare" aria-label="Compared">

@@ -57,9 +57,9 @@ export function LogView({ e }: { e: Execution }) {
   const step = (d: number) => hits.length && setAt((at + d + hits.length) % hits.length);
   useHotkeys([
     { keys: "/", label: "Search the log", run: () => input.current?.select() },
-    { keys: "n", label: "Next hit in the log", run: () => step(1) },
-    { keys: "N", label: "Hit before in the log", run: () => step(-1) },
-    { keys: "y", label: "Link the line that was found, and copy the link", run: () => hit && (setLink(hit.id), copy(location.href, "Link copied")) },
+    { keys: "n", label: "Next match in the log", run: () => step(1) },
+    { keys: "N", label: "Previous match in the log", run: () => step(-1) },
+    { keys: "y", label: "Copy a link to the match", run: () => hit && (setLink(hit.id), copy(location.href, "Link copied")) },
     { keys: "f", label: "Follow the log", run: () => setFollow(!follow) },
     { keys: "w", label: "Wrap the lines of the log", run: () => setWrap(!wrap) },
   ]);
@@ -98,7 +98,7 @@ export function LogView({ e }: { e: Execution }) {
     return state === "reading" ? (
       <Loading lines={6} />
     ) : state === "ended" ? (
-      <Empty title="It wrote no log">What a command prints and what a handler logs would be here. Callbacks log nothing; their answer is under Request and response.</Empty>
+      <Empty title="No log">The output of commands and the log of handlers appear here. Callbacks have no log; see their response under Request and response.</Empty>
     ) : (
       <Empty title="Nothing written yet">
         <span className="row execution-listening">
@@ -116,7 +116,7 @@ export function LogView({ e }: { e: Execution }) {
         {needle && (
           <span className="row tight" role="status">
             {hits.length === 0 ? "not found" : `${count(Math.min(at, hits.length - 1) + 1)} of ${count(hits.length)}`}
-            <Button small disabled={hits.length === 0} onClick={() => step(-1)} aria-label="Hit before">
+            <Button small disabled={hits.length === 0} onClick={() => step(-1)} aria-label="Previous match">
               ↑
             </Button>
             <Button small disabled={hits.length === 0} onClick={() => step(1)} aria-label="Next hit">
@@ -170,7 +170,7 @@ export function LogView({ e }: { e: Execution }) {
             )}
           </div>
         ))}
-        {state === "live" && <div className="execution-more dim">{e.status === "RUNNING" ? "Running; more may come." : "More may come."}</div>}
+        {state === "live" && <div className="execution-more dim">{e.status === "RUNNING" ? "Running; more lines may follow." : "More lines may follow."}</div>}
       </div>
     </section>
   );

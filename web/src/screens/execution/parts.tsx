@@ -19,7 +19,7 @@ export function Worker({ id, host }: { id: string | null; host: Host }) {
 }
 
 export function Attempts({ e, report, events, host }: { e: Execution; report: Report; events: Event[]; host: Host }) {
-  if (report.attempts.length === 0) return <Empty title="No attempt yet">It has not been started.</Empty>;
+  if (report.attempts.length === 0) return <Empty title="No attempt yet">It has not started.</Empty>;
   const refused = events.filter((x) => x.type === "result_refused");
   const known = new Set(report.attempts.map((a) => tokenText(a.fencing_token)));
   const others = refused.filter((x) => x.fencing_token === null || !known.has(tokenText(x.fencing_token)));
@@ -145,7 +145,7 @@ export function Exchange({ e, j, report }: { e: Whole; j: Job | undefined; repor
     <div className="cols">
       <section className="panel stack" aria-label="Request">
         <h2>{t?.target === "command" ? "Command" : t?.target === "http" || !t ? "Request" : "Work"}</h2>
-        {newer && <p className="warn small">The job was changed after this started; target and headers are shown as they are now.</p>}
+        {newer && <p className="warn small">The job was changed after this execution started; target and headers are shown as they are now.</p>}
         {t?.target === "http" && (
           <>
             <p className="mono wrap">

@@ -18,8 +18,8 @@ export const isFinal = (status: string) => !live.includes(status);
 const markWords: Record<string, string> = {
   result_refused: "a stale result was refused",
   released: "handed back by its worker",
-  snoozed: "asked to be called again later",
-  parked: "answered 202: to be completed by its target",
+  snoozed: "snoozed by its worker",
+  parked: "answered 202: its target completes it later",
   cancel_requested: "asked to stop",
   forced: "ended by force",
 };

@@ -22,7 +22,7 @@ function title(e: Execution): string {
       return "Why it waits";
     case "RUNNING":
     case "CANCELLING":
-      return "What it does";
+      return "What it is doing";
     case "SUCCEEDED":
       return "How it went";
     case "SKIPPED":
@@ -39,7 +39,7 @@ export function Why({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefi
   const facts: [string, ReactNode][] = [];
   if (x.since) facts.push([ended.includes(e.status) ? "Ended" : "Since", <Time key="s" at={x.since} zone={j?.schedule.timezone} />]);
   if (d.until) facts.push(["Until", <Time key="u" at={d.until} zone={j?.schedule.timezone} />]);
-  if (x.estimated_start && x.estimated_start !== d.until) facts.push(["Starts, by estimate", <Time key="e" at={x.estimated_start} zone={j?.schedule.timezone} />]);
+  if (x.estimated_start && x.estimated_start !== d.until) facts.push(["Estimated start", <Time key="e" at={x.estimated_start} zone={j?.schedule.timezone} />]);
   if (d.ahead !== undefined) facts.push(["Ahead of it", `${count(d.ahead)}${d.ahead_is_minimum ? " or more" : ""}`]);
   if (d.slots !== undefined) facts.push(["Slots", `${count(d.busy_slots ?? 0)} of ${count(d.slots)} busy`]);
   if (d.workers !== undefined) facts.push(["Workers", `${count(d.matching_workers ?? 0)} of ${count(d.workers)} can run it`]);
@@ -129,7 +129,7 @@ function Advice({ e, x, j }: { e: Execution; x: Explanation; j: Job | undefined 
         </p>
       );
     case "POISON":
-      return <p className="dim">It took its worker down each time, so it is not tried any more. Read its log before you run it again: it may take down the next one.</p>;
+      return <p className="dim">It took down its worker each time, so it is not retried. Read its log before you run it again: it may take down the next worker.</p>;
   }
   if (j?.runbook && ["FAILED", "TIMED_OUT", "RETRYING"].includes(e.status)) {
     const safe = /^https?:\/\/\S+$/.test(j.runbook);

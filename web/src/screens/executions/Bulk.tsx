@@ -78,12 +78,12 @@ export function Bulk({ action, ids, filter, onClose, onBegun }: Props) {
           <>
             <p className="dim">
               {action === "cancel"
-                ? "Those that wait end at once; those that run are asked to stop, and 30 s later ended by force."
-                : "Each becomes a new execution that names the old one; the old ones never change, and leave the dead letters."}{" "}
-              {filter && "What is scheduled from now on is not part of it."}
+                ? "Waiting executions end at once. Running ones are asked to stop, and after 30 s are ended by force."
+                : "Each becomes a new execution that refers to the old one. The old ones do not change, except that they are no longer dead letters."}{" "}
+              {filter && "Executions scheduled from now on are not included."}
             </p>
             {action === "cancel" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} hint="Kept with each execution." wrong={wrongOf(error, "reason")} />}
-            <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" placeholder="as fast as it goes" hint={Number(rate) > 0 ? `Takes about ${Math.ceil(n / Number(rate))} s.` : "A rate spares what they call."} wrong={wrongOf(error, "rate_per_s")} />
+            <TextField label="At most, per second" value={rate} onChange={setRate} inputMode="decimal" placeholder="no limit" hint={Number(rate) > 0 ? `Takes about ${Math.ceil(n / Number(rate))} s.` : "A rate protects the targets they call."} wrong={wrongOf(error, "rate_per_s")} />
             {action === "retry" && <Check label="With another payload" checked={edited} onChange={setEdited} />}
             {edited && <JsonEditor label="Payload for all of them" value={payload} onChange={setPayload} rows={5} />}
           </>

@@ -33,7 +33,7 @@ export default function Executions() {
 
   const acting = may && chosen > 0;
   useHotkeys(acting ? [{ keys: "r", label: "Run the selected executions again", run: () => setBulk({ action: "retry", all: false }) }, { keys: "c", label: "Cancel the selected executions", run: () => setBulk({ action: "cancel", all: false }) }] : []);
-  useHotkeys([{ keys: "f", label: "Only what failed, or all", run: () => pick("status", filter.raw["status"] ? "" : "failed,timed_out") }]);
+  useHotkeys([{ keys: "f", label: "Only failed, or all", run: () => pick("status", filter.raw["status"] ? "" : "failed,timed_out") }]);
   const fetchAs = (format: string) => {
     // As a download: an export that is refused says so there, and the page stays.
     const a = document.createElement("a");
@@ -74,7 +74,7 @@ export default function Executions() {
           kind="ghost"
           icon="more"
           small
-          label={"Filter by what this one has"}
+          label={"Filter by its values"}
           items={[
             { label: "Only this job", run: () => pick("job", e.job_id) },
             ...(e.worker_id ? [{ label: "Only this worker", run: () => pick("worker", e.worker_id ?? "") }] : []),
@@ -93,7 +93,7 @@ export default function Executions() {
         title="Executions"
         actions={
           <>
-            <Menu label="Export" items={formats.map(([f, word]) => ({ label: word, note: `All ${about} that the filter chooses, as a stream`, run: () => fetchAs(f) }))} />
+            <Menu label="Export" items={formats.map(([f, word]) => ({ label: word, note: `All ${about} that match the filter`, run: () => fetchAs(f) }))} />
             <CopyAs link={location.pathname + location.search} cli={`carillon execution list${flags ? " " + flags : ""}`} curl={{ method: "GET", path: address("/executions", filter.params).replace("/api/v1", "") }} />
           </>
         }

@@ -18,11 +18,11 @@ async function tagNames(): Promise<string[]> {
 const spans = ["-15m", "-1h", "-6h", "-24h", "-7d", "-30d"];
 
 export const executionKeys: FilterKey[] = [
-  { key: "status", param: "status", hint: "one or more, parted by commas", values: executionStatuses.map(lower), write: (v) => v.toUpperCase() },
+  { key: "status", param: "status", hint: "one or more, separated by commas", values: executionStatuses.map(lower), write: (v) => v.toUpperCase() },
   { key: "job", param: "job", hint: "the name, id or key:… of a job", values: jobNames },
-  { key: "tag", param: "tag", hint: "of jobs that carry this tag", values: tagNames },
+  { key: "tag", param: "tag", hint: "of jobs with this tag", values: tagNames },
   { key: "trigger", param: "trigger", hint: "what caused it", values: triggers, write: lower },
-  { key: "worker", param: "worker_id", hint: "held by this worker, or held by it last", values: async () => (await get<Workers>("/workers", { limit: 100 })).workers.map((w) => w.worker_id) },
+  { key: "worker", param: "worker_id", hint: "held by this worker now or last", values: async () => (await get<Workers>("/workers", { limit: 100 })).workers.map((w) => w.worker_id) },
   { key: "from", param: "from", hint: "scheduled at or after: -1h, a date or a time", values: spans },
   { key: "to", param: "to", hint: "scheduled before: -1h, a date or a time", values: spans },
 ];

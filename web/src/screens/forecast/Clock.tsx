@@ -16,12 +16,12 @@ export function Clock({ load, hours }: { load: Load; hours: number }) {
   const at = values.indexOf(most);
   const sum = values.reduce((a, b) => a + b, 0);
   const quiet = values.filter((v) => v === 0).length;
-  const summary = sum === 0 ? "Nothing is planned." : `On an average day ${few(sum)} fire; the fullest ten minutes are from ${time(at)}, with ${few(most)}${quiet > 0 ? `; nothing fires in ${Math.round((quiet / sectors) * 100)} % of the day` : ""}.`;
+  const summary = sum === 0 ? "Nothing is planned." : `On an average day ${few(sum)} fire; the busiest ten minutes start at ${time(at)}, with ${few(most)}${quiet > 0 ? `; nothing fires in ${Math.round((quiet / sectors) * 100)} % of the day` : ""}.`;
   const inner = 46;
   const outer = 122;
   return (
     <PlotFrame
-      title="A day on the clock"
+      title="By time of day"
       summary={summary}
       table={() => ({ head: [`From (${zoneName(zone)})`, "Fires, on an average day"], rows: values.flatMap((v, i) => (v > 0 ? [[time(i), Number(v.toFixed(2))]] : [])) })}
     >

@@ -56,7 +56,7 @@ export default function Forecast() {
       ) : f && f.minutes.length === 0 ? (
         <div className="panel">
           <Empty title={`No schedule fires within the next ${words}`} command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
-            Give a job a schedule, and what it will do is drawn here before it does it.
+            Give a job a schedule, and its future runs show here.
           </Empty>
         </div>
       ) : f ? (
@@ -88,7 +88,7 @@ function Drawn({ f, load, now, hours, words, capacity, calendars }: { f: Told; l
   const room = capacity?.perMinute;
   const over = room === undefined ? 0 : [...load.values()].filter((n) => n > room).length;
   const near = room !== undefined && room < s.peak * 5;
-  const summary = `${least}${count(s.total)} will fire in the next ${words}; the fullest minute is ${when}, with ${count(s.peak)}.`;
+  const summary = `${least}${count(s.total)} will fire in the next ${words}; the busiest minute is ${when}, with ${count(s.peak)}.`;
   return (
     <>
       <p className={over > 0 ? "warn" : "dim"} role="status">
@@ -105,10 +105,10 @@ function Drawn({ f, load, now, hours, words, capacity, calendars }: { f: Told; l
         <div className="stack">
           <div className="panel">
             <Series
-              title="Fullest minutes, and what the workers take"
-              summary={room === undefined ? "How much the workers take is not known: there are none, or nothing has run yet." : near ? `About ${count(room)} a minute can be started.` : `About ${count(room)} a minute can be started, far above what comes.`}
+              title="Busiest minutes and worker capacity"
+              summary={room === undefined ? "The capacity of the workers is unknown: there are none, or nothing has run yet." : near ? `About ${count(room)} a minute can be started.` : `About ${count(room)} a minute can be started, far more than needed.`}
               at={line.at}
-              lines={[{ label: `fullest minute of each ${duration(line.step * 1000)}`, values: line.values, colour: "--fill-busy", as: "bars" }, ...(near && room !== undefined ? [{ label: "can be started", values: line.at.map(() => room), colour: "--bad" }] : [])]}
+              lines={[{ label: `busiest minute of each ${duration(line.step * 1000)}`, values: line.values, colour: "--fill-busy", as: "bars" }, ...(near && room !== undefined ? [{ label: "can be started", values: line.at.map(() => room), colour: "--bad" }] : [])]}
               {...(hours > 24 ? { tick: (t: number) => shortTime(t * 1000, zone, undefined, false).slice(5, 10) } : {})}
             />
           </div>
@@ -135,7 +135,7 @@ function Herds({ f, average }: { f: Told; average: number }) {
         Herds <span className="dim small">({zoneName(zone)})</span>
       </h2>
       {f.herds.length === 0 ? (
-        <p className="dim">No minute is uncommonly full.</p>
+        <p className="dim">No minute is unusually busy.</p>
       ) : (
         <ol className="forecast-herds">
           {f.herds.map((h) => (
@@ -169,7 +169,7 @@ function Herds({ f, average }: { f: Told; average: number }) {
 function Left({ calendars, now, hours }: { calendars: Calendar[]; now: number; hours: number }) {
   const [zone] = useZone();
   return (
-    <section className="panel stack" aria-label="Left out by calendars">
+    <section className="panel stack" aria-label="Excluded by calendars">
       <div className="row">
         <h2 className="grow">Left out by calendars</h2>
         <Link to="/admin/calendars">Calendars</Link>

@@ -102,22 +102,22 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
   };
   return (
     <PlotFrame
-      title="Coming load"
+      title="Upcoming load"
       summary={summary}
-      table={() => ({ head: [`Hour (${zoneName(zone)})`, "Fires", "Fullest minute", "at"], rows: byHour(load, zone) })}
+      table={() => ({ head: [`Hour (${zoneName(zone)})`, "Fires", "Busiest minute", "at"], rows: byHour(load, zone) })}
       legend={
         under ? (
           <span>{`${shortTime(under.at * 1000, zone, undefined, false)}: ${count(under.n)}${g.minutes > 1 ? " in the fullest minute" : ""}`}</span>
         ) : (
           <>
-            <span>{g.minutes === 1 ? "A column is an hour, a row a minute of it; the stronger the colour, the more." : "A column is a day, a row a quarter of an hour; the stronger the colour, the fuller its fullest minute."}</span>
+            <span>{g.minutes === 1 ? "Each column is an hour, each row a minute; a stronger colour means more." : "Each column is a day, each row a quarter of an hour; a stronger colour means a busier minute."}</span>
             {capacity !== undefined && most > capacity && (
               <span>
                 <i style={{ background: "var(--fill-bad)" }} />
                 more than the workers take
               </span>
             )}
-            {lanes.length > 0 && <span>Hatched: left out by a calendar.</span>}
+            {lanes.length > 0 && <span>Hatched: excluded by a calendar.</span>}
           </>
         )
       }

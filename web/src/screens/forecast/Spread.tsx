@@ -27,7 +27,7 @@ export function Spread({ forecast, now, hours }: { forecast: Forecast; now: numb
       <section className="panel stack" aria-label="Spread these">
         <h2>Spread these</h2>
         <p className="dim">
-          {forecast.herds.length === 0 ? "Nothing comes together in one minute that would have to be taken apart." : "Jobs that fire in the same minute need not: most of them do not care which minute of the hour it is."}
+          {forecast.herds.length === 0 ? "No minute has a herd to spread." : "Jobs that fire in the same minute often do not have to: for most, any minute of the hour will do."}
         </p>
         {forecast.herds.length > 0 && (
           <div>
@@ -52,7 +52,7 @@ export function Spread({ forecast, now, hours }: { forecast: Forecast; now: numb
       ) : !q.data ? (
         <Loading lines={4} />
       ) : !s || s.jobs.length === 0 ? (
-        <Empty title="There is nothing to spread">What comes together is of jobs whose minute cannot be changed by itself.</Empty>
+        <Empty title="There is nothing to spread">The herd consists of jobs whose minute cannot be changed on its own.</Empty>
       ) : (
         <Suggestion s={s} forecast={forecast} now={now} hours={hours} may={may} />
       )}
@@ -79,7 +79,7 @@ function Suggestion({ s, forecast, now, hours, may }: { s: Spreading; forecast: 
         summary={`The fullest minute would have ${count(s.peak_after)} instead of ${count(s.peak_before)}, by moving ${count(s.jobs_total)} ${s.jobs_total === 1 ? "job" : "jobs"} to a minute of their own.`}
         at={before.at}
         lines={[
-          { label: "before: the fullest minute", values: before.values, colour: "--fill-calm", as: "fill" },
+          { label: "before: the busiest minute", values: before.values, colour: "--fill-calm", as: "fill" },
           { label: "after", values: after.values, colour: "--fill-good" },
         ]}
         {...(hours > 24 ? { tick: (t: number) => shortTime(t * 1000, zone, undefined, false).slice(5, 10) } : {})}
@@ -165,7 +165,7 @@ const valueAt = (j: Job, field: string) => field.split(".").reduce<unknown>((v, 
 async function forth(m: Move): Promise<number> {
   const j = await get<Job>("/jobs/" + m.job_id);
   const is = valueAt(j, m.field) ?? (typeof m.before === "number" ? 0 : "");
-  if (String(is) !== String(m.before)) throw new Problem(412, "revision_mismatch", "It was changed meanwhile", `It is ${words(m, String(is))} by now, not ${words(m, m.before)}.`);
+  if (String(is) !== String(m.before)) throw new Problem(412, "revision_mismatch", "Someone changed it meanwhile", `It is now ${words(m, String(is))}, not ${words(m, m.before)}.`);
   return change(m, m.after, j.revision);
 }
 
@@ -204,7 +204,7 @@ function Apply({ moves, onClose }: { moves: Move[]; onClose: () => void }) {
   };
   const undo = (done: Moved[]) =>
     void each(done, (x) => change(x.move, x.move.before, x.revision), () => {}).then((r) => {
-      if (r.wrong[0]) failed(r.wrong[0].error, `${count(r.wrong.length)} could not be put back`);
+      if (r.wrong[0]) failed(r.wrong[0].error, `${count(r.wrong.length)} could not be restored`);
       else toast(`${count(r.done.length)} ${r.done.length === 1 ? "job is" : "jobs are"} as before`);
       void refresh("/forecast", "/jobs");
     });
@@ -245,9 +245,9 @@ function Apply({ moves, onClose }: { moves: Move[]; onClose: () => void }) {
         </>
       ) : (
         <>
-          <p>The schedule of each is changed, and planned anew from now. What has been fired stays; what each fires at follows from the table before.</p>
+          <p>The schedule of each job changes, counted from now. Past runs stay; the table above shows the new times.</p>
           {at === undefined ? (
-            <Check label="None of them has to fire at exactly the minute it does now" checked={sure} onChange={setSure} />
+            <Check label="None of them must fire at exactly its current minute" checked={sure} onChange={setSure} />
           ) : (
             <progress max={moves.length} value={at} aria-label="Progress" />
           )}

@@ -40,7 +40,7 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
   const may = useMay("operator");
   const set = (part: Partial<Form>) => setForm((f) => ({ ...f, ...part }));
   const dirty = JSON.stringify(form) !== JSON.stringify(base.form);
-  const leave = useGuard(dirty, job ? "Leave without saving what you changed?" : "Leave without creating this job?");
+  const leave = useGuard(dirty, job ? "Leave without saving your changes?" : "Leave without creating this job?");
   const badPayload = form.payload.trim() !== "" && flaw(form.payload) !== undefined;
   const request = badPayload ? {} : toRequest(form);
   const change = job && !badPayload ? changes(toRequest(base.form), request) : {};
@@ -86,14 +86,14 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
           </>
         }
       />
-      {!may && <p className="warn">Your role does not allow to write jobs.</p>}
+      {!may && <p className="warn">Your role does not allow changing jobs.</p>}
       <form className="form stack wide" onSubmit={submit}>
         <What form={form} set={set} error={error} editing={job !== undefined} />
         <When form={form} set={set} error={error} />
         <Target form={form} set={set} error={error} />
         <section className="panel stack" aria-label="Payload">
           <h2>Payload</h2>
-          <JsonEditor label="JSON that it is given" value={form.payload} onChange={(payload) => set({ payload })} rows={6} hint="Sent as it is written; numbers stay exact. ${secret:name} stands for a secret." refused={wrongOf(error, "execution.payload")} />
+          <JsonEditor label="JSON payload" value={form.payload} onChange={(payload) => set({ payload })} rows={6} hint="Sent exactly as written; numbers stay exact. ${secret:name} inserts a secret." refused={wrongOf(error, "execution.payload")} />
         </section>
         <Policies form={form} set={set} error={error} />
         {error !== undefined && <ErrorBox error={error} what={whatOf(error, job !== undefined)} />}
@@ -114,7 +114,7 @@ function Editor({ title, job, initial }: { title: string; job: Job | undefined; 
 
 /** whatOf says what an error means for the job: it may be there although no answer came. */
 function whatOf(error: unknown, editing: boolean): string {
-  if (isProblem(error) && error.code === "idempotency_key_reused") return "A job was created by what was sent before; sending this creates another";
-  if (isProblem(error, 0, 502, 504)) return editing ? "Nobody answered: the job may have been changed" : "Nobody answered: the job may have been created. Sending the same again creates no second one";
+  if (isProblem(error) && error.code === "idempotency_key_reused") return "Your last request created a job; sending this creates another";
+  if (isProblem(error, 0, 502, 504)) return editing ? "No answer: the job may have been changed" : "No answer: the job may have been created. Sending the same request again does not create a second one";
   return editing ? "The job was not changed" : "The job was not created";
 }

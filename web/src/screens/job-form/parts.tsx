@@ -10,7 +10,7 @@ type Props = { form: Form; set: (part: Partial<Form>) => void; error: unknown };
 
 export function What({ form, set, error, editing }: Props & { editing: boolean }) {
   return (
-    <section className="panel stack" aria-label="What it is">
+    <section className="panel stack" aria-label="About">
       <h2>What it is</h2>
       <div className="formgrid two">
         <TextField label="Name" value={form.name} onChange={(name) => set({ name })} required maxLength={255} autoFocus={!editing} wrong={wrongOf(error, "name")} />
@@ -18,7 +18,7 @@ export function What({ form, set, error, editing }: Props & { editing: boolean }
         <TextArea label="Description" full value={form.description} onChange={(description) => set({ description })} rows={2} wrong={wrongOf(error, "description")} />
         <TextField label="Owner" value={form.owner} onChange={(owner) => set({ owner })} wrong={wrongOf(error, "owner")} />
         <ListField label="Tags" inline value={form.tags} onChange={(tags) => set({ tags })} add="Add a tag" wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />
-        <TextArea label="When it fails" full value={form.runbook} onChange={(runbook) => set({ runbook })} rows={2} wrong={wrongOf(error, "runbook")} hint="A note or an address for whoever is called." />
+        <TextArea label="When it fails" full value={form.runbook} onChange={(runbook) => set({ runbook })} rows={2} wrong={wrongOf(error, "runbook")} hint="A note or a link for whoever is on call." />
       </div>
     </section>
   );
@@ -57,10 +57,10 @@ export function When({ form, set, error }: Props) {
         <h2>When</h2>
         <Segments label="Kind of schedule" value={form.type} options={types} onChange={(type) => set({ type })} />
       </div>
-      {form.type === "IMMEDIATE" && <p className="dim">It runs once, as soon as it is created. It can be run again by hand.</p>}
+      {form.type === "IMMEDIATE" && <p className="dim">It runs once, as soon as it is created. You can run it again by hand.</p>}
       {form.type === "ONE_TIME" && (
         <div className="form-when">
-          <Field label="At" wrong={wrongOf(error, "schedule.scheduled_time")} hint={`In your zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. A past one fires at once.`}>
+          <Field label="At" wrong={wrongOf(error, "schedule.scheduled_time")} hint={`In your time zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}. A past time fires at once.`}>
             {(p) => <input {...p} className="input" type="datetime-local" step={1} value={toLocal(form.at)} onChange={(e) => set({ at: fromLocal(e.target.value) })} />}
           </Field>
           <Jitter form={form} set={set} error={error} />
@@ -100,21 +100,21 @@ export function When({ form, set, error }: Props) {
             <TextField label="Not at or after" value={form.end} onChange={(end) => set({ end })} placeholder="2027-01-01T00:00:00Z" mono wrong={wrongOf(error, "schedule.end_at")} />
             <TextField label="Fires at most" value={form.maxRuns} onChange={(maxRuns) => set({ maxRuns })} inputMode="numeric" wrong={wrongOf(error, "schedule.max_runs")} hint="times" />
             <Jitter form={form} set={set} error={error} />
-            <SelectField label="Calendar" value={form.calendar} onChange={(calendar) => set({ calendar })} options={[["", "none"], ...(calendars.data?.calendars ?? []).map((c): [string, string] => [c.name, c.name])]} wrong={wrongOf(error, "schedule.calendar")} hint="What it names is left out." />
+            <SelectField label="Calendar" value={form.calendar} onChange={(calendar) => set({ calendar })} options={[["", "none"], ...(calendars.data?.calendars ?? []).map((c): [string, string] => [c.name, c.name])]} wrong={wrongOf(error, "schedule.calendar")} hint="Runs that it excludes are skipped." />
             {form.type === "CRON" && (
               <SelectField
                 label="Days of month and week"
                 value={form.day}
                 onChange={(day) => set({ day })}
                 options={[
-                  ["vixie", "as cron has it"],
+                  ["vixie", "as in cron"],
                   ["or", "either fires"],
-                  ["and", "both have to fit"],
+                  ["and", "both must match"],
                 ]}
                 wrong={wrongOf(error, "schedule.day")}
               />
             )}
-            {form.type === "INTERVAL" && <TextField label="Zone" value={form.everyZone} onChange={(everyZone) => set({ everyZone })} placeholder="UTC" spellCheck={false} wrong={wrongOf(error, "schedule.timezone")} hint="In which its calendar is read." />}
+            {form.type === "INTERVAL" && <TextField label="Zone" value={form.everyZone} onChange={(everyZone) => set({ everyZone })} placeholder="UTC" spellCheck={false} wrong={wrongOf(error, "schedule.timezone")} hint="For its calendar." />}
           </div>
         </More>
       )}
@@ -123,7 +123,7 @@ export function When({ form, set, error }: Props) {
 }
 
 function Jitter({ form, set, error }: Props) {
-  return <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Spreads load over so long after each instant." />;
+  return <TextField label="Jitter, ms" value={form.jitter} onChange={(jitter) => set({ jitter })} inputMode="numeric" wrong={wrongOf(error, "schedule.jitter_ms")} hint="Spreads load over this long after each run time." />;
 }
 
 // A field of the browser has no zone: it is the viewer's.
@@ -157,10 +157,10 @@ export function Target({ form, set, error }: Props) {
         <div className="formgrid">
           <TextField label="URL" full type="url" value={form.url} onChange={(url) => set({ url })} mono placeholder="https://api.example.com/run" wrong={wrongOf(error, "execution.callback_url")} />
           <SelectField label="Method" value={form.method} onChange={(method) => set({ method })} options={methods.map((m): [string, string] => [m, m])} wrong={wrongOf(error, "execution.method")} />
-          <TextField label="Statuses that succeed" value={form.status} onChange={(status) => set({ status })} placeholder="any 2xx" wrong={wrongOf(error, "execution.expect.status")} />
-          <TextField label="The answer must contain" value={form.contains} onChange={(contains) => set({ contains })} wrong={wrongOf(error, "execution.expect.body_contains")} />
+          <TextField label="Statuses that count as success" value={form.status} onChange={(status) => set({ status })} placeholder="any 2xx" wrong={wrongOf(error, "execution.expect.status")} />
+          <TextField label="The response must contain" value={form.contains} onChange={(contains) => set({ contains })} wrong={wrongOf(error, "execution.expect.body_contains")} />
           <div className="full">
-            <Pairs label="Headers" names={["Name", "Value"]} value={form.headers} onChange={(headers) => set({ headers })} wrong={wrongOf(error, "execution.headers")} hint="${secret:name} stands for a secret." />
+            <Pairs label="Headers" names={["Name", "Value"]} value={form.headers} onChange={(headers) => set({ headers })} wrong={wrongOf(error, "execution.headers")} hint="${secret:name} inserts a secret." />
           </div>
           <Check label="Follow redirects" checked={form.redirects} onChange={(redirects) => set({ redirects })} />
         </div>
@@ -168,12 +168,12 @@ export function Target({ form, set, error }: Props) {
       {form.target === "command" && (
         <div className="formgrid">
           <div className="full">
-            <ListField label="Program and arguments" lines mono value={form.command} onChange={(command) => set({ command })} add={form.command.length || form.artifact ? "Add an argument" : "Add the program"} placeholder={form.artifact ? "" : "/usr/bin/report"} wrong={wrongOf(error, "execution.command")} wrongAt={(i) => wrongOf(error, `execution.command[${i}]`)} hint="Each in a row of its own; no shell reads them." />
+            <ListField label="Program and arguments" lines mono value={form.command} onChange={(command) => set({ command })} add={form.command.length || form.artifact ? "Add an argument" : "Add the program"} placeholder={form.artifact ? "" : "/usr/bin/report"} wrong={wrongOf(error, "execution.command")} wrongAt={(i) => wrongOf(error, `execution.command[${i}]`)} hint="One per row; no shell interprets them." />
           </div>
           <TextField label="Artifact" value={form.artifact} onChange={(artifact) => set({ artifact })} mono wrong={wrongOf(error, "execution.artifact_id")} />
           <TextField label="Program in the artifact" value={form.entrypoint} onChange={(entrypoint) => set({ entrypoint })} mono wrong={wrongOf(error, "execution.entrypoint")} />
           <div className="full">
-            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} wrong={wrongOf(error, "execution.env")} hint="There are hardly any other variables." />
+            <Pairs label="Environment" names={["Name", "Value"]} value={form.env} onChange={(env) => set({ env })} wrong={wrongOf(error, "execution.env")} hint="The program gets hardly any other variables." />
           </div>
         </div>
       )}
@@ -227,8 +227,8 @@ export function Policies({ form, set, error }: Props) {
     <section className="panel stack" aria-label="How it behaves">
       <h2>How it behaves</h2>
       <div className="formgrid">
-        {num("timeout", "An attempt may take, s", "execution.timeout_seconds", "300 when empty.")}
-        {num("retries", "Tried again", "retry_policy.max_retries", "times; 3 when empty.")}
+        {num("timeout", "Attempt timeout, s", "execution.timeout_seconds", "300 when empty.")}
+        {num("retries", "Retries", "retry_policy.max_retries", "3 when empty.")}
         {recurs && (
           <SelectField
             label="While an earlier one runs"
@@ -237,7 +237,7 @@ export function Policies({ form, set, error }: Props) {
             options={[
               ["allow", "run beside it"],
               ["skip", "skip"],
-              ["queue", "wait for its end"],
+              ["queue", "wait for it to finish"],
               ["replace", "cancel the earlier one"],
             ]}
             wrong={wrongOf(error, "overlap")}
@@ -245,48 +245,48 @@ export function Policies({ form, set, error }: Props) {
         )}
         {recurs && (
           <SelectField
-            label="What was missed"
+            label="Missed runs"
             value={form.catchUp}
             onChange={(catchUp) => set({ catchUp })}
             options={[
-              ["latest", "make up for the latest"],
-              ["all", "make up for all"],
+              ["latest", "run the latest"],
+              ["all", "run all"],
               ["none", "let it go"],
             ]}
             wrong={wrongOf(error, "catch_up")}
           />
         )}
       </div>
-      <More summary="Back-off, priority, queue, limits, expiry" error={error}>
+      <More summary="Backoff, priority, queue, limits, expiry" error={error}>
         <div className="formgrid">
           <SelectField
             label="Back-off"
             value={form.backoff}
             onChange={(backoff) => set({ backoff })}
             options={[
-              ["", "as the server has it"],
+              ["", "server default"],
               ["EXPONENTIAL", "exponential"],
               ["LINEAR", "linear"],
               ["FIXED", "fixed"],
             ]}
             wrong={wrongOf(error, "retry_policy.backoff")}
           />
-          {num("delay", "First wait, ms", "retry_policy.initial_delay_ms", "1000 when empty.")}
-          {num("maxDelay", "Longest wait, ms", "retry_policy.max_delay_ms", "60000 when empty.")}
+          {num("delay", "First delay, ms", "retry_policy.initial_delay_ms", "1000 when empty.")}
+          {num("maxDelay", "Longest delay, ms", "retry_policy.max_delay_ms", "60000 when empty.")}
           {num("stall", "Stalled after, s", "execution.stall_timeout_seconds", "without progress.")}
-          {num("total", "All attempts together, s", "execution.total_timeout_seconds", "from the first start.")}
-          {form.catchUp === "all" && num("catchUpLimit", "Makes up for at most", "catch_up_limit", "of the latest; 100 when empty.")}
+          {num("total", "Total timeout, s", "execution.total_timeout_seconds", "from the first start.")}
+          {form.catchUp === "all" && num("catchUpLimit", "Catch up at most", "catch_up_limit", "of the latest; 100 when empty.")}
           {num("priority", "Priority", "priority", "1 (first) to 10; 5 when empty.")}
           <TextField label="Queue" value={form.queue} onChange={(queue) => set({ queue })} wrong={wrongOf(error, "queue")} placeholder="default" />
-          <TextField label="Labels of workers" value={form.labels} onChange={(labels) => set({ labels })} wrong={wrongOf(error, "labels")} hint="That it needs, parted by commas." />
-          {num("maxConcurrent", "At once at most", "max_concurrent", "executions of this job, or of each key.")}
+          <TextField label="Worker labels" value={form.labels} onChange={(labels) => set({ labels })} wrong={wrongOf(error, "labels")} hint="Labels that it requires, separated by commas." />
+          {num("maxConcurrent", "Concurrency limit", "max_concurrent", "executions of this job, or of each key.")}
           <TextField label="Concurrency key" value={form.concurrencyKey} onChange={(concurrencyKey) => set({ concurrencyKey })} mono wrong={wrongOf(error, "concurrency_key")} placeholder="payload.customer_id" />
-          {num("rateCount", "Starts at most", "rate_limit.count", "in the time beside it.")}
-          <TextField label="… in every" value={form.ratePer} onChange={(ratePer) => set({ ratePer })} mono wrong={wrongOf(error, "rate_limit.per")} placeholder="1m" />
-          {form.rateCount.trim() !== "" && num("rateBurst", "At once of these", "rate_limit.burst", "What a tenth of a second is worth when empty.")}
+          {num("rateCount", "Rate limit", "rate_limit.count", "starts per period.")}
+          <TextField label="Period" value={form.ratePer} onChange={(ratePer) => set({ ratePer })} mono wrong={wrongOf(error, "rate_limit.per")} placeholder="1m" />
+          {form.rateCount.trim() !== "" && num("rateBurst", "Burst", "rate_limit.burst", "A tenth of a second's worth when empty.")}
           <TextField label="Unique key" value={form.uniqueKey} onChange={(uniqueKey) => set({ uniqueKey })} wrong={wrongOf(error, "unique_key")} hint="One unfinished execution at a time." />
           <TextField label="Expires after" value={form.expires} onChange={(expires) => set({ expires })} mono wrong={wrongOf(error, "expires_after")} placeholder="1h" hint="If it has not started by then." />
-          <TextField label="Dead letters run again after" value={form.redrive} onChange={(redrive) => set({ redrive })} mono wrong={wrongOf(error, "auto_redrive_after")} placeholder="6h" hint="Once, by itself." />
+          <TextField label="Redrive dead letters after" value={form.redrive} onChange={(redrive) => set({ redrive })} mono wrong={wrongOf(error, "auto_redrive_after")} placeholder="6h" hint="Once, automatically." />
         </div>
       </More>
     </section>

@@ -67,7 +67,7 @@ export function copyOf(j: Job): Form {
 }
 
 /** droppedOf says which hidden credentials a change removed. */
-export const droppedOf = (j: Job) => (j.dropped_credentials?.length ? `. Credentials dropped, since the job goes elsewhere now: ${j.dropped_credentials.join(", ")}` : "");
+export const droppedOf = (j: Job) => (j.dropped_credentials?.length ? `. Credentials removed, because the job now goes elsewhere: ${j.dropped_credentials.join(", ")}` : "");
 
 const filled = (list: string[]) => (list.some((s) => s.trim()) ? list.map((s) => s.trim()).filter(Boolean) : undefined);
 const words = (s: string) => s.split(/[\s,]+/).filter(Boolean);

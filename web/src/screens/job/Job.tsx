@@ -44,7 +44,7 @@ export default function Job({ params }: ScreenProps) {
     return (
       <>
         <Head title="Job" crumb={<Link to="/jobs">Jobs</Link>} />
-        {query.isError ? <ErrorBox error={query.error} what={isProblem(query.error, 404) ? "There is no such job" : undefined} retry={() => void query.refetch()} /> : <Loading />}
+        {query.isError ? <ErrorBox error={query.error} what={isProblem(query.error, 404) ? "No such job" : undefined} retry={() => void query.refetch()} /> : <Loading />}
       </>
     );
   const ref = j.key ?? j.job_id;
@@ -116,7 +116,7 @@ export default function Job({ params }: ScreenProps) {
           )}
         </p>
       )}
-      {query.isError && <ErrorBox error={query.error} what="This job could not be read anew" />}
+      {query.isError && <ErrorBox error={query.error} what="This job could not be refreshed" />}
       <Tabs
         label="Parts of the job"
         tabs={[
@@ -146,7 +146,7 @@ export default function Job({ params }: ScreenProps) {
             })
           }
         >
-          <p>What waits of it is cancelled, what runs goes on unless you say so, its history stays. A deleted job does not come back.</p>
+          <p>Waiting executions are cancelled. Running ones continue unless you choose otherwise. The history stays. You cannot undo this.</p>
           <label className="check">
             <input type="checkbox" checked={stop} onChange={(x) => setStop(x.target.checked)} /> Cancel what runs
           </label>
@@ -180,7 +180,7 @@ function Overview({ j, path, region }: { j: JobType; path: string; region: objec
       </div>
       <div className="cols">
         {(j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") && <Next j={j} path={path} />}
-        <section className="panel stack" aria-label="What it does">
+        <section className="panel stack" aria-label="What it is doing">
           <h2>What it does</h2>
           <p className="mono wrap">{targetWords(j)}</p>
           <ul className="job-policies">
@@ -249,7 +249,7 @@ const flags: Record<string, string> = {
   gap: "skipped hour: the local time does not exist that day, so it fires right after the gap",
   "first-of-two": "the hour comes twice that day: this is the first one",
   "second-of-two": "the hour comes twice that day: this is the second one",
-  excluded: "left out by the calendar",
+  excluded: "excluded by the calendar",
 };
 
 /** weekday is a local time as it was written, with the day of the week before it and without its offset. */
@@ -266,7 +266,7 @@ function Next({ j, path }: { j: JobType; path: string }) {
   const [chosen] = useZone();
   const mine = zoneName(chosen === "job" ? "local" : chosen);
   return (
-    <section className="panel stack" aria-label="Next instants">
+    <section className="panel stack" aria-label="Next runs">
       <h2>Next 10</h2>
       {p && <p className="dim">{p.description}</p>}
       {p?.warnings.map((w) => (
@@ -308,7 +308,7 @@ function Next({ j, path }: { j: JobType; path: string }) {
           </tbody>
         </table>
       )}
-      {p && p.next.length === 0 && <p className="dim">No instant is planned.</p>}
+      {p && p.next.length === 0 && <p className="dim">No runs planned.</p>}
     </section>
   );
 }

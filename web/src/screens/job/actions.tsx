@@ -26,7 +26,7 @@ export function RunDialog({ j, path, onClose }: Props) {
       <p className="dim">
         It runs beside its schedule, two priorities higher{j.status === "PAUSED" ? ", although the job is paused" : ""}.
       </p>
-      <JsonEditor label="Payload" value={text} onChange={setText} hint={none && own !== "" ? "An empty payload cannot be sent in place of one: it runs with the job's own." : edited ? "For this execution only; the job keeps its own." : "The job's own."} />
+      <JsonEditor label="Payload" value={text} onChange={setText} hint={none && own !== "" ? "An override cannot be empty: it runs with the job's payload." : edited ? "For this execution only; the job keeps its own." : "The job's payload."} />
       <Check label="Show what will be sent" checked={dry} onChange={setDry} />
       {dry && (
         <div className="stack tight">
@@ -73,9 +73,9 @@ export function PauseDialog({ j, path, onClose }: Props) {
   };
   return (
     <Ask title={`Pause ${j.name}`} action="Pause" run={run} onClose={onClose} cli={`carillon job pause ${j.key ?? j.job_id}${reason ? ` --reason ${sh(reason)}` : ""}${span ? ` --until +${Number(span) / 3600000}h` : ""}`}>
-      <p className="dim">It does not fire, and what waits of its schedule is held. What runs goes on.</p>
-      <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Everyone who looks at the job reads it." />
-      <SelectField label="Resumed when" value={span} onChange={setSpan} options={spans} />
+      <p className="dim">It does not fire, and its scheduled executions that wait are held. Running executions continue.</p>
+      <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Everyone who looks at the job sees it." />
+      <SelectField label="Resumes" value={span} onChange={setSpan} options={spans} />
     </Ask>
   );
 }
@@ -100,11 +100,11 @@ export function BackfillDialog({ j, path, onClose }: Props) {
   const known = counted?.of === of;
   return (
     <Ask title={`Backfill ${j.name}`} action={known ? `Fire ${count(counted.n)}` : "Count them"} ready={good && (!known || counted.n > 0)} run={run} onClose={onClose} cli={`carillon job backfill ${j.key ?? j.job_id} --from ${from}Z --to ${to}Z${rate ? ` --rate ${rate}` : ""}${missing ? "" : " --everything"}`}>
-      <p className="dim">Fires instants that have passed, by the schedule as it is now, in the background.</p>
+      <p className="dim">Fires past instants of the current schedule, in the background.</p>
       <div className="formgrid">
         <TextField label="From (UTC)" type="datetime-local" value={from} onChange={setFrom} />
         <TextField label="To (UTC)" type="datetime-local" value={to} onChange={setTo} />
-        <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" />
+        <TextField label="At most, per second" value={rate} onChange={setRate} inputMode="decimal" />
       </div>
       <Check label="Only instants that have no execution, or a skipped one" checked={missing} onChange={setMissing} />
       {known && (

@@ -47,13 +47,13 @@ export function YearPlot({ j, path }: { j: Job; path: string }) {
   const q = useGet<JobCalendar>(path + "/calendar");
   const to = (date: string) => "/executions?q=" + encodeURIComponent(`job:${j.job_id} from:${date} to:${new Date(Date.parse(date) + 86_400_000).toISOString().slice(0, 10)}`);
   return (
-    <PlotState title="A year of days" query={q}>
+    <PlotState title="The past year" query={q}>
       {(c) => {
         const t = c.total;
         const days = [...c.days].reverse();
         return (
           <Calendar
-            title="A year of days"
+            title="The past year"
             summary={ran(t) + t.skipped === 0 ? "Nothing has been counted yet." : `${count(ran(t))} in a year: ${count(bad(t))} failed, ${count(t.late)} late, ${count(t.skipped)} skipped, on ${counted(c.days.length, "day")}.`}
             from={c.from}
             to={c.to}

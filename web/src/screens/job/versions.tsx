@@ -32,9 +32,9 @@ export function Versions({ j, path, may }: { j: Job; path: string; may: boolean 
               )}
             </div>
             {r.changes === null ? (
-              <p className="dim small">The revision before is not kept.</p>
+              <p className="dim small">The previous revision is no longer kept.</p>
             ) : r.changes.length === 0 ? (
-              <p className="dim small">Nothing that is shown changed.</p>
+              <p className="dim small">No visible field changed.</p>
             ) : (
               <dl className="job-diff">
                 {r.changes.map((c) => (
@@ -69,12 +69,12 @@ export function Versions({ j, path, may }: { j: Job; path: string; may: boolean 
           onClose={() => setRestore(undefined)}
           run={() =>
             post<Job>(`${path}/revisions/${restore.revision}/restore`, undefined, { headers: { "If-Match": String(j.revision) } }).then((n) => {
-              toast(`It is revision ${n.revision} now, as ${restore.revision} was${droppedOf(n)}`, { bad: !!n.dropped_credentials });
+              toast(`Restored ${restore.revision} as revision ${n.revision}${droppedOf(n)}`, { bad: !!n.dropped_credentials });
               return refresh(path);
             })
           }
         >
-          <p>The job becomes what it was then, as a new revision. What it is now stays among the versions.</p>
+          <p>The job gets its earlier definition, as a new revision. The current one stays in the versions.</p>
         </Confirm>
       )}
     </>

@@ -6,7 +6,7 @@ import { Button, count, Dialog, ErrorBox, ListField, Loading, State, TextField, 
 
 export type BulkAction = "pause" | "resume" | "trigger" | "tag" | "untag" | "delete";
 
-const titles: Record<BulkAction, string> = { pause: "Pause", resume: "Resume", trigger: "Run now", tag: "Tag", untag: "Take tags off", delete: "Delete" };
+const titles: Record<BulkAction, string> = { pause: "Pause", resume: "Resume", trigger: "Run now", tag: "Tag", untag: "Remove tags", delete: "Delete" };
 
 type Props = { action: BulkAction; ids?: string[]; filter?: Record<string, string>; onClose: () => void; onDone: (o: Operation) => void };
 
@@ -91,7 +91,7 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
               {operation.error && <p className="warn wrap">{operation.error}</p>}
             </>
           )}
-          {error !== undefined && <ErrorBox error={error} what="It goes on, but how far it is could not be read" />}
+          {error !== undefined && <ErrorBox error={error} what="It is still running, but its progress could not be loaded" />}
           <footer>
             {operation?.state === "RUNNING" && (
               <Button className="danger" onClick={() => void post<Operation>(`/operations/${operation.operation_id}/cancel`).catch(setError)}>
@@ -99,14 +99,14 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
               </Button>
             )}
             <Button kind="primary" onClick={onClose}>
-              {operation?.state !== "SUCCEEDED" && operation?.state !== "FAILED" && operation?.state !== "CANCELLED" ? "Go on in the background" : "Close"}
+              {operation?.state !== "SUCCEEDED" && operation?.state !== "FAILED" && operation?.state !== "CANCELLED" ? "Continue in the background" : "Close"}
             </Button>
           </footer>
         </div>
       ) : (
         <form className="stack" onSubmit={run}>
           {!sample && error === undefined && <Loading lines={3} />}
-          {sample && n === 0 && <p>No job is chosen by this.</p>}
+          {sample && n === 0 && <p>No job matches.</p>}
           {sample?.sample && n > 0 && (
             <ul className="stack tight" aria-label="Some of them">
               {sample.sample.slice(0, 6).map((j) => (
@@ -120,9 +120,9 @@ export function Bulk({ action, ids, filter, onClose, onDone }: Props) {
           )}
           {action === "pause" && <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} placeholder="The warehouse is moved" />}
           {tagging && <ListField label="Tags" inline value={tags} onChange={setTags} add="Another tag" wrong={wrongOf(error, "tags")} wrongAt={(i) => wrongOf(error, `tags[${i}]`)} />}
-          {action === "trigger" && <TextField label="At most so many a second" value={rate} onChange={setRate} inputMode="decimal" hint="As fast as it goes when empty." />}
+          {action === "trigger" && <TextField label="At most, per second" value={rate} onChange={setRate} inputMode="decimal" hint="No limit when empty." />}
           {action === "delete" && (
-            <TextField label={`Type ${n} to delete ${n === 1 ? "it" : "them"}`} value={typed} onChange={setTyped} autoComplete="off" hint="What waits is cancelled, what runs goes on, history stays. This cannot be taken back." />
+            <TextField label={`Type ${n} to delete ${n === 1 ? "it" : "them"}`} value={typed} onChange={setTyped} autoComplete="off" hint="Waiting executions are cancelled, running ones continue, the history stays. You cannot undo this." />
           )}
           {error !== undefined && <ErrorBox error={error} />}
           <footer>

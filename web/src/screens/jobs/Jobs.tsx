@@ -25,9 +25,9 @@ const keys: FilterKey[] = [
   { key: "status", param: "status", hint: "active, paused, completed or deleted", values: jobStatuses.map((s) => s.toLowerCase()), write: upper },
   { key: "tag", param: "tag", hint: "carries this tag", values: tagsLike },
   { key: "type", param: "schedule_type", hint: "cron, interval, one_time or immediate", values: scheduleTypes.map((s) => s.toLowerCase()), write: upper },
-  { key: "owner", param: "owner", hint: "belongs to exactly this one", values: owners },
-  { key: "late", param: "late", hint: "true: due more than 5 s ago, and has not fired", values: ["true"], write: (v) => v.toLowerCase() },
-  { key: "name", param: "name", hint: "is called exactly so", values: async (typed) => (await get<JobList>("/jobs", { q: typed, limit: 10 })).jobs.map((j) => j.name) },
+  { key: "owner", param: "owner", hint: "exactly this owner", values: owners },
+  { key: "late", param: "late", hint: "true: due more than 5 s ago and not fired", values: ["true"], write: (v) => v.toLowerCase() },
+  { key: "name", param: "name", hint: "exactly this name", values: async (typed) => (await get<JobList>("/jobs", { q: typed, limit: 10 })).jobs.map((j) => j.name) },
 ];
 
 // The jobs by which notifications are sent carry this tag; one for each notification.
@@ -92,7 +92,7 @@ export default function Jobs() {
         title="Jobs"
         actions={
           <>
-            <Segments label="Which" value={show} options={[["", "Your jobs"], ["all", "Also notifications"]]} onChange={(v) => setShow(v)} />
+            <Segments label="Which" value={show} options={[["", "Your jobs"], ["all", "Include notifications"]]} onChange={(v) => setShow(v)} />
             {may && (
               <LinkButton to="/jobs/new" kind="primary" icon="plus">
                 New job

@@ -33,10 +33,10 @@ export function targetWords(j: Job): string {
 }
 
 const overlaps: Record<string, string> = {
-  allow: "While an earlier one has not finished, it runs beside it.",
-  skip: "While an earlier one has not finished, it is skipped.",
-  queue: "While an earlier one has not finished, it waits for its end.",
-  replace: "While an earlier one has not finished, that one is cancelled.",
+  allow: "If an earlier run has not finished, both run.",
+  skip: "If an earlier run has not finished, the new one is skipped.",
+  queue: "If an earlier run has not finished, the new one waits.",
+  replace: "If an earlier run has not finished, it is cancelled.",
 };
 
 /** policyWords says in sentences how a job behaves. */
@@ -44,20 +44,20 @@ export function policyWords(j: Job): string[] {
   const r = j.retry_policy;
   const out: string[] = [];
   const grows = r.backoff === "FIXED" ? `${duration(r.initial_delay_ms)} apart` : `first after ${duration(r.initial_delay_ms)}, growing ${r.backoff === "LINEAR" ? "steadily" : "twofold"} to ${duration(r.max_delay_ms)} at the most`;
-  out.push(r.max_retries === 0 ? "A failure is not tried again." : `A failure is tried again up to ${r.max_retries} ${r.max_retries === 1 ? "time" : "times"}, ${grows}.`);
-  out.push(`An attempt may take ${duration(j.execution.timeout_seconds * 1000)}.` + (j.execution.total_timeout_seconds ? ` All together ${duration(j.execution.total_timeout_seconds * 1000)}.` : ""));
+  out.push(r.max_retries === 0 ? "Failures are not retried." : `A failure is tried again up to ${r.max_retries} ${r.max_retries === 1 ? "time" : "times"}, ${grows}.`);
+  out.push(`An attempt times out after ${duration(j.execution.timeout_seconds * 1000)}.` + (j.execution.total_timeout_seconds ? ` All attempts together time out after ${duration(j.execution.total_timeout_seconds * 1000)}.` : ""));
   if (j.execution.stall_timeout_seconds) out.push(`One that reports no progress for ${duration(j.execution.stall_timeout_seconds * 1000)} has stalled.`);
   if (j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") {
     out.push(overlaps[j.overlap] ?? j.overlap);
-    out.push(j.catch_up === "none" ? "What it misses stays missed." : j.catch_up === "all" ? `What it misses is made up for, the latest ${j.catch_up_limit} at the most.` : "Of what it misses, the latest is made up for.");
+    out.push(j.catch_up === "none" ? "Missed runs: none is made up." : j.catch_up === "all" ? `What it misses is made up for, the latest ${j.catch_up_limit} at the most.` : "Of what it misses, the latest is made up for.");
   }
   if (j.max_concurrent) out.push(`At most ${j.max_concurrent} at once${j.concurrency_key ? ` for each value of ${j.concurrency_key}` : ""}.`);
   if (j.rate_limit) out.push(`At most ${j.rate_limit.count} start in ${j.rate_limit.per}${j.concurrency_key ? ` for each value of ${j.concurrency_key}` : ""}.`);
   if (j.unique_key) out.push(`Only one with the key “${j.unique_key}” is unfinished at a time.`);
   if (j.expires_after) out.push(`One that has not started after ${j.expires_after} expires.`);
-  if (j.auto_redrive_after) out.push(`A dead letter is run again by itself after ${j.auto_redrive_after}, once.`);
+  if (j.auto_redrive_after) out.push(`A dead letter is redriven once, after ${j.auto_redrive_after}.`);
   if (j.schedule.jitter_ms) out.push(`Fires up to ${duration(j.schedule.jitter_ms)} after its instant, to spread load.`);
-  if (j.schedule.calendar) out.push(`Leaves out what the calendar “${j.schedule.calendar}” names.`);
+  if (j.schedule.calendar) out.push(`Skips what the calendar “${j.schedule.calendar}” excludes.`);
   if (j.labels.length) out.push(`Runs on workers with ${j.labels.map((l) => "“" + l + "”").join(", ")}.`);
   return out;
 }

@@ -7,7 +7,7 @@ export default function Lost() {
     <>
       <Head title="Nothing here" />
       <Empty
-        title="There is no such screen"
+        title="No such page"
         action={
           <LinkButton to="/" kind="primary">
             Go to Now

@@ -43,7 +43,7 @@ export default function Now() {
           {o.sentence}
         </p>
       </Head>
-      {overview.isError && <ErrorBox error={overview.error} what="These numbers could not be read anew" />}
+      {overview.isError && <ErrorBox error={overview.error} what="These numbers could not be refreshed" />}
       {fresh && (
         <div className="panel">
           <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
@@ -112,7 +112,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
           {f.groups.map((g) => (
             <li key={g.fingerprint}>
               <div className="row top">
-                <span className="now-count bad" data-tip={`${count(g.failed)} failed for good, ${count(g.retried)} attempts were tried again`}>
+                <span className="now-count bad" data-tip={`${count(g.failed)} failed for good, ${count(g.retried)} attempts were retried`}>
                   {count(g.failed || g.retried)}
                 </span>
                 <div className="grow">
@@ -138,7 +138,7 @@ function FailurePanel({ query }: { query: { data: Failures | undefined; error: E
           ))}
         </ul>
       )}
-      {f?.partial && <p className="dim small">There were more kinds of failures than are kept apart.</p>}
+      {f?.partial && <p className="dim small">There were too many kinds of failures to list them all.</p>}
     </section>
   );
 }

@@ -17,7 +17,7 @@ const spans: [string, string][] = [
 
 const concerns = (r: Rule, j: Job) => (r.jobs.length === 0 || r.jobs.includes(j.job_id)) && (r.tags.length === 0 || r.tags.some((t) => j.tags.includes(t)));
 const alone = (r: Rule) => r.jobs.length === 1;
-const others = (r: Rule) => (r.jobs.length > 1 ? `also tells of ${r.jobs.length - 1} other jobs` : r.tags.length ? `also tells of every job tagged ${r.tags.join(" or ")}` : "tells of every job");
+const others = (r: Rule) => (r.jobs.length > 1 ? `also covers ${r.jobs.length - 1} other jobs` : r.tags.length ? `also covers every job tagged ${r.tags.join(" or ")}` : "covers every job");
 const names = (of: { name: string }[]) => of.map((r) => r.name).join(", ");
 
 // Each is given back what it was; one that cannot be is told of, and the others are all the same.
@@ -73,8 +73,8 @@ export function Silence({ id, name, onClose }: { id: string; name: string; onClo
       ) : !about ? (
         <Loading lines={2} />
       ) : about.length === 0 ? (
-        <Empty title="Nobody is told of it" action={<Link to="/admin/notifications">Notifications</Link>}>
-          No notification rule is about this job.
+        <Empty title="No notifications for this job" action={<Link to="/admin/notifications">Notifications</Link>}>
+          No notification rule covers this job.
         </Empty>
       ) : (
         <>
@@ -89,12 +89,12 @@ export function Silence({ id, name, onClose }: { id: string; name: string; onClo
             </div>
           )}
           <fieldset className="stack tight">
-            <legend>These rules tell of it</legend>
+            <legend>These rules cover it</legend>
             {about.map((r) => (
               <div key={r.name}>
                 <Check label={r.name} checked={!off.includes(r.name)} onChange={(on) => setOff(on ? off.filter((n) => n !== r.name) : [...off, r.name])} />
                 <div className="dim small">
-                  {alone(r) ? "tells of nothing else" : others(r)}
+                  {alone(r) ? "covers nothing else" : others(r)}
                   {r.silence_until !== null && Date.parse(r.silence_until) > serverNow() && (
                     <>
                       ; silent until <Time at={r.silence_until} />
@@ -104,7 +104,7 @@ export function Silence({ id, name, onClose }: { id: string; name: string; onClo
               </div>
             ))}
           </fieldset>
-          <SelectField label="Tell nothing" value={hours} onChange={setHours} options={spans} hint="The job itself goes on as it is. A rule that is silent for longer stays so." />
+          <SelectField label="How long" value={hours} onChange={setHours} options={spans} hint="The job keeps running. A rule that is already silent for longer stays silent." />
         </>
       )}
     </Ask>

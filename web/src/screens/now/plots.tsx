@@ -27,7 +27,7 @@ function Delays({ d }: { d: DelaySeries }) {
   const t = d.total;
   const summary =
     t.fired === 0
-      ? "Nothing was fired by a schedule in the last 24 hours."
+      ? "No schedule fired in the last 24 hours."
       : `${count(t.fired)} fired; ${percent(t.within_1s / t.fired)} within a second; half within ${duration((t.p50_seconds ?? 0) * 1000)}, 99 % within ${duration((t.p99_seconds ?? 0) * 1000)}, the latest after ${duration((t.max_seconds ?? 0) * 1000)}.`;
   return (
     <Heatmap

@@ -35,17 +35,17 @@ export function LimitDialog({ queue, onClose }: { queue: string | null; onClose:
   return (
     <Ask
       title={queue === null ? "Limit the tenant" : queue === "" ? "Limit a queue" : `Limit ${queue}`}
-      action={bare ? "Take the limit off" : "Set the limit"}
+      action={bare ? "Remove the limit" : "Set the limit"}
       ready={known.isSuccess && of !== "" && (!bare || limits(limit))}
       cli={of === null ? `carillon tenant limit ${flags}` : `carillon queue limit ${sh(of || "QUEUE")} ${flags}`}
-      run={() => set(body, bare ? `${what} has no limit any more` : `Limited ${what}`)}
+      run={() => set(body, bare ? `${what} has no limit now` : `Limited ${what}`)}
       onClose={onClose}
       other={
         limits(limit) && (
           <Button
             className="danger"
             onClick={() =>
-              void set({ max_concurrent: null, rate_limit: null }, `${what} has no limit any more`).then(onClose, failed)
+              void set({ max_concurrent: null, rate_limit: null }, `${what} has no limit now`).then(onClose, failed)
             }
           >
             No limit
@@ -55,7 +55,7 @@ export function LimitDialog({ queue, onClose }: { queue: string | null; onClose:
     >
       {(error) => (
         <>
-          <p className="dim">What is over the limit waits; nothing is refused. Empty is any number.</p>
+          <p className="dim">Executions over the limit wait; nothing is refused. Empty means no limit.</p>
           {queue === "" && (
             <TextField
               label="Queue"
@@ -65,7 +65,7 @@ export function LimitDialog({ queue, onClose }: { queue: string | null; onClose:
               autoComplete="off"
               spellCheck={false}
               wrong={wrongOf(error, "queue")}
-              hint={limits(limit) ? `It has a limit: ${limitWords(limit)}. What you set takes its place.` : undefined}
+              hint={limits(limit) ? `It has a limit: ${limitWords(limit)}. Your new limit replaces it.` : undefined}
             />
           )}
           <div className="formgrid">

@@ -58,9 +58,9 @@ export function PauseDialog({ queues, onClose }: { queues: string[]; onClose: ()
     >
       {(error) => (
         <>
-          <p className="dim">Nothing of it starts. What runs goes on, and what is created waits.</p>
-          <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Everyone who asks why something waits reads it." wrong={wrongOf(error, "reason")} />
-          <SelectField label="Resumed when" value={span} onChange={setSpan} options={spans} />
+          <p className="dim">Nothing in it starts. Running executions continue, and new ones wait.</p>
+          <TextField label="Reason" value={reason} onChange={setReason} maxLength={1000} autoFocus placeholder="Maintenance" hint="Shown to everyone who asks why something waits." wrong={wrongOf(error, "reason")} />
+          <SelectField label="Resumes" value={span} onChange={setSpan} options={spans} />
           {span === "at" && <TextField label="At (UTC)" type="datetime-local" value={at} onChange={setAt} wrong={wrongOf(error, "until")} />}
         </>
       )}

@@ -87,7 +87,7 @@ function All({ known, may, ask, resume, region, selected }: Parts & { region: ob
       },
     },
     { id: "waiting", head: "Waiting", label: "waiting", num: true, cell: (q) => (q.waiting === null ? <span className="dim">–</span> : (q.waiting >= 10_000 ? "≥ " : "") + count(q.waiting)) },
-    { id: "oldest", head: "Oldest waits", label: "oldest", num: true, cell: (q) => <Duration ms={q.oldest === null ? null : q.oldest * 1000} /> },
+    { id: "oldest", head: "Oldest waiting", label: "oldest", num: true, cell: (q) => <Duration ms={q.oldest === null ? null : q.oldest * 1000} /> },
     { id: "running", head: "Running, of slots", label: "running", cell: (q) => (q.running === null ? <span className="dim">–</span> : <Meter label={`Slots of ${q.queue} in use`} value={q.running} limit={q.slots} />) },
     { id: "limit", head: "Limit", label: "limit", cell: (q) => <span className={q.limit ? "" : "dim"}>{limitWords(q.limit)}</span> },
     ...(may.pause || may.limit
@@ -134,11 +134,11 @@ function All({ known, may, ask, resume, region, selected }: Parts & { region: ob
           <Tile label="Running" value={count(s.in_progress)} note={`of ${count(s.slots)} slots`} />
           <Tile label="Wait, last 5 min" value={duration(s.average_wait_seconds_5m * 1000)} note={`longest in 24 h ${duration(s.max_wait_seconds * 1000)}`} tone={s.average_wait_seconds_5m > 5 ? "warn" : undefined} />
           <Tile label="Succeeded, 24 h" value={count(s.completed_24h)} note={s.completed_24h < 1440 ? "less than one a minute" : `${count(Math.round(s.completed_24h / 1440))} a minute`} />
-          <Tile label="Failed, 24 h" value={count(s.failed_24h)} note={`${count(s.retried_24h)} attempts tried again`} tone={s.failed_24h > 0 ? "warn" : undefined} />
+          <Tile label="Failed, 24 h" value={count(s.failed_24h)} note={`${count(s.retried_24h)} attempts retried`} tone={s.failed_24h > 0 ? "warn" : undefined} />
         </div>
       )}
       <div {...region} className="stack">
-        <Table label="Queues" page={whole(rows, known.query)} columns={columns} id={(q) => q.queue} {...(may.pause ? { selected } : {})} open={(q) => "/queues/" + encodeURIComponent(q.queue)} empty={<Empty title="No queues yet">A queue is there as soon as a job names it.</Empty>} />
+        <Table label="Queues" page={whole(rows, known.query)} columns={columns} id={(q) => q.queue} {...(may.pause ? { selected } : {})} open={(q) => "/queues/" + encodeURIComponent(q.queue)} empty={<Empty title="No queues yet">A queue exists as soon as a job names it.</Empty>} />
       </div>
       {known.own && (
         <p className="dim">
@@ -206,7 +206,7 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
       {known.query.isPending && <Loading lines={2} />}
       {known.query.isError && !isProblem(known.query.error, 403, 404) && <ErrorBox error={known.query.error} />}
       <div className="cols">
-        <section className="panel" aria-label="How it stands">
+        <section className="panel" aria-label="Status">
           <h2>How it stands</h2>
           <dl className="facts">
             <dt>Waiting</dt>
@@ -221,9 +221,9 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
             <dd>{q.limit?.max_concurrent && q.running !== null ? <Meter label="Of its limit" value={q.running} limit={q.limit.max_concurrent} text={limitWords(q.limit)} /> : limitWords(q.limit)}</dd>
           </dl>
         </section>
-        <section className="panel stack" aria-label="Workers that take from it">
+        <section className="panel stack" aria-label="Workers that serve it">
           <h2>Workers that take from it</h2>
-          {workers.data && serving.length === 0 && <Empty title="No worker takes from this queue" command={`carillon worker --server ${location.origin} --token $CARILLON_TOKEN --queues ${sh(name)}`} />}
+          {workers.data && serving.length === 0 && <Empty title="No worker serves this queue" command={`carillon worker --server ${location.origin} --token $CARILLON_TOKEN --queues ${sh(name)}`} />}
           <ul className="queues-why">
             {serving.slice(0, 12).map((w) => (
               <li key={w.worker_id} className="row">

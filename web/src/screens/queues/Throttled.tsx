@@ -18,7 +18,7 @@ export function Throttled({ queue }: { queue?: string }) {
   const rows = (q.data?.executions ?? []).filter((e) => Date.parse(e.due_at) <= now).slice(0, queue === undefined ? 8 : 12);
   return (
     <section className="panel stack" aria-label="What waits, and why">
-      <h2>{queue === undefined ? "What waits, and why" : "What is to start first, and why it waits"}</h2>
+      <h2>{queue === undefined ? "What waits, and why" : "What starts next, and why it waits"}</h2>
       {q.isPending ? <Loading lines={2} /> : rows.length === 0 ? <p className="dim">Nothing waits.</p> : null}
       <ul className="queues-why">
         {rows.map((e) => (

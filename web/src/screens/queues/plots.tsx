@@ -25,7 +25,7 @@ export function ThroughputPlot({ status, system }: { status: QueueStatus | undef
   const all = good.map((g, i) => g + (bad[i] ?? 0));
   const total = all.reduce((a, b) => a + b, 0);
   const failures = bad.reduce((a, b) => a + b, 0);
-  const summary = total === 0 ? "Nothing ended in the last 24 hours." : `${count(total)} executions ended, ${count(failures)} of them (${percent(failures / total)}) badly; at most ${count(Math.round(Math.max(...all) / 5))} a minute.`;
+  const summary = total === 0 ? "Nothing ended in the last 24 hours." : `${count(total)} executions ended, ${count(failures)} of them (${percent(failures / total)}) failed; at most ${count(Math.round(Math.max(...all) / 5))} a minute.`;
   return (
     <div className="panel">
       <Series

@@ -41,14 +41,14 @@ export default function SignIn() {
             This server has no sign-in: <a href="/">go on</a>.
           </p>
         )}
-        <TextField label="API key" type="password" value={key} onChange={setKey} autoFocus autoComplete="current-password" mono wrong={wrongOf(error, "credential")} hint="Or a token of your identity provider. It becomes a session of this browser and is not kept in the page." />
+        <TextField label="API key" type="password" value={key} onChange={setKey} autoFocus autoComplete="current-password" mono wrong={wrongOf(error, "credential")} hint="Or a token from your identity provider. It becomes a session of this browser; the page does not keep it." />
         {error !== undefined && !isProblem(error, 409) && <ErrorBox error={error} what="You are not signed in" />}
         <Button type="submit" kind="primary" disabled={busy || key.trim() === ""}>
           {busy ? "Signing in…" : "Sign in"}
         </Button>
         <details className="signin-help">
           <summary>No key yet?</summary>
-          <p className="dim small">The first start of a server prints one. Whoever has it, or is an admin, makes more, under Admin, Keys, or so:</p>
+          <p className="dim small">The first start of a server prints one. Admins create more under Admin, Keys, or with:</p>
           <CommandLine>carillon key create me --role operator</CommandLine>
         </details>
       </form>

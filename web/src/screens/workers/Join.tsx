@@ -39,7 +39,7 @@ export function Listening({ known }: { known: string[] }) {
           <State of="ACTIVE" word="Joined" /> <Link to={"/workers/" + first.worker_id}>{first.host || first.worker_id}</Link>, with {first.capacity} {first.capacity === 1 ? "slot" : "slots"}.
         </span>
       ) : (
-        <span>{on ? "Listening for a worker…" : "Live updates are off: it is not seen when a worker joins."}</span>
+        <span>{on ? "Listening for a worker…" : "Live updates are off: this page does not notice when a worker joins."}</span>
       )}
     </p>
   );
@@ -60,7 +60,7 @@ export function Join({ known, onClose }: { known: string[]; onClose: () => void 
             : make one under <Link to="/admin/keys?new=worker">Keys</Link>, and put it into CARILLON_TOKEN.
           </>
         ) : (
-          ", which an admin makes."
+          ", which an admin creates."
         )}
       </p>
       <div className="formgrid">

@@ -34,7 +34,7 @@ export function LeaseMap({ workers, only, gone = true }: { workers: Worker[]; on
   const from = Math.max(to - span, born - 5000);
   const rows = useMemo(() => rowsOf(workers, list ?? [], from, to).filter((r) => gone || !r.gone || r.spans.length > 0).slice(0, shown), [workers, list, from, to, gone]);
   const reads = [q, before, now];
-  if (!list) return <PlotState title="Who held what" query={{ data: undefined, error: reads.find((r) => r.error)?.error ?? null, refetch: () => reads.forEach((r) => r.error && void r.refetch()) }} children={() => null} />;
+  if (!list) return <PlotState title="Worker activity" query={{ data: undefined, error: reads.find((r) => r.error)?.error ?? null, refetch: () => reads.forEach((r) => r.error && void r.refetch()) }} children={() => null} />;
   const held = rows.reduce((n, r) => n + r.spans.length, 0);
   const used = rows.filter((r) => r.spans.length > 0);
   const shares = used.flatMap((r) => ((s) => (s === null ? [] : [{ name: r.name, share: s }]))(share(r, from, to))).sort((a, b) => b.share - a.share);
@@ -43,12 +43,12 @@ export function LeaseMap({ workers, only, gone = true }: { workers: Worker[]; on
   const cut = (q.data?.pagination.total ?? 0) > most || before.data?.pagination.next_cursor != null || (now.data?.pagination.total ?? 0) > running;
   const summary =
     held === 0
-      ? "No worker held anything in this time."
+      ? "No worker held an execution in this time."
       : `${count(used.length)} of ${count(rows.length)} ${rows.length === 1 ? "worker" : "workers"} ran ${count(held)}${cut ? " of the newest" : ""} ${held === 1 ? "execution" : "executions"}${busiest ? `; ${busiest.name} ${shares.length > 1 ? "was used the most" : "used"}${shares.length > 1 ? "," : ""} ${rounded(busiest.share)} of its slots` : ""}.`;
   return (
     <div className="panel">
       <PlotFrame
-        title="Who held what"
+        title="Worker activity"
         summary={summary}
         actions={<Segments label="How far back" value={minutes} options={windows} onChange={(v) => setMinutes(v)} />}
         table={() => ({
@@ -77,7 +77,7 @@ export function LeaseMap({ workers, only, gone = true }: { workers: Worker[]; on
           </>
         }
       >
-        <Drawing rows={rows} from={from} to={to} label={"Who held what. " + summary} />
+        <Drawing rows={rows} from={from} to={to} label={"Worker activity. " + summary} />
       </PlotFrame>
     </div>
   );
@@ -156,7 +156,7 @@ function Drawing({ rows, from, to, label }: { rows: Row[]; from: number; to: num
           if (s) navigate("/executions/" + s.id);
         }}
       />
-      <p className="small dim workers-under wrap">{under ? `${under.name}: ${wordOf(under.status)}, ${duration(under.to - under.from)} from ${clockTime(under.from, zone)}` : "Point at a bar for what it was; a click opens it."}</p>
+      <p className="small dim workers-under wrap">{under ? `${under.name}: ${wordOf(under.status)}, ${duration(under.to - under.from)} from ${clockTime(under.from, zone)}` : "Point at a bar to see its execution; click to open it."}</p>
     </div>
   );
 }

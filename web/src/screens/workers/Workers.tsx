@@ -161,7 +161,7 @@ function All() {
 function Nobody() {
   return (
     <Empty title="No worker: nothing runs" command={joinLine()}>
-      What is due waits until a worker takes it. Start one anywhere that reaches this server, with a key of the role worker in CARILLON_TOKEN.
+      Due executions wait for a worker. Start one anywhere that can reach this server, with a key of the role worker in CARILLON_TOKEN.
     </Empty>
   );
 }
@@ -172,7 +172,7 @@ function Cordon({ w, small }: { w: Worker; small?: boolean }) {
   const name = w.host || "The worker";
   const on = w.status === "CORDONED";
   const set = (to: boolean) => post(`/workers/${w.worker_id}/${to ? "cordon" : "uncordon"}`).then(() => refresh("/workers"));
-  const done = () => toast(on ? `${name} takes executions again` : `${name} is given nothing more`, { undo: () => void set(on).catch(failed) });
+  const done = () => toast(on ? `${name} takes executions again` : `${name} gets no new executions`, { undo: () => void set(on).catch(failed) });
   return (
     <Button small={small ?? false} disabled={w.status === "DRAINING"} onClick={() => void set(!on).then(done, failed)} aria-label={(on ? "Uncordon " : "Cordon ") + name}>
       {on ? "Uncordon" : "Cordon"}
@@ -216,7 +216,7 @@ function One({ id }: { id: string }) {
     return (
       <>
         <Head title="Worker" crumb={crumb} />
-        {q.isPending ? <Loading /> : !isProblem(q.error, 404) ? <ErrorBox error={q.error} /> : <Empty title="This worker is gone">Workers are listed for an hour after they were last heard of. What it ran is below.</Empty>}
+        {q.isPending ? <Loading /> : !isProblem(q.error, 404) ? <ErrorBox error={q.error} /> : <Empty title="This worker is gone">Workers stay listed for an hour after their last heartbeat. Its executions are below.</Empty>}
         {isProblem(q.error, 404) && <Ran rows={rows} />}
       </>
     );
@@ -244,7 +244,7 @@ function One({ id }: { id: string }) {
         </div>
       </Head>
       <div className="cols">
-        <section className="panel" aria-label="What it is">
+        <section className="panel" aria-label="About">
           <h2>What it is</h2>
           <dl className="facts">
             <dt>Load</dt>
@@ -274,7 +274,7 @@ function One({ id }: { id: string }) {
             </dd>
           </dl>
         </section>
-        <section className="panel" aria-label="What it takes">
+        <section className="panel" aria-label="What it serves">
           <h2>What it takes</h2>
           <dl className="facts">
             <dt>Queues</dt>
@@ -305,7 +305,7 @@ function Ran({ rows }: { rows: Executions["executions"] }) {
     <section className="panel stack" aria-label="What it ran">
       <h2>What it ran</h2>
       {rows.length === 0 ? (
-        <p className="dim">Nothing that is known of.</p>
+        <p className="dim">Nothing known.</p>
       ) : (
         <div className="tablebox">
           <table className="table cards" aria-label="Executions">

@@ -1,4 +1,4 @@
-// Who held what, when: the leases of workers as far as executions tell of them.
+// Worker activity, when: the leases of workers as far as executions tell of them.
 
 import { serverNow, type Execution, type Worker } from "../../api";
 
