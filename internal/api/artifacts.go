@@ -39,7 +39,7 @@ func (s settingsAPI) putArtifact(w http.ResponseWriter, r *http.Request, p tenan
 	case errors.As(err, &cut):
 		return refuse(400, "unreadable_body", "The body could not be read to its end.")
 	case errors.Is(err, artifact.ErrNoRoom):
-		return refuse(503, "unavailable", "There is no room left for artifacts.")
+		return refuse(503, "unavailable", "There is no space left for artifacts.")
 	case err != nil:
 		return err
 	}

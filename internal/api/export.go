@@ -113,9 +113,9 @@ func (s executionAPI) exportExecutions(w http.ResponseWriter, r *http.Request, p
 	panic(http.ErrAbortHandler) // the answer has begun; only breaking it off tells that it is not whole
 }
 
-var errStopping = refuse(http.StatusServiceUnavailable, "unavailable", "The server is stopping. Turn to another, or come again.")
+var errStopping = refuse(http.StatusServiceUnavailable, "unavailable", "The server is stopping. Use another server, or try again.")
 
-var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked, or has expired, since the request began.")
+var errRevoked = refuse(http.StatusUnauthorized, "unauthorized", "The credential was revoked or has expired since the request started.")
 
 // export is an answer whose head is sent with its first bytes: what goes wrong before them is told as any error is.
 type export struct {

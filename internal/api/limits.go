@@ -56,7 +56,7 @@ func readLimit(most *int, rate *client.RateLimit, v *job.Invalids) (int, job.Rat
 	}
 	if rate.Burst != nil {
 		if r.Burst = *rate.Burst; r.Burst == 0 {
-			v.Add("rate_limit.burst", 0, "a whole number from 1 to 1000000, or null for what a tenth of a second is worth")
+			v.Add("rate_limit.burst", 0, "a whole number from 1 to 1000000, or null for a tenth of a second's worth")
 		}
 	} else if r.Count > 0 && r.Per > 0 {
 		r.Burst = min(r.DefaultBurst(), job.MaxAtOnce)

@@ -87,7 +87,7 @@ func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 	if l.is(q.Get("token")) {
 		l.setCookie(w, r)
 	} else if mine, _ := l.Mine(r); !mine {
-		s.fail(w, r, refuse(401, "unauthorized", fmt.Sprintf("The token in the address is not that of this server; it makes another one at each start. Open the address that it printed last; the token is in %s, too.", l.File)))
+		s.fail(w, r, refuse(401, "unauthorized", fmt.Sprintf("The token in the URL is not valid for this server, which creates a new one at each start. Open the URL that it printed last; the token is also in %s.", l.File)))
 		return true
 	}
 	q.Del("token")
@@ -101,7 +101,7 @@ func (s *Server) takeToken(w http.ResponseWriter, r *http.Request) (done bool) {
 func (s accessAPI) enterLocal(w http.ResponseWriter, r *http.Request, req client.SignInRequest) error {
 	l := s.cfg.Local
 	if !l.is(strings.TrimSpace(req.Credential)) {
-		return refuse(401, "unauthorized", "This is not the token of this server; it is in the address that the server printed, and in "+l.File+".")
+		return refuse(401, "unauthorized", "The token is not valid for this server. You find the right one in the URL that the server printed, and in "+l.File+".")
 	}
 	l.setCookie(w, r)
 	p := tenant.Local()

@@ -59,7 +59,7 @@ func (s *Server) kept(rt route) bool {
 
 func (s viewAPI) metrics(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if s.cfg.Metrics == nil {
-		return refuse(404, "not_found", "This process counts nothing.")
+		return refuse(404, "not_found", "This process has no metrics.")
 	}
 	s.cfg.Metrics.ServeHTTP(w, r)
 	return nil

@@ -46,7 +46,7 @@ func (s viewAPI) screen(at dashboard.Screen) func(http.ResponseWriter, *http.Req
 		}
 		i := slices.IndexFunc(s.routes, func(rt route) bool { return rt.method == "GET" && rt.path == address })
 		if i < 0 {
-			return refuse(406, "not_acceptable", "This page has no data of its own; /docs lists what the API tells.")
+			return refuse(406, "not_acceptable", "This page has no data; /docs lists what the API offers.")
 		}
 		w.Header().Set("Vary", "Accept")
 		if list, by, one := strings.Cut(at.One, " "); one {

@@ -161,7 +161,7 @@ func (s jobAPI) patchJob(w http.ResponseWriter, r *http.Request, p tenant.Princi
 		return err
 	}
 	if objectOf(data) == nil && len(data) > 0 && json.Valid(data) {
-		return refuse(400, "invalid_body", "The body is not an object: want the fields that are to change.")
+		return refuse(400, "invalid_body", "The body is not an object; want the fields to change.")
 	}
 	j, err := s.service.UpdateJob(r.Context(), p, ref, at, func(j job.Job) (job.Definition, error) {
 		req, err := merged(j, data)

@@ -248,7 +248,7 @@ func choices[T fmt.Stringer](q *query, name string, all []T) []T {
 	for part := range strings.SplitSeq(s, ",") {
 		v, ok := oneOf(strings.TrimSpace(part), all)
 		if !ok {
-			q.wrong(name, part, "one or more, parted by commas, of "+list(all))
+			q.wrong(name, part, "one or more, separated by commas, of "+list(all))
 			return nil
 		}
 		out = append(out, v)

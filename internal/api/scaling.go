@@ -20,7 +20,7 @@ var scalingParams = []param{{"queue", "string", "Only these queues, separated by
 // scaling says how many workers the load asks for, for whatever starts them.
 func (s viewAPI) scaling(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {
 	if p.Role == tenant.Worker && p.Tenant != "" {
-		return refuse(403, "forbidden", "This tells of all tenants: a key of role worker must be for all of them, too.")
+		return refuse(403, "forbidden", "This covers all tenants: a key with the role worker must also be for all tenants.")
 	}
 	q, err := parseQuery(r, scalingParams)
 	if err != nil {

@@ -215,13 +215,13 @@ func (s viewAPI) jobRuns(w http.ResponseWriter, r *http.Request, p tenant.Princi
 	texts := strings.Split(q.values.Get("ids"), ",")
 	var ids []job.ID
 	if len(texts) > maxRunsOf {
-		q.wrong("ids", fmt.Sprintf("%d ids", len(texts)), fmt.Sprintf("1 to %d ids of jobs, parted by commas", maxRunsOf))
+		q.wrong("ids", fmt.Sprintf("%d ids", len(texts)), fmt.Sprintf("1 to %d job ids, separated by commas", maxRunsOf))
 		texts = nil
 	}
 	for _, text := range texts {
 		id, err := job.ParseID(text)
 		if err != nil {
-			q.wrong("ids", text, fmt.Sprintf("1 to %d ids of jobs, parted by commas", maxRunsOf))
+			q.wrong("ids", text, fmt.Sprintf("1 to %d job ids, separated by commas", maxRunsOf))
 			break
 		}
 		ids = append(ids, id)

@@ -28,9 +28,9 @@ func (s *seats) take(of tenant.ID, code, what string) (release func(), err error
 	defer s.mu.Unlock()
 	switch {
 	case s.taken >= s.all:
-		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("This server has %d %s already; come again, or turn to another.", s.all, what))
+		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("This server already has %d %s. Try again later, or use another server.", s.all, what))
 	case s.by[of] >= s.each:
-		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("The tenant has %d %s at this server already, which is as many as one may have; come again, or turn to another.", s.each, what))
+		return nil, refuse(http.StatusTooManyRequests, code, fmt.Sprintf("The tenant already has %d %s at this server, which is the limit. Try again later, or use another server.", s.each, what))
 	}
 	s.taken++
 	s.by[of]++

@@ -186,15 +186,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if s.cfg.Authenticate == nil && !localName(r.Host) {
-		s.fail(w, r, refuse(403, "forbidden_host", "Without sign-in only requests to localhost, 127.0.0.1 or [::1] are answered."))
+		s.fail(w, r, refuse(403, "forbidden_host", "Without sign-in, only requests to localhost, 127.0.0.1 or [::1] are answered."))
 		return
 	}
 	if err := crossOrigin.Check(r); err != nil {
-		s.fail(w, r, refuse(403, "cross_origin", "A page of another site may not change anything here."))
+		s.fail(w, r, refuse(403, "cross_origin", "Pages of other sites cannot make changes here."))
 		return
 	}
 	if s.cfg.Authenticate == nil && (!sameOrigin(r) || elsewhere(r)) {
-		s.fail(w, r, refuse(403, "cross_origin", "Without sign-in a page of another site is not answered at all."))
+		s.fail(w, r, refuse(403, "cross_origin", "Without sign-in, requests from pages of other sites are refused."))
 		return
 	}
 	if s.takeToken(w, r) {
@@ -324,7 +324,7 @@ func (s *Server) lost(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case s.cfg.HealthOnly || s.cfg.MetricsOnly:
-		s.fail(w, r, refuse(404, "not_found", "There is nothing at this path: the API is not here, only how this process is watched."))
+		s.fail(w, r, refuse(404, "not_found", "There is nothing at this path: this process serves only health and metrics, not the API."))
 	case navigates(r):
 		dashboard.Built().Page(w, r, http.StatusNotFound)
 	default:
@@ -370,11 +370,11 @@ func (s *Server) guard(rt route) http.Handler {
 			return
 		}
 		if !p.Role.Allows(rt.needs) {
-			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("This needs the permission %q, which the role %q has not.", rt.needs, p.Role)))
+			s.fail(w, r, refuse(403, "forbidden", fmt.Sprintf("This needs the permission %q, which the role %q does not have.", rt.needs, p.Role)))
 			return
 		}
 		if rt.needs == tenant.Work && s.cfg.WorkerCerts && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
-			s.fail(w, r, refuse(403, "certificate_required", "Workers of this server must show a client certificate (mutual TLS): start them with --tls-cert and --tls-key, and let no proxy end TLS in between."))
+			s.fail(w, r, refuse(403, "certificate_required", "Workers of this server must present a client certificate (mutual TLS). Start them with --tls-cert and --tls-key, without a proxy that terminates TLS."))
 			return
 		}
 		if p.Role != tenant.System && confinedTo(rt.needs) {

@@ -66,7 +66,7 @@ func newShowing(atOnce int) *showing {
 // errNoBadge is what a badge is that there is not, or no more: as any other address at which there is nothing.
 var errNoBadge = nowhere
 
-var errManyBadges = refuse(http.StatusServiceUnavailable, "unavailable", "This server is asked for too many badges at once. Try again.")
+var errManyBadges = refuse(http.StatusServiceUnavailable, "unavailable", "Too many badge requests at once. Try again.")
 
 // known is what is remembered of a badge; not ok: the store is to be asked. It is called under mu.
 func (b *showing) known(hash [32]byte, now time.Time) (x shown, ok bool, err error) {

@@ -79,7 +79,7 @@ func cookieFor(r *http.Request) (name string, err error) {
 	case err == nil && u.Scheme == "https":
 		return secureCookie, nil
 	case err == nil && u.Scheme == "http" && !localName(u.Host):
-		return "", refuse(403, "insecure", "Sign-in needs https: a browser keeps no secure cookie of a plain http page. Set tls.cert and tls.key, or put a TLS proxy in front.")
+		return "", refuse(403, "insecure", "Sign-in needs https: browsers do not keep secure cookies from plain http pages. Set tls.cert and tls.key, or put a TLS proxy in front.")
 	case plainHere(r):
 		return plainCookie, nil
 	}
@@ -104,7 +104,7 @@ func (s *Server) unsetCookies(w http.ResponseWriter, r *http.Request) {
 }
 
 // noSignIn is answered where nobody is asked who they are.
-var noSignIn = refuse(409, "no_sign_in", "This server asks nobody who they are; there is nothing to sign in to.")
+var noSignIn = refuse(409, "no_sign_in", "This server has no sign-in.")
 
 func (s accessAPI) enter(w http.ResponseWriter, r *http.Request, _ tenant.Principal) error {
 	if s.cfg.SignIns == nil && s.cfg.Local == nil {

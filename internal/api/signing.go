@@ -147,7 +147,7 @@ func (s accessAPI) completeExecution(w http.ResponseWriter, r *http.Request, _ t
 	}
 	ended(s.cfg.Secrets, os, vs)
 	if !vs[0].Accepted {
-		return refuse(409, "stale_token", "The attempt that this token is for is over: it timed out, was cancelled or ended otherwise, or another has begun.")
+		return refuse(409, "stale_token", "The attempt of this token is over: it timed out, was cancelled or ended, or another attempt has started.")
 	}
 	return reply(w, 200, wireVerdicts([]client.Outcome{req}, vs)[0])
 }

@@ -45,7 +45,7 @@ func (v *vigil) confirm() error {
 	return nil
 }
 
-var errDemoted = refuse(http.StatusForbidden, "forbidden", "The credential has changed since the request began, and no longer carries the permission for it.")
+var errDemoted = refuse(http.StatusForbidden, "forbidden", "The credential has changed since the request started, and no longer has the permission for it.")
 
 // allowed reports whether the credential carries the permission, or that cannot be told: a store that is away is no reason to
 // end. It looks again only when it is time to.

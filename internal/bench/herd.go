@@ -18,13 +18,13 @@ import (
 type HerdOptions struct {
 	Options
 	Herd    int // recurring jobs that are due in the same second
-	Trickle int // executions a second of another tenant meanwhile
+	Trickle int // executions per second of another tenant meanwhile
 }
 
 // Herd loads recurring jobs that are all due at one instant, and measures how soon they can be claimed, how soon all have run,
 // and what another tenant feels of it.
 func Herd(ctx context.Context, o HerdOptions) (GoalReport, error) {
-	name := fmt.Sprintf("%s jobs due in the same second, %s executions a second of another tenant", thousands(o.Herd), thousands(o.Trickle))
+	name := fmt.Sprintf("%s jobs due in the same second, %s executions per second of another tenant", thousands(o.Herd), thousands(o.Trickle))
 	rep, err := measure(ctx, o.Options, name, func(ctx context.Context, r *Rig, rep *GoalReport) (Tally, error) { return herd(ctx, r, o, rep) })
 	rep.Config = map[string]any{"herd": o.Herd, "trickle_per_s": o.Trickle, "batch": o.Batch, "slots": o.Slots}
 	return rep, err

@@ -39,7 +39,7 @@ func (s *session) auditTail() *cobra.Command {
 		Use: "tail", Aliases: []string{"list"}, Short: "Show who changed what, latest last", Args: cobra.NoArgs,
 		Example: "  carillon audit tail --action job. --from -24h\n  carillon audit tail --follow -o jsonl",
 	}
-	c.Flags().StringVar(&f.Action, "action", "", "only this action, such as job.delete, or all that begin with, such as job.")
+	c.Flags().StringVar(&f.Action, "action", "", "only this action, such as job.delete, or all that begin with it, such as job.")
 	c.Flags().StringVar(&f.Object, "object", "", "only what was done to this id or name")
 	c.Flags().StringVar(&f.Principal, "who", "", "only what the credential with this name did")
 	c.Flags().StringVar(&f.KeyID, "key", "", "only what this API key did")

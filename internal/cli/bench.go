@@ -35,11 +35,11 @@ func benchCommand(open opener) *cobra.Command {
 	f := benchFlags{Options: bench.Options{RateFor: 5 * time.Second, Load: bench.Load{Inserters: 4}}}
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure throughput and latency on this machine",
-		Long: `Measure how many jobs a second this machine and database insert, work off, and do both of; how soon a job is picked up when
-idle and at a given rate; and check after each measurement that nothing was lost or doubled (else the exit code is 1).
+		Long: `Measure how many jobs per second this machine and database can create, run, and create and run at the same time; and how soon a job
+starts when the system is idle and at a given rate. After each measurement, check that no job was lost or ran twice; exit with 1 if one was.
 
-It works in throwaway places that it removes at the end, also after Ctrl-C: a database (or schema) of its own on the PostgreSQL
-server, a folder beside the SQLite file. What the URL names is never opened, but its server is kept busy.`,
+The measurements use temporary storage that is removed at the end, even after Ctrl-C: a separate database (or schema) on the PostgreSQL
+server, or a folder next to the SQLite file. The database that the URL names is never opened, but its server gets busy.`,
 		Args: cobra.NoArgs, Example: "  carillon bench\n  carillon bench --database postgres://carillon@db.internal/carillon --jobs 500000\n  carillon bench --only idle,rate --rate 5000 -o json",
 	}
 	fs := c.Flags()
@@ -48,10 +48,10 @@ server, a folder beside the SQLite file. What the URL names is never opened, but
 	fs.IntVar(&f.Batch, "batch", 1000, "jobs created at once")
 	fs.IntVar(&f.Payload, "payload", 256, "bytes of each job's payload")
 	fs.IntVar(&f.Slots, "slots", 8, "executions run at once")
-	fs.IntVar(&f.Callers, "callers", 200, "callers at once who create one job at a time")
-	fs.IntVar(&f.Samples, "samples", 200, "samples of the pickup when idle")
-	fs.IntVar(&f.Rate, "rate", 1000, "jobs a second in the measurement rate; 0 leaves it out")
-	fs.StringSliceVar(&f.Only, "only", nil, "measurements, parted by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
+	fs.IntVar(&f.Callers, "callers", 200, "concurrent callers that create one job at a time")
+	fs.IntVar(&f.Samples, "samples", 200, "samples of the start latency when idle")
+	fs.IntVar(&f.Rate, "rate", 1000, "jobs per second in the measurement 'rate'; 0 skips it")
+	fs.StringSliceVar(&f.Only, "only", nil, "measurements, separated by commas: "+strings.Join(bench.Names(), ", ")+" (default all)")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
 	c.AddCommand(benchSchedulesCommand(open), benchHerdCommand(open), benchPagesCommand(open))
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -15,20 +15,20 @@ func benchPagesCommand(open opener) *cobra.Command {
 	var f goalFlags
 	var o bench.PagesOptions
 	c := &cobra.Command{
-		Use: "pages", Short: "Measure how long pages of the API and of the dashboard take over much history",
-		Long: `Store jobs and executions as they are in life, most of them one tenant's, of which some failed; then ask over HTTP for whatever the
-dashboard asks for: lists with each filter, also with filters that choose little or nothing, pages far down, histories, plots, and whole
-screens; one request at a time, and again by several callers at once.` + goalPlace,
+		Use: "pages", Short: "Measure how long API and dashboard pages take with a large history",
+		Long: `Store realistic jobs and executions, most of them of one tenant, some of them failed. Then request over HTTP what the
+dashboard requests: lists with each filter, including filters that match little or nothing, later pages, histories, plots and whole
+screens; first one request at a time, then with several callers at once.` + goalPlace,
 		Args: cobra.NoArgs, Example: "  carillon bench pages\n  carillon bench pages --jobs 1000000 --executions 10000000 --samples 100 --database postgres://carillon@db.internal/carillon --strict",
 	}
 	f.add(c)
 	f.Slots = 64
 	c.Flags().Lookup("slots").DefValue = strconv.Itoa(f.Slots)
-	c.Flags().IntVar(&f.Jobs, "jobs", 20_000, "jobs that are stored, up to 10 000 000")
-	c.Flags().IntVar(&o.Executions, "executions", 100_000, "executions that are stored, at least as many as jobs, up to 100 000 000")
-	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long nothing is asked after loading, up to 2h; 0s: 6 s for each million executions, a minute at the most")
-	c.Flags().IntVar(&f.Samples, "samples", 50, "requests for each page, and then as many by several callers at once")
-	c.Flags().IntVar(&f.Callers, "callers", 8, "callers at once")
+	c.Flags().IntVar(&f.Jobs, "jobs", 20_000, "jobs to store, up to 10 000 000")
+	c.Flags().IntVar(&o.Executions, "executions", 100_000, "executions to store, at least as many as jobs, up to 100 000 000")
+	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long to pause after loading, up to 2h; 0s: 6 s per million executions, at most a minute")
+	c.Flags().IntVar(&f.Samples, "samples", 50, "requests per page, and then the same number with several callers at once")
+	c.Flags().IntVar(&f.Callers, "callers", 8, "concurrent callers")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if o.Settle < 0 || o.Settle > 2*time.Hour {
 			return config.Mistakes{{Key: "settle", Value: o.Settle.String(), Want: "0s to 2h", From: "flag"}}

@@ -33,7 +33,7 @@ func (f *goalFlags) add(c *cobra.Command) {
 	fs.IntVar(&f.Batch, "batch", 1000, "jobs created at once")
 	fs.IntVar(&f.Slots, "slots", 8, "executions run at once")
 	fs.StringVarP(&f.output, "output", "o", "table", "table or json")
-	fs.BoolVar(&f.strict, "strict", false, "exit with 1 where a goal is missed")
+	fs.BoolVar(&f.strict, "strict", false, "exit with 1 if a goal is missed")
 }
 
 // check says everything that is wrong with the flags, and with numbers of the command's own: flag, value, least, most.
@@ -89,22 +89,22 @@ func (f *goalFlags) print(rep bench.GoalReport, w io.Writer) error {
 
 const goalPlace = `
 
-It works in a throwaway place that it removes at the end, as carillon bench does. What is lost, doubled, early or not answered makes the
-exit code 1; with --strict a missed goal does, too.`
+Like carillon bench, it uses temporary storage that is removed at the end. Exit with 1 if anything was lost, ran twice or early, or got no
+answer; with --strict, also if a goal was missed.`
 
 func benchSchedulesCommand(open opener) *cobra.Command {
 	var f goalFlags
 	var o bench.SchedulesOptions
 	var seconds int
 	c := &cobra.Command{
-		Use: "schedules", Short: "Measure how late recurring jobs fire when there are many",
-		Long: `Load many recurring jobs, of which some are due each second and the rest is far away, and measure how long after their
-instants they may be claimed and start, how much memory that takes, and that each instant fired exactly once and none early.` + goalPlace,
+		Use: "schedules", Short: "Measure how late jobs fire when there are many recurring jobs",
+		Long: `Load many recurring jobs, some of them due each second and the rest far in the future. Measure how long after their scheduled times
+they can be claimed and start, and how much memory that takes, and check that each fired exactly once and none early.` + goalPlace,
 		Args: cobra.NoArgs, Example: "  carillon bench schedules\n  carillon bench schedules --schedules 10000000 --database postgres://carillon@db.internal/carillon --strict",
 	}
 	f.add(c)
 	c.Flags().IntVar(&o.Schedules, "schedules", 100_000, "recurring jobs, up to 10 000 000")
-	c.Flags().IntVar(&o.DueRate, "due", 1000, "of them due each second")
+	c.Flags().IntVar(&o.DueRate, "due", 1000, "how many of them are due each second")
 	c.Flags().IntVar(&seconds, "seconds", 60, "how long to measure")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check([4]any{"schedules", o.Schedules, 1, 10_000_000}, [4]any{"due", o.DueRate, 1, 100_000}, [4]any{"seconds", seconds, 1, 86_400}); err != nil {
@@ -123,13 +123,13 @@ func benchHerdCommand(open opener) *cobra.Command {
 	var o bench.HerdOptions
 	c := &cobra.Command{
 		Use: "herd", Short: "Measure what happens when very many jobs are due in the same second",
-		Long: `Load recurring jobs that are all due in the same second, while another tenant goes on to run a few at once, and measure how soon
-all may be claimed, how soon all have run, how long the other tenant waits, and that each ran exactly once and none early.` + goalPlace,
+		Long: `Load recurring jobs that are all due in the same second, while another tenant keeps running a few jobs. Measure how soon
+all can be claimed, how soon all have run and how long the other tenant waits, and check that each ran exactly once and none early.` + goalPlace,
 		Args: cobra.NoArgs, Example: "  carillon bench herd\n  carillon bench herd --herd 50000 --database postgres://carillon@db.internal/carillon -o json",
 	}
 	f.add(c)
 	c.Flags().IntVar(&o.Herd, "herd", 500_000, "jobs that are due in the same second, up to 10 000 000")
-	c.Flags().IntVar(&o.Trickle, "trickle", 20, "executions a second of another tenant")
+	c.Flags().IntVar(&o.Trickle, "trickle", 20, "executions per second of another tenant")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := f.check([4]any{"herd", o.Herd, 1, 10_000_000}, [4]any{"trickle", o.Trickle, 1, 1000}); err != nil {
 			return err

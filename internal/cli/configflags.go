@@ -94,7 +94,7 @@ func allowCallback(c *cobra.Command) {
 
 // allowCommands adds the flag that turns commands on.
 func allowCommands(c *cobra.Command, s *settings) {
-	c.Flags().Bool("allow-commands", false, "accept and run command jobs: whoever may write jobs can run programs on the workers")
+	c.Flags().Bool("allow-commands", false, "accept and run command jobs: anyone who can change jobs can then run programs on the workers")
 	s.keys["allow-commands"] = "commands.allow"
 	s.add(c, "commands-unconfined", "commands.unconfined", "")
 }

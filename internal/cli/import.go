@@ -100,7 +100,7 @@ func (s *session) importCrontab() *cobra.Command {
 	var x importer.Crontab
 	c := &cobra.Command{
 		Use: "crontab FILE", Short: "Convert a crontab", Args: cobra.ExactArgs(1),
-		Long:    "Make jobs of the lines of a crontab, as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
+		Long:    "Convert the lines of a crontab to jobs, as YAML for 'carillon apply' on standard output, and report on standard error how they will behave differently. Nothing is sent anywhere.",
 		Example: "  crontab -l | carillon import crontab - --timezone Europe/Berlin > jobs.yaml\n  carillon import crontab /etc/crontab --system > jobs.yaml",
 	}
 	i.flags(c)
@@ -123,7 +123,7 @@ func (s *session) importTasks(name, short, of, example string, read func(zone, t
 	var zone string
 	c := &cobra.Command{
 		Use: name + " FILE", Short: short, Args: cobra.ExactArgs(1), Example: example,
-		Long: "Make jobs of " + of + ", as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
+		Long: "Convert " + of + " to jobs, as YAML for 'carillon apply' on standard output, and report on standard error how they will behave differently. Nothing is sent anywhere.",
 	}
 	i.flags(c)
 	c.Flags().StringVar(&zone, "timezone", "", "time zone for times without one, such as Europe/Berlin")
@@ -146,7 +146,7 @@ func (s *session) importCronJob() *cobra.Command {
 	var runner string
 	c := &cobra.Command{
 		Use: "cronjob FILE", Short: "Convert Kubernetes CronJobs", Args: cobra.ExactArgs(1),
-		Long:    "Make jobs of CronJob manifests, as YAML for 'carillon apply' on standard output, and tell on standard error in which ways they will not be as they were. Nothing is sent anywhere.",
+		Long:    "Convert CronJob manifests to jobs, as YAML for 'carillon apply' on standard output, and report on standard error how they will behave differently. Nothing is sent anywhere.",
 		Example: "  kubectl get cronjobs -o yaml | carillon import cronjob - > jobs.yaml\n  carillon import cronjob backup.yaml --image-runner 'docker run --rm'",
 	}
 	i.flags(c)

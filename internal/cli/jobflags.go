@@ -56,7 +56,7 @@ func addJobFlags(s *session, c *cobra.Command) *jobFlags {
 	f.String("backoff", "", "backoff between retries: FIXED, LINEAR or EXPONENTIAL (default)")
 	f.Duration("retry-delay", 0, "delay before the first retry (default 1s)")
 	f.String("overlap", "", "what to do while an earlier run is active: allow (default), skip, queue or replace")
-	f.String("catch-up", "", "missed runs to make up for: none, latest (default) or all")
+	f.String("catch-up", "", "missed runs to catch up: none, latest (default) or all")
 	f.Int("priority", 0, "priority, 1 (highest) to 10 (default 5)")
 	f.StringSlice("tag", nil, "tags, to group jobs")
 	f.StringSlice("label", nil, "labels that a worker must have")

@@ -21,7 +21,7 @@ func moveCommand() *cobra.Command {
 	}
 	load, form := overEmbedded(c), formFlag(c, "table", "json")
 	to := c.Flags().String("to", "", "where to move: postgres://USER@HOST:PORT/NAME")
-	dry := c.Flags().Bool("dry-run", false, "rehearse it: everything is copied and compared, and taken back; where the target has no schema yet, only counted")
+	dry := c.Flags().Bool("dry-run", false, "rehearse it: copy and compare everything, then roll back; if the target has no schema yet, only count")
 	keep := c.Flags().Bool("keep-source", false, "do not rename the old file; a server started on it would run everything again")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()

@@ -55,7 +55,7 @@ func recoverCommand() *cobra.Command {
 		Example: "  carillon key recover --database postgres://carillon@db.internal/carillon",
 	}
 	load := overDatabase(c)
-	dry := c.Flags().Bool("dry-run", false, "only see that the database can be reached, and that its schema is this version's")
+	dry := c.Flags().Bool("dry-run", false, "only check that the database is reachable and that its schema matches this version")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := load()
 		if err != nil {

@@ -26,11 +26,11 @@ const row = (page, what) => page.locator(".admin-health li", { has: page.locator
 test("workers that drain or are cordoned are not counted as able", async () => {
   const page = await visit(browser, server.url + "/admin", { prepare: (p) => answer(p, "/workers?*", workers(worker(1), worker(2, { status: "DRAINING" }), worker(3, { status: "CORDONED" }), worker(4, { status: "DEAD" }))) });
   await settle(page);
-  assert.match(await row(page, "Workers").innerText(), /Workers\s+Well\s+1 with 5 slots; 1 draining; 1 cordoned$/);
+  assert.match(await row(page, "Workers").innerText(), /Workers\s+Healthy\s+1 with 5 slots; 1 draining; 1 cordoned$/);
   await page.route("**/api/v1/workers?*", (r) => r.fulfill({ json: workers(worker(2, { status: "DRAINING" })) }));
   await page.reload();
   await settle(page);
-  assert.match(await row(page, "Workers").innerText(), /Workers\s+None takes more\s+0 with 0 slots; 1 draining$/);
+  assert.match(await row(page, "Workers").innerText(), /Workers\s+None takes new work\s+0 with 0 slots; 1 draining$/);
   await sound(page);
   await page.context().close();
 });
@@ -42,7 +42,7 @@ test("Now and Admin give one verdict: the server's", async () => {
   for (const path of ["/", "/admin"]) {
     const page = await visit(browser, server.url + path, { prepare });
     await settle(page);
-    assert.match(await page.locator(path === "/" ? ".now-sentence" : ".admin-health li:first-child").innerText(), /In trouble\s+All 5 schedules on time now; .*9 jobs failing\./, path);
+    assert.match(await page.locator(path === "/" ? ".now-sentence" : ".admin-health li:first-child").innerText(), /Critical\s+All 5 schedules on time now; .*9 jobs failing\./, path);
     if (path === "/admin") {
       assert.match(await row(page, "Outcomes").innerText(), /Failing[\s\S]*; 9 jobs failing$/);
       assert.match(await row(page, "Schedules").innerText(), /Late[\s\S]*more than 5 s late$/);
@@ -92,7 +92,7 @@ test("what is not due yet is not listed as waiting, and no row says both", async
 test("of a worker that is listed no more it is not known how much of its slots it used", async () => {
   const ran = (n, by, from, to) => ({ execution_id: id(n), job_id: id(n), job_name: "job " + n, status: "SUCCEEDED", worker_id: by, scheduled_time: iso(from), due_at: iso(from), started_at: iso(from), finished_at: iso(to) });
   const now = Date.now();
-  const page = await visit(browser, server.url + "/workers?table=who-held-what", {
+  const page = await visit(browser, server.url + "/workers?table=worker-activity", {
     prepare: async (p) => {
       await answer(p, "/workers?*", workers(worker(1), worker(2, { status: "DEAD", capacity: 8, last_beat_at: iso(now - 60_000) })));
       await answer(p, "/executions?*", { executions: [ran(5, id(1), now - 300_000, now - 200_000), ran(6, id(2), now - 300_000, now - 299_000), ran(7, id(9), now - 300_000, now - 298_000)], pagination: { limit: 1000, total: 3, next_cursor: null } });

@@ -85,10 +85,10 @@ test("the table of a plot is in the address, and each of its rows leads where a 
   await page.goBack();
   await plot("Queue depth").getByRole("button", { name: "Plot" }).click();
   await page.waitForFunction(() => new URLSearchParams(location.search).get("table") === "trigger-delay-24-h");
-  await page.goto(`${server.url}/jobs/${job}?table=a-year-of-days`);
+  await page.goto(`${server.url}/jobs/${job}?table=the-past-year`);
   await page.locator("figure", { hasText: "The past year" }).locator("tbody a").first().click();
   await page.waitForURL("**/executions?q=*");
-  await page.goto(server.url + "/workers?table=who-held-what");
+  await page.goto(server.url + "/workers?table=worker-activity");
   await page.locator("figure", { hasText: "Worker activity" }).locator("tbody a").first().click();
   await page.waitForURL(/executions\?q=worker/);
   await page.waitForSelector("tbody tr:has-text('plotted')");

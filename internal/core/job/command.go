@@ -72,11 +72,11 @@ func (t *Target) checkCommand(v *Invalids) {
 		}
 	}
 	if t.Artifact != "" && !ValidArtifact(t.Artifact) {
-		v.Add("execution.artifact_id", t.Artifact, "the artifact_id that PUT /artifacts answered: 64 hex digits in lower case")
+		v.Add("execution.artifact_id", t.Artifact, "the artifact_id that PUT /artifacts returned: 64 hex digits in lower case")
 	}
 	switch {
 	case t.Entrypoint != "" && t.Artifact == "":
-		v.Add("execution.entrypoint", t.Entrypoint, "an artifact_id beside it: it is the program in the artifact")
+		v.Add("execution.entrypoint", t.Entrypoint, "an artifact_id as well: the entrypoint is the program in the artifact")
 	case t.Entrypoint != "":
 		if bad := BadPath(t.Entrypoint); bad != "" {
 			v.Add("execution.entrypoint", t.Entrypoint, "the path of a file in the artifact, such as bin/run; this "+bad)

@@ -210,7 +210,7 @@ func (s *Schedule) checkRecurring(v *Invalids) {
 		v.Add("schedule.end_at", s.End.Format(time.RFC3339Nano), "an instant after start_at, which is "+s.Start.Format(time.RFC3339Nano))
 	}
 	if s.MaxRuns < 0 {
-		v.Add("schedule.max_runs", s.MaxRuns, "a whole number from 1, or null")
+		v.Add("schedule.max_runs", s.MaxRuns, "a whole number, at least 1, or null")
 	}
 	if s.Calendar != "" && !ValidKey(s.Calendar) {
 		v.Add("schedule.calendar", s.Calendar, "the name of a calendar: 1 to 128 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
@@ -229,7 +229,7 @@ func (d *Definition) checkPolicies(v *Invalids) {
 		v.Add("catch_up_limit", d.CatchUpLimit, "a whole number from 1 to 1000")
 	}
 	if (d.Overlap == OverlapQueue || d.Overlap == OverlapReplace) && d.ConcurrencyKey != "" {
-		v.Add("overlap", string(d.Overlap), "allow or skip with a concurrency_key, by which executions wait for each other")
+		v.Add("overlap", string(d.Overlap), "allow or skip with a concurrency_key, because the key already makes executions wait for each other")
 	}
 }
 
@@ -330,7 +330,7 @@ func (t *Target) checkHTTP(v *Invalids) {
 		case !headerName(name):
 			v.Add(field, name, "a header name of letters, digits and -!#$%&'*+.^_`|~")
 		case reservedHeader(lower):
-			v.Add(field, name, "another header: this one is set by Carillon or by the connection")
+			v.Add(field, name, "another header: Carillon or the connection sets this one")
 		case seen[lower] != "":
 			v.Add(field, name, fmt.Sprintf("each header only once; %q is the same header", seen[lower]))
 		}

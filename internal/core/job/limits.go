@@ -44,7 +44,7 @@ func (r Rate) Check(field string, v *Invalids) {
 		v.Add(field+".count", r.Count, fmt.Sprintf("at most one in a microsecond, which is %d in %s", r.Per/time.Microsecond, r.Per))
 	}
 	if asked := r.Burst != 0 || count && per; asked && (r.Burst < 1 || r.Burst > MaxAtOnce) { // 0 follows from the others, unless these are right
-		v.Add(field+".burst", r.Burst, "a whole number from 1 to 1000000, or null for what a tenth of a second is worth")
+		v.Add(field+".burst", r.Burst, "a whole number from 1 to 1000000, or null for a tenth of a second's worth")
 	}
 }
 

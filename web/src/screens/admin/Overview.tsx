@@ -92,7 +92,7 @@ function Health() {
   if (workers.data)
     list.push({
       what: "Workers",
-      ...(able.length === 0 ? { state: "DEAD", word: living.length === 0 ? "None" : "None takes more" } : others.length > 0 ? { state: "LATE", word: "Mixed" } : { state: "ACTIVE", word: "Well" }),
+      ...(able.length === 0 ? { state: "DEAD", word: living.length === 0 ? "None" : "None takes new work" } : others.length > 0 ? { state: "LATE", word: "Mixed" } : { state: "ACTIVE", word: "Healthy" }),
       text: (
         <>
           <Link to="/workers">{count(able.length)}</Link> with {counted(able.reduce((n, w) => n + w.capacity, 0), "slot")}
@@ -104,7 +104,7 @@ function Health() {
   if (s) {
     list.push({
       what: "Queues",
-      ...(stuck || (s.pending > 0 && s.active_workers === 0) ? { state: "DEAD", word: "Stuck" } : s.average_wait_seconds_5m > 5 ? { state: "LATE", word: "Slow" } : { state: "ACTIVE", word: "Well" }),
+      ...(stuck || (s.pending > 0 && s.active_workers === 0) ? { state: "DEAD", word: "Stuck" } : s.average_wait_seconds_5m > 5 ? { state: "LATE", word: "Slow" } : { state: "ACTIVE", word: "Healthy" }),
       text: (
         <>
           <Link to="/queues">
@@ -121,7 +121,7 @@ function Health() {
     });
     list.push({
       what: "Outcomes, 24 h",
-      ...(failing ? { state: stateOf(failing.health), word: "Failing" } : s.failed_24h > s.completed_24h ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Well" }),
+      ...(failing ? { state: stateOf(failing.health), word: "Failing" } : s.failed_24h > s.completed_24h ? { state: "FAILED", word: "Failing" } : { state: "ACTIVE", word: "Healthy" }),
       text: (
         <>
           {count(s.completed_24h)} succeeded, {count(s.failed_24h)} failed, {count(s.retried_24h)} attempts retried

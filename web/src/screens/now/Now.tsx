@@ -46,7 +46,7 @@ export default function Now() {
       {overview.isError && <ErrorBox error={overview.error} what="These numbers could not be refreshed" />}
       {fresh && (
         <div className="panel">
-          <Empty title="Nothing has rung yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
+          <Empty title="No jobs yet" command={helloCommand()} action={<LinkButton to="/jobs/new?sample=hello" kind="primary">Create the hello job</LinkButton>}>
             A job says what to run and when. This one pretends to work, every ten seconds.
           </Empty>
         </div>

@@ -5,7 +5,7 @@ import { State } from "../../ui";
 
 type Health = Overview["health"];
 
-const words: Record<Health, [state: string, word: string]> = { ok: ["ACTIVE", "Well"], warning: ["LATE", "Look at this"], critical: ["FAILED", "In trouble"] };
+const words: Record<Health, [state: string, word: string]> = { ok: ["ACTIVE", "Healthy"], warning: ["LATE", "Needs attention"], critical: ["FAILED", "Critical"] };
 
 export const stateOf = (h: Health) => words[h][0];
 

@@ -128,7 +128,7 @@ function All() {
         title="Workers"
         actions={
           <>
-            <Segments label="Which" value={which} options={[["living", "Living"], ["all", "Also gone"]]} onChange={(v) => setWhich(v)} />
+            <Segments label="Which" value={which} options={[["living", "Active"], ["all", "Include stopped"]]} onChange={(v) => setWhich(v)} />
             <Button icon="plus" onClick={() => setJoin(true)}>
               Add a worker
             </Button>
