@@ -59,7 +59,7 @@ const (
 			CROSS JOIN LATERAL (SELECT part FROM partitions WHERE duty = 1 AND part = f.part AND owner IS NOT DISTINCT FROM $6::uuid AND epoch = f.epoch OFFSET 0 FOR SHARE) p
 		)`
 
-	leaseHead = leaseMark + `
+	leaseHead = `
 		WITH g AS MATERIALIZED (
 			SELECT array_agg(CASE WHEN s.id IS NULL THEN 0 ELSE nextval('tokens') END ORDER BY g.n) AS tokens,
 				array_agg(coalesce(s.tenant, '') ORDER BY g.n) AS tenants, count(s.tenant) > 0 AS bound
