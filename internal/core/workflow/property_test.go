@@ -62,6 +62,14 @@ func (d drawn) player(t *rapid.T) *player {
 	p.outcomes = d.outcomes
 	p.rand = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 	p.after = func(before *State, e Event, made Decisions) { check(t, d.graph, before, p.s, e, made) }
+	p.settled = func(before *State) {
+		counted(t, d.graph, p.s)
+		for i := range before.cells {
+			if before.cells[i].status == Waiting && p.s.cells[i].live() && !triggered(d.graph, p.s, i) {
+				t.Fatalf("%s started before its trigger %s held", d.graph.nodes[i].key, d.graph.nodes[i].trigger)
+			}
+		}
+	}
 	p.begin()
 	counted(t, d.graph, p.s)
 	return p
@@ -78,11 +86,6 @@ func check(t *rapid.T, g *Graph, before, s *State, e Event, made Decisions) {
 	twice := s.Clone()
 	if again := Advance(g, twice, e); e.Kind != MoreItems && (!again.Ignored || !twice.Equal(s)) {
 		t.Fatalf("%+v for a second time made %+v", e, again)
-	}
-	for _, n := range made.Start {
-		if !triggered(g, s, n) {
-			t.Fatalf("%s started before its trigger %s held", g.nodes[n].key, g.nodes[n].trigger)
-		}
 	}
 	for i := range before.cells {
 		if was := before.cells[i].status; was.Final() && was != s.cells[i].status {

@@ -154,19 +154,23 @@ type player struct {
 	t        failer
 	g        *Graph
 	s        *State
-	run      Run
 	outcomes map[string]json.RawMessage
 	rand     *rand.Rand
 	live     []string // executions: node, or node[item]
 	cancel   map[string]bool
 	results  map[string]json.RawMessage
 	started  map[string]int // how often each execution started, over all attempts
-	events   []Event
+	r        *Resolver
+	waits    []NodeWait
+	failures []NodeFailure
 	after    func(before *State, e Event, d Decisions) // looks at each step
+	settled  func(before *State)                       // looks at what came of it
 }
 
 func newPlayer(t failer, g *Graph, r Run) *player {
-	return &player{t: t, g: g, run: r, rand: rand.New(rand.NewPCG(1, 1)), cancel: map[string]bool{}, results: map[string]json.RawMessage{}, started: map[string]int{}}
+	p := &player{t: t, g: g, rand: rand.New(rand.NewPCG(1, 1)), cancel: map[string]bool{}, results: map[string]json.RawMessage{}, started: map[string]int{}}
+	p.r = &Resolver{Graph: g, Run: r, Values: p}
+	return p
 }
 
 func (p *player) String() string {
@@ -220,28 +224,30 @@ func (p *player) advance(e Event) {
 	if p.after != nil {
 		p.after(before, e, d)
 	}
-	p.events = append(p.events, e)
 	p.obey(d)
+	if p.settled != nil {
+		p.settled(before)
+	}
 }
 
 // obey does what decisions say.
 func (p *player) obey(d Decisions) {
-	for _, n := range d.Start {
-		key := p.g.nodes[n].key
-		prepared := Prepare(p.g, p.s, n, p.run, p)
-		if prepared.Event == nil && prepared.Wait == nil {
-			p.start(key)
+	p.r.State = p.s
+	p.apply(p.r.Resolve(d))
+}
+
+// apply makes true what follows from decisions, as a server would.
+func (p *player) apply(e Effects) {
+	for _, x := range e.Executions {
+		key := p.g.nodes[x.Node].key
+		if x.Item >= 0 {
+			key = fmt.Sprintf("%s[%d]", key, x.Item)
 		}
-		if prepared.Event != nil {
-			p.advance(*prepared.Event)
-		}
+		p.start(key)
 	}
-	for _, items := range d.Items {
-		for _, i := range items.Items {
-			p.start(fmt.Sprintf("%s[%d]", p.g.nodes[items.Node].key, i))
-		}
-	}
-	for _, n := range d.Cancel {
+	p.waits = append(p.waits, e.Waits...)
+	p.failures = append(p.failures, e.Failures...)
+	for _, n := range e.Cancel {
 		key := p.g.nodes[n].key
 		for _, l := range p.live {
 			if l == key || strings.HasPrefix(l, key+"[") {
@@ -249,7 +255,7 @@ func (p *player) obey(d Decisions) {
 			}
 		}
 	}
-	for _, n := range d.More {
+	for _, n := range e.More {
 		p.advance(Event{Kind: MoreItems, Node: n})
 	}
 }

@@ -1,0 +1,151 @@
+package workflow
+
+import "encoding/json"
+
+// Resolver turns decisions about one run into what a store writes: it prepares what starts, tells the state what came of
+// that, and goes on until nothing more follows. It keeps the lists of maps, so keep it as long as the run's state is at hand.
+// One goroutine uses it at a time.
+type Resolver struct {
+	Graph  *Graph
+	State  *State
+	Run    Run
+	Values Values // of every node that has ended, also of those whose end is being decided on
+
+	lists map[int]*ItemList
+}
+
+// Effects are what follows from decisions. A store commits them together with the State and with what caused them.
+type Effects struct {
+	Executions []Execution
+	Waits      []NodeWait
+	Cancel     []int // nodes whose execution, or whose live items, are to be cancelled
+	Closed     []int // waits that are over without having been released
+	Ended      []int // nodes that have ended; State says how
+	Failures   []NodeFailure
+	More       []int  // maps that start more items than one commit should: advance with MoreItems in the next one
+	Status     Status // how the run ended; 0: it goes on
+}
+
+// Execution is one that starts.
+type Execution struct {
+	Node      int
+	Item      int             // of a map; -1: the node is none
+	Execution json.RawMessage // of an inline node: what it runs
+	Payload   json.RawMessage // of an existing job, in place of its own payload; nil: it keeps that
+}
+
+// NodeWait is a wait that begins.
+type NodeWait struct {
+	Node int
+	Wait OpenWait
+}
+
+// NodeFailure is the error of a node, or of an item of a map, that failed before it started.
+type NodeFailure struct {
+	Node    int
+	Item    int // -1: the node itself
+	Failure Failure
+}
+
+// Advance applies events and resolves what follows. It counts the events that changed nothing.
+func (r *Resolver) Advance(events ...Event) (e Effects, ignored int) {
+	for _, event := range events {
+		d := Advance(r.Graph, r.State, event)
+		if d.Ignored {
+			ignored++
+			continue
+		}
+		r.resolve(d, &e)
+	}
+	return e, ignored
+}
+
+// Resolve resolves the decisions of Begin or of an act.
+func (r *Resolver) Resolve(d Decisions) (e Effects) {
+	r.resolve(d, &e)
+	return e
+}
+
+func (r *Resolver) resolve(d Decisions, e *Effects) {
+	for todo := []Decisions{d}; len(todo) > 0; todo = todo[1:] {
+		d := todo[0]
+		e.Cancel = append(e.Cancel, d.Cancel...)
+		e.Closed = append(e.Closed, d.Closed...)
+		e.Ended = append(e.Ended, d.Ended...)
+		e.More = append(e.More, d.More...)
+		if d.Run != 0 {
+			e.Status = d.Run
+		}
+		for _, n := range d.Start {
+			if event := r.start(n, e); event != nil {
+				todo = append(todo, Advance(r.Graph, r.State, *event))
+			}
+		}
+		for _, items := range d.Items {
+			for _, event := range r.startItems(items, e) {
+				todo = append(todo, Advance(r.Graph, r.State, event))
+			}
+		}
+	}
+}
+
+// start prepares a node. The event, unless nil, is what the state is to be told.
+func (r *Resolver) start(n int, e *Effects) *Event {
+	p := Prepare(r.Graph, r.State, n, r.Run, r.Values)
+	switch {
+	case p.Failure != nil:
+		e.Failures = append(e.Failures, NodeFailure{Node: n, Item: -1, Failure: *p.Failure})
+	case p.Items != nil:
+		r.keep(n, p.Items)
+	case p.Event != nil: // it is skipped
+	case p.Wait != nil:
+		e.Waits = append(e.Waits, NodeWait{Node: n, Wait: *p.Wait})
+	default:
+		e.Executions = append(e.Executions, Execution{Node: n, Item: -1, Execution: p.Execution, Payload: p.Payload})
+	}
+	return p.Event
+}
+
+func (r *Resolver) keep(n int, l *ItemList) {
+	if r.lists == nil {
+		r.lists = map[int]*ItemList{}
+	}
+	r.lists[n] = l
+}
+
+// startItems prepares items of a map. The events are those of items that failed before they started.
+func (r *Resolver) startItems(items Items, e *Effects) (failed []Event) {
+	fail := func(item int, f *Failure) {
+		e.Failures = append(e.Failures, NodeFailure{Node: items.Node, Item: item, Failure: *f})
+		failed = append(failed, Event{Kind: ItemEnded, Node: items.Node, Item: item, Status: Failed})
+	}
+	l := r.lists[items.Node]
+	var bad *Failure
+	if l == nil {
+		if l, bad = PrepareItems(r.Graph, r.State, items.Node, r.Run, r.Values); bad == nil {
+			r.keep(items.Node, l)
+		}
+	}
+	existing := r.Graph.def.Nodes[items.Node].JobID != ""
+	for _, item := range items.Items {
+		if bad == nil && item >= l.Len() {
+			bad = &Failure{BadExpression, "map: the list is shorter than it was when the node started"}
+		}
+		if bad != nil {
+			fail(item, bad)
+			continue
+		}
+		doc, f := l.Prepare(item)
+		switch x := (Execution{Node: items.Node, Item: item}); {
+		case f != nil:
+			fail(item, f)
+		case existing:
+			x.Payload = doc
+			e.Executions = append(e.Executions, x)
+		default:
+			x.Execution = doc
+			e.Executions = append(e.Executions, x)
+		}
+	}
+	return failed
+}
