@@ -44,8 +44,8 @@ test("the forecast of a month, of a week and of a day, as tables, and exported",
 
 test("what a calendar leaves out is drawn where the week-end is", async () => {
   const page = await visit(browser, server.url + "/forecast?hours=168&tz=utc");
-  await page.waitForSelector("h2:has-text('Left out by calendars')");
-  const said = await page.locator("section[aria-label='Left out by calendars']").innerText();
+  await page.waitForSelector("h2:has-text('Excluded by calendars')");
+  const said = await page.locator("section[aria-label='Excluded by calendars']").innerText();
   assert.match(said, /weekends\s+\d{4}-\d\d-\d\d 23:00 to \d{4}-\d\d-\d\d 23:00/); // Europe/Berlin in winter, told in UTC
   await page.context().close();
 });
@@ -95,7 +95,7 @@ test("a window before a day that is left out stays a stretch of its own", async 
       );
     },
   });
-  const said = await page.locator("section[aria-label='Left out by calendars'] .forecast-days").innerText();
+  const said = await page.locator("section[aria-label='Excluded by calendars'] .forecast-days").innerText();
   const want = ["2027-03-22 07:00 to 2027-03-22 10:00", "2027-03-23 23:00 to 2027-03-24 23:00", "2027-03-30 22:00 to 2027-03-31 22:00", "2027-04-01 06:00 to 2027-04-01 08:00"];
   assert.deepEqual(said.split("\n").map((l) => l.trim()).filter(Boolean).slice(0, 4), want);
   await sound(page);
@@ -124,7 +124,7 @@ test("herds are spread, looked at, applied and put back; what someone else chang
   assert.deepEqual([await cron(kept), await cron(other), await cron(moved), await cron(back)], [kept.before, "1 2 3 4 *", moved.after, back.after]);
   await server.api("PATCH", "/jobs/" + moved.job_id, { schedule: { cron_expression: "4 3 2 1 *" } });
   await page.click("dialog button:has-text('Put them back')");
-  await page.waitForSelector(".toast:has-text('1 could not be put back')");
+  await page.waitForSelector(".toast:has-text('1 could not be restored')");
   await forgive(page, /status of 412/);
   assert.deepEqual([await cron(moved), await cron(back)], ["4 3 2 1 *", back.before]);
   await sound(page);

@@ -62,7 +62,7 @@ test("numbers beyond doubles stay exact from the editor to the store and back", 
   const page = await visit(browser, server.url + "/jobs/new");
   await page.fill("label:has-text('Name') + input", "Exact");
   await page.click("button:has-text('Pretend')");
-  await page.fill("label:has-text('JSON that it is given') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0}');
+  await page.fill("label:has-text('JSON payload') >> xpath=../..//textarea", '{"id": 12345678901234567890, "one": 1.0}');
   await page.click("button:has-text('Create job')");
   await page.waitForSelector("h1:has-text('Exact')");
   const id = page.url().split("/").pop();

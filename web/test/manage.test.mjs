@@ -126,7 +126,7 @@ test("a rule of a deleted job is silenced, changed and told again; deleted with 
     await page.locator(`.toast:has-text('Deleted ${name}')`).getByRole("button", { name: "Undo" }).click();
   };
   await drop("of-both");
-  await page.waitForSelector(".toast:has-text('of-both is back, without 1 job that is deleted, too')");
+  await page.waitForSelector(".toast:has-text('of-both is back, without 1 job that is deleted too')");
   await forgive(page, /status of 422/);
   assert.deepEqual((await rule("of-both")).jobs, [there.job_id]);
   await drop("of-the-gone");

@@ -23,7 +23,7 @@ try {
   const screens = {
     now: { path: "/", ready: "text=Jobs to look at" },
     jobs: { path: "/jobs", ready: "tbody tr" },
-    job: { path: "/jobs/" + made.job, ready: "text=A year of days", height: 1240 },
+    job: { path: "/jobs/" + made.job, ready: "text=The past year", height: 1240 },
     execution: { path: "/executions/" + made.execution, ready: "figcaption:has-text('attempts')" },
     "dead-letters": { path: "/dead-letters", ready: "tbody tr" },
     forecast: { path: "/forecast?hours=168", ready: "h2:has-text('Herds')", height: 1240 },

@@ -16,7 +16,7 @@ export function SizesPanel({ allowance }: { allowance: Allowance | undefined }) 
   return (
     <section className="panel stack" aria-label="Storage">
       <div className="row">
-        <h2 className="grow">What is stored</h2>
+        <h2 className="grow">Storage</h2>
         {s && (
           <span className="dim small">
             {bytes(s.bytes)}

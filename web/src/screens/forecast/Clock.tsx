@@ -25,7 +25,7 @@ export function Clock({ load, hours }: { load: Load; hours: number }) {
       summary={summary}
       table={() => ({ head: [`From (${zoneName(zone)})`, "Fires, on an average day"], rows: values.flatMap((v, i) => (v > 0 ? [[time(i), Number(v.toFixed(2))]] : [])) })}
     >
-      <svg viewBox="-150 -150 300 300" className="forecast-clock" role="img" aria-label={"A day on the clock. " + summary}>
+      <svg viewBox="-150 -150 300 300" className="forecast-clock" role="img" aria-label={"By time of day. " + summary}>
         {[0.33, 0.66, 1].map((f) => (
           <circle key={f} r={inner + (outer - inner) * f} fill="none" stroke="var(--line)" />
         ))}

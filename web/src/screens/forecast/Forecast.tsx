@@ -171,7 +171,7 @@ function Left({ calendars, now, hours }: { calendars: Calendar[]; now: number; h
   return (
     <section className="panel stack" aria-label="Excluded by calendars">
       <div className="row">
-        <h2 className="grow">Left out by calendars</h2>
+        <h2 className="grow">Excluded by calendars</h2>
         <Link to="/admin/calendars">Calendars</Link>
       </div>
       <dl className="facts">

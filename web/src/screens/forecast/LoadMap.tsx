@@ -123,7 +123,7 @@ export function LoadMap({ load, now, hours, summary, capacity, calendars }: Prop
       }
     >
       <div ref={box}>
-        <canvas ref={canvas} role="img" aria-label={"Coming load. " + summary} style={{ width, height: tall }} onPointerMove={(e) => setUnder(look(e.nativeEvent.offsetX, e.nativeEvent.offsetY))} onPointerLeave={() => setUnder(undefined)} />
+        <canvas ref={canvas} role="img" aria-label={"Upcoming load. " + summary} style={{ width, height: tall }} onPointerMove={(e) => setUnder(look(e.nativeEvent.offsetX, e.nativeEvent.offsetY))} onPointerLeave={() => setUnder(undefined)} />
       </div>
     </PlotFrame>
   );

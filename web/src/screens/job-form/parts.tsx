@@ -11,7 +11,7 @@ type Props = { form: Form; set: (part: Partial<Form>) => void; error: unknown };
 export function What({ form, set, error, editing }: Props & { editing: boolean }) {
   return (
     <section className="panel stack" aria-label="About">
-      <h2>What it is</h2>
+      <h2>About</h2>
       <div className="formgrid two">
         <TextField label="Name" value={form.name} onChange={(name) => set({ name })} required maxLength={255} autoFocus={!editing} wrong={wrongOf(error, "name")} />
         <TextField label="Key" value={form.key} onChange={(key) => set({ key })} mono disabled={editing} wrong={wrongOf(error, "key")} hint={editing ? "A key cannot change." : "Optional: a name for files and scripts, unique in the tenant."} />

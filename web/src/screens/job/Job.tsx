@@ -180,7 +180,7 @@ function Overview({ j, path, region }: { j: JobType; path: string; region: objec
       </div>
       <div className="cols">
         {(j.schedule.type === "CRON" || j.schedule.type === "INTERVAL") && <Next j={j} path={path} />}
-        <section className="panel stack" aria-label="What it is doing">
+        <section className="panel stack" aria-label="What it does">
           <h2>What it does</h2>
           <p className="mono wrap">{targetWords(j)}</p>
           <ul className="job-policies">

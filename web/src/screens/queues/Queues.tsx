@@ -207,11 +207,11 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
       {known.query.isError && !isProblem(known.query.error, 403, 404) && <ErrorBox error={known.query.error} />}
       <div className="cols">
         <section className="panel" aria-label="Status">
-          <h2>How it stands</h2>
+          <h2>Status</h2>
           <dl className="facts">
             <dt>Waiting</dt>
             <dd>{q.waiting === null ? "–" : count(q.waiting)}</dd>
-            <dt>Oldest waits</dt>
+            <dt>Oldest waiting</dt>
             <dd>
               <Duration ms={q.oldest === null ? null : q.oldest * 1000} />
             </dd>
@@ -222,7 +222,7 @@ function One({ name, known, may, ask, resume }: Parts & { name: string }) {
           </dl>
         </section>
         <section className="panel stack" aria-label="Workers that serve it">
-          <h2>Workers that take from it</h2>
+          <h2>Workers that serve it</h2>
           {workers.data && serving.length === 0 && <Empty title="No worker serves this queue" command={`carillon worker --server ${location.origin} --token $CARILLON_TOKEN --queues ${sh(name)}`} />}
           <ul className="queues-why">
             {serving.slice(0, 12).map((w) => (

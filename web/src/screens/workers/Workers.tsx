@@ -245,7 +245,7 @@ function One({ id }: { id: string }) {
       </Head>
       <div className="cols">
         <section className="panel" aria-label="About">
-          <h2>What it is</h2>
+          <h2>About</h2>
           <dl className="facts">
             <dt>Load</dt>
             <dd>
@@ -275,7 +275,7 @@ function One({ id }: { id: string }) {
           </dl>
         </section>
         <section className="panel" aria-label="What it serves">
-          <h2>What it takes</h2>
+          <h2>What it serves</h2>
           <dl className="facts">
             <dt>Queues</dt>
             <dd>{w.queues.length ? <Tags of={w.queues} to={(x) => "/queues/" + encodeURIComponent(x)} /> : "all"}</dd>
