@@ -26,7 +26,7 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
-// settings is what a whole measurement is told.
+// settings holds the options of a whole measurement.
 type settings struct {
 	jobs, runs int
 	limit      time.Duration

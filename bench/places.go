@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// patience is how long a server may take to start, stop or clean up.
+// patience limits how long a server may take to start, stop or clean up.
 const patience = 30 * time.Second
 
 // inspect answers version and durability of the server. One that may lose what it

@@ -90,7 +90,7 @@ func tune(ctx context.Context, sys system, jobs int, once measure, progress io.W
 	return best
 }
 
-// tuningShare is how many times fewer jobs a try of the settings gets.
+// tuningShare is the factor by which a tuning run has fewer jobs.
 const tuningShare = 2
 
 // once runs one system once, in a place of its own that is gone afterwards.

@@ -108,7 +108,7 @@ func notGraphile(dir string) string {
 	return ""
 }
 
-// leastNode is what graphile-worker asks for.
+// leastNode is the oldest version of Node.js that graphile-worker supports.
 var leastNode = [2]int{22, 18}
 
 // findNode answers a Node.js that is new enough: the one that came with the packages, or the system's.

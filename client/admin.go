@@ -42,7 +42,7 @@ type TenantChange struct {
 	CallbacksHTTPSOnly *bool `json:"callbacks_https_only,omitempty" doc:"Refuse this tenant's callbacks over plain http, both when a job is created or changed and when it is called."`
 }
 
-// QuotaChange is what one tenant may have and do in place of what its tier gives.
+// QuotaChange overrides the quotas that a tier gives one tenant.
 type QuotaChange struct {
 	ActiveJobs          *int64 `json:"active_jobs,omitempty"`
 	ExecutionsPerMinute *int   `json:"executions_per_minute,omitempty"`
@@ -78,7 +78,7 @@ func (q QuotaChange) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// Quotas are what a tenant may have and do; -1 is no limit.
+// Quotas limit what a tenant may have and do; -1 is no limit.
 type Quotas struct {
 	ActiveJobs          int64 `json:"active_jobs"`
 	ExecutionsPerMinute int   `json:"executions_per_minute"`
@@ -94,12 +94,12 @@ type Quotas struct {
 	Weight              int   `json:"weight"`
 }
 
-// Usage is what a tenant has of what its quotas limit.
+// Usage counts what a tenant has of what its quotas limit.
 type Usage struct {
 	ActiveJobs *int64 `json:"active_jobs" doc:"Jobs with a planned instant or an unfinished execution; null if there is no limit, because they are not counted then."`
 }
 
-// Allowance is what the tenant of the credential may have and do, and what it has.
+// Allowance holds the quotas and the usage of the credential's tenant.
 type Allowance struct {
 	TenantID   string   `json:"tenant_id"`
 	Tier       string   `json:"tier" enum:"free,pro,enterprise"`
@@ -129,7 +129,7 @@ type Tenants struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// Scaling is how much there is to do, for whatever starts and stops workers.
+// Scaling counts the work there is, for autoscalers.
 type Scaling struct {
 	Waiting        int            `json:"waiting" doc:"Due executions that wait in queues that are not paused; a very large number is exact enough to scale by."`
 	Paused         int            `json:"paused" doc:"Due executions that wait because their queue is paused."`
@@ -139,7 +139,7 @@ type Scaling struct {
 	Queues         []QueueScaling `json:"queues"`
 }
 
-// QueueScaling is how much there is to do in one queue.
+// QueueScaling counts the work in one queue.
 type QueueScaling struct {
 	Queue          string `json:"queue"`
 	Waiting        int    `json:"waiting"`

@@ -29,7 +29,7 @@ type Badges struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// BadgeState is what a badge shows as data.
+// BadgeState is the state of a badge as JSON.
 type BadgeState struct {
 	Label string `json:"label"`
 	State string `json:"state" enum:"up,late,down,paused,unknown"`

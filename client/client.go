@@ -72,7 +72,7 @@ func New(servers []string, token string, options ...Option) *Client {
 	return c
 }
 
-// prefix is what the paths of the API begin with.
+// prefix is the common prefix of the API's paths.
 const prefix = "/api/v1"
 
 // request is one call, whichever server it goes to.
@@ -192,7 +192,7 @@ func (c *Client) sign(req *http.Request, token string) {
 	req.Header.Set("User-Agent", c.agent)
 }
 
-// problem is what an error answer says; what is no problem document keeps the status.
+// problem returns the error in a response; one that is not a problem document keeps its status.
 func problem(resp *http.Response, data []byte) *Problem {
 	p := &Problem{Status: resp.StatusCode, Detail: http.StatusText(resp.StatusCode)}
 	if to := resp.Header.Get("Location"); resp.StatusCode < 400 && to != "" {

@@ -25,7 +25,7 @@ const (
 	ActionInvalid   = "invalid"
 )
 
-// JobPlan is what would become of a declared job.
+// JobPlan describes what applying a declared job would change.
 type JobPlan struct {
 	Key      string        `json:"key"`
 	Name     string        `json:"name"`
@@ -57,7 +57,7 @@ type FireTimes struct {
 	First     []time.Time `json:"first" doc:"Up to ten of them."`
 }
 
-// JobPlans is what would become of declared jobs, in their order.
+// JobPlans describes what applying declared jobs would change, in their order.
 type JobPlans struct {
 	Jobs []JobPlan `json:"jobs"`
 }

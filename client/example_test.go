@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/app/apptest"
 )
 
-// server is where the examples find Carillon: as carillon dev runs it.
+// server is the address of Carillon in the examples, as carillon dev runs it.
 var server string
 
 func TestMain(m *testing.M) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CallbackResponse is what a callback answered.
+// CallbackResponse is the response of a callback.
 type CallbackResponse struct {
 	HTTPStatus  int    `json:"http_status"`
 	BodyPreview string `json:"body_preview" doc:"The first 4 KiB."`
@@ -46,7 +46,7 @@ type Execution struct {
 	PayloadOverride  json.RawMessage   `json:"payload_override,omitempty" doc:"The payload that replaces the job's. Only when you read a single execution that has one."`
 }
 
-// Progress is how far an execution says it has come.
+// Progress is the progress that an execution reports.
 type Progress struct {
 	Percent int    `json:"percent" doc:"0 to 100."`
 	Message string `json:"message" doc:"At most 1000 characters."`
@@ -118,7 +118,7 @@ type DeadLetterRequest struct {
 	DryRun   bool              `json:"dry_run,omitempty" doc:"Only count them."`
 }
 
-// Discarded is how many dead letters were discarded.
+// Discarded counts the discarded dead letters.
 type Discarded struct {
 	Discarded int `json:"discarded"`
 }

@@ -159,7 +159,7 @@ func (c *Client) WaitForExecution(ctx context.Context, id string, told func(Exec
 	}
 }
 
-// ended is why a wait did.
+// ended returns why a wait ended.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *Client) RedriveDeadLetters(ctx context.Context, r DeadLetterRequest) (B
 	return post[Begun](ctx, c, "/dead-letters:redrive", r)
 }
 
-// Discarding is what becomes of a request to discard dead letters: by ids, or in a dry run, it is done at once; by a filter an
+// Discarding is the outcome of a request to discard dead letters: by ids, or in a dry run, it is done at once; by a filter an
 // operation has begun.
 type Discarding struct {
 	Discarded int // by ids

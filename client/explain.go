@@ -36,7 +36,7 @@ type ExplanationDetails struct {
 	AheadIsMin  bool              `json:"ahead_is_minimum,omitempty"`
 }
 
-// ExplanationNeeds is what an execution needs of a worker.
+// ExplanationNeeds lists what an execution requires of a worker.
 type ExplanationNeeds struct {
 	Target string   `json:"target"`
 	Kind   string   `json:"kind,omitempty"`

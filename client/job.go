@@ -109,7 +109,7 @@ type JobSchedule struct {
 	LastRunAt      *time.Time `json:"last_run_at"`
 }
 
-// JobTarget is what a job runs, as answered.
+// JobTarget is the target of a job, as returned by the API.
 type JobTarget struct {
 	Target          string            `json:"target"`
 	CallbackURL     string            `json:"callback_url,omitempty"`

@@ -17,13 +17,13 @@ type LogRequest struct {
 	Lines        []LogLine `json:"lines"`
 }
 
-// LogAnswer is how far the log of an attempt has come.
+// LogAnswer says how much of an attempt's log is stored.
 type LogAnswer struct {
 	Lines int  `json:"lines" doc:"Lines kept for this attempt; the next offset."`
 	Cut   bool `json:"cut" doc:"The log has reached its limit: nothing more of this attempt is kept."`
 }
 
-// MaxLogLines is how many lines one request may bring.
+// MaxLogLines limits the lines of one request.
 const MaxLogLines = 10_000
 
 // LoggedLine is a line of a log as answered.

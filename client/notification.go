@@ -32,7 +32,7 @@ type NotificationRules struct {
 	Pagination        Pagination         `json:"pagination"`
 }
 
-// Notification is what is posted to a rule's callback_url.
+// Notification is the body of a request to a rule's callback_url.
 type Notification struct {
 	Event      string                 `json:"event"`
 	Rule       string                 `json:"rule"`

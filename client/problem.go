@@ -19,7 +19,7 @@ type Problem struct {
 	Quota     *QuotaProblem  `json:"quota,omitempty" doc:"The tenant's quota that was exceeded, if any."`
 	RequestID string         `json:"request_id"`
 
-	// RetryAfter is how long the server asks to wait before the next try; 0: it does not say.
+	// RetryAfter is how long the server asks to wait before the next try; 0 if it does not say.
 	RetryAfter time.Duration `json:"-"`
 }
 

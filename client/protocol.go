@@ -22,7 +22,7 @@ func (c *Client) Register(ctx context.Context, r Registration) (Session, error) 
 	return s, c.do(ctx, "POST", "/workers", "", r, &s)
 }
 
-// claimWait is how long a claim waits at the server.
+// claimWait sets how long a claim waits at the server.
 const claimWait = 20
 
 // Claim waits until there is something for the worker, or ctx ends.

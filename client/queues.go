@@ -32,7 +32,7 @@ type Queues struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// QueueHead is what is to start first of a queue.
+// QueueHead lists the executions of a queue that start next.
 type QueueHead struct {
 	Executions []Execution `json:"executions" doc:"In the order in which they start."`
 }

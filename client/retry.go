@@ -21,7 +21,7 @@ type Retries struct {
 // DefaultRetries lasts for a few seconds: as long as a server takes to be started anew.
 var DefaultRetries = Retries{Max: 5, First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
-// wait is how long to wait before the n-th try again, and whether to try at all.
+// wait returns how long to wait before the n-th retry, and whether to retry at all.
 func (r Retries) wait(n int, err error) (time.Duration, bool) {
 	if n > r.Max {
 		return 0, false
@@ -46,7 +46,7 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyInContext{}, key)
 }
 
-// patience is how long one try may take; a server answers within 30 s.
+// patience limits the time of one try; a server answers within 30 s.
 const patience = 40 * time.Second
 
 // call sends a request, again and again where that can do no harm. in and out may be nil.

@@ -28,7 +28,7 @@ type PreviewRequest struct {
 	N              *int       `json:"n,omitempty" doc:"How many, 1 to 1000; default 10."`
 }
 
-// Preview is what a schedule does.
+// Preview describes a schedule and its next instants.
 type Preview struct {
 	Description string          `json:"description" doc:"In one English sentence."`
 	Warnings    []Warning       `json:"warnings"`
@@ -72,7 +72,7 @@ type Forecast struct {
 	Spread    *Spread          `json:"spread,omitempty" doc:"How to spread herds, if you asked for it and it is possible."`
 }
 
-// Spread is how herds can be taken apart: by moving jobs within their hour.
+// Spread suggests how to spread herds: by moving jobs within their hour.
 type Spread struct {
 	PeakBefore int64            `json:"peak_before" doc:"Executions in the busiest minute."`
 	PeakAfter  int64            `json:"peak_after"`
@@ -91,7 +91,7 @@ type SpreadJob struct {
 	Moved  int64  `json:"moved" doc:"How many of its instants lie in herds."`
 }
 
-// ForecastMinute is how many instants there are in a minute.
+// ForecastMinute counts the instants in a minute.
 type ForecastMinute struct {
 	At    time.Time `json:"at"`
 	Count int64     `json:"count"`

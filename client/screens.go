@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Counted is what happened to executions.
+// Counted counts the events of executions.
 type Counted struct {
 	Started            int64   `json:"started" doc:"Attempts that started."`
 	Succeeded          int64   `json:"succeeded" doc:"Executions, as in the next four fields."`
@@ -28,19 +28,19 @@ type Counted struct {
 	MaxDelaySeconds    float64 `json:"max_delay_seconds" doc:"Time from the scheduled time until executions fired."`
 }
 
-// SeriesPoint is what happened in a step of a series.
+// SeriesPoint counts the events in one step of a series.
 type SeriesPoint struct {
 	At time.Time `json:"at" doc:"When it starts."`
 	Counted
 }
 
-// SeriesTotal is what happened in all of a series.
+// SeriesTotal counts the events in a whole series.
 type SeriesTotal struct {
 	Counted
 	SuccessRate *float64 `json:"success_rate" doc:"The share of executions that succeeded, of those that succeeded, failed or timed out: 0 to 1, or null if there were none."`
 }
 
-// Series is what happened, step by step.
+// Series counts events, step by step.
 type Series struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
@@ -49,7 +49,7 @@ type Series struct {
 	Total       SeriesTotal   `json:"total"`
 }
 
-// DelayColumn is how late schedules fired in a step.
+// DelayColumn describes how late schedules fired in one step.
 type DelayColumn struct {
 	At         time.Time `json:"at"`
 	Fired      int64     `json:"fired"`
@@ -59,7 +59,7 @@ type DelayColumn struct {
 	Counts     []int64   `json:"counts" doc:"One count per bound, for delays up to it and above the previous one, and one for longer delays."`
 }
 
-// DelayTotal is how late schedules fired.
+// DelayTotal describes how late schedules fired.
 type DelayTotal struct {
 	Fired      int64    `json:"fired"`
 	Within1s   int64    `json:"within_1s"`
@@ -70,7 +70,7 @@ type DelayTotal struct {
 	MaxSeconds float64  `json:"max_seconds"`
 }
 
-// DelaySeries is how late schedules fired, step by step.
+// DelaySeries describes how late schedules fired, step by step.
 type DelaySeries struct {
 	From          time.Time     `json:"from"`
 	To            time.Time     `json:"to"`
@@ -80,7 +80,7 @@ type DelaySeries struct {
 	Total         DelayTotal    `json:"total"`
 }
 
-// QueueSample is how much waited and ran in a queue.
+// QueueSample counts what waited and ran in a queue.
 type QueueSample struct {
 	Queue         string   `json:"queue"`
 	Waiting       int64    `json:"waiting"`
@@ -88,7 +88,7 @@ type QueueSample struct {
 	OldestSeconds *float64 `json:"oldest_seconds" doc:"null if nothing waited."`
 }
 
-// QueueColumn is how much waited and ran in a step.
+// QueueColumn counts what waited and ran in one step.
 type QueueColumn struct {
 	At            time.Time     `json:"at"`
 	Waiting       int64         `json:"waiting"`
@@ -97,7 +97,7 @@ type QueueColumn struct {
 	Queues        []QueueSample `json:"queues"`
 }
 
-// QueueSeries is how much waited and ran, step by step: of each the most.
+// QueueSeries counts what waited and ran, step by step; each step holds the maximum.
 type QueueSeries struct {
 	From        time.Time     `json:"from"`
 	To          time.Time     `json:"to"`
@@ -131,7 +131,7 @@ type FailureGroup struct {
 	Text              *string      `json:"text" doc:"A piece of the message without placeholders, to search executions for."`
 }
 
-// Failures is what executions failed with lately.
+// Failures groups the recent failures of executions.
 type Failures struct {
 	From    time.Time      `json:"from"`
 	To      time.Time      `json:"to"`
@@ -174,7 +174,7 @@ type DeadLetterGroups struct {
 	Groups          []DeadLetterGroup `json:"groups"`
 }
 
-// DayCounts is what came of executions.
+// DayCounts counts the outcomes of executions.
 type DayCounts struct {
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
@@ -184,13 +184,13 @@ type DayCounts struct {
 	Late      int64 `json:"late" doc:"Of those that ran, how many fired more than five seconds late."`
 }
 
-// CalendarDay is what came of a job's executions that were scheduled on a day, UTC.
+// CalendarDay counts the outcomes of a job's executions that were scheduled on one day, UTC.
 type CalendarDay struct {
 	Date string `json:"date"`
 	DayCounts
 }
 
-// JobCalendar is what came of a job's executions, day by day.
+// JobCalendar counts the outcomes of a job's executions by day.
 type JobCalendar struct {
 	JobID string        `json:"job_id"`
 	From  string        `json:"from"`
@@ -220,7 +220,7 @@ type JobRuns struct {
 	Jobs []LastRuns `json:"jobs" doc:"In the requested order, without unknown jobs."`
 }
 
-// RevisionChange is what became of one field of a job.
+// RevisionChange describes how one field of a job changed.
 type RevisionChange struct {
 	Field  string          `json:"field"`
 	Before json.RawMessage `json:"before"`
@@ -273,7 +273,7 @@ type Finding struct {
 	Text   string `json:"text"`
 }
 
-// Overview is how the tenant does.
+// Overview describes the health of the tenant.
 type Overview struct {
 	Sentence              string           `json:"sentence"`
 	Health                string           `json:"health" enum:"ok,warning,critical"`

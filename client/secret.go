@@ -7,7 +7,7 @@ type SecretRequest struct {
 	Value string `json:"value" doc:"1 to 65536 bytes. It is never shown again."`
 }
 
-// Secret is what is known of a secret. Its value is nowhere.
+// Secret is the metadata of a secret, without its value.
 type Secret struct {
 	Name      string    `json:"name"`
 	Version   int       `json:"version" doc:"Grows with every new value."`

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Health is what a server says of itself.
+// Health is the state of a server.
 type Health struct {
 	Status  string `json:"status"`
 	Version string `json:"version"`

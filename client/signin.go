@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// SignInRequest is what a browser signs in with.
+// SignInRequest holds the credential that a browser signs in with.
 type SignInRequest struct {
 	Credential string  `json:"credential" doc:"An API key, or a token (JWT)."`
 	Next       *string `json:"next,omitempty" doc:"The path on this server to go to afterwards; anything else becomes /."`
 }
 
-// SignedIn is who a request acts for.
+// SignedIn identifies who a request acts for.
 type SignedIn struct {
 	TenantID      string     `json:"tenant_id" doc:"The tenant; * for a worker key that serves all tenants."`
 	Role          string     `json:"role" enum:"viewer,operator,admin,worker,system"`
@@ -40,7 +40,7 @@ type SignIn struct {
 	ExpiresAt     time.Time `json:"expires_at" doc:"When it ends at the latest."`
 }
 
-// SignIns is who is signed in, the newest first.
+// SignIns lists active sign-ins, newest first.
 type SignIns struct {
 	SignIns    []SignIn   `json:"sign_ins"`
 	Pagination Pagination `json:"pagination"`
@@ -58,7 +58,7 @@ func (c *Client) SignOut(ctx context.Context) error {
 	return err
 }
 
-// WhoAmI is who the client's requests act for.
+// WhoAmI returns who the client's requests act for.
 func (c *Client) WhoAmI(ctx context.Context) (SignedIn, error) {
 	return get[SignedIn](ctx, c, "/session")
 }

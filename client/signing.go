@@ -8,7 +8,7 @@ type SigningSecretRequest struct {
 	OverlapSeconds *int64 `json:"overlap_seconds,omitempty" doc:"How long the previous secrets keep signing too, 0 to 2592000 (30 days); default 86400 (a day)."`
 }
 
-// SigningSecret is what callbacks are signed with.
+// SigningSecret is a secret that signs callbacks.
 type SigningSecret struct {
 	ID        string     `json:"id"`
 	Algorithm string     `json:"algorithm" enum:"hmac-sha256,ed25519"`

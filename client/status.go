@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// QueueStatus is how the whole installation does.
+// QueueStatus describes the state of the whole installation.
 type QueueStatus struct {
 	Pending               int           `json:"pending" doc:"Executions that are due and wait for a worker."`
 	Paused                int           `json:"paused" doc:"Of those, how many wait because their queue is paused."`
@@ -26,7 +26,7 @@ type QueueStatus struct {
 	Minutes               []QueueMinute `json:"minutes,omitempty" doc:"As far back as requested, earliest first, without minutes in which nothing happened."`
 }
 
-// QueueDepth is how much waits in a queue.
+// QueueDepth counts what waits in a queue.
 type QueueDepth struct {
 	Queue                string   `json:"queue"`
 	Pending              int      `json:"pending" doc:"Exact up to 10000."`
@@ -36,7 +36,7 @@ type QueueDepth struct {
 	OldestPendingSeconds *float64 `json:"oldest_pending_seconds"`
 }
 
-// QueueMinute is what happened in a minute.
+// QueueMinute counts the events in one minute.
 type QueueMinute struct {
 	At                  time.Time `json:"at" doc:"When it starts."`
 	Started             int64     `json:"started" doc:"Attempts that started."`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SupportBundle is what someone who helps from afar wants to know of a server: no payloads, no results, no secrets.
+// SupportBundle describes a server for someone who helps from afar: no payloads, no results, no secrets.
 type SupportBundle struct {
 	MadeAt    time.Time        `json:"made_at"`
 	Version   string           `json:"version"`
@@ -28,7 +28,7 @@ type SupportBundle struct {
 	Missing   []string         `json:"missing" doc:"What could not be read, and why."`
 }
 
-// SupportProcess is how much of the machine a server uses.
+// SupportProcess describes the resources that a server uses.
 type SupportProcess struct {
 	CPUs        int   `json:"cpus"`
 	Goroutines  int   `json:"goroutines"`
@@ -37,7 +37,7 @@ type SupportProcess struct {
 	Collections int64 `json:"collections" doc:"Garbage collections since the start."`
 }
 
-// SupportSetting is what a setting is.
+// SupportSetting is the value of a setting.
 type SupportSetting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`
@@ -49,14 +49,14 @@ func (c *Client) SupportBundle(ctx context.Context) (SupportBundle, error) {
 	return get[SupportBundle](ctx, c, "/admin/support")
 }
 
-// StoreSizes is how much room what is stored takes up.
+// StoreSizes describes how much space the stored data takes.
 type StoreSizes struct {
 	Bytes     int64       `json:"bytes" doc:"Size of the whole database."`
 	FreeBytes int64       `json:"free_bytes" doc:"How much of that is free and will be reused; 0 if unknown."`
 	Tables    []TableSize `json:"tables"`
 }
 
-// TableSize is how large a table is.
+// TableSize is the size of a table.
 type TableSize struct {
 	Name           string `json:"name"`
 	Rows           int64  `json:"rows"`

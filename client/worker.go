@@ -44,7 +44,7 @@ const (
 	MaxMessage = 10_000  // of an error's message; more is cut off
 )
 
-// Outcome is what a worker reports of an attempt.
+// Outcome is the result of an attempt, as its worker reports it.
 type Outcome struct {
 	ExecutionID  string            `json:"execution_id"`
 	FencingToken int64             `json:"fencing_token"`
@@ -83,7 +83,7 @@ type Beat struct {
 	Memory
 }
 
-// Registration is how a worker introduces itself.
+// Registration describes a worker that registers.
 type Registration struct {
 	Host     string   `json:"host,omitempty"`
 	Version  string   `json:"version,omitempty"`
@@ -95,7 +95,7 @@ type Registration struct {
 	Memory
 }
 
-// MaxClaim is how many attempts one claim may ask for.
+// MaxClaim limits how many attempts one claim may ask for.
 const MaxClaim = 1000
 
 // ClaimRequest asks for attempts.
@@ -124,7 +124,7 @@ type ReleaseRequest struct {
 	Executions []Held `json:"executions"`
 }
 
-// Session is what a worker is given when it registers.
+// Session is the answer to a worker's registration.
 type Session struct {
 	WorkerID     string `json:"worker_id"`
 	Session      string `json:"session"`
@@ -132,7 +132,7 @@ type Session struct {
 	BeatSeconds  int    `json:"beat_seconds"`
 }
 
-// Orders is what a worker learns from its beat.
+// Orders is the answer to a worker's heartbeat.
 type Orders struct {
 	Cancel []string `json:"cancel"`
 	Lost   []string `json:"lost" doc:"Stop these: the leases that the heartbeat named are gone. An execution that you hold with a newer token is not listed."`

@@ -195,7 +195,7 @@ func TestTheChartHasTheAlertsAndTheDashboard(t *testing.T) {
 	}
 }
 
-// drained is how long a stop may take: the drain, and what comes after it.
+// drained returns how long a stop may take: the drain, and what comes after it.
 func drained() time.Duration { return config.Default().Workers.Drain + 30*time.Second }
 
 func TestComposeFiles(t *testing.T) {

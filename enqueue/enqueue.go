@@ -37,11 +37,11 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// Options is what Insert may be told. The zero value is right for one tenant in the schema public.
+// Options are the options of Insert. The zero value is right for one tenant in the schema public.
 type Options struct {
 	// Tenant owns the jobs; "" for default.
 	Tenant string
-	// Schema is where Carillon's tables are; "" for public. The search_path does not matter.
+	// Schema names the schema of Carillon's tables; "" for public. The search_path does not matter.
 	Schema string
 	// NotifyInCommit wakes the servers with the commit. PostgreSQL lets transactions that notify commit one after the other, over
 	// all databases of the server: where many commit at once, leave it out, and call Wake after the commit, or not at all.
@@ -93,7 +93,7 @@ var (
 	ErrProtocol      = errors.New("enqueue: the connection's default_query_exec_mode is simple_protocol or exec; want cache_statement, cache_describe or describe_exec")
 )
 
-// MaxRequests is how many jobs one call may create.
+// MaxRequests limits how many jobs one call may create.
 const MaxRequests = service.MaxBatch
 
 // Insert creates jobs in a transaction, all or none, and answers in their order.
@@ -179,7 +179,7 @@ type Execer interface {
 // next look, and nothing depends on it.
 func Wake(ctx context.Context, db Execer) error { return postgres.Wake(ctx, db) }
 
-// lookAhead is how soon a job must be due to get its execution with it; schedulers see to the others.
+// lookAhead sets how soon a job must be due to get its execution with it; schedulers create the others.
 const lookAhead = 5 * time.Second
 
 func named(made []service.NewJob) []Created {

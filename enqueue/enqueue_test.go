@@ -72,7 +72,7 @@ func (b bed) begin() pgx.Tx {
 	return tx
 }
 
-// count is how many jobs there are, and how many executions that have not finished.
+// count returns how many jobs there are, and how many executions that have not finished.
 func (b bed) count(c *pgx.Conn) (jobs, live int) {
 	b.Helper()
 	if err := c.QueryRow(b.Context(), "SELECT (SELECT count(*) FROM public.jobs), (SELECT count(*) FROM public.live)").Scan(&jobs, &live); err != nil {

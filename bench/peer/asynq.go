@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// AsynqConfig is what can be tuned of asynq.
+// AsynqConfig holds the tuning options of asynq.
 type AsynqConfig struct {
 	Servers     int           // asynq.Server in this process; each fetches one job at a time
 	Concurrency int           // of each server

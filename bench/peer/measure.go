@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/bench/report"
 )
 
-// look is how often the end of a phase is looked for: rarely enough to cost nothing.
+// look sets how often a phase checks whether it has ended: rarely enough to cost nothing.
 const look = 5 * time.Millisecond
 
 // measurement is one run of all phases.
@@ -120,7 +120,7 @@ func (m *measurement) both(ctx context.Context) error {
 	})
 }
 
-// warmUp is how many inserts into the idle queue are not counted: connections open and statements are prepared.
+// warmUp sets how many inserts into the idle queue are not counted: connections open and statements are prepared.
 const warmUp = 10
 
 // idle inserts one job at a time; the next follows when the end of the last is recorded.
@@ -187,7 +187,7 @@ func (m *measurement) pickup(ctx context.Context, t *tally, seq int) (time.Durat
 	}
 }
 
-// ending is how a phase ended.
+// ending records how a phase ended.
 type ending struct {
 	done, unfinished int
 	at               time.Time

@@ -47,7 +47,7 @@ type Way struct {
 	Insert func(ctx context.Context, first, n int) error
 }
 
-// Config is how much to measure.
+// Config sets how much to measure.
 type Config struct {
 	Jobs      int
 	Batch     int           // jobs in one insert
@@ -74,7 +74,7 @@ func Measure(ctx context.Context, p Peer, c Config) (report.Numbers, error) {
 	return n, nil
 }
 
-// arguments is what a job carries: its number, and padding.
+// arguments holds what a job carries: its number, and padding.
 type arguments struct {
 	Seq int    `json:"seq"`
 	Pad string `json:"pad"`

@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// RiverConfig is what can be tuned of River.
+// RiverConfig holds the tuning options of River.
 type RiverConfig struct {
 	Clients     int           // clients that work, each with its own fetches
 	Workers     int           // MaxWorkers of each

@@ -49,10 +49,10 @@ func (t *tally) watch(seq int) <-chan time.Time {
 	return w.started
 }
 
-// handled is how many different jobs were started.
+// handled returns how many different jobs were started.
 func (t *tally) handled() int { return int(t.unique.Load()) }
 
-// begun is when the first job was started.
+// begun returns when the first job was started.
 func (t *tally) begun() time.Time {
 	if at := t.first.Load(); at != nil {
 		return *at

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Numbers is what one system did in one run, or the median over several.
+// Numbers holds the results of one system in one run, or the median over several.
 type Numbers struct {
 	Engine       string             `json:"engine"`
 	InsertPerS   float64            `json:"insert_per_s"`

@@ -208,7 +208,7 @@ func NewKey() (id, text string) {
 	return id, body + sum(body)
 }
 
-// Prefix is what the text of a key begins with.
+// Prefix returns the start of the text of a key.
 func Prefix(id string) string { return prefix + id + "_" }
 
 const (
@@ -216,7 +216,7 @@ const (
 	sumSize = 7
 )
 
-// sum is what the text of a key ends with.
+// sum returns the checksum that ends the text of a key.
 func sum(body string) string {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], crc32.ChecksumIEEE([]byte(body)))
