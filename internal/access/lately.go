@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// latelyFor is for how long a credential that the store has confirmed may be taken for good while the store is away.
+// latelyFor sets how long a credential that the store has confirmed stays valid while the store is down.
 const latelyFor = 15 * time.Minute
 
 // Lately says who asks by what the store has confirmed within the last 15 minutes, and has not taken back as far as is known

@@ -14,19 +14,19 @@ import (
 // ErrSignedOut says that a browser is not, or no longer, signed in.
 var ErrSignedOut = errors.New("the sign-in has ended")
 
-// Store is what the package needs of one.
+// Store is the part of the store that the package needs.
 type Store interface {
 	engine.Keys
 	engine.SignIns
 }
 
-// Lives is how long people stay signed in.
+// Lives sets how long people stay signed in.
 type Lives struct {
 	Idle  time.Duration // without a request
 	Whole time.Duration // in any case
 }
 
-// UsualLives is how long people stay signed in where nobody says otherwise.
+// UsualLives holds the default times that people stay signed in.
 var UsualLives = Lives{Idle: time.Hour, Whole: 12 * time.Hour}
 
 // Stay says how long people stay signed in. It is for before the first request.
@@ -41,7 +41,7 @@ func NewSignIn() (value string, hash [32]byte, id string) {
 // signInPrefix tells what a browser is given from an API key, also for those who look for leaked ones.
 const signInPrefix = "cas_"
 
-// HashSignIn is what stands for a cookie's value in the store.
+// HashSignIn returns the hash that represents a cookie's value in the store.
 func HashSignIn(value string) [32]byte { return sha256.Sum256([]byte("sign-in " + value)) }
 
 // Begin checks a credential that someone types in, and says as whom they are signed in with it, from now on.
@@ -132,7 +132,7 @@ func (a *Authenticator) SignedIn(ctx context.Context, value string) (engine.Sign
 	return s, nil
 }
 
-// IdleUntil is when a sign-in ends that is not used again.
+// IdleUntil returns when a sign-in ends if it is not used again.
 func (a *Authenticator) IdleUntil(s engine.SignIn) time.Time {
 	t := s.UsedAt.Add(a.lives.Idle)
 	if t.After(s.EndsAt) {
@@ -160,7 +160,7 @@ type knownSignIn struct {
 	until  time.Time
 }
 
-// Until is when the credential of an Authorization header expires; zero: never.
+// Until returns when the credential of an Authorization header expires; zero if never.
 func (a *Authenticator) Until(ctx context.Context, header string) (time.Time, error) {
 	_, text, _ := strings.Cut(header, " ")
 	_, until, err := a.credential(ctx, strings.TrimSpace(text))

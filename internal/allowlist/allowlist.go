@@ -63,7 +63,7 @@ func (l *Lists) Step(ctx context.Context, a job.Attempt, out *client.Attempt) er
 	return nil
 }
 
-// read is what is known, or what the store says where that is old. One reads for all; meanwhile the others go by what is known.
+// read returns what is known, or asks the store if that is too old. One caller reads for all; meanwhile the others use what is known.
 func (l *Lists) read(ctx context.Context) (map[tenant.ID]rules, error) {
 	known, fresh := l.known()
 	if fresh {

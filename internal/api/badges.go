@@ -126,7 +126,7 @@ func (s settingsAPI) deleteBadge(w http.ResponseWriter, r *http.Request, p tenan
 	return reply(w, 200, wireBadge(b))
 }
 
-// badgeFile is what an address of a badge ends with.
+// badgeFile matches the end of a badge's URL.
 var badgeFile = regexp.MustCompile(`^(cbg_[a-z2-7]{32})\.(svg|json)$`)
 
 // showBadge answers anybody. Of a token that is wrong nothing is told, and looking for it takes as long whatever is right of it: it is
@@ -197,7 +197,7 @@ func badgeSVG(label string, is service.Condition) string {
 		left+right, label, is, label, is, left+right, badgeColours[is], left, right-3, left, left-12, label, left+6, right-12, is)
 }
 
-// badgeToken is what opens a badge, wherever it stands in a path.
+// badgeToken matches the token of a badge anywhere in a path.
 var badgeToken = regexp.MustCompile(`(?i)cbg_[a-z0-9]+`)
 
 // pathOf is the path of a request as the log has it: without what opens a badge.

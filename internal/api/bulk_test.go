@@ -48,7 +48,7 @@ func (c *clockwork) bulk(body string) client.Operation {
 	return c.ends(c.runner(), want[client.BulkBegun](c.face, 202, "POST", "/api/v1/jobs:bulk", body).OperationID)
 }
 
-// count is how many jobs a filter chooses.
+// count returns how many jobs a filter chooses.
 func (c *clockwork) count(filter string) int64 {
 	c.Helper()
 	return want[client.Jobs](c.face, 200, "GET", "/api/v1/jobs?limit=1&"+filter, "").Pagination.Total

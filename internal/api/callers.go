@@ -81,7 +81,7 @@ func newFailures(atOnce int) *failures {
 	return &failures{atOnce: atOnce, seed: maphash.MakeSeed(), until: map[netip.Prefix]time.Time{}, good: map[uint64]time.Time{}, paid: map[uint64]time.Time{}}
 }
 
-// network is what counts as one caller: of IPv6 a whole network, since whoever has one address there has them all.
+// network returns what counts as one caller: for IPv6 a whole network, because whoever has one address there has them all.
 func network(a netip.Addr) netip.Prefix {
 	bits := 32
 	if a.Is6() {
@@ -101,7 +101,7 @@ func (f *failures) hash(a netip.Addr, credential string) uint64 {
 	return maphash.Comparable(f.seed, sentFrom{network(a), credential})
 }
 
-// wait is how long a caller has to wait before it may try a credential; 0: it may now. One that worked from there lately
+// wait returns how long a caller has to wait before it may try a credential; 0 if it may now. One that worked from there lately
 // is not made to wait for what others behind the same address do.
 func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Duration {
 	f.mu.RLock()
@@ -272,7 +272,7 @@ type tooMany struct {
 	most     int  // that may be; 0: what may fail at once
 }
 
-// limit is what is exceeded, as metrics name it.
+// limit returns the name of the exceeded limit, as in the metrics.
 func (t *tooMany) limit() string {
 	if t.badges {
 		return "unknown_badges"

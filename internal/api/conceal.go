@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// credentials are what looks like one: keys, cookies, badges, signing secrets, tokens, and what addresses carry beside the
+// credentials matches what looks like one: keys, cookies, badges, signing secrets, tokens, and what URLs carry beside the
 // place they lead to. What stands before one is not looked at: in a log it may be the n of a line break.
 var credentials = []struct {
 	from *regexp.Regexp
@@ -78,7 +78,7 @@ func (c *concealer) looks(s string) string {
 	return s
 }
 
-// supportLine is how many bytes of a line of the log are in a bundle.
+// supportLine limits the bytes of a log line in a bundle.
 const supportLine = 2000
 
 // line conceals as text does, and only then cuts. Of a line that was cut before, its last word is left out, as it may be the

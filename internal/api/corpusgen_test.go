@@ -174,7 +174,7 @@ func (m *maker) uuid() string {
 	return fmt.Sprintf("%08x-%04x-7%03x-8%03x-%012x", m.Uint32(), m.IntN(1<<16), m.IntN(1<<12), m.IntN(1<<12), m.Int64N(1<<48))
 }
 
-// query is what comes behind the ?.
+// query returns the query string, without the ?.
 func (m *maker) query(rt api.Route) string {
 	if len(rt.Params) == 0 && !m.chance(15) || m.chance(3) {
 		return ""
@@ -224,7 +224,7 @@ func (m *maker) parameter(name string) string {
 	return url.QueryEscape(m.text())
 }
 
-// cursor is what a list may have given, or not.
+// cursor returns a cursor that a list may have returned, or not.
 func (m *maker) cursor() string {
 	c := m.ids(m.Rand, "cursor")
 	switch m.IntN(6) {

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// maxDeclared is how many jobs one request may declare.
+// maxDeclared limits how many jobs one request may declare.
 const maxDeclared = 1000
 
 // declareRoutes are the routes of declarative files.

@@ -58,7 +58,7 @@ func (d *Door) Nudge() {
 	}
 }
 
-// Nudged is where the worker hears of it.
+// Nudged returns the channel that wakes the worker.
 func (d *Door) Nudged() <-chan struct{} { return d.nudge }
 
 // Register begins a session.

@@ -33,7 +33,7 @@ func refuse(status int, code, detail string, fields ...client.FieldProblem) erro
 	return &refusal{status, code, detail, fields}
 }
 
-// table is what each error becomes. The detail is the error's own text unless one is given here.
+// table maps errors to responses. The detail is the error's own text unless one is given here.
 var table = []struct {
 	err    error
 	status int
@@ -60,7 +60,7 @@ var table = []struct {
 	{context.DeadlineExceeded, 503, "unavailable", "The store did not answer in time. Try again."},
 }
 
-// problem is what an error becomes on the wire, and whether it is our fault.
+// problem returns the problem document for an error, and whether it is our fault.
 func problem(err error) (p client.Problem, ours bool) {
 	var r *refusal
 	var syntax *strictjson.Error

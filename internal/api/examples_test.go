@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// document is what TestExamples reads of the OpenAPI document.
+// document holds the parts of the OpenAPI document that TestExamples reads.
 type document struct {
 	Paths      map[string]map[string]operation `json:"paths"`
 	Components struct {
@@ -100,7 +100,7 @@ func (x *examples) dead() string {
 	return id
 }
 
-// token is what a target completes an execution with.
+// token returns the token that a target completes an execution with.
 func (x *examples) token(execution string, token int64) string {
 	x.Helper()
 	id, err := corejob.ParseExecutionID(execution)
@@ -110,7 +110,7 @@ func (x *examples) token(execution string, token int64) string {
 	return x.tokens.Make(mine, corejob.Lease{Execution: id, Token: corejob.Token(token)})
 }
 
-// request is what the example of an operation says, about things that there are.
+// request returns the example of an operation, with ids that exist.
 func (x *examples) request(method, path string, op operation) (target, body string, headers []string) {
 	x.Helper()
 	for _, m := range op.RequestBody.Content {
@@ -288,7 +288,7 @@ func (x *examples) answer(method, target, body string, headers []string) *httpte
 	return w
 }
 
-// standIns are what examples have in place of what is another each time, or nobody's business.
+// standIns replace values in examples that differ each time, or are private.
 var standIns = []struct {
 	from *regexp.Regexp
 	to   string

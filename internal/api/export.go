@@ -32,7 +32,7 @@ type sheet interface {
 	end() error
 }
 
-// formats are what exports are written as.
+// formats lists the formats of exports.
 var formats = map[string]struct {
 	kind string
 	open func(io.Writer) sheet

@@ -6,7 +6,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// readHeaders are what is read of a request beside its path, query and body.
+// readHeaders lists the request headers that handlers read.
 var readHeaders = []string{
 	"Accept", "Accept-Encoding", "Authorization", "Content-Encoding", "Content-Type", "Cookie", "If-Match", "Last-Event-ID", "Origin",
 	"Traceparent", "Tracestate", "X-Csrf-Token", "X-Forwarded-For", "X-Idempotency-Key", "X-Request-Id", "X-Tenant-Id", "X-Worker-Session",

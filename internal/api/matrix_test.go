@@ -225,7 +225,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	}
 }
 
-// seen is what the first tenant sees of its things, all of which it must.
+// seen returns what the first tenant sees of its own data, which must be all of it.
 func (m *matrix) seen() map[string]string {
 	m.Helper()
 	out := map[string]string{}

@@ -13,7 +13,7 @@ import (
 // profilesPath ends with a slash, since the links of its page are relative to it, and go tool pprof knows it so.
 const profilesPath = "/debug/pprof/"
 
-// observeRoutes are how this process is watched from outside; every process has them, whatever its roles.
+// observeRoutes returns the routes that observe this process; every process has them, whatever its roles.
 func (s viewAPI) observeRoutes() []route {
 	const group = "Operation"
 	scrape := route{
@@ -138,7 +138,7 @@ func (a *answering) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// status is what was answered; of one who went away before, what nginx calls it.
+// status returns the status of the response; for a client that went away, the one that nginx uses.
 func (a *answering) status() int {
 	if a.code == 0 {
 		return 499

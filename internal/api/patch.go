@@ -77,7 +77,7 @@ func merged(j job.Job, patch []byte) (out client.JobRequest, err error) {
 	return out, nil
 }
 
-// scheduleMembers are what each type of schedule has beside its type.
+// scheduleMembers lists the fields of each type of schedule, beside its type.
 var scheduleMembers = map[string][]string{
 	job.Immediate.String(): {},
 	job.OneTime.String():   {"scheduled_time", "jitter_ms"},
@@ -85,7 +85,7 @@ var scheduleMembers = map[string][]string{
 	job.Interval.String():  {"every", "timezone", "jitter_ms", "start_at", "end_at", "max_runs", "calendar"},
 }
 
-// fitting is what of a schedule stays when it is to have another type.
+// fitting returns the fields of a schedule that stay when its type changes.
 func fitting(was members, to string) members {
 	out := members{}
 	for _, name := range scheduleMembers[to] {

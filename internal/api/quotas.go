@@ -60,7 +60,7 @@ func overridden(o tenant.Overrides) []string {
 	return names
 }
 
-// changed is what is set in place of a tier's quota after a change; given are the members that the request has.
+// changed returns the overrides of a tier's quotas after a change; given are the members that the request has.
 func changed(was tenant.Overrides, to client.QuotaChange, given members) tenant.Overrides {
 	out, from := reflect.ValueOf(&was).Elem(), reflect.ValueOf(to)
 	for i := range out.NumField() {
@@ -78,7 +78,7 @@ func (s *Server) usualPriority(r *http.Request, p tenant.Principal) (int, error)
 	return q.Priority(job.DefaultPriority), err
 }
 
-// overQuota is what a refusal of a quota becomes.
+// overQuota returns the response to an exceeded quota.
 func overQuota(o *service.OverQuota) client.Problem {
 	status, code := 403, "over_quota"
 	switch {

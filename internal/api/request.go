@@ -56,7 +56,7 @@ func sizeOf(r *http.Request) string {
 	return fmt.Sprintf("%d bytes", r.ContentLength)
 }
 
-// once is what makes a request safe to send again.
+// once makes a request safe to repeat.
 type once struct {
 	key  string
 	hash [32]byte

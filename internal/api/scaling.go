@@ -59,5 +59,5 @@ func among(loads []dispatch.Load, names []string) (of []dispatch.Load, all dispa
 	return of, all
 }
 
-// DesiredWorkers is how many workers so many executions that wait ask for.
+// DesiredWorkers returns how many workers are needed for so many waiting executions.
 func DesiredWorkers(waiting int) int { return min((waiting+perWorker-1)/perWorker, maxDesired) }

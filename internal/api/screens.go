@@ -29,7 +29,7 @@ var (
 	}
 )
 
-// screenRoutes are what one looks at a tenant, or a job, as a whole with.
+// screenRoutes returns the routes that show a tenant, or a job, as a whole.
 func (s viewAPI) screenRoutes() []route {
 	return []route{
 		{

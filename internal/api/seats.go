@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// seats are what a server has of something that is held for long, and of which no tenant may have all.
+// seats limits something that is held for long, so that no tenant takes all of it.
 type seats struct {
 	all, each int
 

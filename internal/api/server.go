@@ -38,7 +38,7 @@ import (
 // Authenticate says who a request acts for, from its Authorization and X-Tenant-ID headers.
 type Authenticate func(ctx context.Context, authorization, tenantID string) (tenant.Principal, error)
 
-// Config is what the HTTP face is made of.
+// Config holds the dependencies of the HTTP server.
 type Config struct {
 	Service  *service.Service
 	Dispatch *dispatch.Dispatcher // for workers outside this process
@@ -135,7 +135,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// deadline is how long a request may take, but for one that waits for something.
+// deadline limits the time of a request, except one that waits for something.
 const (
 	deadline     = 30 * time.Second
 	waitDeadline = maxWait + 10*time.Second

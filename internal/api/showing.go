@@ -25,7 +25,7 @@ const (
 	maxAwaiting = 100             // badges that wait for theirs
 )
 
-// shown is what a badge shows.
+// shown is the content of a badge.
 type shown struct {
 	label string
 	is    service.Condition
@@ -39,7 +39,7 @@ type look struct {
 	err  error
 }
 
-// failing is why the store did not answer for a badge.
+// failing records why the store did not answer for a badge.
 type failing struct {
 	err   error
 	until time.Time
@@ -63,12 +63,12 @@ func newShowing(atOnce int) *showing {
 	}
 }
 
-// errNoBadge is what a badge is that there is not, or no more: as any other address at which there is nothing.
+// errNoBadge is the error for a badge that does not exist: the same as for any other unknown path.
 var errNoBadge = nowhere
 
 var errManyBadges = refuse(http.StatusServiceUnavailable, "unavailable", "Too many badge requests at once. Try again.")
 
-// known is what is remembered of a badge; not ok: the store is to be asked. It is called under mu.
+// known returns what is remembered of a badge; ok is false if the store must be asked. The caller holds mu.
 func (b *showing) known(hash [32]byte, now time.Time) (x shown, ok bool, err error) {
 	if now.Before(b.gone[hash]) {
 		return x, true, errNoBadge
@@ -86,14 +86,14 @@ func (b *showing) known(hash [32]byte, now time.Time) (x shown, ok bool, err err
 	return x, false, nil
 }
 
-// recall is what is remembered of a badge; not ok: the store is to be asked.
+// recall returns what is remembered of a badge; ok is false if the store must be asked.
 func (b *showing) recall(hash [32]byte, now time.Time) (x shown, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.known(hash, now)
 }
 
-// find is what a badge shows. Of many who want to know one asks, for all; asked reports whether this was the one.
+// find returns the content of a badge. If many want it, one asks for all; asked reports whether this was the one.
 func (b *showing) find(ctx context.Context, hash [32]byte, ask func(context.Context, [32]byte) (string, service.Condition, error)) (x shown, asked bool, err error) {
 	b.mu.Lock()
 	if x, ok, err := b.known(hash, time.Now()); ok {
@@ -144,7 +144,7 @@ func (b *showing) find(ctx context.Context, hash [32]byte, ask func(context.Cont
 	return l.x, true, l.err
 }
 
-// old is what a badge showed within the last minute; err: it is not known. It is called under mu.
+// old returns what a badge showed within the last minute, or err if that is not known. The caller holds mu.
 func (b *showing) old(hash [32]byte, err error) (shown, error) {
 	if x, was := b.was[hash]; was && time.Since(x.at) < staleFor {
 		return x, nil
@@ -194,7 +194,7 @@ func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
 	}
 }
 
-// shown is what the badge of a hash shows. Whoever asks for too many that there are not has to wait; one that is known not to
+// shown returns the content of the badge with a hash. Whoever asks for too many that do not exist has to wait; one that is known not to
 // be is paid for but once a minute, as pages have a revoked one for years.
 func (s settingsAPI) shown(r *http.Request, hash [32]byte) (shown, error) {
 	now, from, b, credential := time.Now(), s.caller(r), s.badges, string(hash[:])

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// shop is where badges are asked for: it says what it is told to, after a while.
+// shop is a store of badges that answers as told, after a while.
 type shop struct {
 	asked atomic.Int32
 	most  atomic.Int32 // at once

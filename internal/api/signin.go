@@ -52,7 +52,7 @@ func (s accessAPI) signInRoutes() []route {
 	}
 }
 
-// cookie is what the request's browser was given when it signed in; "" if it is not signed in, or the request has a key or a
+// cookie returns the sign-in cookie of the request; "" if it is not signed in, or the request has a key or a
 // token, which go before. What else the header holds may be a proxy's.
 func (s *Server) cookie(r *http.Request) string {
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")

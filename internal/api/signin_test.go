@@ -27,7 +27,7 @@ func signInWith(f face, bearer string) string {
 	return cookieOf(f, w)
 }
 
-// cookieOf is what a browser sends after an answer that set a cookie.
+// cookieOf returns the cookie that a browser sends after a response that set one.
 func cookieOf(f face, w *httptest.ResponseRecorder) string {
 	f.Helper()
 	cookies := w.Result().Cookies()

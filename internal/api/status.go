@@ -38,7 +38,7 @@ func (s viewAPI) queueStatus(w http.ResponseWriter, r *http.Request, p tenant.Pr
 	return reply(w, 200, out)
 }
 
-// status is how the whole installation does, with the minutes of a time.
+// status returns the state of the whole installation, with the minutes of a period.
 func (s viewAPI) status(ctx context.Context, p tenant.Principal, back time.Duration) (client.QueueStatus, error) {
 	st, err := s.service.QueueStatus(ctx, p, back)
 	if err != nil {

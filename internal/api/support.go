@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Support is what a process knows of itself that a support bundle tells.
+// Support holds what a process adds to a support bundle.
 type Support struct {
 	Settings  []client.SupportSetting // as they may be shown
 	Secrets   []string                // texts that are in no bundle, wherever they turn up
@@ -63,7 +63,7 @@ func wireSizes(x engine.Sizes) client.StoreSizes {
 	return out
 }
 
-// supportWait is how long each part of a bundle may take that the store is asked for.
+// supportWait limits how long each part of a bundle may wait for the store.
 const supportWait = 5 * time.Second
 
 func (s viewAPI) support(w http.ResponseWriter, r *http.Request, p tenant.Principal) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// TestValidation is what each call refuses: with which status, which field is named, and what of the answer helps. @job and the
+// TestValidation checks what each call refuses: with which status, which field is named, and what of the answer helps. @job and the
 // like stand for things that there are. What jobs themselves refuse has a table of its own.
 func TestValidation(t *testing.T) {
 	m := newMatrix(t)

@@ -232,7 +232,7 @@ func delivered(w http.ResponseWriter, data []byte) bool {
 // maxGrant bounds the payloads and targets of one claim's answer, far below what a client reads.
 const maxGrant = 8 << 20
 
-// fits is how many attempts go into one answer, at least one.
+// fits returns how many attempts fit into one response, at least one.
 func fits(as []job.Attempt) int {
 	size := 0
 	for i, a := range as {
@@ -401,7 +401,7 @@ func under(err error, prefix string) error {
 	return err
 }
 
-// wireOrders is what a worker is told. The wire names executions, not leases, so what is lost is left out where the
+// wireOrders returns the orders for a worker. The wire names executions, not leases, so what is lost is left out where the
 // worker holds a newer lease of the same execution: it would let go of the wrong one.
 func wireOrders(orders dispatch.Orders, held []job.Lease) client.Orders {
 	out := client.Orders{Cancel: []string{}, Lost: []string{}, Drain: orders.Drain}

@@ -44,10 +44,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// cancelGrace is how long an execution that was asked to stop may take to do so.
+// cancelGrace limits how long an execution that was asked to stop may take to do so.
 const cancelGrace = 30 * time.Second
 
-// Options is what a process is told beside its settings.
+// Options are the options of a process beside its settings.
 type Options struct {
 	Config config.Config
 	Dev    bool // no sign-in, loopback only
@@ -458,7 +458,7 @@ func count(ctx context.Context, c *feed.Counter, log *slog.Logger) {
 	}
 }
 
-// hints is who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
+// hints returns who is told of executions that may be leased: the dispatcher in this process, and other servers, if there may be any.
 func (r *running) hints(store engine.Store, disp *dispatch.Dispatcher) func([]job.Ready) {
 	offer := func([]job.Ready) {}
 	if r.dispatches() {

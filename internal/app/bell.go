@@ -19,7 +19,7 @@ type bell struct {
 	rung  chan struct{}
 }
 
-// between is how long a notification stands for the rings after it.
+// between sets how long a notification covers the ones after it.
 const between = 5 * time.Millisecond
 
 func newBell(store engine.Notifier, log *slog.Logger) *bell {

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
-// breaker is when calls to hosts that are down are put off.
+// breaker returns the settings of the circuit breaker.
 func (r *running) breaker() executor.Breaker {
 	if c := r.Config.Callbacks; c.Breaker {
 		return executor.Breaker{Failures: c.BreakerFailures}
@@ -50,7 +50,7 @@ func (r *running) signs(ctx context.Context, svc *service.Service) error {
 	return svc.SeedSigningSecret(ctx, tenant.Default)
 }
 
-// devSecret is what callbacks are signed with in dev, where one exists from the start; "" elsewhere.
+// devSecret returns the secret that signs callbacks in dev, which exists from the start; "" elsewhere.
 func (r *running) devSecret(ctx context.Context, svc *service.Service) (string, error) {
 	if !r.Dev || r.ring == nil {
 		return "", nil

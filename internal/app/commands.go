@@ -86,7 +86,7 @@ func (r *running) readable() []string {
 	return all
 }
 
-// writable is what commands may change beside their own folders: in dev also the system's folder of temporary files, where people
+// writable returns what commands may change beside their own folders: in dev also the system's temporary folder, where people
 // look for what a job wrote.
 func (r *running) writable() []string {
 	all := append([]string{}, r.Config.Commands.WritePaths...)
@@ -96,7 +96,7 @@ func (r *running) writable() []string {
 	return all
 }
 
-// private is where this process keeps what commands must not reach.
+// private returns the folders of this process that commands must not reach.
 func (r *running) private() []string {
 	c := r.Config
 	all := []string{r.ConfigFile, c.SecretsKeyFile, c.SecretsFiles, c.Vault.Credential, c.TLSCert, c.TLSKey}
@@ -121,7 +121,7 @@ func (r *running) private() []string {
 	return out
 }
 
-// databaseFiles is where a database is, or what opens it.
+// databaseFiles returns the files of a database, or those that open it.
 func databaseFiles(database string) (out []string) {
 	if path, ok := strings.CutPrefix(database, "sqlite:"); ok {
 		dir := filepath.Dir(path)

@@ -11,10 +11,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// demoEvery is how often each of the sample jobs rings.
+// demoEvery sets how often each of the sample jobs fires.
 const demoEvery = 10 * time.Second
 
-// demoOff is why the sample jobs are paused in a server without the demonstration: their target is not there.
+// demoOff says why the sample jobs are paused in a server without the demo: their target does not exist.
 const demoOff = "The demonstration is off: start with --demo."
 
 // samples are the sample jobs; base is the address of this server.

@@ -7,5 +7,5 @@
 // wants to know what runs in a process reads Run and nothing else.
 package app
 
-// Version is what this binary calls itself; the build sets it.
+// Version is the version of this binary; the build sets it.
 var Version = "dev"

@@ -24,7 +24,7 @@ var engines = []struct {
 	{"postgresql://", openPostgres, postgres.Scratch},
 }
 
-// StoreOptions is what an operator may ask of a store.
+// StoreOptions are an operator's options for a store.
 type StoreOptions struct {
 	AllowAsyncCommit bool
 	AppRole          string // of PostgreSQL: the role of servers, where it is not the tables' owner
