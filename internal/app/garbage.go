@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heapRoom is how large the heap may grow with garbage, however little of it is in use. By itself the runtime collects as soon
+// heapRoom sets how large the heap may grow with garbage, however little of it is in use. By itself the runtime collects as soon
 // as there is as much garbage as there is in use, which for a server that holds 10 MB is several times a second under load.
 const heapRoom = 52 << 20
 
@@ -28,14 +28,14 @@ var Roomy = sync.OnceFunc(func() {
 	}()
 })
 
-// quiet is how long nothing was collected when memory is given back to the system, and worthwhile how much there must be to
+// quiet sets how long nothing was collected when memory is given back to the system, and worthwhile how much there must be to
 // give: a collection of a quiet server takes some milliseconds, and with nothing to do it gathers that much in a minute.
 const (
 	quiet      = 10 * time.Second
 	worthwhile = 16 << 20
 )
 
-// heap is what the runtime says of it.
+// heap holds the runtime's numbers about the heap.
 type heap struct {
 	cycles uint64 // collections so far
 	held   uint64 // bytes that the system has given, in use or not
@@ -70,12 +70,12 @@ func readHeap() (h heap) {
 	return heap{cycles: s[0].Value.Uint64(), live: s[1].Value.Uint64(), held: s[2].Value.Uint64() + s[3].Value.Uint64() + s[4].Value.Uint64()}
 }
 
-// garbagePercent is how much garbage may gather, in percent of what is in use.
+// garbagePercent returns how much garbage may gather, in percent of what is in use.
 func garbagePercent(live uint64) int {
 	return int(max(100, min(1000, 100*(heapRoom-min(live, heapRoom))/max(live, 1))))
 }
 
-// inUse is what the last collection found in use.
+// inUse returns what the last collection found in use.
 func inUse() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// greeting is what a person is told when a process has started.
+// greeting is the text that a process prints when it has started.
 type greeting struct {
 	Dev, Demo, TLS  bool
 	Pages           bool // the dashboard is in the binary

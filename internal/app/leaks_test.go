@@ -97,7 +97,7 @@ func parts(secret string) []string {
 	return out
 }
 
-// gathered is what came out, by the way it took.
+// gathered counts what came out, by the way it took.
 type gathered struct {
 	mu   sync.Mutex
 	out  map[string]*strings.Builder // guarded by mu

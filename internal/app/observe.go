@@ -27,7 +27,7 @@ func NewLog(c config.Config, w io.Writer) *telemetry.Log {
 	return telemetry.NewLog(w, c.LogFormat, c.LogLevel)
 }
 
-// parents is what the setting says of callers' traces.
+// parents maps the setting to how callers' traces are treated.
 var parents = map[string]telemetry.Parents{"link": telemetry.ParentsLinked, "follow": telemetry.ParentsFollowed, "ignore": telemetry.ParentsIgnored}
 
 // watched begins to count, and to trace where the settings say so.
@@ -112,12 +112,12 @@ func (r *running) scraped(ready func(context.Context) error) error {
 	return nil
 }
 
-// nobody is who asks where no credential is known.
+// nobody returns the principal of a request without a known credential.
 func nobody(context.Context, string, string) (tenant.Principal, error) {
 	return tenant.Principal{}, access.ErrNoCredential
 }
 
-// support is what a support bundle tells of this process.
+// support returns what a support bundle says about this process.
 func (r *running) support(store string, now time.Time) *api.Support {
 	out := &api.Support{Secrets: config.Secrets(r.Config), Host: hostname(), Store: store, Roles: r.Config.Roles, StartedAt: now}
 	for _, x := range config.Shown(r.Config) {

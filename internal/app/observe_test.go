@@ -167,7 +167,7 @@ func (s *server) ends(id, status string) {
 	})
 }
 
-// scrape is what the process counts: the value of each series.
+// scrape returns the metrics of the process: the value of each series.
 func (s *server) scrape() map[string]float64 {
 	s.Helper()
 	w, err := http.Get(s.metrics)

@@ -40,7 +40,7 @@ func upToDate(ctx context.Context, store engine.Store) error {
 
 const aloneEvery = 500 * time.Millisecond
 
-// aloneWithin is for how long a server that starts waits for others to end. One that was killed counts for less.
+// aloneWithin returns how long a starting server waits for others to end. One that was killed counts for less.
 func (r *running) aloneWithin() time.Duration {
 	return max(15*time.Second, r.Config.OwnershipTTL+5*time.Second)
 }

@@ -53,7 +53,7 @@ func thisMachine(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// secretBackends are what keeps secrets outside of the store, by the names that references begin with.
+// secretBackends returns the backends that keep secrets outside the store, by the names that references begin with.
 func secretBackends(c config.Config) (map[string]secret.Backend, error) {
 	out := map[string]secret.Backend{}
 	if c.SecretsFiles != "" {

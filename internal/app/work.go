@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// artifacts is where the artifacts of this installation are kept.
+// artifacts returns the store of this installation's artifacts.
 func (r *running) artifacts() artifact.Store {
 	folder := r.Config.Artifacts.Folder
 	if folder == "" {
@@ -32,7 +32,7 @@ func (r *running) artifacts() artifact.Store {
 
 func (r *running) maxArtifact() int64 { return int64(r.Config.Artifacts.MaxMB) << 20 }
 
-// targets are what the workers of this process run.
+// targets returns the executors of this process's workers.
 func (r *running) targets() []string {
 	all := []string{string(job.HTTP), string(job.Simulate)}
 	if r.commands() {

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// WorkerOptions is what a worker process is told beside its settings.
+// WorkerOptions are the options of a worker process beside its settings.
 type WorkerOptions struct {
 	Options
 	Servers  []string

@@ -36,7 +36,7 @@ type Limits struct {
 	Free    int64 // … beyond so many bytes
 }
 
-// DefaultLimits is what archives are held to.
+// DefaultLimits limits archives by default.
 var DefaultLimits = Limits{Entries: 10_000, Bytes: 1 << 30, Ratio: 200, Free: 16 << 20}
 
 const maxDirectory = 4 << 20 // bytes of a zip's directory, which is read into memory
@@ -243,7 +243,7 @@ func cleanName(name string, dir bool) (string, error) {
 	return path.Clean(name), nil
 }
 
-// perEntry is how much of a tar an entry may take beside what it holds: its names, and what fills up its blocks.
+// perEntry limits how much of a tar an entry may take beside its content: names and padding.
 const perEntry = 4 << 10
 
 // bounded reads a tar, up to what all that it holds may come to. What is between the entries is no entry, and has no end.

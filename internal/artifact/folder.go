@@ -26,7 +26,7 @@ type Folder struct {
 // partial begins the names of files that are still being written.
 const partial = ".partial-"
 
-// stale is how old a partial file is that nobody writes any more.
+// stale sets how old a partial file is when nobody writes it any more.
 const stale = 24 * time.Hour
 
 // NewFolder keeps artifacts of up to limit bytes, and of a tenant up to quota bytes, in a folder, which is made when the
@@ -132,7 +132,7 @@ func (f *Folder) Delete(_ context.Context, t tenant.ID, id string) (int64, error
 	return info.Size(), syncFolder(dir)
 }
 
-// total is how much all files of a folder have.
+// total returns the size of all files in a folder.
 func total(dir string) (sum int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

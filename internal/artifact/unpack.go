@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// DefaultName is what a program that is no archive is called, where the job does not say.
+// DefaultName is the file name of a program that is no archive, if the job gives none.
 const DefaultName = "program"
 
 // Unpack puts what an artifact holds into a folder: an archive's files, or else the program itself under the name given
@@ -60,7 +60,7 @@ func write(into *os.Root, name string, exec bool, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// Listing is what an artifact holds.
+// Listing lists the content of an artifact.
 type Listing struct {
 	Kind  Kind
 	files map[string]bool
@@ -136,7 +136,7 @@ func (i *Inspector) Inspect(ctx context.Context, t tenant.ID, id string) (*Listi
 	return l, err
 }
 
-// recall is what was seen of an artifact lately.
+// recall returns what was seen of an artifact lately.
 func (i *Inspector) recall(id string) (k inspected, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

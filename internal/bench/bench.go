@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Options is what a run is told. All numbers are given; what they may be is checked by whoever asks people for them.
+// Options are the options of a run. All numbers are set; whoever asks people for them checks them.
 type Options struct {
 	// Open makes a fresh, migrated store, and what closes and removes it. It is called once a phase and turn.
 	Open func(ctx context.Context) (engine.Store, func(ctx context.Context) error, error)
@@ -56,7 +56,7 @@ func (w Wrong) Error() string {
 	return fmt.Sprintf("of %d executions that were accepted %d were lost and %d doubled%s; this must not happen: please report it", w.Accepted, w.Lost, w.Doubled, early)
 }
 
-// cleanTime is how long removing a throwaway store may take.
+// cleanTime limits how long it takes to remove a temporary store.
 const cleanTime = 30 * time.Second
 
 // Run measures. A run that lost or doubled anything returns Wrong beside its report.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return rep, nil
 }
 
-// turns is how often phases take turns that are compared with each other: a machine that is not its user's alone is faster in
+// turns sets how often phases that are compared take turns: a shared machine is faster in
 // one second than in the next.
 const turns = 3
 

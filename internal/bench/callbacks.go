@@ -28,7 +28,7 @@ const (
 	callbackFor   = 5 * time.Second
 )
 
-// Callbacks is how fast callbacks are made, and how long one takes from the end of its claim until its target has it.
+// Callbacks measures how fast callbacks are made, and how long one takes from the end of its claim until its target has it.
 type Callbacks struct {
 	PerS float64    `json:"per_s"`
 	Rate int        `json:"rate"`

@@ -41,7 +41,7 @@ func newMeter(ctx context.Context, store engine.Store) *meter {
 	return m
 }
 
-// per is what each of n jobs has cost since the meter began; nil if that is unknown.
+// per returns the cost of each of n jobs since the meter started; nil if unknown.
 func (m *meter) per(n int) *Cost {
 	now := m.read()
 	if now.Process == 0 || n == 0 {
@@ -81,7 +81,7 @@ func parentOf(pid int, name string) int {
 	return s.parent
 }
 
-// stat is what Linux says of a process.
+// stat holds Linux's numbers about a process.
 type stat struct {
 	pid, parent int
 	name        string

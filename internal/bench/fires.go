@@ -24,7 +24,7 @@ import (
 // recurs is the name of recurring jobs, by which their handler tells them from others. Their payload is their number.
 const recurs = "bench recurring"
 
-// lookAhead is how early executions are staged, as in a server that is not told otherwise.
+// lookAhead sets how early executions are prepared, as in a server with default settings.
 const lookAhead = 5 * time.Second
 
 // fires keeps which instants of numbered recurring jobs were owed, became claimable and ran. Job i is owed first + every × k,
@@ -56,7 +56,7 @@ type fireShard struct {
 	again map[job.ExecutionID]*doubled // guarded by mu: instants that started more than once
 }
 
-// cell is what became of an instant.
+// cell records the outcome of an instant.
 type cell struct {
 	execution job.ExecutionID
 	delay     time.Duration // from the instant to its first start
@@ -82,7 +82,7 @@ func (f *fires) at(i int) time.Time {
 	return f.first.Add(time.Duration(i%f.phases) * time.Second)
 }
 
-// cell is where the k-th instant of a job is kept; the shard's lock is held.
+// cell returns the cell of a job's k-th instant; the shard's lock is held.
 func (f *fires) cell(s *fireShard, i, k int) *cell { return &s.cells[i/len(f.shards)*f.count+k] }
 
 // stage notes that executions may be leased, as of an instant.
@@ -142,7 +142,7 @@ func (f *fires) begin(id job.ExecutionID, a client.Attempt, now time.Time) {
 	c.runs = 2 // it counts no further
 }
 
-// delays are from the instants that are measured to their starts.
+// delays returns the times from the measured instants to their starts.
 func (f *fires) delays() (all []time.Duration) {
 	for i := range f.jobs {
 		s := &f.shards[i%len(f.shards)]
@@ -159,7 +159,7 @@ func (f *fires) delays() (all []time.Duration) {
 
 func (f *fires) instant(i, k int) time.Time { return f.at(i).Add(time.Duration(k) * f.every) }
 
-// owed is how many instants before one are owed.
+// owed returns how many instants are due before one.
 func (f *fires) owed(before time.Time) (n int) {
 	for p := range f.phases {
 		each := len(f.jobs) / f.phases

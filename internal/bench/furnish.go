@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// furniture is what stands around jobs and executions.
+// furniture holds the data around jobs and executions.
 type furniture struct {
 	operations []string
 	tenants    []string

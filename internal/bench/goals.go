@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// GoalReport is what a benchmark with goals came to, as it is printed for programs.
+// GoalReport is the result of a benchmark with goals, for programs.
 type GoalReport struct {
 	Benchmark string         `json:"benchmark"`
 	Engine    string         `json:"engine"`

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// HerdOptions is what a run of Herd is told.
+// HerdOptions are the options of Herd.
 type HerdOptions struct {
 	Options
 	Herd    int // recurring jobs that are due in the same second
@@ -111,7 +111,7 @@ func herd(ctx context.Context, r *Rig, o HerdOptions, rep *GoalReport) (Tally, e
 	return Tally{t.Accepted + others.Accepted, t.Lost + others.Lost, t.Doubled + others.Doubled, t.Early}, err
 }
 
-// foreseen is how long before its instant a herd is loaded, in whole seconds, as instants are: a scheduler that runs all the
+// foreseen returns how long before its instant a herd is loaded, in whole seconds, as instants are: a scheduler that runs all the
 // time sees it coming.
 func foreseen(jobs int) time.Duration {
 	return min(schedule.HerdAhead, time.Duration((jobs+999)/1000)*time.Second)

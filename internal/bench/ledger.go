@@ -50,7 +50,7 @@ type note struct {
 	ended bool
 }
 
-// record is what became of an execution, as seen from the worker. There are very many, so that it is short and holds
+// record records the outcome of an execution, as seen from the worker. There are very many, so that it is short and holds
 // nothing that the collector of garbage would have to follow.
 type record struct {
 	began time.Duration // when its handler first began, after the start
@@ -132,7 +132,7 @@ func (l *ledger) tell() {
 	}
 }
 
-// rate is how many of n a second were done from an instant until the last end.
+// rate returns how many of n a second were done from an instant until the last end.
 func (l *ledger) rate(n int, from time.Duration) float64 {
 	took := time.Duration(l.last.Load()) - from
 	if n <= 0 || took <= 0 {
@@ -178,7 +178,7 @@ func (l *ledger) wait(ctx context.Context, patience time.Duration) (all bool, er
 	return true, nil
 }
 
-// Tally is what a check found.
+// Tally holds the findings of a check.
 type Tally struct {
 	Accepted int // executions
 	Lost     int // of these, those that did not succeed
@@ -186,7 +186,7 @@ type Tally struct {
 	Early    int // those that were run before their instant
 }
 
-// checkBatch is how many jobs are looked up at once.
+// checkBatch sets how many jobs are looked up at once.
 const checkBatch = 1000
 
 // check holds the ledger against the store.
@@ -239,7 +239,7 @@ func unjustified(ctx context.Context, store engine.Store, t tenant.ID, id job.Ex
 	return runs > 1+e.Lost, nil
 }
 
-// size is how many executions there are records of, when all is entered.
+// size returns how many executions have records when all is entered.
 func (l *ledger) size() int {
 	n := 0
 	for i := range l.shards {

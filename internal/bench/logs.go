@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// Logged is how fast the log of one job is kept.
+// Logged measures how fast the log of one job is stored.
 type Logged struct {
 	Lines int     `json:"lines"`
 	PerS  float64 `json:"per_s"`

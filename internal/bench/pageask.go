@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// PageMeasure is how long a page took, in milliseconds.
+// PageMeasure holds how long a page took, in milliseconds.
 type PageMeasure struct {
 	Name    string  `json:"name"`
 	Route   string  `json:"route,omitempty"` // none: a screen of several
@@ -25,7 +25,7 @@ type PageMeasure struct {
 	Met     bool    `json:"met"`
 	Refused int     `json:"refused"` // not answered with 200
 	Problem string  `json:"problem,omitempty"`
-	// Disturbed is how often it was asked for again, because the host took processor time away meanwhile.
+	// Disturbed counts how often it was requested again, because the host took processor time away meanwhile.
 	Disturbed int `json:"disturbed"`
 
 	group string
@@ -168,7 +168,7 @@ func askTogether(ctx context.Context, a *asker, s *stock, o PagesOptions, rep *G
 	return err
 }
 
-// browserConnections is how many requests a browser makes to a server at once.
+// browserConnections is the number of requests that a browser makes to a server at once.
 const browserConnections = 6
 
 // show asks for all that a screen does.
@@ -297,7 +297,7 @@ func (r GoalReport) answered() (text, code string) {
 	return text + "; all answered", code
 }
 
-// disturbed is how often something was asked for again.
+// disturbed returns how often something was requested again.
 func (r GoalReport) disturbed() (n int) {
 	for _, p := range r.Pages {
 		n += p.Disturbed

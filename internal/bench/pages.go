@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// PagesOptions is what a run of Pages is told: how many Jobs are stored, how many Samples are taken of each page, and by how many
+// PagesOptions are the options of Pages: how many Jobs are stored, how many Samples are taken of each page, and by how many
 // Callers at once after one alone has asked.
 type PagesOptions struct {
 	Options

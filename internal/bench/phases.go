@@ -31,7 +31,7 @@ var phases = []phase{
 	{names: []string{"rate"}, run: steady, skip: func(o Options) bool { return o.Rate == 0 }},
 }
 
-// everybody is who creates the jobs where there is one tenant only.
+// everybody is the tenant that creates the jobs if there is only one.
 var everybody = tenant.Local()
 
 func perSecond(n int, since time.Time) float64 {
@@ -163,7 +163,7 @@ func oneByOne(ctx context.Context, r *Rig, o Options, name string, create func(c
 	return perS, ms, err
 }
 
-// warmUp is how many samples of the idle pickup are not counted: connections open and statements are prepared.
+// warmUp sets how many samples of the idle start are not counted: connections open and statements are prepared.
 const warmUp = 10
 
 // idle creates one job at a time on a system that has nothing else to do.

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// Remote is how fast a worker over HTTP is beside one in the server's process.
+// Remote compares a worker over HTTP with one in the server's process.
 type Remote struct {
 	PerS      float64 `json:"per_s"`
 	LocalPerS float64 `json:"local_per_s"`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Report is what a run came to, as it is printed for programs. What was not measured is left out.
+// Report is the result of a run, for programs. What was not measured is left out.
 type Report struct {
 	Engine   string `json:"engine"`
 	Version  string `json:"version"`
@@ -44,7 +44,7 @@ type Report struct {
 	Config   Config `json:"config"`
 }
 
-// Config is what a run was told, as it is shown: nothing of it is secret.
+// Config holds the options of a run, as shown: none of them is secret.
 type Config struct {
 	Database string `json:"database"` // its kind only
 	Jobs     int    `json:"jobs"`
@@ -64,7 +64,7 @@ type Quantiles struct {
 	P999 float64 `json:"p999"`
 }
 
-// AtRate is how long executions waited at a given rate.
+// AtRate measures how long executions waited at a given rate.
 type AtRate struct {
 	Rate        int     `json:"rate"`
 	ReachedPerS float64 `json:"reached_per_s"`

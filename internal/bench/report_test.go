@@ -92,7 +92,7 @@ Carillon v1 on SQLite 3.53.4, 1 core, linux/amd64
 	}
 }
 
-// screen is what was written, for two goroutines.
+// screen keeps what was written, for two goroutines.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder // guarded by mu

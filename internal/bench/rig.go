@@ -25,7 +25,7 @@ import (
 	"github.com/carillon-jobs/carillon/worker"
 )
 
-// Load is what a rig puts on a store.
+// Load describes the load that a rig puts on a store.
 type Load struct {
 	Batch     int           // jobs created at once
 	Inserters int           // who create batches at the same time; 0: one
@@ -109,7 +109,7 @@ func definition(payload int) job.Definition {
 	}
 }
 
-// customers is how many jobs differ in their payloads, which name a customer each.
+// customers is the number of different payloads of jobs, each with its own customer.
 const customers = 1000
 
 // ofCustomer is a payload that names a customer, of so many bytes if these are enough.
@@ -176,16 +176,16 @@ func (r *Rig) Create(ctx context.Context, p tenant.Principal) (job.ExecutionID, 
 	return n.Execution, nil
 }
 
-// Accepted is how many executions were accepted so far.
+// Accepted returns how many executions were accepted so far.
 func (r *Rig) Accepted() int { return int(r.ledger.count.Load()) }
 
-// Ended is how many executions have ended so far.
+// Ended returns how many executions have ended so far.
 func (r *Rig) Ended() int { return int(r.ledger.ended.Load()) }
 
-// Checked is how many of the accepted Check has looked at.
+// Checked returns how many of the accepted Check has looked at.
 func (r *Rig) Checked() int { return int(r.ledger.checked.Load()) }
 
-// Began is when an execution's handler first began; zero: it did not.
+// Began returns when an execution's handler first began; zero: it did not.
 func (r *Rig) Began(id job.ExecutionID) time.Time {
 	x := r.ledger.record(id)
 	if x.runs == 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SchedulesOptions is what a run of Schedules is told.
+// SchedulesOptions are the options of Schedules.
 type SchedulesOptions struct {
 	Options
 	Schedules int           // recurring jobs

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// stock is what pages are asked about: jobs and executions as they are in life, of which most are one tenant's. A fifth of the jobs are
+// stock is the data that pages show: realistic jobs and executions, most of them of one tenant. A fifth of the jobs are
 // one-off, each with one execution; one of a thousand is busy, and together these have three of ten executions; the others
 // recur and have the rest in equal shares. Executions are scheduled over a month, in the order in which they are made.
 type stock struct {
@@ -75,7 +75,7 @@ func newStock(r *Rig, jobs, executions int, others [2]tenant.ID) *stock {
 	return s
 }
 
-// oneOffs is how many of the first n jobs are one-off, busyOnes how many are busy.
+// oneOffs returns how many of the first n jobs are one-off, busyOnes how many are busy.
 func (s *stock) oneOffs(n int) int  { return (n + 4) / 5 }
 func (s *stock) busyOnes(n int) int { return (n + 992) / 1000 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// disturbedMost is how often something is measured again, at the most, because the host took processor time away meanwhile.
+// disturbedMost limits how often something is measured again because the host took processor time away.
 const disturbedMost = 20
 
 // undisturbed does what is measured, and again where the host of this virtual machine took processor time away meanwhile: what
@@ -26,7 +26,7 @@ func undisturbed(ctx context.Context, do func() error) (disturbed int, err error
 	}
 }
 
-// stolen is for how long, in ticks, the host had others run while this machine had something to do; 0 where nobody says so.
+// stolen returns how long, in ticks, the host ran others while this machine had work; 0 if unknown.
 func stolen() int64 {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/declare"
 )
 
-// declaring is what plan and apply are told.
+// declaring holds the flags of plan and apply.
 type declaring struct {
 	files []string
 	prune bool

@@ -111,7 +111,7 @@ func (s *session) tail(ctx context.Context, v view[client.AuditEntry], every tim
 	}
 }
 
-// changeWords is what a change made of what.
+// changeWords describes a change in words.
 func changeWords(e client.AuditEntry) string {
 	names := map[string]bool{}
 	for k := range e.Before {

@@ -23,7 +23,7 @@ import (
 // opener makes a throwaway store beside the one that a URL names.
 type opener func(ctx context.Context, url string) (engine.Store, func(context.Context) error, error)
 
-// benchFlags is what the command bench is told.
+// benchFlags holds the flags of the command bench.
 type benchFlags struct {
 	bench.Options
 	database string

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// goalFlags is what the benchmarks with goals are told alike.
+// goalFlags holds the common flags of benchmarks with goals.
 type goalFlags struct {
 	bench.Options
 	database string

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// patience is how long a shell waits for names; tests wait longer.
+// patience sets how long a shell waits for names; tests wait longer.
 var patience = time.Second
 
 // names finds what may stand in a place, given how it begins. A tab puts a description behind a name.

@@ -26,7 +26,7 @@ func conceal(secret string) {
 	}
 }
 
-// argumentMemory is where the kernel has put this process's arguments; 0, 0 where it does not say.
+// argumentMemory returns where the kernel has put this process's arguments; 0, 0 if unknown.
 func argumentMemory() (from, to uintptr) {
 	data, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

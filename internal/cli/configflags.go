@@ -59,7 +59,7 @@ func (s *settings) rest(c *cobra.Command, but ...string) {
 	c.Long += "\n\nEvery setting can be given as a flag (--workers-max-count), a variable (CARILLON_WORKERS_MAX_COUNT) or a key in the settings file; 'carillon config show' lists them."
 }
 
-// given is what the flags say, by key.
+// given returns the values of the flags, by key.
 func (s *settings) given(c *cobra.Command) map[string]string {
 	given := map[string]string{}
 	for flag, key := range s.keys {
