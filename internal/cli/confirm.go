@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// write is what commands that change something are told.
+// write holds the flags of commands that change something.
 type write struct {
 	dryRun bool
 	yes    bool

@@ -28,7 +28,7 @@ type contexts struct {
 	Contexts []storedContext `json:"contexts"`
 }
 
-// contextsFile is where contexts are kept: in the user's own folder of settings.
+// contextsFile returns the path of the contexts file, in the user's folder of settings.
 func contextsFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/schedule"
 )
 
-// cronFlags is what the cron commands are told beside the expression.
+// cronFlags holds the flags of the cron commands.
 type cronFlags struct {
 	zone, day, from string
 	n               int
@@ -75,7 +75,7 @@ func cronAction(name, short string, n int, do func(io.Writer, schedule.Plan, tim
 	return c
 }
 
-// pointed is what is wrong with an expression, with a caret under the place.
+// pointed is an error in an expression, with a caret under its place.
 type pointed struct {
 	expression string
 	err        *schedule.Error

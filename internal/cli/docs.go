@@ -68,7 +68,7 @@ var exitCodes = []struct {
 	{stopped, "stopped by Ctrl-C"},
 }
 
-// variables are what the environment may say.
+// variables lists the environment variables.
 var variables = [][2]string{
 	{"CARILLON_SERVER", "server addresses, separated by commas"},
 	{"CARILLON_TOKEN", "API key"},

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/app"
 )
 
-// finding is what the doctor says of one thing.
+// finding is one result of the doctor.
 type finding struct {
 	State   string `json:"state"` // ok, warning, problem
 	Check   string `json:"check"`
@@ -319,7 +319,7 @@ func some(names []string) string {
 	return text
 }
 
-// unserved is what no worker has that a job needs; "": there is one.
+// unserved returns what a job needs that no worker has; "" if a worker has it all.
 func unserved(j client.Job, workers []client.Worker) string {
 	best := "the target " + j.Execution.Target
 	for _, w := range workers {

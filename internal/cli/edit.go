@@ -87,7 +87,7 @@ func (s *session) edited(j client.Job) (fields, error) {
 	return changes(before, data)
 }
 
-// changes is what of a job is different in an edited text: what was taken out is the default again.
+// changes returns what differs in an edited job: what was removed gets its default.
 func changes(before fields, text []byte) (fields, error) {
 	data, err := jsonOf(text)
 	if err != nil {

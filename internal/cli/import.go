@@ -34,7 +34,7 @@ func (s *session) importCommand() *cobra.Command {
 	return c
 }
 
-// importing is what importers are told.
+// importing holds the flags of importers.
 type importing struct {
 	tag    string
 	report string

@@ -86,7 +86,7 @@ func (f *jobFlags) given(name string) bool { return f.set.Changed(name) }
 
 func (f *jobFlags) text(name string) string { return f.set.Lookup(name).Value.String() }
 
-// request is what the flags say. argv is what stood behind --.
+// request returns the request that the flags describe. argv is what stood behind --.
 func (f *jobFlags) request(argv []string) (fields, error) {
 	out := fields{}
 	if f.given("body") {

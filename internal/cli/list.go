@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// paging is how much of a long list to show.
+// paging sets how much of a long list to show.
 type paging struct {
 	limit int
 	all   bool
@@ -20,7 +20,7 @@ func (p *paging) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.all, "all", false, "show all")
 }
 
-// page is how many to ask for at a time.
+// page returns how many items to request at a time.
 func (p paging) page() client.Page {
 	if p.all {
 		return client.Page{Limit: 1000}

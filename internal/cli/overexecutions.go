@@ -34,7 +34,7 @@ func (b *byFilter) flags(c *cobra.Command, wait bool) {
 // used reports whether there are no ids, but a filter.
 func (b *byFilter) used() bool { return len(b.filter) > 0 || b.everything }
 
-// args are as many ids as a command takes, or none with a filter.
+// args accepts as many ids as a command takes, or none with a filter.
 func (b *byFilter) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if b.used() {

@@ -20,10 +20,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/app"
 )
 
-// localServer is where 'carillon dev' listens unless it is told otherwise.
+// localServer is the default address of 'carillon dev'.
 const localServer = "http://127.0.0.1:8080"
 
-// session is what commands that ask a server share: whom to ask, as whom, and how to show the answer.
+// session is shared by commands that call a server: whom to call, as whom, and how to show the answer.
 type session struct {
 	in     io.Reader
 	out    io.Writer // for data
@@ -181,7 +181,7 @@ func (s *session) client(more ...client.Option) (*client.Client, error) {
 	return client.New(p.servers, p.token, append(o, more...)...), nil
 }
 
-// action is what a command does, with a client.
+// action runs a command with a client.
 type action func(ctx context.Context, c *client.Client, args []string) error
 
 // run makes a command of an action: Ctrl-C ends it, and an error says whom it asked.

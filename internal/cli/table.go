@@ -18,7 +18,7 @@ type column[T any] struct {
 	cell func(T) string
 }
 
-// view is how a kind of thing is shown.
+// view describes how to show a kind of object.
 type view[T any] struct {
 	columns []column[T]
 	id      func(T) string
@@ -51,7 +51,7 @@ func columns[T any](parts ...any) (out []column[T]) {
 	return out
 }
 
-// instant is what a pointer to one points to.
+// instant returns the time that a pointer points to.
 func instant(t *time.Time) time.Time { return or(t, time.Time{}) }
 
 // show prints a list: as a table when all of it is there, in the other forms as it comes.

@@ -42,7 +42,7 @@ func hidden(f *os.File) (string, error) {
 	return bufio.NewReader(f).ReadString('\n')
 }
 
-// terminalWidth is how many columns a terminal has; 0: it does not say.
+// terminalWidth returns how many columns a terminal has; 0 if unknown.
 func terminalWidth(f *os.File) (columns, rows int) {
 	w, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

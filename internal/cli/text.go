@@ -108,7 +108,7 @@ func plural(n int64, one string) string {
 	return one + "s"
 }
 
-// or is what a pointer points to, or else something.
+// or returns what a pointer points to, or a default.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise

@@ -18,7 +18,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// picture is what the live view shows at one instant.
+// picture holds what the live view shows at one instant.
 type picture struct {
 	at      time.Time
 	server  string
@@ -33,7 +33,7 @@ type picture struct {
 	problem string // why it is not of now
 }
 
-// rate is how many executions ended in a second.
+// rate is the number of executions that ended per second.
 type rate struct{ done, failed float64 }
 
 const keptRates = 60
@@ -83,7 +83,7 @@ type watch struct {
 	asked time.Time // when the forecast was
 }
 
-// tally is what workers had completed and failed at an instant, by worker.
+// tally counts what workers had completed and failed at an instant, by worker.
 type tally struct {
 	at    time.Time
 	ended map[string][2]int64
@@ -310,7 +310,7 @@ func (p picture) next() [][]string {
 	return out
 }
 
-// perMinute is how many fire in each of the next 60 minutes.
+// perMinute returns how many fire in each of the next 60 minutes.
 func (p picture) perMinute() []int64 {
 	out := make([]int64, 60)
 	for _, m := range p.coming {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// waiting is whether to wait for what was begun.
+// waiting says whether to wait for the result.
 type waiting struct{ wait, follow bool }
 
 func (w *waiting) flags(c *cobra.Command) {
@@ -54,7 +54,7 @@ func endOf(e client.Execution) error {
 	return lost{fmt.Errorf("the execution ended as %s%s\n  do: 'carillon execution timeline %s' shows what happened, 'carillon execution logs %s' what it wrote", e.Status, why, e.ExecutionID, e.ExecutionID)}
 }
 
-// executionLine is how an execution goes, in a line.
+// executionLine describes the state of an execution, in a line.
 func executionLine(e client.Execution) string {
 	text := e.Status
 	if e.AttemptNumber > 1 || e.Status == "RETRYING" {
@@ -66,7 +66,7 @@ func executionLine(e client.Execution) string {
 	return text
 }
 
-// counted is how many things a dry run counted.
+// counted returns how many things a dry run counted.
 func counted(b client.Begun) string {
 	switch {
 	case b.CountIsMinimum:

@@ -39,7 +39,7 @@ type Manual struct {
 // NewManual is a clock that stands at the given instant.
 func NewManual(at time.Time) *Manual { return &Manual{at: at} }
 
-// Now is where the clock stands.
+// Now returns the current time.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// host is what this machine's clock shows.
+// host returns the time of this machine's clock.
 func host() time.Time { return time.Now() }
 
 // Skew refuses every specification: this build could not do what it says.

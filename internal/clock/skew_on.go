@@ -12,7 +12,7 @@ var (
 	began  = time.Now()
 )
 
-// host is what this machine's clock shows, or what it is said to show.
+// host returns the time of this machine's clock, or the one it was set to.
 func host() time.Time {
 	now := time.Now()
 	if s := skewed.Load(); s != nil && now.Sub(began) >= s.after {

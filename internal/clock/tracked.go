@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// Leap is how far a clock steps, against the monotonic one, before that is no correction any more.
+	// Leap is how far a clock steps, against the monotonic one, before it counts as set.
 	Leap = time.Minute
-	// lasts is how long a leap ahead of the followed clock must last before it is believed.
+	// lasts sets how long a leap ahead of the followed clock must last before it is believed.
 	lasts = 5 * time.Second
-	// setBack is how far the followed clock may be behind what was told before it is believed to have been set back.
+	// setBack sets how far the followed clock may fall behind before it counts as set back.
 	setBack = time.Second
 )
 
@@ -94,7 +94,7 @@ func (t *Tracked) take(base, at time.Time) (jumps []Jump) {
 	return jumps
 }
 
-// drift is how far this machine's clock has been set since it was looked at last.
+// drift returns how far this machine's clock was set since the last look.
 func (t *Tracked) drift(at time.Time) time.Duration {
 	return t.wall().Round(0).Sub(t.shown) - at.Sub(t.shownAt)
 }

@@ -56,7 +56,7 @@ func findCgroups(limit minder.Limit, log *slog.Logger) *cgroups {
 	return g
 }
 
-// groupFolder is where the group of a process is, by its lists of mounts and of groups.
+// groupFolder returns the folder of a process's control group, by its lists of mounts and of groups.
 func groupFolder(mounts, own string) string {
 	group := ""
 	for line := range strings.Lines(own) {

@@ -78,7 +78,7 @@ func (r *Runner) Open() error { return r.walls.open }
 // Close removes the runner's own folder. Nothing may run any more.
 func (r *Runner) Close() error { return r.scratch.close() }
 
-// Ended is how a command ended.
+// Ended describes how a command ended.
 type Ended struct {
 	Exit   int
 	Signal string // that ended it, such as SIGKILL; empty: none

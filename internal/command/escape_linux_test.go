@@ -86,7 +86,7 @@ var tries = map[string]func(plan) error{
 	"lower its chance to be the first to end": func(plan) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("0"), 0) },
 }
 
-// plan is what a prisoner is told.
+// plan tells a confined process what to do.
 type plan struct {
 	Data, Settings, Socket string
 	Server                 int

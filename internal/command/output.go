@@ -18,7 +18,7 @@ const (
 	maxTail = 2 << 10      // bytes of standard error that go into a failure's message
 )
 
-// output is what a command writes, on its way to the log: line by line, up to a limit, with no more in memory than a line
+// output carries what a command writes to the log: line by line, up to a limit, with no more in memory than a line
 // of each stream. What is past the limit is read and dropped, so that the command is not held up by it.
 type output struct {
 	ctx  context.Context

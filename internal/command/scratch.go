@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// scratch is where the folders of one worker process are made. A lock in its own folder says that it lives, so that the
+// scratch holds the folders of one worker process. A lock in its own folder says that it lives, so that the
 // next process on the machine removes what one that was killed has left, and nothing else.
 type scratch struct {
 	base string

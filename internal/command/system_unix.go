@@ -51,7 +51,7 @@ func owned(info os.FileInfo, u *minder.User) bool {
 	return ok && int(st.Uid) == want
 }
 
-// unprivileged is whom commands run as: where the worker is root, the user of the settings, and else the worker's own,
+// unprivileged returns the user that commands run as: if the worker is root, the user of the settings, otherwise the worker's own,
 // which is nil.
 func unprivileged(name string) (*minder.User, error) {
 	if os.Geteuid() != 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/carillon-jobs/carillon/internal/command/minder"
 )
 
-// walls is what holds the commands of this process, found out by trying.
+// walls describes what confines the commands of this process, found out by trying.
 type walls struct {
 	spec   minder.Spec // what every command's has
 	groups *cgroups    // nil: rlimits alone bound memory
 	open   error       // why commands are not kept from what this process holds; nil: they are
 }
 
-// system is what programs need to read of the machine they run on.
+// system lists what programs need to read of the machine they run on.
 var system = []string{
 	"/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/srv", "/app", "/nix/store", "/gnu/store", "/snap",
 	"/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/current-system", "/var/lib/ca-certificates", "/var/lib/dpkg", "/var/lib/rpm",
@@ -89,7 +89,7 @@ func (r *Runner) try(w *walls, hidden []string) (open []string, err error) {
 	return nil, err
 }
 
-// openings is what commands are tried at: what is hidden, and this process's environment where they see it.
+// openings returns what commands are tested against: what is hidden, and this process's environment where they see it.
 func (r *Runner) openings(spec minder.Spec, hidden []string) []string {
 	all := append([]string{}, hidden...)
 	if !spec.Proc && !r.cfg.Unconfined {
@@ -122,7 +122,7 @@ func (r *Runner) probe(spec minder.Spec, paths []string) ([]string, error) {
 	return end.Open, err
 }
 
-// readable is what commands that run as this process's user may read.
+// readable returns what commands that run as this process's user may read.
 func (r *Runner) readable() []string {
 	all := append(slices.Clone(system), r.cfg.Read...)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {

@@ -4,7 +4,7 @@ package command
 
 import "errors"
 
-// walls is what holds the commands of this process.
+// walls describes what confines the commands of this process.
 type walls struct {
 	open error // why commands are not kept from what this process holds
 }

@@ -83,7 +83,7 @@ type Tracing struct {
 	Headers  string // NAME=VALUE, separated by commas
 }
 
-// Share is which share of traces is sent.
+// Share returns the share of traces to send.
 func (t Tracing) Share() float64 {
 	f, _ := strconv.ParseFloat(t.Sample, 64) // it was checked
 	return f

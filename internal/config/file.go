@@ -12,14 +12,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// line is what a file sets a key to, and where.
+// line is a key's value in a file, and its place.
 type line struct {
 	value  string
 	kind   string // what it was written as
 	number int
 }
 
-// written is how each kind is written in a file.
+// written describes how each kind is written in a file.
 var written = map[string]string{
 	Text: "text in quotes", Number: "a number without quotes", Span: "a number, or a duration in quotes", Truth: "true or false without quotes", List: `a list such as ["a", "b"]`,
 }
@@ -56,7 +56,7 @@ func readFile(path string) (map[string]line, Mistakes) {
 	return out, nil
 }
 
-// lines is where each key of a file that is valid stands.
+// lines returns the line of each key in a valid file.
 func lines(data []byte) map[string]int {
 	at := map[string]int{}
 	var p unstable.Parser

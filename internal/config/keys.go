@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Roles are what a server process may do.
+// Roles lists the roles of a server process.
 var Roles = []string{"api", "scheduler", "worker"}
 
 // The kinds of values, as a file writes them.
@@ -67,7 +67,7 @@ func Variable(key string) string {
 	return "CARILLON_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// Default is what the key is when nobody sets it, as a file would write it.
+// Default returns the default of the key, as a file would write it.
 func (k Key) Default() string {
 	c := Default()
 	return k.get(&c)

@@ -97,7 +97,7 @@ func Explain(base Config, flags map[string]string, env []string, path string) (C
 	return c, all, wrong
 }
 
-// largestSecret is how long a file with a secret may be.
+// largestSecret limits the size of a file with a secret.
 const largestSecret = 64 << 10
 
 // inFile is the value of a key that a variable names the file of; also: the value is in the environment, too.

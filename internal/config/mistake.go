@@ -76,7 +76,7 @@ func Strangers(env []string) (out []string) {
 	return out
 }
 
-// distance is how many letters must be added, dropped, changed or swapped to make one text of the other.
+// distance returns how many letters must be added, dropped, changed or swapped to turn one text into the other.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Shown is what every setting is, as anybody may read it: secrets are not shown, and no address with a password or a query in it.
+// Shown returns the value of every setting, as anyone may read it: without secrets, and without URLs that have a password or a query.
 func Shown(c Config) []Setting {
 	out := make([]Setting, len(Keys))
 	for i, k := range Keys {

@@ -17,7 +17,7 @@
 // server.
 package minder
 
-// Spec is what a minder is told to run.
+// Spec tells a minder what to run.
 type Spec struct {
 	Args  []string // the program and its arguments; a name without a slash is looked for in Env's PATH
 	Env   []string
@@ -39,17 +39,17 @@ type Spec struct {
 	Probe []string // run nothing; report which of these paths a command could read or change
 }
 
-// User is whom a command runs as.
+// User is the user that a command runs as.
 type User struct{ UID, GID int }
 
-// Files is what a command may reach, as Landlock rules. What is not listed is denied.
+// Files lists what a command may reach, as Landlock rules. What is not listed is denied.
 type Files struct {
 	Read   []string // files and folders to read and execute
 	Write  []string // files and folders to change, too
 	Hidden []string // what is left out of Read and Write; real, clean paths
 }
 
-// Limit is what a command may use; 0: as much as the worker.
+// Limit limits what a command may use; 0 is as much as the worker.
 type Limit struct {
 	Files     uint64 // open at once
 	Processes uint64 // of the user, on this machine
@@ -58,7 +58,7 @@ type Limit struct {
 	Memory    uint64 // bytes of address space, of each process
 }
 
-// End is how a command ended.
+// End describes how a command ended.
 type End struct {
 	Exit    int
 	Signal  int      // that ended it; 0: none

@@ -238,7 +238,7 @@ func killAll(namespace bool) {
 	}
 }
 
-// parentOf is who started a process; 0 where it has ended.
+// parentOf returns the parent of a process; 0 if it has ended.
 func parentOf(pid int) int {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -133,7 +133,7 @@ type Broken struct {
 func (b *Broken) Error() string { return fmt.Sprintf("seal %d, entry %d: %s", b.Seal, b.Seq, b.Why) }
 
 // Verify checks a seal that is to follow another one, and the entries that are stored from its first to its last. Nil if
-// all is as it was sealed. Before the first seal that is still kept, prev has only its number and what it is expected to
+// all returns as it was sealed. Before the first seal that is still kept, prev has only its number and what it is expected to
 // sum up to.
 func Verify(prev Seal, s Seal, entries []Entry) *Broken {
 	switch {
