@@ -54,13 +54,13 @@ func Unknown() Rules {
 	return Rules{Named: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, Loopback: true}
 }
 
-// Tenant is what one tenant's callbacks may do.
+// Tenant holds the callback rules of one tenant.
 type Tenant struct {
 	HTTPSOnly bool
 	Named     []netip.Prefix // private ranges for it alone
 }
 
-// Problem is what is wrong with a URL. Value repeats as much of it as is no secret.
+// Problem describes what is wrong with a URL. Value repeats as much of it as is not secret.
 type Problem struct{ Value, Want string }
 
 // Refuse says why a URL may not be called, or nil where it may be as far as the URL shows. It asks for the tenant only where

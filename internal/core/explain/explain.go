@@ -21,7 +21,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Code is why, in a word.
+// Code gives the reason in a word.
 type Code string
 
 // Why an execution waits, what it does, or how it ended.
@@ -53,7 +53,7 @@ const (
 	Expired     Code = "EXPIRED"
 )
 
-// Situation is what is known of an execution.
+// Situation holds what is known about an execution.
 type Situation struct {
 	Execution job.Execution
 	Attempts  []job.PastAttempt
@@ -82,7 +82,7 @@ type Limit struct {
 	Wait    time.Duration // until the rate lets one more start
 }
 
-// Held is how much of a limit on what runs at once a server has for itself.
+// Held says how much of a concurrency limit a server holds for itself.
 type Held struct {
 	Server string
 	Shares int
@@ -97,7 +97,7 @@ type Why struct {
 	Facts Facts
 }
 
-// Facts are what the sentence says.
+// Facts holds the facts behind the sentence.
 type Facts struct {
 	Until       time.Time // when what keeps it gives way, if that is known
 	Attempt     int
@@ -198,10 +198,10 @@ func (w *Why) later(s *Situation) {
 	}
 }
 
-// putOff is in what a worker says of a call that its circuit breaker puts off.
+// putOff is part of a worker's message about a call that its circuit breaker postponed.
 const putOff = "is taken to be down after"
 
-// limited is in what a worker says of a call that is over a limit of its host.
+// limited is part of a worker's message about a call over its host's limit.
 const limited = " are put off: "
 
 // last is the last attempt that failed or was lost, or the snooze that came behind it.

@@ -13,7 +13,7 @@ type PastAttempt struct {
 	Error     Error
 }
 
-// AttemptStatus is how an attempt stands or ended.
+// AttemptStatus is the state or outcome of an attempt.
 type AttemptStatus string
 
 // The statuses of an attempt. An attempt that was handed back or snoozed does not count as one; see Timeline for those.
@@ -38,7 +38,7 @@ type Tried struct {
 	Error     *Error
 }
 
-// Duration is how long the attempt took, or has taken by an instant.
+// Duration returns how long the attempt took, or has taken by an instant.
 func (a Tried) Duration(now time.Time) time.Duration {
 	if !a.EndedAt.IsZero() {
 		now = a.EndedAt

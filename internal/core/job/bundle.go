@@ -2,7 +2,7 @@ package job
 
 import "encoding/binary"
 
-// Bundle is how many one-off jobs, at the most, that are created together have ids from which a store may tell that they were, and
+// Bundle limits how many one-off jobs that are created together have ids from which a store can tell that they were, and
 // BundleLeast how many are worth it.
 const (
 	Bundle      = 32
@@ -35,7 +35,7 @@ func BundleIDs(fresh [16]byte, p Partition, members int) (out [Bundle]ID) {
 // Bundled reports whether an id may be of a bundle.
 func Bundled(id [16]byte) bool { return id[9] == bundled }
 
-// BundleOf is what the ids of a bundle have in common, and none of them is less than.
+// BundleOf returns what the ids of a bundle have in common; none of them is less than it.
 func BundleOf(id [16]byte) [16]byte {
 	clear(id[12:])
 	return id

@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Class is what an execution needs of a worker: its target, the kind of handler,
+// Class describes what an execution requires of a worker: its target, the kind of handler,
 // the queue and the labels, in one canonical text. Executions of one class are
 // alike to every worker, so that a lane, which holds one class, can be read as a
 // whole or not at all.
@@ -57,7 +57,7 @@ func (c Class) Needs() Needs {
 	return n
 }
 
-// Class is what an execution of the job needs of a worker.
+// Class returns what an execution of the job requires of a worker.
 func (d *Definition) Class() Class {
 	return Needs{Target: d.Target.Kind, Kind: d.Target.Handler, Queue: d.Queue, Labels: d.Labels}.Class()
 }

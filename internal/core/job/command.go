@@ -102,7 +102,7 @@ func (t *Target) checkCommand(v *Invalids) {
 	}
 }
 
-// plain is what a process can be given.
+// plain reports whether a process can be given a text.
 func plain(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func variableName(s string) bool {

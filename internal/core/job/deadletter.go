@@ -10,7 +10,7 @@ type DeadLetter struct {
 	Errors []PastAttempt // the whole history, the first attempt first
 }
 
-// DeadReason is why an execution is a dead letter.
+// DeadReason says why an execution is a dead letter.
 type DeadReason string
 
 // Why an execution is a dead letter.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OutcomeStatus is how an attempt ended.
+// OutcomeStatus says how an attempt ended.
 type OutcomeStatus uint8
 
 // The ways an attempt ends.
@@ -35,7 +35,7 @@ func (s OutcomeStatus) String() string {
 	return "UNKNOWN"
 }
 
-// Outcome is what a worker reports of an attempt.
+// Outcome is the result of an attempt, as its worker reports it.
 type Outcome struct {
 	Lease
 	Status     OutcomeStatus
@@ -46,7 +46,7 @@ type Outcome struct {
 	RetryAfter time.Duration // 0: as the policy says
 }
 
-// Held is what Decide needs to know of an execution under lease.
+// Held holds what Decide needs to know about a leased execution.
 type Held struct {
 	Execution
 	Retry       RetryPolicy
@@ -55,7 +55,7 @@ type Held struct {
 	JobState    State
 }
 
-// Transition is what follows an outcome.
+// Transition is the consequence of an outcome.
 type Transition struct {
 	Move   Move
 	Status Status
@@ -132,7 +132,7 @@ func (h Held) Explain(o Outcome, t Transition) *Error {
 	return &e
 }
 
-// Deadline is when its attempt must have ended: by its own timeout, or by that of the whole execution.
+// Deadline returns when its attempt must have ended: by its own timeout, or by that of the whole execution.
 func (h Held) Deadline() time.Time {
 	if h.Timeout <= 0 { // of a row from before timeouts were kept
 		h.Timeout = MaxRetryDelay
@@ -149,7 +149,7 @@ func (h Held) over(at time.Time) bool {
 	return h.Total > 0 && !h.StartedAt.IsZero() && !at.Before(h.StartedAt.Add(h.Total))
 }
 
-// Delay is how long to wait before the attempt that follows the n-th charged
+// Delay returns how long to wait before the attempt that follows the n-th charged
 // failure: the policy's delay with ±25 % jitter, then capped, and never less
 // than what the target asked for. The jitter is the same for the same
 // execution and n, so that two servers decide alike.
@@ -205,7 +205,7 @@ type Verdict struct {
 	Repeated  bool   // it is accepted since it was applied before, and changed nothing
 }
 
-// Came is what followed a finish that was applied: what it says, unless its execution was to go on and ended, since its job was
+// Came returns what followed a finish that was applied: what it says, unless its execution was to go on and ended, because its job was
 // deleted or it was asked to stop meanwhile.
 func (f *Finish) Came(v *Verdict) Transition {
 	t := f.Then

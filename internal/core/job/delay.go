@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// FirstDue is when an instant of a job could first fire: at its scheduled time, or when its job was created, where that came
+// FirstDue returns when an instant of a job could first fire: at its scheduled time, or when its job was created, if that came
 // later. All delays are counted from it, so that a job that is created for an instant in the past is not late by years.
 func FirstDue(j ID, scheduled time.Time) time.Time {
 	scheduled = scheduled.Truncate(time.Millisecond) // as ids are
@@ -13,12 +13,12 @@ func FirstDue(j ID, scheduled time.Time) time.Time {
 	return scheduled
 }
 
-// Delay is how long after it could first fire an execution was fired; one that was staged early has none.
+// Delay returns how late an execution fired; 0 if it was prepared early.
 func Delay(j ID, x ExecutionID, scheduled time.Time) time.Duration {
 	return max(0, x.At().Sub(FirstDue(j, scheduled)))
 }
 
-// Begins is where the time from an execution's instant to its end is counted from: when it could first fire, or, where it was
+// Begins returns when the time from an execution's instant to its end starts: when it could first fire, or, where it was
 // made up for later (a missed run, a backfill), when that was done.
 func Begins(j ID, x ExecutionID, by Trigger, scheduled time.Time) time.Time {
 	at := FirstDue(j, scheduled)
@@ -30,10 +30,10 @@ func Begins(j ID, x ExecutionID, by Trigger, scheduled time.Time) time.Time {
 	return at
 }
 
-// TriggerDelay is how long after it could first fire the execution was fired; one that was staged early has none.
+// TriggerDelay returns how late the execution fired; 0 if it was prepared early.
 func (e Execution) TriggerDelay() time.Duration { return Delay(e.Job, e.ID, e.ScheduledAt) }
 
-// OneOffTrigger is why a one-off job fires that was planned for an instant: one that passed in a pause, or before a change
+// OneOffTrigger returns why a one-off job fires that was planned for an instant: one that passed in a pause, or before a change
 // of the job that planned it, is caught up.
 func (j *Job) OneOffTrigger(at time.Time) Trigger {
 	if at.Before(j.ResumedAt) || j.UpdatedAt.After(j.CreatedAt) && at.Before(j.UpdatedAt) {

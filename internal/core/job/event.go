@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EventKind is what happened to an execution.
+// EventKind is the kind of an event of an execution.
 type EventKind string
 
 // What happens to executions. The first group is kept by stores as it happens; the second is told by the execution and
@@ -30,10 +30,10 @@ const (
 	EventFinished EventKind = "finished"
 )
 
-// MaxRefused is how many refused results are kept of an execution, about: a worker can make up any number of tokens.
+// MaxRefused limits, about, how many refused results are kept of an execution: a worker can make up any number of tokens.
 const MaxRefused = 20
 
-// MaxSnoozed is how many snoozes are kept of an execution, about, the last ones: a host may be down for days.
+// MaxSnoozed limits, about, how many snoozes are kept of an execution, the last ones: a host may be down for days.
 const MaxSnoozed = 100
 
 // Event is something that happened to an execution.

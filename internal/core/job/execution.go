@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Trigger is why an execution exists.
+// Trigger says why an execution exists.
 type Trigger uint8
 
 // The triggers. Their numbers are stored; never renumber them.
@@ -176,7 +176,7 @@ func AppendIdempotencyKey(b []byte, j ID, x ExecutionID, t Trigger, at time.Time
 	return hex.AppendEncode(b, sum[:16])
 }
 
-// Duration is how long the execution took from its first start to its end.
+// Duration returns how long the execution took from its first start to its end.
 func (e Execution) Duration() time.Duration {
 	if e.StartedAt.IsZero() || e.FinishedAt.IsZero() {
 		return 0
@@ -232,7 +232,7 @@ func Mentions(in, text string) bool {
 	return strings.Contains(strings.ToLower(in), strings.ToLower(text))
 }
 
-// Response is what a callback answered.
+// Response is the response of a callback.
 type Response struct {
 	HTTPStatus  int
 	BodyPreview string
@@ -304,7 +304,7 @@ type Attempt struct {
 	Payload     []byte
 }
 
-// Deadline is when the attempt must have ended: its own timeout, or that of the whole execution.
+// Deadline returns when the attempt must have ended: its own timeout, or that of the whole execution.
 func (a Attempt) Deadline() time.Time {
 	d := a.LeasedAt.Add(a.Target.Timeout)
 	if a.Target.Total > 0 {
@@ -315,7 +315,7 @@ func (a Attempt) Deadline() time.Time {
 	return d
 }
 
-// Progress is how far an attempt says it has come.
+// Progress is the progress that an attempt reports.
 type Progress struct {
 	Percent int
 	Message string

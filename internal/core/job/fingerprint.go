@@ -33,7 +33,7 @@ func (e *Error) Fingerprint() (Fingerprint, string) {
 	return Fingerprint(sum[:8]), message
 }
 
-// maxNormal is how much of a message tells errors apart.
+// maxNormal limits how much of a message tells errors apart.
 const maxNormal = 500
 
 // The placeholders of Normal.
@@ -82,7 +82,7 @@ func Normal(message string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// thing is how much of the text, at the beginning of a word, a placeholder stands for, and which.
+// thing returns how much of the text, at the start of a word, a placeholder replaces, and which.
 func thing(s string) (n int, as string) {
 	switch c := s[0]; {
 	case c == '"' || c == '\'' || c == '`':
@@ -117,7 +117,7 @@ func thing(s string) (n int, as string) {
 	return 0, ""
 }
 
-// numeral is how long a number is, also a date, a time or one with a fraction.
+// numeral returns the length of a number, a date, a time or a fraction.
 func numeral(s string) int {
 	n := stretchOf(s, digit)
 	for n+1 < len(s) && strings.IndexByte(".,:-/T", s[n]) >= 0 && digit(s[n+1]) {
@@ -129,7 +129,7 @@ func numeral(s string) int {
 	return n
 }
 
-// dotted is how long an address of four numbers is, with its port.
+// dotted returns the length of an IPv4 address, with its port.
 func dotted(s string) int {
 	n := 0
 	for i := range 4 {
@@ -156,7 +156,7 @@ func dotted(s string) int {
 	return n
 }
 
-// bracketed is how long an address in brackets is, with its port.
+// bracketed returns the length of an address in brackets, with its port.
 func bracketed(s string) int {
 	end := strings.IndexByte(s, ']')
 	if end < 3 || stretchOf(s[1:], func(c byte) bool { return hexadecimal(c) || c == ':' || c == '.' }) != end-1 || strings.Count(s[:end], ":") < 2 {
@@ -171,7 +171,7 @@ func bracketed(s string) int {
 	return n
 }
 
-// stretchOf is how many bytes at the beginning of a text are of a kind.
+// stretchOf returns how many bytes at the start of a text are of a kind.
 func stretchOf(s string, of func(byte) bool) int {
 	n := 0
 	for n < len(s) && of(s[n]) {

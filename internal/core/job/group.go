@@ -20,7 +20,7 @@ type Group struct {
 	Rate Rate
 }
 
-// Rate is how many executions may start in a time: Count in every Per on average, and Burst at once.
+// Rate limits how many executions may start in a period: Count in every Per on average, and Burst at once.
 // The zero Rate is no limit.
 type Rate struct {
 	Count int
@@ -46,7 +46,7 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d in %s, %d at once", r.Count, r.Per, r.Burst)
 }
 
-// DefaultBurst is how many may start at once where a rate does not say: what a tenth of a second is worth.
+// DefaultBurst returns how many may start at once if a rate does not say: a tenth of a second's worth.
 func (r Rate) DefaultBurst() int {
 	return max(1, int(100*time.Millisecond*time.Duration(r.Count)/max(r.Per, 1)))
 }

@@ -103,7 +103,7 @@ func notUUID(s string) error { return fmt.Errorf("%q is not a UUID", s) }
 // Partition is a fixed slice of all work.
 type Partition int16
 
-// Partitions is how many partitions there are.
+// Partitions is the number of partitions.
 const Partitions = 64
 
 // What the tail of an id is multiplied by to mix it, and what undoes that.

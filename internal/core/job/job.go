@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// State is where a job stands.
+// State is the state of a job.
 type State uint8
 
 // The states of a job. Their numbers are stored; never renumber them.
@@ -99,7 +99,7 @@ func CatchUps() []CatchUp { return []CatchUp{CatchUpNone, CatchUpLatest, CatchUp
 
 func (c CatchUp) String() string { return string(c) }
 
-// DefaultCatchUpLimit is how many missed instants are caught up at the most, where a job does not say.
+// DefaultCatchUpLimit limits how many missed instants are caught up, if a job does not say.
 const DefaultCatchUpLimit = 100
 
 // TargetKind says how an execution is run.
@@ -143,7 +143,7 @@ type Target struct {
 	FailAttempts int
 }
 
-// Backoff is how the delay between attempts grows.
+// Backoff says how the delay between attempts grows.
 type Backoff string
 
 // The backoffs.
@@ -230,7 +230,7 @@ func (s Stats) SuccessRate() float64 {
 // that a percentile is known to about 5 % however many there are.
 const bucketGrowth = 1.1
 
-// Bucket is where a duration is counted: 0 for up to a microsecond.
+// Bucket returns the bucket that counts a duration: 0 for up to a microsecond.
 func Bucket(d time.Duration) int {
 	return int(math.Floor(math.Log(float64(max(d.Microseconds(), 1))) / math.Log(bucketGrowth)))
 }

@@ -24,7 +24,7 @@ func CheckAtOnce(n int, field string, v *Invalids) {
 	}
 }
 
-// WantPer is what the time of a rate is to be.
+// WantPer describes a valid rate period.
 const WantPer = "a duration of whole microseconds from 1ms to 24h, such as 1s"
 
 // Check notes what is wrong with a rate; the zero Rate is none.

@@ -34,7 +34,7 @@ const (
 	logOverhead = 16       // bytes that a line counts beside its text
 )
 
-// LogHead is how far an attempt's log has come.
+// LogHead says how much of an attempt's log is stored.
 type LogHead struct {
 	Lines int   // that are kept
 	Bytes int64 // of them

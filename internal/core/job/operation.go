@@ -18,7 +18,7 @@ func ParseOperationID(s string) (OperationID, error) {
 
 func (i OperationID) String() string { return formatUUID(i) }
 
-// OperationKind is what an operation does to each of its items.
+// OperationKind says what an operation does to each of its items.
 type OperationKind string
 
 // The kinds of operations.
@@ -62,7 +62,7 @@ func (k OperationKind) OverExecutions() bool {
 // waiting would never start nor end.
 func (k OperationKind) Cancellable() bool { return k != OpCancelWaiting }
 
-// OperationState is where an operation stands.
+// OperationState is the state of an operation.
 type OperationState string
 
 // The states of an operation.

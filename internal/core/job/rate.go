@@ -2,10 +2,10 @@ package job
 
 import "math/bits"
 
-// Pace is how a bucket of tokens fills: one in every Step, in microseconds, up to Burst. The zero Pace is not known.
+// Pace says how a token bucket fills: one in every Step, in microseconds, up to Burst. The zero Pace is not known.
 type Pace struct{ Step, Burst int64 }
 
-// Pace is how a rate fills its bucket.
+// Pace returns how a rate fills its bucket.
 func (r Rate) Pace() Pace {
 	step := r.Interval().Microseconds()
 	return Pace{step, min(int64(max(r.Burst, 1)), (1<<60)/step)} // beyond that the sums would not fit

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SkipReason is why an instant did not fire.
+// SkipReason says why an instant did not fire.
 type SkipReason string
 
 // Why instants do not fire.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Status is where an execution stands.
+// Status is the state of an execution.
 type Status uint8
 
 // The states of an execution. Their numbers are stored; never renumber them.

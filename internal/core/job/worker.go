@@ -27,7 +27,7 @@ type Worker struct {
 	Cordoned  bool // it is given nothing more until it is uncordoned
 }
 
-// Beat is how a worker does, as it says itself.
+// Beat holds what a worker says about itself.
 type Beat struct {
 	Running   int
 	Completed int64 // since it registered
@@ -45,7 +45,7 @@ type Memory struct {
 // MaxMemory is the most that a worker may say, so that sums of it stay within 64 bits.
 const MaxMemory = 1 << 46
 
-// WorkerState is how a worker does, in a word.
+// WorkerState is the state of a worker.
 type WorkerState string
 
 // The states of a worker.
@@ -58,7 +58,7 @@ const (
 	WorkerDead     WorkerState = "DEAD"
 )
 
-// State is how the worker does at an instant of the store's clock.
+// State returns the state of the worker at an instant of the store's clock.
 func (w Worker) State(now time.Time) WorkerState {
 	switch {
 	case w.Ended || !now.Before(w.ExpiresAt):
@@ -80,7 +80,7 @@ func (s WorkerState) Takes() bool {
 	return s == WorkerActive || s == WorkerIdle || s == WorkerBusy
 }
 
-// OrderKind is what a worker is to do with an execution that it was given.
+// OrderKind says what a worker must do with an execution that it holds.
 type OrderKind uint8
 
 // The orders. Their numbers are stored; never renumber them.
@@ -89,7 +89,7 @@ const (
 	OrderLost   OrderKind = 2 // let go of it: it is no longer yours
 )
 
-// Order is what a worker learns from its beat.
+// Order is one instruction in the answer to a heartbeat.
 type Order struct {
 	Worker WorkerID
 	Lease

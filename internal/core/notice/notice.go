@@ -31,7 +31,7 @@ const (
 // Events lists them all.
 func Events() []Event { return []Event{Failed, DeadLettered, Late, Missing, Recovered} }
 
-// Tag is what the jobs have by which notices are sent. Nothing is told of them.
+// Tag marks the jobs that send notifications. There are no notifications about them.
 const Tag = "carillon-notification"
 
 // Rule says what a tenant is told of, and where to.
@@ -121,7 +121,7 @@ func (r Rule) Concerns(j job.Job) bool {
 // Silent reports whether nothing is told now.
 func (r Rule) Silent(now time.Time) bool { return now.Before(r.SilentUntil) }
 
-// Job is what sends a notice of the rule, but for its payload.
+// Job returns the job that sends a notification of the rule, without its payload.
 func (r Rule) Job() job.Definition {
 	return job.Definition{
 		Name: "notification: " + r.Name, Schedule: job.Schedule{Type: job.Immediate}, Tags: []string{Tag},

@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// scope is what a limit is over: a tenant, or one of its queues.
+// scope is what a limit applies to: a tenant, or one of its queues.
 type scope struct {
 	tenant tenant.ID
 	queue  string // empty: the whole tenant
@@ -99,7 +99,7 @@ func (p *Picker) Limits(r *job.Ready) bool {
 	return x.whole != nil || x.part != nil
 }
 
-// passage is which gates over tenants and queues candidates of a class of a tenant go through.
+// passage says which limits of tenants and queues candidates of a class of a tenant must pass.
 type passage struct {
 	tenant      tenant.ID
 	class       job.Class
@@ -148,7 +148,7 @@ func (g *gate) groupQueue(s *classQueue) *groupQueue {
 	return nil
 }
 
-// waiting is how many candidates a group has.
+// waiting returns how many candidates a group has.
 func (g *gate) waiting() (n int) {
 	for _, b := range g.groupQueues {
 		n += len(b.items)
@@ -166,7 +166,7 @@ func (p *Picker) forgetGroup(g *gate) {
 	}
 }
 
-// keptGroups is up to how many groups those of which nothing waits or runs are kept until things are pruned: more may come.
+// keptGroups sets how many idle groups are kept until things are pruned: more work may come.
 const keptGroups = 10_000
 
 // spareGroup drops such a group at once where there are very many.

@@ -67,7 +67,7 @@ type groupQueue struct {
 	place      int // in classQueue.open; -1: it stands aside
 }
 
-// Many is from how many on a pick keeps bundles together, and what is left behind by one has its rate paid ahead.
+// Many sets from how many candidates on a pick keeps bundles together, and pays the rate of what it leaves ahead.
 const Many = 4 * job.Bundle
 
 // New makes a picker without candidates.
@@ -81,7 +81,7 @@ func New() *Picker {
 // Weigh sets the tenants' weights; a tenant that is not named has 1.
 func (p *Picker) Weigh(weights map[tenant.ID]int) { p.weights = weights }
 
-// Len is how many candidates there are.
+// Len returns the number of candidates.
 func (p *Picker) Len() int { return p.size }
 
 // Add takes in a candidate.

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// ahead is for how much time a tenant or a queue of which much waits asks for tokens beyond what waits: so much of the rate goes
+// ahead sets for how long a busy tenant or queue asks for tokens beyond what waits: so much of the rate goes
 // by, unused, before they are used up.
 const ahead = 50 * time.Millisecond
 
@@ -109,7 +109,7 @@ func (p *Picker) reopen(now time.Time) {
 	}
 }
 
-// Next is when a rate may give way that holds something back; zero: none does.
+// Next returns when a rate that holds something back may allow it; zero if none does.
 func (p *Picker) Next() time.Time {
 	if len(p.timed) == 0 {
 		return time.Time{}
@@ -117,7 +117,7 @@ func (p *Picker) Next() time.Time {
 	return p.timed[0].until
 }
 
-// Need is what a rate must pay for before more can be picked.
+// Need says what a rate must pay for before more can be picked.
 type Need struct {
 	Bucket string
 	Rate   job.Rate
@@ -140,7 +140,7 @@ func (p *Picker) Needs(room int) []Need {
 	return out
 }
 
-// need is how many tokens a gate asks for: one for each candidate that waits and, where a pick of room leaves many, for those that
+// need returns how many tokens a gate asks for: one for each waiting candidate and, where a pick of room leaves many, for those that
 // go while these are picked.
 func (p *Picker) need(g *gate, room int) int {
 	var n int

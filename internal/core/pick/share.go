@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Share is how much of a limit may be used here, and how much would be.
+// Share says how much of a limit this server may use, and how much it would use.
 type Share struct {
 	Tenant tenant.ID
 	Queue  string
@@ -69,7 +69,7 @@ func (p *Picker) Spare(serves func(tenant.ID, job.Class) bool) bool {
 	return false
 }
 
-// served is how many candidates there are under a scope that somebody takes.
+// served returns how many candidates under a scope some worker takes.
 func (p *Picker) served(k scope, serves func(tenant.ID, job.Class) bool) (n int) {
 	t := p.tenants[k.tenant]
 	if t == nil || t.waiting == 0 {
@@ -83,7 +83,7 @@ func (p *Picker) served(k scope, serves func(tenant.ID, job.Class) bool) (n int)
 	return n
 }
 
-// waiting is how many candidates there are under a scope.
+// waiting returns how many candidates a scope has.
 func (p *Picker) waiting(k scope) (n int) {
 	t := p.tenants[k.tenant]
 	if t == nil || k.queue == "" {
@@ -97,7 +97,7 @@ func (p *Picker) waiting(k scope) (n int) {
 	return n
 }
 
-// Waiting is how many candidates a tenant has.
+// Waiting returns how many candidates a tenant has.
 func (p *Picker) Waiting(id tenant.ID) int {
 	if t := p.tenants[id]; t != nil {
 		return t.waiting
@@ -105,10 +105,10 @@ func (p *Picker) Waiting(id tenant.ID) int {
 	return 0
 }
 
-// TurnTime is how long a server keeps what does not divide of a limit, at the least, while others would have it.
+// TurnTime sets how long, at least, a server keeps the indivisible rest of a limit while others want it.
 const TurnTime = 2 * time.Second
 
-// Lent is what a server has of a limit that several share.
+// Lent is a server's part of a shared limit.
 type Lent struct {
 	Share int       // what is kept for it: what it may use, and what it does use
 	Want  int       // what it would use
@@ -184,10 +184,10 @@ func (l Lent) precedes(o Lent, first bool, now time.Time) bool {
 	return first
 }
 
-// savedTurns is how many turns a server may be behind: it does not save up all those in which it wanted nothing.
+// savedTurns limits how many turns a server may be behind: it does not save up the turns in which it wanted nothing.
 const savedTurns = 3
 
-// most is how many turns the one has had that had the most.
+// most returns the largest number of turns that any server has had.
 func most(all []Lent) (n int64) {
 	for _, l := range all {
 		n = max(n, l.Turns)
@@ -198,7 +198,7 @@ func most(all []Lent) (n int64) {
 // Narrow reports whether something waits only because too little of a limit may be used here.
 func (p *Picker) Narrow() bool { return p.narrow }
 
-// pressing is how many must wait for a share, at the least, for it to be worth asking at once.
+// pressing sets how many executions must wait for a share before it is worth asking at once.
 const pressing = 10
 
 // Pressed reports whether something waits only for a share, and much more of one could be used than was asked for last, and was

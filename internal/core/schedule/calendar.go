@@ -78,7 +78,7 @@ func onCalendar(year int, d Date) bool {
 	return d.Month >= 1 && d.Month <= 12 && d.Day >= 1 && d.Day <= int(daysIn(uint32(year), uint32(d.Month-1)))
 }
 
-// wall is what the clock shows at t, in whole seconds rounded up, since 0000-03-01.
+// wall returns the wall-clock time at t, in whole seconds rounded up, since 0000-03-01.
 func wall(t time.Time) int64 {
 	_, off := t.Zone()
 	s := t.Unix() + int64(off) + epochShift

@@ -33,7 +33,7 @@ func DescribeEvery(d time.Duration) string {
 	return "Every " + text + " from its start, whatever the time zone"
 }
 
-// maxTimes is how many times of day are told one by one.
+// maxTimes limits how many times of day are listed one by one.
 const maxTimes = 6
 
 func (c *Cron) describeTime() string {

@@ -39,7 +39,7 @@ type field struct {
 	items []item
 }
 
-// unit is what a field counts.
+// unit is the unit that a field counts.
 type unit struct {
 	name     string
 	min, max int // as written; 7 is a second name of Sunday

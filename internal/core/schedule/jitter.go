@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Jitter is how long after its nominal instant a job fires: whole milliseconds, at least 0 and less than the window.
+// Jitter returns how long after its nominal instant a job fires: whole milliseconds, at least 0 and less than the window.
 // It is a stable hash of the job and the instant, the same on every node and on every firing of that instant.
 func Jitter(id job.ID, nominal time.Time, window time.Duration) time.Duration {
 	if window < time.Millisecond {

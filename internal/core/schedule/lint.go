@@ -107,7 +107,7 @@ func lintDays(w written) []Warning {
 	return out
 }
 
-// rareDay is how many days a month needs to have the item's day, where that is more than 28.
+// rareDay returns how many days a month needs to have the item's day, if that is more than 28.
 func rareDay(it item) (uint32, bool) {
 	d := uint32(it.a)
 	switch it.kind {

@@ -6,13 +6,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Late is how long after its instant a fire still counts as one in time.
+// Late sets how long after its instant a fire still counts as on time.
 const Late = time.Minute
 
-// maxMissed is how many missed instants are looked at in one go; the rest is owed from the next instant on.
+// maxMissed limits how many missed instants are examined at once; the rest follows from the next instant on.
 const maxMissed = 10_000
 
-// Owed is what a schedule owes, whose planned instant has come or comes soon.
+// Owed describes what a schedule must fire, now or soon.
 type Owed struct {
 	Fires   []time.Time  // in order
 	Caught  bool         // they come late: they are caught up
@@ -23,7 +23,7 @@ type Owed struct {
 	Looked  int       // how many instants were worked out
 }
 
-// Terms are what a job says of the instants that nobody fired.
+// Terms holds a job's policy for missed instants.
 type Terms struct {
 	Policy  job.CatchUp
 	Limit   int       // of CatchUpAll
@@ -94,7 +94,7 @@ func (t Terms) why(s job.Stretch) job.SkipReason {
 	return job.SkipMissed
 }
 
-// paused is what a plan owes that passed in a pause, which is to be skipped.
+// paused returns what a plan must skip because it passed in a pause.
 func (p Plan) paused(at, now, resumed time.Time) Owed {
 	s := job.Stretch{From: at}
 	for t, ok := at, true; ok && t.Before(resumed) && !t.After(now) && s.Count < maxMissed; t, ok = p.Next(t) {

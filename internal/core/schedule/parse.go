@@ -18,7 +18,7 @@ const (
 	Both   Day = "and"   // both fields are needed
 )
 
-// Options are what an expression needs besides its text.
+// Options are the options of an expression.
 type Options struct {
 	Zone *Zone // UTC where nil
 	Day  Day   // Vixie where empty

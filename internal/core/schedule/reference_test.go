@@ -56,7 +56,7 @@ func (r reference) fires(t time.Time, step time.Duration) bool {
 	return r.matches(here) && (r.opened[2] || r.opened[1] || r.six && r.opened[0] || !r.seenBefore(t))
 }
 
-// wallTime is what the clock shows, as if it were UTC.
+// wallTime returns the wall-clock time, as if it were UTC.
 func wallTime(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }

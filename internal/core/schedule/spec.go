@@ -25,7 +25,7 @@ type WindowSpec struct {
 	To   string `json:"to"`
 }
 
-// maxEntries is how many lines of each kind a calendar may have.
+// maxEntries limits how many lines of each kind a calendar may have.
 const maxEntries = 1000
 
 // Calendar compiles a calendar, or says everything that is wrong with it.
