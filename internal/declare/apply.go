@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Result is what became of a step.
+// Result is the outcome of a step.
 type Result struct {
 	Kind   string `json:"kind"` // job, calendar or notification rule
 	Key    string `json:"key"`

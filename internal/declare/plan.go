@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Server is what of the API declaring needs; *client.Client has it.
+// Server is the part of the API that declaring needs; *client.Client has it.
 type Server interface {
 	PlanJobs(ctx context.Context, r client.PlanRequest) (client.JobPlans, error)
 	CreateJob(ctx context.Context, r client.JobRequest) (client.Job, error)
@@ -28,17 +28,17 @@ type Server interface {
 	PutNotificationRule(ctx context.Context, name string, r client.NotificationRuleRequest) (client.NotificationRule, error)
 }
 
-// ActionDelete is what becomes of a job that is pruned.
+// ActionDelete marks a job that is pruned.
 const ActionDelete = "delete"
 
-// Plan is what files would change.
+// Plan lists what files would change.
 type Plan struct {
 	Calendars []CalendarStep `json:"calendars"`
 	Jobs      []JobStep      `json:"jobs"`
 	Rules     []RuleStep     `json:"notification_rules"`
 }
 
-// CalendarStep is what would become of a calendar.
+// CalendarStep says what would change about a calendar.
 type CalendarStep struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`
@@ -46,7 +46,7 @@ type CalendarStep struct {
 	want client.CalendarRequest
 }
 
-// JobStep is what would become of a job.
+// JobStep says what would change about a job.
 type JobStep struct {
 	client.JobPlan
 	Note string `json:"note,omitempty"`
@@ -54,7 +54,7 @@ type JobStep struct {
 	want Job
 }
 
-// Count is how many steps are to be taken of each kind.
+// Count returns the number of steps of each kind.
 func (p Plan) Count() map[string]int {
 	n := map[string]int{}
 	for _, c := range p.Calendars {
@@ -69,7 +69,7 @@ func (p Plan) Count() map[string]int {
 	return n
 }
 
-// atOnce is how many jobs one request asks about.
+// atOnce sets how many jobs one request asks about.
 const atOnce = 500
 
 // Make asks what files would change. With a tag, jobs that carry it and are not declared would be deleted. What the server finds wrong with
@@ -217,7 +217,7 @@ func (j Job) fields() (map[string]any, error) {
 	return everything(data, requestShape)
 }
 
-// requestShape is which fields a request has, and which fields those have.
+// requestShape lists the fields of a request, and their fields.
 var requestShape = shapeOf(client.JobRequest{
 	Schedule: &client.Schedule{}, RetryPolicy: &client.RetryPolicy{}, RateLimit: &client.RateLimit{}, Execution: client.Target{Expect: &client.Expect{}},
 })

@@ -64,14 +64,14 @@ type Calendar struct {
 	place place
 }
 
-// place is where something stands.
+// place is a position in a file.
 type place struct {
 	file string
 	doc  *yamljson.Document
 	path string
 }
 
-// problem is what is wrong with a field of something, or with itself.
+// problem describes what is wrong with a field, or with the whole.
 func (p place) problem(field, value, want string) Problem {
 	path := p.path
 	if field != "" {
@@ -84,7 +84,7 @@ func (p place) problem(field, value, want string) Problem {
 	return out
 }
 
-// Declared is what files declare.
+// Declared holds what files declare.
 type Declared struct {
 	Jobs      []Job
 	Calendars []Calendar
@@ -98,7 +98,7 @@ type contents struct {
 	Rules     []Rule     `json:"notification_rules,omitempty"`
 }
 
-// maxFile is how large a file may be.
+// maxFile limits the size of a file.
 const maxFile = 64 << 20
 
 // Read reads files, folders of them (*.yaml, *.yml and *.json, in order of their names, not those below), and standard input as "-".

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// signs are what steps begin with.
+// signs lists the symbols that steps begin with.
 var signs = map[string]string{client.ActionCreate: "+", client.ActionChange: "~", ActionDelete: "-"}
 
 // Render writes a plan for people; what stays as it is is only counted.

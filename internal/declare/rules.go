@@ -19,7 +19,7 @@ type Rule struct {
 	place place
 }
 
-// RuleStep is what would become of a notification rule.
+// RuleStep says what would change about a notification rule.
 type RuleStep struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`

@@ -89,7 +89,7 @@ func Write(w io.Writer, d Declared) error {
 	return err
 }
 
-// first is what of a job, or a calendar, comes first.
+// first lists the fields of a job, or a calendar, that come first.
 var first = []string{"key", "name", "description", "paused", "schedule", "execution"}
 
 // item writes an entry of a list.

@@ -67,7 +67,7 @@ func (k *Pipeline) Close() {
 	k.later.Wait()
 }
 
-// Give is what the worker is given of the attempts it has leased: of those that could be made whole.
+// Give returns what the worker gets for its leased attempts: those that are complete.
 func (k *Pipeline) Give(ctx context.Context, w job.WorkerID, as []job.Attempt) []client.Attempt {
 	out := make([]client.Attempt, len(as))
 	seconds := make([]int64, len(as))
@@ -102,7 +102,7 @@ func (k *Pipeline) complete(ctx context.Context, a *job.Attempt, out *client.Att
 	return nil
 }
 
-// settleFor is how long it is tried to end what cannot be handed out; by then the worker's session has ended, or nothing does.
+// settleFor sets how long to try to end what cannot be handed out; by then the worker's session has ended, or nothing does.
 const settleFor = time.Hour
 
 // settle ends what cannot be handed out, and goes on trying behind the caller's back where the store is away: a worker of

@@ -37,7 +37,7 @@ func wire(a *job.Attempt, seconds *int64) client.Attempt {
 	return out
 }
 
-// contains is what an answer must contain, if anything.
+// contains returns what a response must contain, if anything.
 func contains(s string) *string {
 	if s == "" {
 		return nil
@@ -45,7 +45,7 @@ func contains(s string) *string {
 	return &s
 }
 
-// timeLeft is how many seconds the attempt has, from when it was leased: a worker's clock may be another than ours.
+// timeLeft returns how many seconds the attempt has from its lease: a worker's clock may differ from ours.
 func timeLeft(a *job.Attempt) int64 {
 	return max(1, int64((a.Deadline().Sub(a.LeasedAt)+time.Second-1)/time.Second))
 }

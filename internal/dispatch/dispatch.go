@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/loop"
 )
 
-// Config is what a dispatcher may be told.
+// Config holds the options of a dispatcher.
 type Config struct {
 	LeaseTTL time.Duration // how long a session lives without a beat
 	Poll     time.Duration // how often waiting claims look into the store when no hint came
@@ -63,7 +63,7 @@ type Store interface {
 
 // Owner says which partitions this server owns, of those that it shares with others.
 type Owner interface {
-	// Holding is what is owned now.
+	// Holding says what is owned now.
 	Holding() engine.Holding
 	// SetDemand says whether workers wait here for executions.
 	SetDemand(waiting bool)
@@ -106,7 +106,7 @@ type Dispatcher struct {
 	ended  []job.Lease               // guarded by mu: leases that have ended and may count
 }
 
-// session is what a dispatcher knows of a worker that it serves.
+// session holds what a dispatcher knows about a worker that it serves.
 type session struct {
 	worker    job.Worker
 	local     bool               // it claims here and nowhere else
@@ -141,10 +141,10 @@ func (d *Dispatcher) Refresh() {
 	d.Wake()
 }
 
-// Now is what the store's clock says.
+// Now returns the time of the store's clock.
 func (d *Dispatcher) Now() time.Time { return d.clock.Now() }
 
-// LeaseTTL is how long a session lives without a beat.
+// LeaseTTL returns how long a session lives without a heartbeat.
 func (d *Dispatcher) LeaseTTL() time.Duration { return d.cfg.LeaseTTL }
 
 // Offer says that these executions may be leased once they are due. It never blocks; a hint that is lost is found by the sweep.
@@ -227,7 +227,7 @@ type Sign struct {
 	Memory   job.Memory
 }
 
-// Orders is what a worker learns from its beat.
+// Orders is the answer to a worker's heartbeat.
 type Orders struct {
 	Orders []job.Order
 	Drain  bool

@@ -179,7 +179,7 @@ func (m *matcher) refill(ctx context.Context, now time.Time) error {
 	}
 }
 
-// patience is how long what is ready is left to the owner of its partition.
+// patience sets how long ready executions are left to the owner of their partition.
 const patience = 100 * time.Millisecond
 
 // own reports whether this server owns a partition.
@@ -275,5 +275,5 @@ func (m *matcher) fit() {
 	m.d.cfg.Owner.FitUntil(out)
 }
 
-// neglect is how long an execution waits before a server with a worker for it asks for its partition.
+// neglect sets how long an execution waits before a server with a worker for it asks for its partition.
 const neglect = 2 * time.Second

@@ -83,7 +83,7 @@ func (d *Dispatcher) count(ctx context.Context, perLane int, choose func(job.Lan
 	return err
 }
 
-// Load is how much there is to do in a queue, and who does it.
+// Load counts the work in a queue, and its workers.
 type Load struct {
 	Queue   string
 	Waiting int // due, and not of a paused queue
@@ -95,7 +95,7 @@ type Load struct {
 	Bands   [Bands]Depth
 }
 
-// Depth is what waits and runs in a band of priorities.
+// Depth counts what waits and runs in a priority band.
 type Depth struct{ Waiting, Running int }
 
 // The bands of priorities: 1 to 3, 4 to 7, 8 to 10.
@@ -126,7 +126,7 @@ func (l *Load) wait(priority, n int, paused bool) {
 	l.Bands[band(priority)].Waiting += n
 }
 
-// all is what waits and what runs.
+// all returns what waits and what runs.
 func (l *Load) all() int { return l.Waiting + l.Paused + l.Running }
 
 func (l *Load) run(priority int) {
@@ -288,7 +288,7 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string
 	return out, nil
 }
 
-// mostQueues is how many queues of a tenant are told apart.
+// mostQueues limits how many queues of a tenant are told apart.
 const mostQueues = 20
 
 // Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue, as it was counted last.

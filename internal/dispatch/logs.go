@@ -19,7 +19,7 @@ type Ahead struct{ Have int }
 
 func (a *Ahead) Error() string { return fmt.Sprintf("the log has %d lines so far", a.Have) }
 
-// Lines is what a worker adds to the log of an attempt.
+// Lines holds lines that a worker adds to the log of an attempt.
 type Lines struct {
 	Lease  job.Lease
 	Offset int // the number of the first line; AtEnd: of the next one
@@ -117,7 +117,7 @@ func (d *Dispatcher) Log(ctx context.Context, w job.WorkerID, in Lines) (job.Log
 }
 
 const (
-	// nowhere is where no chunk begins: a chunk from there is not stored, and its answer tells how far the log has come.
+	// nowhere is an offset where no chunk begins: a chunk from there is not stored, and its answer says how much of the log is stored.
 	nowhere = -1
 	// maxMisses bounds how often lines are tried again because others were added to the same log at the same time.
 	maxMisses = 20

@@ -221,7 +221,7 @@ func (m *matcher) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// pause is how long there is nothing to do, unless something comes.
+// pause returns how long there is nothing to do, unless something comes.
 func (m *matcher) pause() time.Duration {
 	now := m.tell() // a pause may have ended
 	p := m.win.picker
@@ -309,7 +309,7 @@ func (m *matcher) lease(ctx context.Context) error {
 	return nil
 }
 
-// errUnanswered is what claims are told whose lease met with a panic.
+// errUnanswered is the error for claims whose lease met a panic.
 var errUnanswered = fmt.Errorf("the lease was not answered: %w", engine.ErrUnavailable)
 
 // leaseCall is a lease on its way. Its executions stay known to the window until it is answered, so that nobody picks them
@@ -371,7 +371,7 @@ func (m *matcher) restart(ctx context.Context) {
 	m.swept, m.after, m.skipped = time.Time{}, nil, nil
 }
 
-// grant is what was picked for a claim.
+// grant holds what was picked for a claim.
 type grant struct {
 	claim  *claim
 	picked []*job.Ready
@@ -500,7 +500,7 @@ func (m *matcher) answered(gs []grant) {
 	})
 }
 
-// fail is what follows a lease that was not answered: it may have happened, so the sessions are asked for what nobody was
+// fail handles a lease that was not answered: it may have happened, so the sessions are asked for what nobody was
 // told of, and what runs is counted anew.
 func (m *matcher) fail(gs []grant, err error) {
 	m.d.missed.Store(true)

@@ -187,14 +187,14 @@ func (c *cluster) at(name string) int {
 	return c.ran[name]
 }
 
-// peak is how many ran at once, at the most.
+// peak returns the most that ran at once.
 func (c *cluster) peak() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.most
 }
 
-// tally is how many ran where.
+// tally returns how many ran where.
 func (c *cluster) tally() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

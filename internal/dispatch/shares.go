@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// visit is when a claim of a worker last waited here.
+// visit records when a claim of a worker last waited here.
 type visit struct {
 	worker job.Worker
 	at     time.Time

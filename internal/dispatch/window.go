@@ -36,7 +36,7 @@ type window struct {
 // soon stands for what is not due yet.
 var soon = &job.Ready{}
 
-// lane is how far a lane of the store has been read into the window.
+// lane says how far a lane of the store has been read into the window.
 type lane struct {
 	dueAt   time.Time // the cursor: behind this execution
 	after   job.ExecutionID
@@ -99,7 +99,7 @@ func (w *window) full(r job.Ready, now time.Time) bool {
 	return n >= w.size && (n >= 2*w.size || r.DueAt.After(now) || w.picker.Waiting(r.Tenant) >= w.size/100)
 }
 
-// held is how many executions the window holds for those that come.
+// held returns how many executions the window holds for coming workers.
 func (w *window) held() int { return len(w.known) - w.picked }
 
 // miss has the next sweep read a lane anew, or both where the store may list it.
@@ -200,7 +200,7 @@ func (w *window) shed(now time.Time) {
 	w.picker.Shed(now, w.unload)
 }
 
-// asideMost is how many executions are unpacked at once: with each all that share its row, which is to take no long time.
+// asideMost limits how many executions are unpacked at once: each comes with all that share its row, and this must not take long.
 const asideMost = 1000
 
 // aside lets go of some of what its group holds back in the lane of what is in no group, and names it: it is to be unpacked, and then is
@@ -232,7 +232,7 @@ func (w *window) ripen(now time.Time) {
 	}
 }
 
-// next is when something in the window becomes due, or a rate gives way that holds something back.
+// next returns when something in the window becomes due, or when a rate that holds something back allows it.
 func (w *window) next() (at time.Time, ok bool) {
 	if len(w.later) > 0 {
 		at, ok = w.later[0].DueAt, true
@@ -282,7 +282,7 @@ func (w *window) forget(some func(job.Lane) bool) {
 	}
 }
 
-// atOnce is how many lanes are read at once, and fewLanes how many are read anew before they are empty.
+// atOnce sets how many lanes are read at once, and fewLanes how many are read again before they are empty.
 const (
 	atOnce   = 1000
 	fewLanes = 500
@@ -314,12 +314,12 @@ func (w *window) dry(low int, want func(job.Lane) bool) []engine.LaneCursor {
 	return cs
 }
 
-// low is up to how many loaded executions a lane runs low: half of what is read of one at once, or, where there are
+// low returns at how many loaded executions a lane runs low: half of what is read of one at once, or, where there are
 // so many lanes that each has room for a few only, of these, since all of them would be low else, whatever they hold. One is
 // always low: whoever picks it has to stop, as long as the store may hold more behind it.
 func (w *window) low(most int) int { return max(1, min(most, w.size/max(1, len(w.lanes)))/2) }
 
-// perLane is how many executions of a lane are read at once: a part of the room that is left, which all lanes that must be
+// perLane returns how many executions of a lane are read at once: a part of the remaining room, which all lanes that must be
 // read share. Where none is left, because what is in the window waits for limits, it is a little all the same, so that lanes
 // that wait for nothing are read in more than ones, up to a window half as large again; and one in the end.
 func (w *window) perLane(most, lanes int) int {

@@ -28,15 +28,15 @@ type Audit interface {
 	// StrayEntry is the first entry of a tenant behind a place that would be in a seal by now, and of which the caller has seen
 	// the last; 0: there is none.
 	StrayEntry(ctx context.Context, t tenant.ID, after int64) (int64, error)
-	// Unsealed is how many entries of a tenant are not sealed yet.
+	// Unsealed counts the entries of a tenant that are not sealed yet.
 	Unsealed(ctx context.Context, t tenant.ID) (int64, error)
 }
 
-// AuditLife is for how long entries are kept: as long as history, by default. They go by whole seals, but for a tenant's
+// AuditLife sets how long entries are kept: as long as history, by default. They are dropped by whole seals, except for a tenant's
 // last one, which the next follows.
 const AuditLife = 365 * 24 * time.Hour
 
-// TidiedSeals is how many seals Tidy drops at most; there may be more.
+// TidiedSeals limits how many seals Tidy drops; there may be more.
 const TidiedSeals = 10
 
 // AuditFilter chooses entries of a tenant; a zero field chooses all.
@@ -103,7 +103,7 @@ func Unchanged(ctx context.Context) {
 	}
 }
 
-// Entry is what to write; false if nothing was changed.
+// Entry returns the entry to write; false if nothing was changed.
 func (p *Pending) Entry() (audit.Entry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

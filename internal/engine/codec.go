@@ -119,11 +119,11 @@ func AppendSpec(b []byte, j *job.Job) []byte {
 	return s.append(b)
 }
 
-// CalendarMark is what the stored form of a definition holds if, and only if, its schedule names the calendar: within a
+// CalendarMark returns a text that the stored form of a definition holds if, and only if, its schedule names the calendar: within a
 // text of JSON its quotes would be escaped.
 func CalendarMark(name string) []byte { return []byte(`"cal":"` + name + `"`) }
 
-// OwnerMark is what the stored form of a definition holds if, and only if, the job has this owner.
+// OwnerMark returns a text that the stored form of a definition holds if, and only if, the job has this owner.
 func OwnerMark(owner string) []byte {
 	s := storedSpec{Owner: owner}
 	b := s.append(nil)
@@ -202,7 +202,7 @@ func HeldUnique(key string) *job.Error {
 	return &job.Error{Type: job.CancelledError, Message: fmt.Sprintf("another execution with the unique key %q had not finished", key)}
 }
 
-// ReplacedBy is why an execution is cancelled that one of a later instant replaces.
+// ReplacedBy returns why an execution is cancelled that one of a later instant replaces.
 func ReplacedBy(at time.Time) string {
 	return "replaced by the execution of " + at.UTC().Format(time.RFC3339)
 }

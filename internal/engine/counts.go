@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Counts are how the installation does, for who runs it.
+// Counts describes the state of the installation, for its operator.
 type Counts interface {
 	// KeepMinutes keeps what a server has counted in minutes, in place of what it said of them before.
 	KeepMinutes(ctx context.Context, s ServerID, ms []Minute) error
@@ -16,10 +16,10 @@ type Counts interface {
 	Minutes(ctx context.Context, from time.Time) ([]Minute, error)
 }
 
-// MinutesKept is for how long minutes are kept.
+// MinutesKept sets how long minutes are kept.
 const MinutesKept = 48 * time.Hour
 
-// Minute is what happened in a minute.
+// Minute counts the events in one minute.
 type Minute struct {
 	At        time.Time // its beginning
 	Started   int64     // attempts
@@ -41,7 +41,7 @@ func (m *Minute) Add(o Minute) {
 	m.Fired, m.Delay, m.MaxDelay = m.Fired+o.Fired, m.Delay+o.Delay, max(m.MaxDelay, o.MaxDelay)
 }
 
-// Census is what there is.
+// Census counts what there is.
 type Census struct {
 	Workers       int // that live, and take more
 	Draining      int
@@ -58,7 +58,7 @@ type Census struct {
 	HistoryBytes  int64     // that finished executions, their attempts and their logs take up, or, where that cannot be told apart, all
 }
 
-// Reaped is what became of the sessions that had expired and of what they held.
+// Reaped is the outcome for sessions that had expired and for what they held.
 type Reaped struct {
 	Ready     []job.Ready // back in the queue
 	Sessions  int         // that have ended
@@ -67,5 +67,5 @@ type Reaped struct {
 	Cancelled int         // executions that ended as CANCELLED: they were asked to, or their job is gone
 }
 
-// Lost is how many leases ended without a result.
+// Lost returns how many leases ended without a result.
 func (r Reaped) Lost() int { return len(r.Ready) + r.Poisoned + r.Cancelled }

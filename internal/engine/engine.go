@@ -74,5 +74,5 @@ type Total struct {
 	Estimate bool
 }
 
-// TotalExact is how far totals are counted exactly.
+// TotalExact sets up to where totals are exact.
 const TotalExact = 10_000

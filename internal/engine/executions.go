@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Executions are what ran, runs and will run.
+// Executions reads what ran, runs and will run.
 type Executions interface {
 	// Execution finds one; ErrNotFound also for another tenant's.
 	Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) (job.Execution, error)

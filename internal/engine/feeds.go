@@ -12,5 +12,5 @@ type Feeds interface {
 	Subscribe(ctx context.Context, begun func(), take func(message []byte)) error
 }
 
-// MaxMessage is how long a message may be.
+// MaxMessage limits the length of a message.
 const MaxMessage = 7900

@@ -43,7 +43,7 @@ type Due struct {
 	Revision int
 }
 
-// Firing is what firing a job comes to.
+// Firing is the result of firing a job.
 type Firing struct {
 	Tenant     tenant.ID
 	Job        job.ID

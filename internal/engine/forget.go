@@ -1,6 +1,6 @@
 package engine
 
-// Forgot is what was dropped.
+// Forgot counts what was dropped.
 type Forgot struct {
 	N    int
 	More bool

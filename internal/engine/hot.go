@@ -76,7 +76,7 @@ type Recovery interface {
 
 // Reads look at live work and at hot history, for people and for the loops that watch over both.
 type Reads interface {
-	// LastStatus is how the latest finished execution of each job ended, as Stats has it; 0 for a job that is unknown or has
+	// LastStatus holds how the latest finished execution of each job ended, as in Stats; 0 for a job that is unknown or has
 	// had none. What is not tallied (a one-off job's own fire) counts if it finished since an instant; zero: always. It is
 	// found by key, and reads nothing of what waits or runs, so that it costs the same however much that is; an instant
 	// spares it the days before.

@@ -60,7 +60,7 @@ type Jobs interface {
 	Rerun(ctx context.Context, t tenant.ID, r Rerun) (Rerunning, error)
 }
 
-// CancelsAtOnce is how many waiting executions one transaction cancels at most, well within a statement's time.
+// CancelsAtOnce limits how many waiting executions one transaction cancels, well within a statement's time.
 const CancelsAtOnce = 5000
 
 // HoldsAtOnce bounds the waiting executions of a job that one transaction holds or frees.
@@ -80,10 +80,10 @@ type Deleted struct {
 	Rest job.OperationID // the operation that cancels what still waits; zero: none does
 }
 
-// WaitingCounted is how many waiting executions of a deleted job are counted.
+// WaitingCounted limits how many waiting executions of a deleted job are counted.
 const WaitingCounted = 1_000_000
 
-// StatsLook is how many unfinished executions of a job Stats looks at from either end.
+// StatsLook limits how many unfinished executions of a job Stats examines from either end.
 const StatsLook = 500
 
 // Update is a change of a job.
@@ -99,7 +99,7 @@ type Update struct {
 	Most     int64      // it was over, and is active again: how many of these its tenant may have; 0: any number, or it was not
 }
 
-// MostRelimited is how many executions that wait an update gives other limits, those first that are due first. What is behind
+// MostRelimited limits how many waiting executions get other limits from an update, those first that are due first. What is behind
 // them starts later, under the limits that it was made with.
 const MostRelimited = 10_000
 
@@ -121,7 +121,7 @@ type Rerun struct {
 	Idempotency Idempotency
 }
 
-// Rerunning is what became of it.
+// Rerunning is the outcome of a rerun.
 type Rerunning struct {
 	Added []job.ExecutionID
 	Created
@@ -146,7 +146,7 @@ type Creation struct {
 	Entry       *audit.Entry // that is written with them; nil: none
 }
 
-// Created is what became of a creation or a trigger. Exactly one of these holds:
+// Created is the outcome of a creation or a trigger. Exactly one of these holds:
 // it is the zero value and the request was stored; Replay is the answer given to
 // this key before; Reused: the key was given with another request; Taken names a
 // job key that exists already; Unique names live executions that hold unique keys

@@ -77,7 +77,7 @@ type Parking struct {
 	Until  time.Time
 }
 
-// DueKey is what executions that are due are counted by.
+// DueKey is the key by which due executions are counted.
 type DueKey struct {
 	Tenant   tenant.ID
 	Class    job.Class
@@ -93,7 +93,7 @@ type Running struct {
 // ServerID names a server's run over a shared store.
 type ServerID [16]byte
 
-// Fence is what a server says it owns when it leases. What is in a partition of Epochs is leased only while the server
+// Fence names what a server owns when it leases. What is in a partition of Epochs is leased only while the server
 // owns that partition under that epoch, and what is in a group only in such a partition. A store that is one process's
 // own lets everything through.
 type Fence struct {
@@ -116,7 +116,7 @@ type Holding struct {
 	Lapsed  bool                   // it could not attend in time: what it owns, and what of that runs, is not known
 }
 
-// Grant is what one worker session is to be given.
+// Grant says what one worker session gets.
 type Grant struct {
 	Worker     job.WorkerID
 	Executions []job.ExecutionID

@@ -34,13 +34,13 @@ type Draw struct {
 	N      int // 0: only to see when there will be one
 }
 
-// Drawn is what it gave.
+// Drawn is the result of drawing tokens.
 type Drawn struct {
 	N    int           // tokens, at most as many as asked for
 	Wait time.Duration // until there is one more
 }
 
-// Reach is where callbacks of a tenant may go, other than those of most tenants.
+// Reach says where callbacks of a tenant may go, beyond those of most tenants.
 type Reach struct {
 	Allow     string // address ranges that they may reach though they are not public, parted by commas
 	HTTPSOnly bool   // they may not go over plain http

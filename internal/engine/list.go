@@ -16,7 +16,7 @@ type Listed[T any] struct {
 	Total   Total
 }
 
-// listTime is how long a search of a list may take. It is longer than one of executions, for what it looks for is looked for
+// listTime limits the time of a search of a list. It is longer than one of executions, for what it looks for is looked for
 // seldom, and whoever looks waits for it.
 const listTime = 50 * time.Millisecond
 

@@ -37,7 +37,7 @@ type LogAppend struct {
 	Data   []byte      // of EncodeLog
 }
 
-// LogAppended is what became of it.
+// LogAppended is the outcome of an append.
 type LogAppended struct {
 	Stored bool
 	Held   bool        // the lease is held by the worker

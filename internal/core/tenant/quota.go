@@ -5,7 +5,7 @@ import "time"
 // NoLimit stands for as many as one likes, in a number of a Quota.
 const NoLimit = -1
 
-// Quota is what a tenant may have and do. Numbers may be NoLimit.
+// Quota limits what a tenant may have and do. Numbers may be NoLimit.
 type Quota struct {
 	ActiveJobs          int64
 	ExecutionsPerMinute int // that start, and that requests make
@@ -29,7 +29,7 @@ func Unlimited() Quota {
 	}
 }
 
-// Quota is what a tier gives.
+// Quota returns the quota of a tier.
 func (t Tier) Quota() Quota {
 	switch t {
 	case Enterprise:
@@ -50,7 +50,7 @@ func (t Tier) Quota() Quota {
 	}
 }
 
-// Priority is what a job has whose maker names none: the usual one, or the best that is allowed.
+// Priority returns the default priority of a job: the usual one, or the best that is allowed.
 func (q Quota) Priority(usual int) int { return max(usual, q.BestPriority) }
 
 // Overrides are the numbers of a quota that an operator has set for one tenant, in place of its tier's; nil: the tier's.
@@ -70,7 +70,7 @@ type Overrides struct {
 	Weight              *int   `json:"weight,omitempty"`
 }
 
-// Quota is what the tenant may have and do. The first one has no limits, whatever its tier.
+// Quota returns the quota of the tenant. The first tenant has no limits, whatever its tier.
 func (t Tenant) Quota() Quota {
 	if t.ID == Default {
 		q := Unlimited()
@@ -106,7 +106,7 @@ func put[T any](to *T, v *T) {
 	}
 }
 
-// CutGrace is for how long history that has become too old by a change is not shown, and kept all the same.
+// CutGrace sets how long history that a change made too old is hidden but kept.
 const CutGrace = 7 * 24 * time.Hour
 
 // Shorter reports whether less history is kept than by another quota.

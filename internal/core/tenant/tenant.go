@@ -14,7 +14,7 @@ type ID string
 // Default is the tenant that exists from the start and has no limits.
 const Default ID = "default"
 
-// Tier is what a tenant has paid for.
+// Tier is the plan that a tenant has paid for.
 type Tier string
 
 // The tiers.
@@ -41,7 +41,7 @@ func (t Tier) Weight() int {
 	return 1
 }
 
-// Tenant is who owns jobs.
+// Tenant owns jobs.
 type Tenant struct {
 	ID        ID
 	Name      string
@@ -53,7 +53,7 @@ type Tenant struct {
 	CutAt     time.Time // when its history became shorter than it was; zero: never
 }
 
-// Role is what a credential may do.
+// Role says what a credential may do.
 type Role string
 
 // The roles, from the least to the most powerful; Worker stands beside them.
@@ -65,7 +65,7 @@ const (
 	Worker   Role = "worker"
 )
 
-// Permission is what a request needs.
+// Permission is what a request needs to be allowed.
 type Permission string
 
 // The permissions. Open needs no credential at all.
@@ -121,7 +121,7 @@ func (r Role) Gives(other Role) bool {
 // Roles lists them all.
 func Roles() []Role { return []Role{Viewer, Operator, Admin, Worker, System} }
 
-// Principal is who a request acts for.
+// Principal identifies who a request acts for.
 type Principal struct {
 	Tenant ID
 	Role   Role

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// orders is what a renewal of the session says.
+// orders returns what a renewal of the session answers.
 func (f fixture) orders(w job.WorkerID) []job.Order {
 	f.Helper()
 	got := must(f.Renew(f.ctx, []engine.Renewal{{Worker: w}}, time.Hour))

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// runs is what counts as a run of a job, and what does not.
+// runs decides what counts as a run of a job.
 func runs(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// model is what a store must come to, kept in maps: which executions wait, run and have ended, under which leases and by whom. It
+// model computes what a store must come to, kept in maps: which executions wait, run and have ended, under which leases and by whom. It
 // takes its rules from core, as engines do, and shares nothing else with them. Where the port leaves something open (which of what
 // a paused job has may start, when a retry is due) it takes over what the engines did.
 type model struct {

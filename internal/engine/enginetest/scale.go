@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// ScaleRows is how many executions a measurement of pages is made over, as CARILLON_SCALE says; 0: none is made.
+// ScaleRows returns how many executions a measurement of pages covers, as CARILLON_SCALE says; 0 for none.
 func ScaleRows() int {
 	n, _ := strconv.Atoi(os.Getenv("CARILLON_SCALE"))
 	return n

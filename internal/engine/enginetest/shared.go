@@ -37,13 +37,13 @@ type attendant struct {
 	deposed bool
 }
 
-// scope is what a limit is over.
+// scope is what a limit applies to.
 type scope struct {
 	tenant tenant.ID
 	queue  string
 }
 
-// place is what a fence asks of an execution; it never changes.
+// place is what a fence requires of an execution; it never changes.
 type place struct {
 	part  job.Partition
 	group job.GroupKey

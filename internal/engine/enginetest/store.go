@@ -14,7 +14,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/watchdog"
 )
 
-// Harness is how the suite gets at an engine.
+// Harness gives the suite access to an engine.
 type Harness struct {
 	// New makes a fresh, empty database and names it; it is gone at the test's end.
 	New func(t testing.TB) string
