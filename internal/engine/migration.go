@@ -66,7 +66,7 @@ type Applied struct {
 	At      time.Time
 }
 
-// PendingMigrations is what is left to apply. It is an error, ErrSchema, if the database is not one that this version may
+// PendingMigrations returns what is left to apply. It fails with ErrSchema if the database is not one that this version may
 // change: see Foreign.
 func PendingMigrations(all []Migration, done []Applied) ([]Migration, error) {
 	if err := Foreign(all, done); err != nil {
@@ -143,7 +143,7 @@ func Steps(all []Migration, done []Applied) []Step {
 	return out
 }
 
-// Schema is what a store tells of its schema, before it is this version's too.
+// Schema describes a store's schema, before it is this version's too.
 type Schema interface {
 	// Steps lists the steps that the database has had, and those that Migrate would apply.
 	Steps(ctx context.Context) ([]Step, error)

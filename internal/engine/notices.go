@@ -9,7 +9,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Notices are what tenants are told of by themselves: rules, and what the search for events needs.
+// Notices holds notification rules, and what the search for events needs.
 type Notices interface {
 	// PutRule stores a rule, in place of any of its name, whose creation it keeps. A new one that would be more than most for its tenant is
 	// ErrConflict.
@@ -25,7 +25,7 @@ type Notices interface {
 	Alarms(ctx context.Context) ([]notice.Alarm, error)
 	// SetAlarms stores alarms that began and forgets those that ended. One that is stored already keeps its beginning.
 	SetAlarms(ctx context.Context, began, ended []notice.Alarm) error
-	// Watched is how far the search for events has come; zero before the first.
+	// Watched says how far the search for events has come; zero before the first.
 	Watched(ctx context.Context) (time.Time, error)
 	// SetWatched moves that on; never back.
 	SetWatched(ctx context.Context, at time.Time) error

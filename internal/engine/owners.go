@@ -46,7 +46,7 @@ type Lender interface {
 	Lent(ctx context.Context, t tenant.ID) ([]Lending, error)
 }
 
-// Lending is what a server has of a limit.
+// Lending is a server's part of a limit.
 type Lending struct {
 	Queue  string // empty: of the tenant's
 	Server ServerID
@@ -70,13 +70,13 @@ type Server struct {
 	StartedAt time.Time
 }
 
-// Roster is who is there and who owns what.
+// Roster says who is there and who owns what.
 type Roster struct {
 	Servers    []Server    // alive, by id
 	Partitions []Partition // all, in order
 }
 
-// Partition is who owns a partition.
+// Partition says who owns a partition.
 type Partition struct {
 	Part   job.Partition
 	Owner  ServerID // zero: nobody alive

@@ -16,7 +16,7 @@ type Charge struct {
 	Ago    time.Duration // when the first of it was used: since then the bucket has been filling again
 }
 
-// CountAge is for how long a count of active jobs is good: counting takes time that grows with it.
+// CountAge returns how long a count of active jobs stays valid: counting takes time that grows with it.
 func CountAge(jobs int64) time.Duration {
 	return min(time.Duration(jobs)*20*time.Microsecond, 30*time.Second)
 }

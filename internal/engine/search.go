@@ -96,10 +96,10 @@ type SourceOf[T any] interface {
 	Rows() (int64, error)
 }
 
-// PageBytes is how much of a source a bounded page holds, but for the last execution.
+// PageBytes limits how much of a source a bounded page holds, except for the last execution.
 const PageBytes = 8 << 20
 
-// Bytes is how much an execution holds of what may be long.
+// Bytes returns the size of an execution's parts that may be long.
 func Bytes(e *job.Execution) int { return len(e.Result) + len(e.Payload) }
 
 // Search lists what a filter chooses of several sources as one page. Behind the same cursor it neither repeats nor passes
@@ -215,7 +215,7 @@ func (w *walk[T]) through(s SourceOf[T], after Place) error {
 	}
 }
 
-// step is how many rows to look at next: more and more, but no more than fit into what is left of the time.
+// step returns how many rows to examine next: more and more, but no more than fit into the remaining time.
 func (w *walk[T]) step(last, looked int) int {
 	if w.time == searchTime {
 		return min(4*last, searchStep)

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// given is what is leased, in the order in which it was asked for.
+// given holds what is leased, in the order of the request.
 type given struct {
 	places map[job.ExecutionID]int
 	all    []job.Attempt // by place; zero: it is not leased
@@ -86,7 +86,7 @@ func only(gs []engine.Grant, wanted func(job.ExecutionID) bool) (out []engine.Gr
 	return out
 }
 
-// leased is what one commit leases.
+// leased holds what one commit leases.
 type leased struct {
 	attempts []job.Attempt
 	first    map[job.Token]time.Time // when the first of each token may overrun
@@ -133,7 +133,7 @@ func collectLeased(rows pgx.Rows, err error, n int) (out leased, _ error) {
 	return out, rows.Err()
 }
 
-// unbound is when what has neither timeout is looked at again.
+// unbound sets when an execution without timeouts is examined again.
 const unbound = time.Hour
 
 // reader takes the values of a row apart, in order.

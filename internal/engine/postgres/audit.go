@@ -101,7 +101,7 @@ func record(ctx context.Context, c writer, e *audit.Entry) error {
 // the other way round. Where other rows are written first they have drawn one.
 var recordSQL = auditTable.insert + " WHERE pg_current_xact_id() IS NOT NULL"
 
-// horizon is up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are
+// horizon says up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are
 // inserted, which is not the one in which they are committed. So a number is noted; after that, since whoever drew a smaller
 // one had a transaction id before, the next transaction id; when all before that have ended, nothing can appear any more at
 // or before the number.

@@ -30,7 +30,7 @@ const (
 			UPDATE buckets b SET full_us = d.full_us + d.got * d.step, step_us = d.step, burst = d.burst FROM drawn d WHERE b.bucket = ANY (ARRAY[d.bucket]) AND (d.got > 0 OR d.anew)
 		)
 		SELECT bucket, got, greatest(0, full_us + (got + 1 - burst) * step - now) FROM drawn`
-	// rescaled is what job.Pace.Rescale says.
+	// rescaled does what job.Pace.Rescale says, in SQL.
 	rescaled = `CASE
 			WHEN b.full_us <= t.now THEN t.now
 			WHEN b.step_us IS NULL THEN least(b.full_us, t.now + d.burst * d.step)

@@ -51,7 +51,7 @@ const (
 // bundleApart is with how few executions a claim does not part a bundle: what is wanted one by one is better off in rows.
 const bundleApart = 3
 
-// parcel is what a grant wants of a bundle.
+// parcel is a grant's part of a bundle.
 type parcel struct {
 	grant int // counted from one
 	ids   []job.ExecutionID

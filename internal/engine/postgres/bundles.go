@@ -270,7 +270,7 @@ func (s *Store) unpackLeases(ctx context.Context, c interface {
 	return s.unpackBy(ctx, c, unpackSQL, keys)
 }
 
-// unpackMost is how many bundles are unpacked at once where that can wait, well within a statement's time.
+// unpackMost limits how many bundles are unpacked at once where that can wait, well within a statement's time.
 const unpackMost = 1000
 
 // unpackOverdue makes rows of live of the bundles under leases whose time is up.

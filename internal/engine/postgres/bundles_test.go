@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// some is how many executions the bundles of the tests have.
+// some is the number of executions in the bundles of the tests.
 const some = 16
 
 // bundle is a creation of whole bundles, each in a partition of its own.

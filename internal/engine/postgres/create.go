@@ -20,7 +20,7 @@ const (
 	races     = 5       // lost against other creations before one gives up
 )
 
-// batch is what one call creates.
+// batch holds what one call creates.
 type batch struct {
 	all    []engine.Creation
 	chosen []int            // those to store, by their place

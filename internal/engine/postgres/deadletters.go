@@ -21,7 +21,7 @@ func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// deadFound is what an index finds of a filter of dead letters, deadChosen what else is to hold.
+// deadFound returns the part of a filter of dead letters that an index answers, deadChosen the rest.
 func deadFound(f engine.DeadLetterFilter, ps *params) string {
 	w := "d.tenant = " + ps.add(string(f.Tenant))
 	if !f.Job.IsZero() {

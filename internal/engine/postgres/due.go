@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// duePiece is how many rows one statement counts: some 50 ms, or a second where the table must be read beside the index.
+	// duePiece limits how many rows one statement counts: some 50 ms, or a second where the table must be read beside the index.
 	duePiece = 25_000
 
 	// countDueSQL counts the rows behind a place in the index of lanes, up to so many, by the lane's number and priority. Its
@@ -71,7 +71,7 @@ func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 	return out, err
 }
 
-// countBy is what a statement counts by tenant, class and priority.
+// countBy returns a statement's counts by tenant, class and priority.
 func (s *Store) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {

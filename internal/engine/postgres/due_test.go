@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// due is how many executions are due and have not finished.
+// due returns how many executions are due and have not finished.
 func due(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	for _, k := range must[map[engine.DueKey]int](t)(s.CountDue(t.Context())) {

@@ -53,11 +53,11 @@ const (
 	// startedBefore is started_at without the attempt that is handed back.
 	startedBefore = `CASE WHEN v.attempt = 1 AND v.started_at = v.leased_at THEN NULL ELSE v.started_at END`
 
-	// goneRow is what endSQL needs of a row that leaves live as it is; status,
+	// goneRow holds what endSQL needs of a row that leaves live as it is; status,
 	// attempt, tries, lost, token, result and ending come beside it.
 	goneRow  = goneRest + `, v.started_at`
 	goneRest = goneUnheld + `, v.worker, v.leased_at`
-	// goneUnheld is what a row has that was never leased.
+	// goneUnheld holds the columns of a row that was never leased.
 	goneUnheld = `v.tally, v.id, v.tenant, v.job, v.trigger, v.scheduled_at, v.due_at, v.max_attempts, v.priority, v.part, v.retry_of, v.payload`
 
 	// endSQL makes history of those of gone that have ended, and tallies them, in
@@ -95,14 +95,14 @@ const (
 			FROM gone WHERE status IN (11, 12)
 		)`
 
-	// ofGone is what is told of those of gone that have ended; collectEnded reads it.
+	// ofGone selects those of gone that have ended; collectEnded reads it.
 	ofGone = `SELECT id, tenant, job, trigger, scheduled_at, status FROM gone`
 
 	// goneAsReady is ofGone in the place of readyColumns, for a statement that also answers with what is ready: the status, negative,
 	// as the priority, the job as the class, the scheduled time as when it is due, and the trigger as the group. partEnded parts them.
 	goneAsReady = `SELECT id, tenant, part, job::text, -status, scheduled_at, trigger::int8, NULL, NULL, NULL, NULL FROM gone`
 
-	// micros is how long an execution x took, as job.Execution has it, and bucket is job.Bucket of that.
+	// micros computes how long an execution x took, as job.Execution does, and bucket is job.Bucket of that.
 	micros = `greatest(0, extract(epoch FROM x.finished_at - x.started_at) * 1000000)`
 	bucket = `floor(ln(greatest(1, ` + micros + `)::float8) / ln(1.1::float8))::int2`
 )

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// executionColumns are what stored reads, of v (liveRow or pastRow) and the job j.
+	// executionColumns lists the columns that stored reads, of v (liveRow or pastRow) and the job j.
 	executionColumns = `v.id, v.job, j.name, v.tenant, v.status, v.trigger, v.scheduled_at, v.due_at, v.started_at, v.finished_at, v.attempt, v.tries, v.lost,
 		v.max_attempts, v.priority, v.part, v.worker, v.token, v.retry_of, v.payload, v.result, v.ending, v.cancel_at, v.class,
 		v.leased_at, v.unique_key, v.expires_at, v.timeout_ms, v.stall_ms, v.progress, v.progress_at, ` + groupColumns
@@ -35,7 +35,7 @@ const (
 	pastRow = "SELECT " + pastColumns + " FROM executions v"
 )
 
-// stored is where the columns of an execution are scanned to.
+// stored receives the columns of an execution.
 type stored struct {
 	e          job.Execution
 	ending     []byte
@@ -92,7 +92,7 @@ func (s *Store) Execution(ctx context.Context, t tenant.ID, id job.ExecutionID) 
 	return out, err
 }
 
-// attemptColumns are what scanAttempt reads.
+// attemptColumns lists the columns that scanAttempt reads.
 const attemptColumns = "execution, token, number, worker, started_at, ended_at, ending"
 
 // Attempts lists the failed and lost attempts of an execution, the first one first.

@@ -30,7 +30,7 @@ func (p *params) add(v any) string {
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-// jobsFound is what an index finds of a filter of jobs: those of a name, those that are paused or deleted, those of a type
+// jobsFound returns the part of a filter of jobs that an index answers: those of a name, those that are paused or deleted, those of a type
 // but for the IMMEDIATE ones, or all of the tenant.
 func jobsFound(f engine.JobFilter, ps *params) string {
 	w := "j.tenant = " + ps.add(string(f.Tenant))

@@ -66,7 +66,7 @@ const (
 		)` + appliedSQL + `, array_agg(id) FILTER (WHERE status <> meant), array_agg(token) FILTER (WHERE status <> meant), array_agg(status) FILTER (WHERE status <> meant) FROM gone`
 	finishing = `WHERE v.id = ANY (ARRAY[f.id]) AND v.lease = f.token AND v.lease > 0 AND (f.worker IS NULL OR v.worker = f.worker)`
 	finished  = goneRow + `, v.attempt, greatest(v.tries, f.tries) AS tries, v.lost, f.token, f.result`
-	// ended is why: what stops because it was asked to says what the cancel said.
+	// ended gives the reason: what stops because it was asked to says what the cancel said.
 	ended      = `CASE WHEN v.cancel_at IS NOT NULL AND (f.status < 10 OR f.status = 13) THEN v.cancel_ending ELSE f.ending END`
 	appliedSQL = `
 		SELECT count(*), CASE WHEN count(*) < $7 THEN array_agg(id) END, CASE WHEN count(*) < $7 THEN array_agg(token) END`
@@ -271,7 +271,7 @@ func markOf(f *job.Finish) int {
 	return mark
 }
 
-// deadBy is what a dead letter says of the finish, should it come to one: the reason, if the error alone
+// deadBy returns what a dead letter says about the finish, should it come to one: the reason, if the error alone
 // says it, and the message.
 func deadBy(f *job.Finish) (reason, message string) {
 	e := f.Outcome.Error

@@ -371,7 +371,7 @@ func (x *volley) judge(ctx context.Context, c *pgx.Conn) (out []job.Ready, err e
 	return out, err
 }
 
-// overlapCode is how fireJudgedSQL knows a policy; 0 for one that skips nothing.
+// overlapCode returns the code of a policy in fireJudgedSQL; 0 for one that skips nothing.
 func overlapCode(o job.Overlap) int {
 	switch o {
 	case job.OverlapSkip:

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// allowed is what a role may do to a table: verbs with the columns they may name.
+// allowed lists what a role may do to a table: verbs with the columns they may name.
 type allowed struct {
 	read, add, change string // "" for nothing, "*" for all columns, or names with spaces between them
 	drop              bool
@@ -82,7 +82,7 @@ var appMay = map[string]allowed{
 	"audit":               {read: every, add: every, drop: true},
 }
 
-// asApp is what a server needs of a table.
+// asApp returns what a server needs of a table.
 func asApp(table string) allowed {
 	if a, ok := appMay[table]; ok {
 		return a
@@ -163,7 +163,7 @@ func regrant(has map[string]privileges, role string, may func(table string) allo
 	return out
 }
 
-// asTenant is what requests of users need of a table: nothing of one that nobody has decided on.
+// asTenant returns what requests of users need of a table: nothing of one that nobody has decided on.
 func asTenant(table string) allowed { return tenantMay[table] }
 
 // misgranted lists the tables on which a role has other privileges than it is to have.

@@ -18,7 +18,7 @@ const (
 	// listedJobs are the same, for the planner to join as it likes, or not at all where nothing of it is asked for.
 	listedJobs = `(SELECT j.*, s.next_run_at, coalesce(s.runs, 0) AS runs FROM jobs j LEFT JOIN schedules s ON s.part = j.part AND s.job = j.id) j`
 
-	// definitionColumns are what definition reads: all but the payload.
+	// definitionColumns lists the columns that definition reads: all but the payload.
 	definitionColumns = `j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, j.next_run_at, j.created_at, j.updated_at, j.revision, j.tags, j.spec, j.target,
 		j.runs, j.paused_until, j.pause_note`
 
@@ -35,14 +35,14 @@ const (
 	lives = `(EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND NOT v.tally AND v.tenant = j.tenant)
 		OR EXISTS (SELECT 1 FROM live v WHERE v.job = j.id AND v.tally AND v.tenant = j.tenant)
 		OR EXISTS (SELECT 1 FROM (` + memberOf + `j.id` + inBundle + `) v WHERE v.tenant = j.tenant))`
-	// completed is what makes an ACTIVE job COMPLETED.
+	// completed makes an ACTIVE job COMPLETED.
 	completed = `(j.next_run_at IS NULL AND w.found IS NULL)`
 
-	// jobColumns are what scanJob reads, of a job with what waits joins.
+	// jobColumns lists the columns that scanJob reads, of a job with what waits joins.
 	jobColumns = definitionColumns + `, j.state = 1 AND ` + completed + `, j.payload`
 )
 
-// definition is where the columns of a definition are scanned to.
+// definition receives the columns of a definition.
 type definition struct {
 	job    job.Job
 	spec   []byte

@@ -102,7 +102,7 @@ const (
 		` + leaseReturning
 )
 
-// fenceArgs are what a fence names, its partitions sorted, and whose it is.
+// fenceArgs returns the arguments of a fence, its partitions sorted, and whose it is.
 func fenceArgs(f engine.Fence) []any {
 	parts, epochs := smallints(len(f.Epochs)), bigints(len(f.Epochs))
 	for _, p := range slices.Sorted(maps.Keys(f.Epochs)) {

@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel is where servers hear from each other that something is ready. Every
+// channel is the channel on which servers tell each other that something is ready. Every
 // database has its own, so installations do not hear each other.
 const channel = "carillon_ready"
 
-// listenPause is how long a listener hears nothing before it asks whether the connection still stands.
+// listenPause sets how long a listener hears nothing before it checks its connection.
 const listenPause = 20 * time.Second
 
-// newName is what a store signs its notifications with, so that it does not heed its own.
+// newName returns the name with which a store signs its notifications, so that it ignores its own.
 func newName() string { return rand.Text() }
 
 // Notify tells the other servers that something may have become ready.
@@ -73,7 +73,7 @@ func (s *Store) listen(ctx context.Context, channel string, begun func(), take f
 	}
 }
 
-// feed is where servers tell each other what has changed, while someone watches.
+// feed is the channel on which servers tell each other what has changed, while someone watches.
 const feed = "carillon_feed"
 
 // Publish sends a message to all servers.

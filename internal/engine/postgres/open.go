@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
-// Config is what Open needs.
+// Config holds the options of Open.
 type Config struct {
 	URL              string // postgres://user:password@host:port/database, or the key=value form
 	ApplicationName  string // as pg_stat_activity shows it; "" for carillon
@@ -73,7 +73,7 @@ var _ engine.Store = (*Store)(nil)
 
 const oldestVersion = 150000
 
-// connectTime is how long a connection may take to come about; the package's tests wait longer.
+// connectTime limits how long a connection may take to open; the package's tests wait longer.
 var connectTime = 3 * time.Second
 
 // Open connects to the database and checks that it keeps what it acknowledges.
@@ -151,7 +151,7 @@ func pool(ctx context.Context, base *pgxpool.Config, conns int, connected func(c
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// server is what Open asks a server about itself.
+// server holds what Open asks a server about itself.
 type server struct {
 	number            int
 	version           string

@@ -135,7 +135,7 @@ func roster(ctx context.Context, tx pgx.Tx, me engine.Server) (out engine.Roster
 	return out, r.Close()
 }
 
-// takePatience is how long a lease of a server that is gone may stand in the way of who takes its partitions.
+// takePatience sets how long a lease of a server that is gone may block whoever takes its partitions.
 const takePatience = time.Second
 
 // Take makes the server the owner of those partitions that nobody alive owns.
@@ -281,7 +281,7 @@ func (s *Store) Borrow(ctx context.Context, me engine.ServerID, bs []engine.Shar
 	return out, nil
 }
 
-// borrowed is what servers have of a limit and would have, in order of their ids.
+// borrowed holds what servers have of a limit and would have, in order of their ids.
 type borrowed struct {
 	all []pick.Lent
 	me  int // whose place is the server's that asks; -1: it has no row

@@ -33,7 +33,7 @@ func (p *pipe) add(m pgproto3.FrontendMessage) {
 	p.out = out
 }
 
-// copyRows is how many rows go by one COPY: to undo what it set up for each row, the server walks over what it set up for
+// copyRows limits how many rows go by one COPY: to undo what it set up for each row, the server walks over what it set up for
 // all, so that a thousand cost a tenth more than as many in parts.
 const copyRows = 200
 

@@ -17,7 +17,7 @@ func (b batch) hasMost() bool {
 	return slices.ContainsFunc(b.chosen, func(i int) bool { return b.all[i].Most > 0 && len(b.all[i].Jobs) > 0 })
 }
 
-// rooms are how many active jobs tenants have, their rows locked, and how many creations add.
+// rooms counts the active jobs of tenants, their rows locked, and how many creations add.
 type rooms struct {
 	active map[tenant.ID]int64
 	added  map[tenant.ID]int64

@@ -63,7 +63,7 @@ const (
 		UNION ALL ` + goneAsReady
 )
 
-// reaped is how many executions of dead workers come back in one pass, unless one lease alone has more.
+// reaped limits how many executions of dead workers come back in one pass, unless one lease alone has more.
 const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue

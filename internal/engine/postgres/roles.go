@@ -12,7 +12,7 @@ import (
 // A small installation has one database role: it owns the tables, migrates and serves. A larger one has two: the owner, as
 // whom 'carillon migrate up' runs, and the app role, as which servers run, and which owns nothing: it can change rows, not tables.
 
-// identity is who a store is to the database.
+// identity identifies a store to the database.
 type identity struct {
 	user     string
 	owns     bool // the tables are its own, or there are none yet

@@ -74,7 +74,7 @@ func (s span) ScanInt64(v pgtype.Int8) error {
 	return nil
 }
 
-// groupColumns are what groupTargets are for, of live.
+// groupColumns lists the columns of live for groupTargets.
 const groupColumns = "v.group_key, v.group_max, v.rate_count, v.rate_us, v.rate_burst"
 
 func groupTargets(g *job.Group) []any {

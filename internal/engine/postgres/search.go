@@ -353,7 +353,7 @@ func (s source) Rows() (int64, error) {
 	return n, err
 }
 
-// planned is how many rows a plan expects.
+// planned returns how many rows a plan expects.
 func planned(text []byte) (int64, error) {
 	var plans []struct {
 		Plan struct {

@@ -79,7 +79,7 @@ func (b batch) hasManaged() bool {
 	return slices.ContainsFunc(b.chosen, func(i int) bool { return len(b.all[i].Secrets) > 0 })
 }
 
-// querier is what asks: a connection, or a transaction.
+// querier runs queries: a connection, or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }

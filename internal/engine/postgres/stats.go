@@ -65,7 +65,7 @@ const lastStatusSQL = `
 	) a ON true
 	ORDER BY q.n`
 
-// LastStatus is how the latest finished execution of each job ended.
+// LastStatus returns how the latest finished execution of each job ended.
 func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) (out []job.Status, err error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -149,7 +149,7 @@ func (s *sheet) row() {
 	s.col = 0
 }
 
-// next is where the row's next value goes.
+// next returns where the row's next value goes.
 func (s *sheet) next() *cells {
 	s.col++
 	if s.none>>(s.col-1)&1 == 1 {

@@ -156,7 +156,7 @@ func microseconds(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// plan is what a job's schedule has come to.
+// plan holds the state of a job's schedule.
 type plan struct {
 	found    bool // it has a row
 	next     time.Time

@@ -34,7 +34,7 @@ const ownedSQL = `
 		AND (c.relname IN ('tenants', 'orders') OR EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped))
 	ORDER BY c.relname`
 
-// extraPolicies are what the role is held to beyond the rows of its tenant.
+// extraPolicies restrict the role beyond the rows of its tenant.
 var extraPolicies = []struct{ table, name, sql string }{
 	{"api_keys", "carillon_role_added", "FOR INSERT TO " + wallRole + " WITH CHECK (role <> 'system')"},
 	{"api_keys", "carillon_role_changed", "FOR UPDATE TO " + wallRole + " USING (role <> 'system')"},

@@ -95,7 +95,7 @@ func (c *cells) open() (at int) {
 
 func (c *cells) shut(at int) { binary.BigEndian.PutUint32((*c)[at-4:], uint32(len(*c)-at)) }
 
-// y2k is where PostgreSQL's instants begin, in microseconds of Unix time.
+// y2k is the zero of PostgreSQL's instants, in microseconds of Unix time.
 const y2k = 946_684_800_000_000
 
 // time writes the zero instant as NULL, and others to the microsecond.
