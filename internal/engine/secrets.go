@@ -12,7 +12,7 @@ import (
 // ErrFull says that there are as many of something as there may be.
 var ErrFull = errors.New("there are as many as there may be")
 
-// Secrets are what jobs name without showing it. Values come sealed; a store never looks inside. One that has a job is
+// Secrets stores values that jobs use without showing them. Values come sealed; a store never looks inside. One that has a job is
 // managed: it is a credential out of that job's headers, stored and replaced with the job (Creation, Update), and kept
 // for PastLife after the job was deleted, for what still runs of it.
 type Secrets interface {
@@ -44,7 +44,7 @@ type Secrets interface {
 	ResealSecret(ctx context.Context, s Secret, was []byte) error
 }
 
-// PastLife is for how long it is known what a secret was before: no attempt that was given it lasts longer.
+// PastLife sets how long the previous value of a secret is known: no attempt that was given it lasts longer.
 const PastLife = 8 * 24 * time.Hour
 
 // Secret is a sealed value.

@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// SigningSecrets are what callbacks are signed with. What is kept of them is sealed; the store never sees a secret.
+// SigningSecrets stores the secrets that sign callbacks. They are sealed; the store never sees a secret.
 type SigningSecrets interface {
 	// AddSigningSecret stores a secret, and has the tenant's others end at an instant, unless they end before; those that nobody
 	// was shown are deleted. One whose id is
@@ -31,10 +31,10 @@ type SigningSecrets interface {
 	Reshare(ctx context.Context, name string, was, value []byte) error
 }
 
-// MaxSigningSecrets is how many of a tenant's may be in use at once.
+// MaxSigningSecrets limits how many of a tenant's may be in use at once.
 const MaxSigningSecrets = 10
 
-// SigningSecret is what a tenant's callbacks are signed with.
+// SigningSecret is a secret that signs a tenant's callbacks.
 type SigningSecret struct {
 	Tenant    tenant.ID
 	ID        string

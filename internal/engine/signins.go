@@ -23,7 +23,7 @@ type SignIns interface {
 	UseSignIns(ctx context.Context, used map[[32]byte]time.Time) error
 }
 
-// SignIn is what a browser's cookie stands for.
+// SignIn is the sign-in that a browser's cookie represents.
 type SignIn struct {
 	Hash      [32]byte // of the cookie's value
 	ID        string   // public
@@ -36,7 +36,7 @@ type SignIn struct {
 	EndsAt    time.Time
 }
 
-// Place is where it stands in a list. Half of its hash is enough to tell it from others of the same instant.
+// Place returns the position in a list. Half of its hash is enough to tell it from others of the same instant.
 func (s *SignIn) Place() Place { return SignInPlace(s.CreatedAt, s.Hash[:]) }
 
 // SignInPlace is the place of the one that was made at an instant and has the hash. Of two hashes the shorter one that the

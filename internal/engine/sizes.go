@@ -1,13 +1,13 @@
 package engine
 
-// Sizes is how large a store is.
+// Sizes describes the size of a store.
 type Sizes struct {
 	Bytes  int64 // of all
 	Free   int64 // of these, what is not used and will be; 0 where that is not known
 	Tables []TableSize
 }
 
-// TableSize is how large a table is.
+// TableSize is the size of a table.
 type TableSize struct {
 	Name  string
 	Rows  Total // the number is at least this one, or about it, where it is an estimate

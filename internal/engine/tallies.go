@@ -42,14 +42,14 @@ const (
 	RevisionsOutlive  = 30 * 24 * time.Hour // the job
 )
 
-// Tally is what a server has counted.
+// Tally holds a server's counts.
 type Tally struct {
 	Minutes  []TenantMinute // in place of what it said of them before
 	Days     []JobDay       // that are added to what is there
 	Failures []Failure      // likewise
 }
 
-// DelayBounds are where the buckets of trigger delays end; what is longer than the last has one of its own.
+// DelayBounds are the upper bounds of the buckets of trigger delays; what is longer than the last has its own.
 var DelayBounds = [...]time.Duration{
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 50 * time.Second, 100 * time.Second, 200 * time.Second, 500 * time.Second, 1000 * time.Second,
@@ -61,7 +61,7 @@ func DelayBucket(d time.Duration) int {
 	return i
 }
 
-// TenantMinute is what happened in a minute to a tenant's executions.
+// TenantMinute counts the events of a tenant's executions in one minute.
 type TenantMinute struct {
 	Tenant    tenant.ID // "": all
 	At        time.Time // its beginning
@@ -80,7 +80,7 @@ type TenantMinute struct {
 	Delays    [len(DelayBounds) + 1]int64 // first starts of what schedules fired, by how late they were fired
 }
 
-// Fired is how many executions of schedules started for the first time.
+// Fired returns how many executions of schedules started for the first time.
 func (m *TenantMinute) Fired() (n int64) {
 	for _, x := range m.Delays {
 		n += x
@@ -88,7 +88,7 @@ func (m *TenantMinute) Fired() (n int64) {
 	return n
 }
 
-// Within is how many of those were fired at most so long, one of DelayBounds, after their scheduled time.
+// Within returns how many of those fired within a delay, one of DelayBounds, of their scheduled time.
 func (m *TenantMinute) Within(d time.Duration) (n int64) {
 	for _, x := range m.Delays[:DelayBucket(d)+1] {
 		n += x
@@ -189,7 +189,7 @@ func SumMinutes(out []TenantMinute, m TenantMinute) []TenantMinute {
 	return append(out, m)
 }
 
-// TenantDepths is how much of a tenant's waits and runs.
+// TenantDepths counts what waits and runs of a tenant.
 type TenantDepths struct {
 	Tenant tenant.ID // "": all
 	Queues []QueueDepth
@@ -198,7 +198,7 @@ type TenantDepths struct {
 // OtherQueues is the name under which a tenant's queues beyond the fullest are counted together.
 const OtherQueues = "…"
 
-// QueueDepth is how much waits and runs in a queue.
+// QueueDepth counts what waits and runs in a queue.
 type QueueDepth struct {
 	Queue   string
 	Waiting int64
@@ -206,7 +206,7 @@ type QueueDepth struct {
 	Oldest  time.Duration // for how long the first has waited; 0: nothing waits
 }
 
-// DepthMinute is how much waited and ran in a minute.
+// DepthMinute counts what waited and ran in a minute.
 type DepthMinute struct {
 	At     time.Time
 	Queues []QueueDepth
@@ -242,7 +242,7 @@ func DecodeDepths(b []byte) (out []QueueDepth, err error) {
 	return out, nil
 }
 
-// JobDay is what came of a job's executions that were scheduled on a day.
+// JobDay counts the outcomes of a job's executions that were scheduled on one day.
 type JobDay struct {
 	Tenant tenant.ID
 	Job    job.ID
@@ -250,7 +250,7 @@ type JobDay struct {
 	DayCounts
 }
 
-// DayCounts are how many executions ended how, and how many instants were not run.
+// DayCounts counts executions by outcome, and instants that did not run.
 type DayCounts struct {
 	Succeeded, Failed, TimedOut, Cancelled int64
 	Skipped                                int64
@@ -361,7 +361,7 @@ type FailureFilter struct {
 	From   time.Time // of hours from that of this instant on
 }
 
-// Owned is whose an execution is.
+// Owned says whose an execution is.
 type Owned struct {
 	Execution   job.ExecutionID
 	Tenant      tenant.ID
@@ -379,7 +379,7 @@ type Run struct {
 	FinishedAt  time.Time
 }
 
-// DeadError is what a dead letter died of.
+// DeadError is the error of a dead letter.
 type DeadError struct {
 	Execution job.ExecutionID
 	Job       job.ID
@@ -417,14 +417,14 @@ func TellEnds(ctx context.Context, es []Ended) {
 	}
 }
 
-// Author is who changed something.
+// Author identifies who changed something.
 type Author struct {
 	By     string // "": the product itself
 	Role   tenant.Role
 	Action string
 }
 
-// AuthorOf is who asks for the change that is made within a context.
+// AuthorOf returns who makes the change within a context.
 func AuthorOf(ctx context.Context) (a Author) {
 	p, _ := ctx.Value(pendingKey{}).(*Pending)
 	if p != nil {

@@ -16,7 +16,7 @@ type Traces interface {
 	Traces(ctx context.Context, ids [][16]byte) ([]Trace, error)
 }
 
-// Trace is where a job or an execution began.
+// Trace says which request a job or an execution came from.
 type Trace struct {
 	Tenant tenant.ID
 	Of     [16]byte // a job's id, or an execution's
@@ -24,5 +24,5 @@ type Trace struct {
 	At     time.Time
 }
 
-// TracesKept is for how long they are kept.
+// TracesKept sets how long they are kept.
 const TracesKept = 7 * 24 * time.Hour

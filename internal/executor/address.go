@@ -52,7 +52,7 @@ func (g Guard) allows(a netip.Addr, r reason) bool {
 	return false
 }
 
-// reason is why an address is blocked; the zero reason is that it is not.
+// reason says why an address is blocked; the zero reason is that it is not.
 type reason struct {
 	why      string
 	metadata bool // it hands out a cloud's credentials

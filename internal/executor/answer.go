@@ -124,7 +124,7 @@ func retryAfter(h http.Header) time.Duration {
 	return min(max(wait, 0), maxRetryAfter)
 }
 
-// content is what was learned from a body.
+// content holds what was learned from a body.
 type content struct {
 	preview string
 	found   bool  // the wanted text is in it, or none was wanted

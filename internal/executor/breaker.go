@@ -62,7 +62,7 @@ func newBreaker(cfg Breaker) *breaker {
 	return &breaker{cfg: cfg, hosts: map[circuitKey]*lru.Element{}, used: lru.New()}
 }
 
-// OpenBreakers is how many hosts are taken to be down.
+// OpenBreakers returns how many hosts count as down.
 func (e *Executor) OpenBreakers() int {
 	if e.breaker == nil {
 		return 0
@@ -92,7 +92,7 @@ func (b *breaker) enter(k circuitKey, now time.Time) (time.Duration, *client.Err
 		"%s is taken to be down after %d failures in a row, and calls to it are put off; the last failure: %s", excerpt(k.origin), c.row, c.why.Message)}
 }
 
-// verdict is what a call says of its host.
+// verdict says what a call shows about its host.
 type verdict uint8
 
 const (
@@ -101,7 +101,7 @@ const (
 	broken
 )
 
-// judged is what an outcome says of the host: one that answers is up, whatever it answers, unless it says itself that it
+// judged returns what an outcome shows about the host: one that answers is up, whatever it answers, unless it says itself that it
 // is not; what we ended or refused says nothing.
 func judged(o client.Outcome) verdict {
 	if o.Error == nil {

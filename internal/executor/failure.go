@@ -146,7 +146,7 @@ func dnsText(d *net.DNSError) string {
 	return excerpt(d.Err)
 }
 
-// place is where a dial went, by name and by address if these differ.
+// place returns where a dial went, by name and by address if these differ.
 func (c *call) place(op *net.OpError) string {
 	named := hostport(c.url)
 	if op.Addr == nil || op.Addr.String() == named {

@@ -64,7 +64,7 @@ type share struct {
 	off     time.Time // when the last call that was put off comes back
 }
 
-// putOff is why a call is put off.
+// putOff says why a call is postponed.
 type putOff uint8
 
 const (
@@ -77,7 +77,7 @@ const (
 
 var reasonNames = [reasons]string{"rate", "concurrency", "tenant", "breaker"}
 
-// PutOff is how many calls were put off, by the reason.
+// PutOff returns how many calls were postponed, by reason.
 func (e *Executor) PutOff() map[string]int64 {
 	all := make(map[string]int64, reasons)
 	for i, name := range reasonNames {
@@ -196,7 +196,7 @@ func (p *paces) leave(host, tenant string, now time.Time) {
 	}
 }
 
-// host is what is known of a host. mu is held.
+// host returns what is known of a host. The caller holds mu.
 func (p *paces) host(name string, now time.Time) *pace {
 	h := p.hosts[name]
 	if h == nil {

@@ -34,7 +34,7 @@ type Proxy struct {
 	Resolves    bool           // the proxy is given names, and decides alone which addresses they may lead to
 }
 
-// proxyTries is how many addresses of a host the proxy is asked for.
+// proxyTries limits how many addresses of a host the proxy is asked for.
 const proxyTries = 4
 
 // proxyError says that the proxy did not connect.

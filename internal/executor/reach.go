@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxReaches is how many lists of ranges have connections of their own at once.
+// maxReaches limits how many lists of ranges have their own connections at once.
 const maxReaches = 64
 
 // reaches are the transports of callbacks that may reach more than others. Each list has its own, since connections are

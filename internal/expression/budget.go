@@ -27,7 +27,7 @@ const (
 // need no more memory than a few.
 var turns = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
 
-// budget is what is left to one evaluation. Its methods stand in for the operators and functions whose cost depends on
+// budget limits one evaluation. Its methods stand in for the operators and functions whose cost depends on
 // the payload; they panic with an *Error when it is used up, which the machine turns into an error.
 type budget struct {
 	made, steps       int

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// mostAllocated is how many bytes one evaluation may allocate, all in all, whatever is evaluated.
+// mostAllocated limits how many bytes one evaluation may allocate in total, whatever is evaluated.
 const mostAllocated = 8 << 20
 
-// allocated is how many bytes f allocates; others in the process are counted with it.
+// allocated returns how many bytes f allocates; others in the process are counted with it.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

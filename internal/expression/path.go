@@ -95,7 +95,7 @@ func named(key []byte, name string) bool {
 	return string(inner) == name
 }
 
-// value is where the value that begins at i ends.
+// value returns where the value that begins at i ends.
 func value(b []byte, i int) int {
 	depth := 0
 	for ; i < len(b); i++ {
@@ -123,7 +123,7 @@ func value(b []byte, i int) int {
 	return i
 }
 
-// text is where the text ends that begins at i: at its quote.
+// text returns where the text that begins at i ends: at its quote.
 func text(b []byte, i int) int {
 	for end := -1; ; {
 		if i > end { // the quote was escaped, or none was looked for yet

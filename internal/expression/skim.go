@@ -15,10 +15,10 @@ func valid(payload []byte) bool {
 	return blank(payload, i) == len(payload) || json.Valid(payload)
 }
 
-// skimDepth is how deep what is skimmed may be nested.
+// skimDepth limits how deep skimmed values may be nested.
 const skimDepth = 16
 
-// skim is where the value ends that begins at i, behind white space. It knows texts without escapes, whole numbers, words, and
+// skim returns where the value ends that begins at i, behind white space. It knows texts without escapes, whole numbers, words, and
 // objects and arrays of these; of anything else, and of what is no JSON, it says that it is not ok.
 func skim(b []byte, i, depth int) (end int, ok bool) {
 	if i = blank(b, i); i == len(b) || depth > skimDepth {
@@ -112,7 +112,7 @@ func skimNumber(b []byte, i int) (end int, ok bool) {
 	return i, true
 }
 
-// blank is where the white space at i ends.
+// blank returns where the white space at i ends.
 func blank(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++

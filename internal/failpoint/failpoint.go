@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// ErrInjected is what a hit fails with.
+// ErrInjected is the error of an injected failure.
 var ErrInjected = errors.New("injected by a failpoint")
 
 // Variable is the environment variable that says what happens where.
@@ -60,7 +60,7 @@ const (
 	commitThenError = "commitThenError"
 )
 
-// rule is what happens at a place.
+// rule says what happens at a place.
 type rule struct {
 	action      string
 	length      time.Duration // of stop and sleep

@@ -83,7 +83,7 @@ func TestHubTellsTheSlowToReadAnew(t *testing.T) {
 	}
 }
 
-// line is what servers tell each other through.
+// line carries messages between servers.
 type line struct {
 	mu    sync.Mutex
 	ends  []func([]byte)

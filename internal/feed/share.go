@@ -21,7 +21,7 @@ const (
 	tenantsMost = 100 // tenants named in a message
 )
 
-// bundle is what is to be told elsewhere of a tenant.
+// bundle holds a tenant's messages to other servers.
 type bundle struct {
 	changes []Change
 	lost    bool
@@ -35,7 +35,7 @@ func (b *bundle) add(cs []Change) {
 	b.changes = append(b.changes, cs...)
 }
 
-// bundle is what is to be told of a tenant; mu is held.
+// bundle returns a tenant's messages; mu is held.
 func (h *Hub) bundle(t tenant.ID) *bundle {
 	b := h.out[t]
 	if b == nil {
@@ -45,7 +45,7 @@ func (h *Hub) bundle(t tenant.ID) *bundle {
 	return b
 }
 
-// message is what servers tell each other.
+// message is what servers send each other.
 type message struct {
 	From    string      `json:"f"`
 	Watches []tenant.ID `json:"i,omitempty"` // whom the sender watches

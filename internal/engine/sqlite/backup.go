@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Summary is what a file holds.
+// Summary describes the content of a file.
 type Summary struct {
 	Path    string
 	Bytes   int64
@@ -24,7 +24,7 @@ type Summary struct {
 	Tables  []TableCount
 }
 
-// TableCount is how many rows a table has.
+// TableCount is the number of rows of a table.
 type TableCount struct {
 	Name string
 	Rows int64

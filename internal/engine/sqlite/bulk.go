@@ -12,7 +12,7 @@ const (
 	few  = 8  // rows of a small one
 )
 
-// size is how many rows the statement for n takes; one by one is as fast where n is 1.
+// size returns how many rows the statement for n takes; one by one is as fast where n is 1.
 func size(n int) int {
 	if n <= few {
 		return few

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// step is how far the machine's clock is from where the monotonic one says it should be when it was set. Less is drift, which is followed.
+	// step sets how far the machine's clock must differ from the monotonic one to count as set. Less is drift, which is followed.
 	step = time.Second
-	// behindStep is for how long after a step back due times may still come from who has not noticed.
+	// behindStep sets how long after a step back due times may still come from who has not noticed.
 	behindStep = 3 * time.Second
 )
 
@@ -38,7 +38,7 @@ func newTicking(cfg Config) *ticking {
 	return t
 }
 
-// read is what the clock shows, in microseconds, and by how much the machine's was set since it was followed.
+// read returns the clock's time, in microseconds, and by how much the machine's was set since it was followed.
 func (t *ticking) read() (now, by int64) {
 	machine := t.machine.Now().UnixMicro()
 	if t.mono == nil {
@@ -86,7 +86,7 @@ func shift(c *conn, now, by int64) error {
 // setBack is that a clock was set back, as the connection that writes remembers it.
 type setBack struct{ by, until int64 }
 
-// due is when something is due that follows an outcome: whoever decided may not have noticed that the clock was set back.
+// due returns when something is due that follows an outcome: whoever decided may not have noticed that the clock was set back.
 func (b setBack) due(at time.Time, now int64) time.Time {
 	if at.IsZero() || now > b.until || at.UnixMicro()-now < b.by {
 		return at

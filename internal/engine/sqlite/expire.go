@@ -11,7 +11,7 @@ import (
 // lateSQL finds what has never started and no longer may.
 const lateSQL = "SELECT tenant, id FROM live INDEXED BY live_expires WHERE expires_at IS NOT NULL AND expires_at <= ? AND started_at IS NULL AND lease <= 0 ORDER BY expires_at"
 
-// inTime is what may still start: it has started before, or may for longer than the instant.
+// inTime selects what may still start: it has started before, or may for longer than the instant.
 const inTime = "(expires_at IS NULL OR expires_at > ? OR started_at IS NOT NULL)"
 
 // expired is the ending of what did not start in time.

@@ -47,7 +47,7 @@ func number(v int64) func(*stmt) { return func(q *stmt) { q.int(v) } }
 // lateJobs are the schedules whose instant has come before one and has not fired.
 const lateJobs = "FROM schedules INDEXED BY schedules_due WHERE active = 1 AND next_run_at IS NOT NULL AND next_run_at < ?"
 
-// jobsWhere is what a filter chooses. Where few are late they are looked up; where many are, they are met on the way through all.
+// jobsWhere returns the condition of a filter. Where few jobs are late they are looked up; where many are, they are met on the way through all.
 func jobsWhere(f engine.JobFilter, fewLate bool) *where {
 	w := &where{}
 	w.and("j.tenant = ?", text(string(f.Tenant)))
@@ -192,7 +192,7 @@ func (s *Store) listJobs(ctx context.Context, f engine.JobFilter, p engine.Page)
 	return engine.JobPage{Jobs: out.Rows, Next: out.Next, Partial: out.Partial, Total: out.Total}, err
 }
 
-// tallyTime is how long counting past TotalExact may take.
+// tallyTime limits how long counting past TotalExact may take.
 const tallyTime = 50 * time.Millisecond
 
 // tally counts a list of instants, the newest first. Past TotalExact and out of

@@ -59,7 +59,7 @@ func (s *Store) fold(c *conn) {
 	}
 }
 
-// unfolded is how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
+// unfolded returns how many pages of the log are not in the file after a checkpoint of that mode (NOOP: one that does nothing). A
 // checkpoint that fails, on a full disk for instance, has lost nothing: the next one begins where it did. After one that the disk
 // did not keep there is no next one.
 func (s *Store) unfolded(c *conn, mode string) (pages int) {

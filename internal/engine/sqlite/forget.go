@@ -17,7 +17,7 @@ const (
 	forgetPastSQL = "DELETE FROM executions WHERE rowid = ?"
 )
 
-// forgetWith is what goes with an execution.
+// forgetWith lists what is deleted with an execution.
 var forgetWith = []string{
 	"DELETE FROM attempts WHERE execution = ?", "DELETE FROM events WHERE execution = ?", "DELETE FROM logs WHERE execution = ?", "DELETE FROM dead_letters WHERE execution = ?",
 }

@@ -34,9 +34,9 @@ const (
 			CASE WHEN leased_at <> started_at THEN leased_at END FROM live`
 	dropSQL = "DELETE FROM live"
 	quietly = " AND id = job" // a one-off job's own fire, which is not tallied
-	// dropped is what tallying needs of a row that moved into history.
+	// dropped lists what tallying needs of a row that moved into history.
 	dropped = " RETURNING id <> job, tenant, job, started_at"
-	// told is what is told of it beside.
+	// told lists what else is reported.
 	told = dropped + ", id, trigger, scheduled_at"
 
 	addStatsSQL = `
@@ -63,7 +63,7 @@ var (
 	dropAllSQL = inSizes(dropSQL+" WHERE id IN (", "?", ")"+quietly)
 )
 
-// history is what a transaction moves into history. Every way an execution ends
+// history holds what a transaction moves into history. Every way an execution ends
 // goes through it, and what it moved is added to the statistics once, by tally.
 type history struct {
 	*conn
@@ -108,7 +108,7 @@ func (h *history) finish(l job.Lease, status job.Status, tries int, result, endi
 	return true, err
 }
 
-// ending is how an execution that is held ends.
+// ending describes how an execution that is held ends.
 type ending struct {
 	job.Lease
 	worker      job.WorkerID // who must hold it; zero: whoever does
@@ -208,7 +208,7 @@ func (h *history) drop(q *stmt, status job.Status) (n int, err error) {
 	return n, err
 }
 
-// of is what a job's executions that moved sum up to so far.
+// of returns the sum of a job's executions that moved so far.
 func (h *history) of(ref jobRef) *sums {
 	if h.sums == nil {
 		h.sums = map[jobRef]*sums{}

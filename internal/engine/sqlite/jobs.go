@@ -12,15 +12,15 @@ const (
 	// plannedJobs are the jobs with what their schedules change.
 	plannedJobs = "jobs j LEFT JOIN schedules s ON s.job = j.id"
 
-	// definitionColumns are what readDefinition reads, of planned jobs.
+	// definitionColumns lists the columns that readDefinition reads, of planned jobs.
 	definitionColumns = "j.id, j.tenant, j.key, j.name, j.state, j.kind, j.priority, s.next_run_at, j.created_at, j.updated_at, j.revision, s.runs, j.paused_until, j.pause_note, j.tags, j.spec"
 
-	// completed is what makes a job COMPLETED, where it is ACTIVE.
+	// completed makes a job COMPLETED, if it is ACTIVE.
 	completed = `(s.next_run_at IS NULL
 		AND NOT EXISTS (SELECT 1 FROM live v WHERE v.id = j.id AND v.job = v.id AND v.tenant = j.tenant)
 		AND NOT EXISTS (SELECT 1 FROM live v INDEXED BY live_fire WHERE v.job = j.id AND v.id <> v.job AND v.tenant = j.tenant))`
 
-	// jobColumns are what readJob reads.
+	// jobColumns lists the columns that readJob reads.
 	jobColumns = definitionColumns + ", j.state = 1 AND " + completed + ", j.target, j.payload"
 )
 

@@ -76,7 +76,7 @@ func (q *stmt) group(g *job.Group) *stmt {
 	return q.int(int64(g.Key)).bytes(groupLimits(g))
 }
 
-// groupLimits is what is stored of the limits of a group.
+// groupLimits returns the stored limits of a group.
 func groupLimits(g *job.Group) (n []byte) {
 	for _, limit := range []int64{int64(g.Max), int64(g.Rate.Count), g.Rate.Per.Microseconds(), int64(g.Rate.Burst)} {
 		n = binary.BigEndian.AppendUint64(n, uint64(limit))
@@ -435,7 +435,7 @@ func release(h *history, out []job.Ready, w job.WorkerID, l job.Lease) ([]job.Re
 	}
 }
 
-// takenBack is what takeBack reads of an execution whose lease it ended.
+// takenBack lists what takeBack reads of an execution whose lease it ended.
 const takenBack = " RETURNING " + readyColumns + ", " + deleted + ", cancel_at, cancel_reason, attempt, worker"
 
 type taken struct {

@@ -23,7 +23,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
-// Config is what Open needs.
+// Config holds the options of Open.
 type Config struct {
 	Path    string      // of the database file; it and its folder are made if they are missing
 	Clock   clock.Clock // judges what is due and alive; nil: this machine's
@@ -288,7 +288,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// roomEvery is how often a ping looks for room where no write has failed: on a server at which nothing is written for a while.
+// roomEvery sets how often a ping checks for space where no write has failed: on a server that writes nothing for a while.
 const roomEvery = 10 * time.Second
 
 // roomError says what it means that a file could not be written beside the database; nil: nothing of the disk.

@@ -56,7 +56,7 @@ func (s *Store) Running(ctx context.Context, ps []job.Partition) ([]engine.Runni
 }
 
 const (
-	// settled is how old a lease is before anyone asks whether it has lasted too long: most have ended by then.
+	// settled sets how old a lease is before anyone checks whether it has lasted too long: most have ended by then.
 	settled = time.Second
 
 	settledGrantsSQL = `

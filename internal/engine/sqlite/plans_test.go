@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlstore"
 )
 
-// small is what has few rows.
+// small lists what has few rows.
 var small = regexp.MustCompile(`^SCAN (CONSTANT ROW|tokens|f|json_each.*|\(subquery-\d+\)|\d+-ROW VALUES CLAUSE)$`)
 
 // Every statement of the hot path finds its rows by an index.

@@ -108,7 +108,7 @@ const (
 	lossesSQL = "SELECT count(*) FROM attempts WHERE execution = ? AND lost <> 0 AND ended_at >= ?"
 )
 
-// reaped is how many executions of dead workers one pass looks at, about.
+// reaped limits, about, how many executions of dead workers one pass examines.
 const reaped = 20_000
 
 // Reap ends sessions that have expired and returns what they held to the queue

@@ -82,7 +82,7 @@ func readSums(c *conn, t tenant.ID, id job.ID) (*sums, error) {
 	return all, err
 }
 
-// LastStatus is how the latest finished execution of each job ended.
+// LastStatus returns how the latest finished execution of each job ended.
 func (s *Store) LastStatus(ctx context.Context, t tenant.ID, ids []job.ID, since time.Time) ([]job.Status, error) {
 	out := make([]job.Status, len(ids))
 	err := s.look(ctx, "read how jobs did last", func(c *conn) error {

@@ -34,7 +34,7 @@ const (
 	oldMarksSQL         = "DELETE FROM tally_marks WHERE server IN (SELECT server FROM tally_marks INDEXED BY tally_marks_age WHERE at < ? LIMIT ?)"
 )
 
-// oldTallies are what Tidy drops, and for how long it is kept.
+// oldTallies lists what Tidy drops, and how long it is kept.
 var oldTallies = map[string]time.Duration{
 	oldTenantMinutesSQL: engine.TenantMinutesKept, oldDepthsSQL: engine.TenantMinutesKept, oldFailuresSQL: engine.FailuresKept,
 	oldFingerprintsSQL: engine.FailuresKept + 24*time.Hour, oldMarksSQL: engine.MinutesKept,

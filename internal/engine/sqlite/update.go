@@ -92,7 +92,7 @@ func (s *Store) UpdateJob(ctx context.Context, t tenant.ID, u engine.Update) (jo
 	return out, nil
 }
 
-// plan is what a job's schedule has come to.
+// plan holds the state of a job's schedule.
 type plan struct {
 	revision int       // the job's
 	state    job.State // likewise, as it is stored

@@ -28,7 +28,7 @@ const (
 	advanceSQL = "UPDATE live SET progress_at = ?4, progress = ?5" + heldBy
 	drainSQL   = "UPDATE sessions SET drain = 1 WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
 	cordonSQL  = "UPDATE sessions SET cordoned = ? WHERE id = ? AND (tenant IS NULL OR tenant = ?) AND deposed = 0"
-	// workerSQL is what readWorker reads.
+	// workerSQL selects what readWorker reads.
 	workerSQL = `
 		SELECT id, tenant, secret, host, version, labels, queues, targets, kinds, capacity, started_at,
 			running, completed, failed, draining, memory_used, memory_limit, beat_at, expires_at, deposed, cordoned FROM sessions`
