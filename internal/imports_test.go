@@ -27,7 +27,7 @@ const (
 	core  = "internal/core/..."
 )
 
-// table is who imports whom. Arrows point one way; a package that is not here may not exist.
+// table says who imports whom. Arrows point one way; a package that is not here may not exist.
 var table = map[string]rule{
 	"internal/core/tenant":   {why: "core is pure: the standard library only"},
 	"internal/core/job":      {ours: []string{"internal/core/tenant"}, why: "core is pure: the standard library only"},

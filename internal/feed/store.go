@@ -183,7 +183,7 @@ func (s *Store) remember(as []job.Attempt) {
 	}
 }
 
-// owners are whose executions are, as far as that is remembered.
+// owners returns the owners of executions, as far as they are remembered.
 func (s *Store) owners(fs []job.Finish) (of map[job.ExecutionID]owner, unknown []job.Lease) {
 	of = make(map[job.ExecutionID]owner, len(fs))
 	s.mu.Lock()

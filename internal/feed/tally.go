@@ -27,11 +27,11 @@ const (
 	soon         = time.Second // when there is more
 	sampleBytes  = 500
 
-	// lateAfter is how long after it could first fire an execution was fired late.
+	// lateAfter sets how late an execution counts as late.
 	lateAfter = 5 * time.Second
 )
 
-// owner is whose an execution is, and what its day counts of it.
+// owner says whose an execution is, and how its day counts it.
 type owner struct {
 	tenant tenant.ID
 	job    job.ID
@@ -46,7 +46,7 @@ func ownerOf(id job.ExecutionID, t tenant.ID, j job.ID, by job.Trigger, schedule
 
 func dayOf(t time.Time) int64 { return t.UTC().Truncate(24 * time.Hour).Unix() }
 
-// end is how an execution, or an attempt that another one follows, ended.
+// end says how an execution, or an attempt that is retried, ended.
 type end struct {
 	id     job.ExecutionID
 	at     time.Time
@@ -85,7 +85,7 @@ type (
 	}
 )
 
-// tallies are what a server has counted of tenants and jobs, and has not written down. The counter's lock guards it.
+// tallies holds a server's counts of tenants and jobs that are not stored yet. The counter's lock guards it.
 type tallies struct {
 	minutes  map[minuteKey]*dirtyMinute
 	days     map[dayKey]*engine.DayCounts
@@ -336,7 +336,7 @@ func (t *tallies) passedOver(fs []engine.Firing, ended []engine.Ended, at time.T
 	}
 }
 
-// next is what is to be written: what was not answered before, or a part of what has been counted since.
+// next returns what to write: what was not answered before, or a part of what has been counted since.
 func (t *tallies) next(now time.Time) (*engine.Tally, int64) {
 	if t.sending != nil {
 		return t.sending, t.number
@@ -413,7 +413,7 @@ func (c *Counter) left() bool {
 	return len(c.tallies.days)+len(c.tallies.failures)+len(c.tallies.unknown) > 0
 }
 
-// Lost is how many counts there was no room for since the process began.
+// Lost returns how many counts were dropped since the process started.
 func (c *Counter) Lost() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ type CronJobs struct {
 	Runner []string // runs an image, such as docker run --rm; none: the container's command is run on the worker itself
 }
 
-// manifest is what is read of a manifest.
+// manifest holds what is read of a manifest.
 type manifest struct {
 	Kind     string            `json:"kind"`
 	Items    []json.RawMessage `json:"items"`

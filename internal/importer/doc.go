@@ -31,7 +31,7 @@ type Difference struct {
 	What  string `json:"what"`
 }
 
-// Imported is what came of a file.
+// Imported is the result of importing a file.
 type Imported struct {
 	declare.Declared
 	Differences []Difference

@@ -158,7 +158,7 @@ func (t *task) without(o map[string]json.RawMessage, fields [][2]string) {
 	}
 }
 
-// object is what an entry says, by its names; a colon before one, as Ruby writes symbols, is left out.
+// object returns the content of an entry, by name; a colon before one, as Ruby writes symbols, is left out.
 func object(data json.RawMessage) map[string]json.RawMessage {
 	var raw map[string]json.RawMessage
 	if json.Unmarshal(data, &raw) != nil {

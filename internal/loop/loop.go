@@ -56,7 +56,7 @@ func Run(ctx context.Context, log *slog.Logger, name string, wake <-chan struct{
 	}
 }
 
-// Backoff is how long to wait after the n-th failure in a row, with jitter so that many do not come back at once.
+// Backoff returns how long to wait after the n-th failure in a row, with jitter so that many do not come back at once.
 func Backoff(n int) time.Duration {
 	d := min(longWait, firstWait<<min(n-1, 10))
 	return d/2 + rand.N(d)

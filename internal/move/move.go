@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// batch is how many rows travel together.
+// batch sets how many rows travel together.
 const batch = 2000
 
 // Progress is told how a move goes.
@@ -23,7 +23,7 @@ type Progress interface {
 	End()
 }
 
-// Moved is what became of a table.
+// Moved is the outcome of moving a table.
 type Moved struct {
 	Table    string
 	Rows     int64

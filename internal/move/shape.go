@@ -98,7 +98,7 @@ func idOf(v any) (id [16]byte, err error) {
 	return [16]byte(b), nil
 }
 
-// passage is how a table goes from one store to the other.
+// passage describes how a table goes from one store to the other.
 type passage struct {
 	table string
 	read  []string // the columns of the source

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Store is what the search for events needs.
+// Store is the part of the store that the search for events needs.
 type Store interface {
 	engine.Notices
 	Unwell(ctx context.Context, ts []tenant.ID, after engine.Mark, limit int) ([]job.Execution, error)
@@ -186,7 +186,7 @@ func (n *Notifier) ends(ctx context.Context, now time.Time) error {
 	return n.Store.SetWatched(ctx, now)
 }
 
-// eventsOf are what the end of an execution is, the most telling one first.
+// eventsOf returns the events of an execution's end, the most telling one first.
 func eventsOf(e job.Execution) []notice.Event {
 	switch e.Status {
 	case job.Failed, job.TimedOut:

@@ -28,7 +28,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Config is what a keeper may be told.
+// Config holds the options of a keeper.
 type Config struct {
 	Duty   engine.Duty // what the partitions are owned for; Dispatching where zero
 	Host   string
@@ -43,7 +43,7 @@ const (
 	stayWaiting = 10 * time.Second // a server counts as one with waiting workers for so long after the last one waited
 )
 
-// duties are what partitions are owned for, in words.
+// duties names what partitions are owned for.
 var duties = map[engine.Duty]string{engine.Dispatching: "dispatching", engine.Scheduling: "scheduling"}
 
 // Keeper keeps what a server owns.
@@ -96,7 +96,7 @@ func (k *Keeper) hold(epochs map[job.Partition]int64) (changed bool) {
 	return changed
 }
 
-// Holding is what the server owns now: nothing, if it could not attend in time.
+// Holding returns what the server owns now: nothing, if it could not renew in time.
 func (k *Keeper) Holding() engine.Holding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -252,7 +252,7 @@ func (k *Keeper) Retire(ctx context.Context) error {
 	return k.store.Retire(ctx, id)
 }
 
-// Moves is what a server is to do about partitions.
+// Moves says which partitions a server must take and give up.
 type Moves struct {
 	Take []job.Partition
 	Give map[engine.ServerID][]job.Partition

@@ -113,7 +113,7 @@ func (b *board) Borrow(context.Context, engine.ServerID, []engine.Share) ([]int,
 	return nil, nil
 }
 
-// counts is how many partitions each server owns.
+// counts returns how many partitions each server owns.
 func (b *board) counts() map[engine.ServerID]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // Known reports whether this system says whose a connection is.
 const Known = true
 
-// owner is who owns the socket of an established connection from one address to another.
+// owner returns who owns the socket of an established connection from one address to another.
 func owner(from, to netip.AddrPort) (uid int, ok bool) {
 	uid, err := diagnose(from, to)
 	if err != nil {

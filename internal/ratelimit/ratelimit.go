@@ -24,13 +24,13 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Every is how often servers tell each other what was used.
+// Every sets how often servers tell each other what was used.
 const Every = 250 * time.Millisecond
 
-// linger is for how long what others use of a bucket is looked at after it was last used here.
+// linger sets how long others' use of a bucket is watched after it was last used here.
 const linger = 5 * time.Second
 
-// Store is what servers share.
+// Store is the storage that servers share.
 type Store interface {
 	Charge(ctx context.Context, cs []engine.Charge) ([]time.Duration, error)
 }
@@ -97,7 +97,7 @@ func (r *Limiter) Take(name string, rate job.Rate, n int) Answer {
 	return Answer{OK: true, Left: left(then.Sub(now), step, burst), Reset: then.Sub(now)}
 }
 
-// left is how many tokens a bucket holds that is full again in a while.
+// left returns how many tokens a bucket holds that is full again in a while.
 func left(full, step time.Duration, burst int) int {
 	return max(0, burst-int((full+step-1)/step))
 }

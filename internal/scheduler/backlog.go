@@ -22,7 +22,7 @@ const (
 	othersMost  = 30 * time.Second // but not more than this
 )
 
-// backlog is where a scheduler is among the jobs that are behind: it goes round.
+// backlog says where a scheduler is among the jobs that are behind: it goes round.
 type backlog struct {
 	from time.Time
 	skip int

@@ -31,7 +31,7 @@ const (
 	longestPass = 10 * time.Second // one that took longer says nothing of the rate
 )
 
-// Lanes is how many batches are fired at once over a store: over one that servers share there are several writers.
+// Lanes returns how many batches are fired at once over a store: a shared one has several writers.
 func Lanes(store engine.Store) int {
 	if _, ok := store.(engine.Owners); ok {
 		return 3
@@ -39,7 +39,7 @@ func Lanes(store engine.Store) int {
 	return 1
 }
 
-// outlook is what a scheduler knows of what is ahead.
+// outlook holds what a scheduler knows about what is ahead.
 type outlook struct {
 	rate   float64   // jobs it fires in a second while there are many
 	far    bool      // more is ahead than it can fire within the look-ahead: it stages as early as it may
@@ -50,7 +50,7 @@ type outlook struct {
 	hints  hints     // of what was staged far ahead
 }
 
-// ahead is how early plain schedules are staged.
+// ahead returns how early plain schedules are prepared.
 func (s *Scheduler) ahead() time.Duration {
 	if s.out.far {
 		return max(s.cfg.LookAhead, schedule.HerdAhead)
@@ -129,7 +129,7 @@ func (s *Scheduler) lanes(ps []job.Partition) [][]job.Partition {
 	return out
 }
 
-// volley is what the pass of one lane came to.
+// volley is the result of one lane's pass.
 type volley struct {
 	pass   *pass
 	ready  []job.Ready

@@ -36,7 +36,7 @@ type suspect struct {
 // suspects are jobs that failed lately. They are remembered to save work: one that is forgotten fails again.
 type suspects map[job.ID]suspect
 
-// of is what is known of a job as it is now.
+// of returns what is known of a job as it is now.
 func (s suspects) of(d *engine.Due) (suspect, bool) {
 	x, ok := s[d.Job.ID]
 	return x, ok && x.revision == d.Revision
@@ -69,7 +69,7 @@ func (s suspects) merge(p *pass) {
 	}
 }
 
-// size is how much smaller statements are than they may be, because the store gave up larger ones.
+// size says how much smaller statements are than they may be, because the store gave up larger ones.
 type size struct {
 	shrunk int // so often halved
 	calm   int // statements since that it did not give up
@@ -96,7 +96,7 @@ func (s *Scheduler) begin(now time.Time, ahead time.Duration) *pass {
 	return &pass{Scheduler: s, now: now, ahead: ahead, calendars: map[calendarKey]read{}, wait: between, most: mostAtOnce, found: suspects{}}
 }
 
-// mostOf is how many instants of a job fire in one go.
+// mostOf returns how many instants of a job fire at once.
 func (p *pass) mostOf(j *job.Job) int {
 	most := p.most >> p.shrunk
 	if x := p.stuck[j.ID]; x.most > 0 {
@@ -186,7 +186,7 @@ func (p *pass) statements(fs []engine.Firing, rows int) (out [][]engine.Firing) 
 	return out
 }
 
-// rowsOf is how many rows a firing writes.
+// rowsOf returns how many rows a firing writes.
 func rowsOf(f *engine.Firing) int { return 1 + len(f.Executions) + len(f.Skips) }
 
 // clear forgets that firings failed.

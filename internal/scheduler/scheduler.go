@@ -48,7 +48,7 @@ type Store interface {
 	Calendar(ctx context.Context, t tenant.ID, name string) (engine.Calendar, error)
 }
 
-// Config is what a scheduler may be told.
+// Config holds the options of a scheduler.
 type Config struct {
 	Part      Part                  // which jobs it fires
 	LookAhead time.Duration         // how early executions are staged
@@ -261,7 +261,7 @@ func nudges(fs []engine.Firing) bool {
 	return slices.ContainsFunc(fs, func(f engine.Firing) bool { return f.Overlap == job.OverlapReplace })
 }
 
-// firings are what the jobs that are due come to.
+// firings returns the firings of the jobs that are due.
 func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, error) {
 	fs := make([]engine.Firing, 0, len(due))
 	for i := range due {
@@ -276,7 +276,7 @@ func (p *pass) firings(ctx context.Context, due []engine.Due) ([]engine.Firing, 
 	return fs, nil
 }
 
-// tryFiring is what a job comes to, unless it is set aside or cannot be worked out; an error says nothing of the job.
+// tryFiring returns the firing of a job, unless it is set aside or cannot be computed; an error says nothing about the job.
 func (p *pass) tryFiring(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
 	x, known := p.stuck.of(d)
 	if known && p.now.Before(x.until) {
@@ -298,7 +298,7 @@ func (p *pass) tryFiring(ctx context.Context, d *engine.Due) (f engine.Firing, o
 	return f, false, nil
 }
 
-// firing is what one job comes to; not ok: nothing yet.
+// firing returns the firing of one job; ok is false if there is none yet.
 func (p *pass) firing(ctx context.Context, d *engine.Due) (f engine.Firing, ok bool, err error) {
 	j, at := &d.Job, d.Job.NextRunAt
 	f = engine.Firing{Tenant: j.Tenant, Job: j.ID, Revision: d.Revision, Was: at, Overlap: j.Overlap}

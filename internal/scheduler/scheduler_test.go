@@ -187,7 +187,7 @@ func (w *world) run(d, step time.Duration) {
 	}
 }
 
-// instants are what was fired, in order, as local times of a layout.
+// instants returns what fired, in order, as local times of a layout.
 func (w *world) instants(layout string, loc *time.Location) []string {
 	var out []string
 	for _, g := range w.store.fired {

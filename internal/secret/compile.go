@@ -91,7 +91,7 @@ func newIndex(values ...string) *index {
 	return x
 }
 
-// bytes is how much an index takes up, about.
+// bytes returns the approximate size of an index.
 func (x *index) bytes() int {
 	if x == nil {
 		return 0
@@ -206,7 +206,7 @@ func (x *index) short(kind uint8, text string, p span, from, to func(int) int) {
 	}
 }
 
-// ahead is what follows a place in all, as far as it matters.
+// ahead returns what follows a place in all, as far as it matters.
 func (x *index) ahead(p uint32) []byte {
 	b := x.all[p:min(int(p)+long, len(x.all))]
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -215,7 +215,7 @@ func (x *index) ahead(p uint32) []byte {
 	return b
 }
 
-// behind is what comes before a place in all, as far as it matters.
+// behind returns what comes before a place in all, as far as it matters.
 func (x *index) behind(p uint32) []byte {
 	b := x.all[max(0, int(p)-long):p]
 	return b[bytes.LastIndexByte(b, 0)+1:]

@@ -108,7 +108,7 @@ func gone(was, now map[string]string) []string {
 	return out
 }
 
-// place is what a sealed value is bound to.
+// place returns what a sealed value is bound to.
 func place(s engine.Secret) string { return "secret\x00" + string(s.Tenant) + "\x00" + s.Name }
 
 // seal completes a secret with its sealed value.

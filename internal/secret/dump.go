@@ -197,7 +197,7 @@ func match(line string, i int, b []byte) (out []span) {
 	return out
 }
 
-// blanks is where the blanks at a place of a line end.
+// blanks returns where the blanks at a place of a line end.
 func blanks(line string, i int) int {
 	for i < len(line) && (line[i] == ' ' || line[i] == '\t') {
 		i++

@@ -60,7 +60,7 @@ func (w token) size(n notation) int8 {
 	}
 }
 
-// octals is how many bytes an octal number of so many digits stands for.
+// octals is the number of bytes for an octal number of so many digits.
 var octals = [...]int8{3: 1, 6: 2, 11: 4, 22: 8}
 
 // characters tells what words are made of.
@@ -219,7 +219,7 @@ func negative(line string, i int) bool {
 	return i > 0 && line[i-1] == '-' && (i == 1 || strings.IndexByte(" \t[,", line[i-2]) >= 0)
 }
 
-// quoted is where a character in quotes that stands behind a number ends, as a debugger prints it; i if there is none.
+// quoted returns where a quoted character that follows a number ends, as a debugger prints it; i if there is none.
 func quoted(line string, i int) int {
 	k := blanks(line, i)
 	if k == i || k == len(line) || line[k] != '\'' {
@@ -365,7 +365,7 @@ func (s *scanner) letters() []unit {
 	return s.row
 }
 
-// letter is how many bytes a text stands for, if it stands for a character.
+// letter returns how many bytes a text stands for, if it stands for a character.
 func letter(text string) (int8, bool) {
 	switch n := len(text); {
 	case n == 1:

@@ -93,7 +93,7 @@ func (x *exact) find(s string, found func(start, end int)) {
 	}
 }
 
-// common is how many bytes texts have in common at their beginning.
+// common returns the length of the common prefix of texts.
 func common[A, B string | []byte](a A, b B) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

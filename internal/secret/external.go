@@ -84,7 +84,7 @@ type Definitions interface {
 	Job(ctx context.Context, t tenant.ID, ref engine.Ref) (job.Job, error)
 }
 
-// external is what is known of backends.
+// external holds what is known of backends.
 type external struct {
 	backends map[string]Backend
 	cache    time.Duration

@@ -17,7 +17,7 @@ const (
 	entities                        // &amp;, &#39;
 )
 
-// origin is where a byte comes from.
+// origin says where a byte comes from.
 type origin struct {
 	start, end int32
 	first      bool // it is the first byte of a line

@@ -18,7 +18,7 @@ const (
 	lateness = time.Minute // for which an attempt that has ended is remembered: its last log lines may come late
 )
 
-// entry is what must not be told of an attempt.
+// entry holds the secrets of an attempt.
 type entry struct {
 	tenant tenant.ID
 	given  *given // when it was handed out; nil: nothing
@@ -63,7 +63,7 @@ func (l *ledger) sweep(now time.Time) {
 // Guards keep what workers tell of some executions from holding secrets.
 type Guards map[job.ExecutionID]guard
 
-// guard is what an execution may not tell.
+// guard holds the secrets that an execution must not reveal.
 type guard struct {
 	known  []*index
 	unread []string // secrets that it was given and whose values could not be read: nothing that it tells can be checked for them

@@ -117,7 +117,7 @@ func (v *Vault) silent() bool {
 	return (all == nil || len(*all) == 0) && v.recent.empty()
 }
 
-// logged is what the log is looked through for.
+// logged returns the values to look for in the log.
 func (v *Vault) logged() []*index {
 	var out []*index
 	if all := v.known.Load(); all != nil {

@@ -78,7 +78,7 @@ func Managed(value string) string {
 	return "~" + strings.TrimSuffix(name, "}")
 }
 
-// Reference is where a definition names a secret.
+// Reference is a place where a definition names a secret.
 type Reference struct{ Field, Name string }
 
 // Find lists the references of a definition, and says what is wrong with them but that they are unknown. was is the

@@ -140,7 +140,7 @@ func (r *resolving) payload(out *client.Attempt) error {
 
 func (r *resolving) text(s string) (string, error) { return expand(s, r.value) }
 
-// value is what a name stands for.
+// value returns the value of a name.
 func (r *resolving) value(name string) (string, error) {
 	if r.grown > maxGrowth {
 		return "", refusal(fmt.Sprintf("the secrets that the job names make it longer by more than %d bytes", maxGrowth))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// given is what was to be kept from being told when attempts were handed out, until there is too much of it: then what the store
+// given holds the secrets of attempts that were handed out, until there are too many: then what the store
 // knows of the past stands for it.
 type given struct {
 	index atomic.Pointer[index]
@@ -54,7 +54,7 @@ func (w *view) forget() {
 	}
 }
 
-// bytes is how much a view takes up, about.
+// bytes returns the approximate size of a view.
 func (w *view) bytes() int {
 	w.past.mu.Lock()
 	defer w.past.mu.Unlock()

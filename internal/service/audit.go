@@ -17,16 +17,16 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// fields are what is told of something in the audit log: plain text, digests where it may be long or private, never a secret.
+// fields describe an object in the audit log: plain text, digests where it may be long or private, never a secret.
 type fields map[string]string
 
-// detail is what was before a change and what is after it; nil for what was not, or is no more.
+// detail holds the fields before and after a change; nil if there was, or is, nothing.
 type detail struct {
 	Before fields `json:"before,omitempty"`
 	After  fields `json:"after,omitempty"`
 }
 
-// entry is what is kept of a change that someone asked for.
+// entry returns the audit entry of a change.
 func (s *shared) entry(p tenant.Principal, action, object string, d detail) audit.Entry {
 	e := audit.Entry{
 		Tenant: p.Tenant, At: s.now(), By: p.Name, Role: p.Role, Key: p.Key, From: p.From, Request: p.Asked, Action: action, Object: object, Count: 1,
@@ -69,12 +69,12 @@ func digestOf(v any) string {
 	return digest(b)
 }
 
-// brief is what is told of a job that is made.
+// brief describes a new job in the audit log.
 func brief(j *job.Job) fields {
 	return fields{"name": j.Name, "target": string(j.Target.Kind), "schedule": planOf(j)}
 }
 
-// planOf is when a job fires, in a few words.
+// planOf describes when a job fires, in a few words.
 func planOf(j *job.Job) string {
 	kind := j.Schedule.Type.String()
 	switch j.Schedule.Type {
@@ -114,7 +114,7 @@ func described(j *job.Job) fields {
 	return f
 }
 
-// differing is what is another in one than in the other.
+// differing returns the fields that differ.
 func differing(before, after fields) detail {
 	d := detail{Before: fields{}, After: fields{}}
 	for name, was := range before {
@@ -151,7 +151,7 @@ func brieflyMade(j *job.Job) []byte {
 	return append(b, "}}"...)
 }
 
-// describedTenant is what is told of a tenant.
+// describedTenant describes a tenant in the audit log.
 func describedTenant(t tenant.Tenant) fields {
 	f := fields{"name": t.Name, "tier": t.Tier.String()}
 	if o := engine.EncodeOverrides(t.Overrides); o != "" {
@@ -175,7 +175,7 @@ func (s *Access) AuditEntries(ctx context.Context, p tenant.Principal, f engine.
 	return s.store.AuditEntries(ctx, f, page)
 }
 
-// Verification is how far a chain was checked, and what was found.
+// Verification says how far a chain was checked, and what was found.
 type Verification struct {
 	Seals, Entries int64
 	Unsealed       int64         // entries that are not in the chain yet

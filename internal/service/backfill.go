@@ -30,10 +30,10 @@ type filling struct {
 	job job.ID
 }
 
-// MaxBackfill is how many instants one backfill may fire.
+// MaxBackfill limits how many instants one backfill may fire.
 const MaxBackfill = 100_000
 
-// CountBackfill is how many instants a backfill would fire.
+// CountBackfill returns how many instants a backfill would fire.
 func (s *Operations) CountBackfill(ctx context.Context, p tenant.Principal, ref engine.Ref, b Backfill) (int64, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return 0, err

@@ -15,10 +15,10 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// maxBadges is how many badges a tenant may have.
+// maxBadges limits how many badges a tenant may have.
 const maxBadges = 1000
 
-// Condition is how a job is, in a word for people who know no more of it.
+// Condition is the state of a job in one word, for people who know nothing else about it.
 type Condition string
 
 // The conditions of a job. The first that holds is told.
@@ -118,7 +118,7 @@ func (s *Settings) DeleteBadge(ctx context.Context, p tenant.Principal, id strin
 	return out[0], nil
 }
 
-// Shown is what anybody who knows the address of a badge is told: the label, or the name of a job, and how it is. ErrNotFound if there is no
+// Shown returns what a badge shows to anyone who has its URL: the label or the name of a job, and its state. ErrNotFound if there is no
 // such badge, or its job is deleted. Anybody makes the store do this: it reads three rows by their keys.
 func (s *Settings) Shown(ctx context.Context, hash [32]byte) (label string, is Condition, err error) {
 	b, err := s.store.Badge(ctx, hash)

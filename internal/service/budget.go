@@ -17,7 +17,7 @@ type budget struct {
 	staged  time.Time // what is before it is
 }
 
-// budget is what the runs of a job leave; not known: too much was looked for already, and nothing counts as staged.
+// budget returns what the runs of a job leave; known is false if too much was looked for already, and nothing counts as prepared.
 func (p *plans) budget(ctx context.Context, j job.Job) (b budget, known bool, err error) {
 	b = budget{bounded: j.Schedule.MaxRuns > 0, left: j.Schedule.MaxRuns - j.Runs, staged: j.NextRunAt}
 	if !spent(j) || j.State != job.Active {

@@ -19,7 +19,7 @@ type JobSelection struct {
 	Filter engine.JobFilter
 }
 
-// JobAction is what is done to each job of a selection.
+// JobAction is an action on each job of a selection.
 type JobAction struct {
 	Kind    job.OperationKind // one of job.JobActions
 	Reason  string            // of a pause
@@ -28,7 +28,7 @@ type JobAction struct {
 	Payload []byte            // of a trigger; nil: the job's
 }
 
-// Sample is what a selection comes to before anything is done to it.
+// Sample describes a selection before anything is done to it.
 type Sample struct {
 	Total engine.Total
 	Jobs  []job.Job // the first few
@@ -36,7 +36,7 @@ type Sample struct {
 
 const sampled = 10
 
-// asker is who asked for an operation, for the entries of what it does.
+// asker identifies who requested an operation, for the audit entries of what it does.
 type asker struct {
 	Role    tenant.Role `json:"by_role,omitempty"`
 	Key     string      `json:"by_key,omitempty"`
@@ -46,7 +46,7 @@ type asker struct {
 
 func askedBy(p tenant.Principal) asker { return asker{p.Role, p.Key, p.From, p.Asked} }
 
-// principal is who asked, as what is done for them is done. Of operations from before that was kept only the name is known.
+// principal returns who requested it, as its work is done in their name. Of older operations only the name is known.
 func (a asker) principal(o job.Operation) tenant.Principal {
 	p := tenant.Principal{Tenant: o.Tenant, Role: a.Role, Name: o.By, Key: a.Key, From: a.From, Asked: a.Request}
 	if p.Role == "" {

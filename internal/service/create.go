@@ -340,7 +340,7 @@ func (d *draft) soon() bool {
 	return false
 }
 
-// holder is who holds the unique key of the i-th execution in its place.
+// holder returns who holds the unique key of the i-th execution in its place.
 func (d *draft) holder(i int) (engine.Incumbent, bool) {
 	key := d.executions[i].UniqueKey
 	h, ok := d.holders[key]
@@ -354,7 +354,7 @@ func (d *draft) yield(holders []engine.Incumbent) {
 	}
 }
 
-// creation is what is to be stored: all but those whose key another holds.
+// creation returns what to store: all but those whose key another holds.
 func (d *draft) creation() (engine.Creation, []job.Ready) {
 	n := len(d.jobs)
 	c := engine.Creation{Tenant: d.tenant, Jobs: d.jobs, Executions: d.executions}
@@ -387,7 +387,7 @@ func (d *draft) creation() (engine.Creation, []job.Ready) {
 	return c, ready
 }
 
-// named is what is answered. Of a single job that gave way the holder's job is answered whole, of a list its ids.
+// named returns the answer. For a single job that gave way it is the holder's whole job, for a list its ids.
 func (s *Jobs) named(ctx context.Context, p tenant.Principal, ps *plans, d *draft) ([]NewJob, error) {
 	made := make([]NewJob, len(d.jobs))
 	for i, place := range d.places {

@@ -17,7 +17,7 @@ const (
 	maxCompared  = 2000           // fires of a job on either side
 )
 
-// Declared is what would become of a job if it were as it is declared.
+// Declared says what would change about a job if it were as declared.
 type Declared struct {
 	Was     job.Job // as it is
 	Exists  bool    // there is one; else Was is zero
@@ -152,7 +152,7 @@ func (s *Jobs) compare(ctx context.Context, ps *plans, d *Declared) error {
 	return nil
 }
 
-// without is what of ascending instants up to one is not among others.
+// without returns the ascending instants up to one that are not among others.
 func without(of, others []time.Time, until time.Time) (out []time.Time) {
 	for _, t := range of {
 		for len(others) > 0 && others[0].Before(t) {
