@@ -47,7 +47,7 @@ func (s *Executions) HasExecution(ctx context.Context, p tenant.Principal, id jo
 	return err
 }
 
-// since is when the history begins that the tenant may see; zero: with the first execution.
+// since returns when the history that the tenant may see begins; zero for the first execution.
 func (s *Executions) since(ctx context.Context, p tenant.Principal) (time.Time, error) {
 	q, err := s.Quota(ctx, p)
 	if err != nil {

@@ -145,7 +145,7 @@ func (s *Executions) used(ctx context.Context, e *job.Execution, queue string, l
 	return nil
 }
 
-// lending is what servers have of the limits of a tenant, seen from an execution that waits.
+// lending describes servers' parts of a tenant's limits, seen from a waiting execution.
 type lending struct {
 	all   []engine.Lending
 	own   map[job.Partition]bool // partitions of the server that owns its partition; empty: none has a share

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Failures are what executions failed with, in groups of what is the same but for numbers and names.
+// Failures groups failures that differ only in numbers and names.
 type Failures struct {
 	From, To time.Time
 	Failed   int64
@@ -21,7 +21,7 @@ type Failures struct {
 	Groups   []FailureGroup
 }
 
-// FailureGroup is what is the same.
+// FailureGroup is one group of failures.
 type FailureGroup struct {
 	Fingerprint job.Fingerprint
 	Type        job.ErrorType

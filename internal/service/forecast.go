@@ -20,7 +20,7 @@ type Forecast struct {
 	Spread    *Spread  // how herds can be taken apart, if that was asked for and they can
 }
 
-// Minute is how many instants there are in a minute.
+// Minute counts the instants in a minute.
 type Minute struct {
 	At    time.Time
 	Count int64
@@ -111,7 +111,7 @@ func (s *Views) Forecast(ctx context.Context, p tenant.Principal, ahead time.Dur
 	})
 }
 
-// load is what a forecast has counted.
+// load holds the counts of a forecast.
 type load struct {
 	from, now, until time.Time
 	counts           []int64 // of each minute from from on

@@ -20,7 +20,7 @@ const (
 	foretoldMost = 100                   // that are kept
 )
 
-// asked is what a forecast is of.
+// asked describes what a forecast covers.
 type asked struct {
 	tenant tenant.ID
 	ahead  time.Duration

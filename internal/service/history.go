@@ -56,7 +56,7 @@ func (s *Executions) executionsOf(ctx context.Context, f engine.ExecutionFilter,
 	return engine.ExecutionPage{Executions: found.Executions, Total: engine.Total{Count: int64(len(found.Executions))}}, nil
 }
 
-// exportPage is how many executions an export reads at once.
+// exportPage sets how many executions an export reads at once.
 const exportPage = 1000
 
 // ExportExecutions calls f with all executions that a filter chooses, page after page, those with the latest scheduled time

@@ -5,7 +5,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// identity is who a job is to be: its id, and the group that follows from its concurrency key, or from the id.
+// identity identifies a job to be created: its id, and the group that follows from its concurrency key, or from the id.
 type identity struct {
 	place int // of its definition
 	id    job.ID
@@ -117,7 +117,7 @@ func alike(d *job.Definition) bool {
 	return d.Schedule.Type == job.Immediate && d.UniqueKey == "" && !d.Asleep
 }
 
-// inARow is how many of definitions, from the first on, are alike and under no limit of their own; no more than make a bundle.
+// inARow returns how many definitions, from the first on, are alike and under no limit of their own; no more than make a bundle.
 func inARow(defs []job.Definition) (n int) {
 	for n < min(len(defs), job.Bundle) && alike(&defs[n]) && defs[n].MaxConcurrent == 0 && defs[n].Rate.IsZero() {
 		n++

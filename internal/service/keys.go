@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// maxKeys is how many keys that are not revoked a tenant may have.
+// maxKeys limits how many unrevoked keys a tenant may have.
 const maxKeys = 1000
 
 // AllTenants stands for every tenant, of a worker's key.

@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Outcome is what became of an instant of a schedule.
+// Outcome is the outcome of a scheduled instant.
 type Outcome string
 
 // The outcomes of instants.
@@ -130,7 +130,7 @@ func (s *Jobs) countOccurrences(ctx context.Context, like *timetable, from, to t
 	return n, nil
 }
 
-// maxCounted is how many instants beyond those that are looked at are counted one by one.
+// maxCounted limits how many instants beyond the examined ones are counted one by one.
 const maxCounted = 100_000
 
 // around fills in what is left open of a range of time.
@@ -151,7 +151,7 @@ func around(from, to, now time.Time) (time.Time, time.Time) {
 	return from.Truncate(time.Microsecond), to.Truncate(time.Microsecond)
 }
 
-// timetable is what is known of a job's instants in a stretch of time.
+// timetable holds what is known of a job's instants in a period.
 type timetable struct {
 	s       *Jobs
 	j       job.Job
@@ -299,7 +299,7 @@ func (t *timetable) before(ctx context.Context, from time.Time) error {
 	return err
 }
 
-// occurrences is what is known, in order.
+// occurrences returns what is known, in order.
 func (t *timetable) occurrences() []Occurrence {
 	var out []Occurrence
 	left := t.j.Schedule.MaxRuns - t.j.Runs - t.ahead

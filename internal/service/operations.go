@@ -114,14 +114,14 @@ func (s Selection) settled(t tenant.ID, since, now time.Time) Selection {
 	return s
 }
 
-// Chosen is how many dead letters a selection comes to.
+// Chosen says how many dead letters a selection matches.
 type Chosen struct {
 	Count   int64
 	About   bool // as it is estimated
 	AtLeast bool // not all were looked at
 }
 
-// CountDead is how many dead letters are chosen now.
+// CountDead returns how many dead letters match now.
 func (s *Operations) CountDead(ctx context.Context, p tenant.Principal, sel Selection) (Chosen, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Chosen{}, err

@@ -19,14 +19,14 @@ type ExecutionSelection struct {
 	Filter engine.ExecutionFilter
 }
 
-// ExecutionAction is what is done to each execution of a selection.
+// ExecutionAction is an action on each execution of a selection.
 type ExecutionAction struct {
 	Kind    job.OperationKind // job.OpCancelExecutions or job.OpRetryExecutions
 	Reason  string            // of a cancel
 	Payload []byte            // of a retry; nil: each one's own
 }
 
-// ExecutionsSample is what a selection comes to before anything is done to it.
+// ExecutionsSample describes a selection before anything is done to it.
 type ExecutionsSample struct {
 	Total      engine.Total
 	Executions []job.Execution // the first few

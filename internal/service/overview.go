@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Overview is how a tenant does.
+// Overview describes the health of a tenant.
 type Overview struct {
 	Now         time.Time
 	Schedules   engine.Total // jobs that fire again, and are not paused

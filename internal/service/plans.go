@@ -87,7 +87,7 @@ func stored(s job.Schedule) job.Schedule {
 	return s
 }
 
-// Preview is what a schedule does.
+// Preview describes a schedule and its next instants.
 type Preview struct {
 	Description string
 	Warnings    []schedule.Warning
@@ -155,7 +155,7 @@ func (s *Jobs) NextOf(ctx context.Context, p tenant.Principal, ref engine.Ref, n
 	return out, err
 }
 
-// paused is what to know of the instants of a paused job.
+// paused warns about the instants of a paused job.
 func paused(j job.Job) schedule.Warning {
 	w := schedule.Warning{Code: "paused", Message: "the job is paused: nothing fires until it is resumed"}
 	if till := j.PausedTill; !till.IsZero() {

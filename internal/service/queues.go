@@ -89,7 +89,7 @@ func CheckQueue(queue string) (v job.Invalids) {
 	return v
 }
 
-// describedPause is what the audit log tells of a pause.
+// describedPause describes a pause in the audit log.
 func describedPause(p job.Pause) fields {
 	out := fields{"status": "ACTIVE", "pause_reason": "", "paused_until": ""}
 	if !p.IsZero() {

@@ -25,7 +25,7 @@ type OverQuota struct {
 
 func (o *OverQuota) Error() string { return o.What }
 
-// quotaAge is for how long a server goes by the quotas that it has read.
+// quotaAge sets how long a server uses the quotas that it has read.
 const quotaAge = 2 * time.Second
 
 // quotas are those of all tenants, as they were read last.
@@ -42,7 +42,7 @@ type knownQuotas struct {
 // forget has them read anew.
 func (q *quotas) forget() { q.known.Store(nil) }
 
-// find is what is known of a tenant, and whether that is fresh.
+// find returns what is known of a tenant, and whether that is fresh.
 func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh bool) {
 	k := q.known.Load()
 	if k == nil {
@@ -53,7 +53,7 @@ func (q *quotas) find(t tenant.ID, now time.Time) (x tenant.Tenant, known, fresh
 	return x, known, known && age >= 0 && age <= quotaAge
 }
 
-// Quota is what whoever asks may have and do.
+// Quota returns the quota of the caller's tenant.
 func (s *shared) Quota(ctx context.Context, p tenant.Principal) (tenant.Quota, error) {
 	if p.Internal || p.Tenant == tenant.Default || s.cfg.Unmetered {
 		return tenant.Unlimited(), nil
@@ -234,7 +234,7 @@ func (s *shared) crowded(ctx context.Context, t tenant.ID, n int, most int64) er
 	}
 }
 
-// Usage is what a tenant has of what its quota limits.
+// Usage counts what a tenant has of what its quota limits.
 type Usage struct {
 	ActiveJobs int64 // tenant.NoLimit: not counted, as there is no limit
 }
@@ -246,7 +246,7 @@ type Allowance struct {
 	Usage Usage
 }
 
-// Allowance is what the tenant of whoever asks may have and do, and what it has.
+// Allowance returns the quota and usage of the caller's tenant.
 func (s *shared) Allowance(ctx context.Context, p tenant.Principal) (Allowance, error) {
 	if err := allow(p, tenant.Read); err != nil {
 		return Allowance{}, err
@@ -304,7 +304,7 @@ func checkOverrides(o tenant.Overrides, v *job.Invalids) {
 	}
 }
 
-// registering is how many worker sessions may begin for a tenant: after a restart a whole fleet does at once.
+// registering limits how many worker sessions may start for a tenant: after a restart a whole fleet does at once.
 var registering = job.Rate{Count: 50, Per: time.Second, Burst: 1000}
 
 // TakeRegistration takes one worker session that begins out of the tenant's rate, or says with *OverQuota when there is room.

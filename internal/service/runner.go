@@ -195,7 +195,7 @@ func (r *Runner) step(ctx context.Context, x *run) (wait time.Duration, over boo
 	return 0, over, err
 }
 
-// piece is how many items are done in one go.
+// piece returns how many items are done at once.
 func (x *run) piece() int {
 	if x.op.Kind == job.OpBackfill {
 		return fillMax
@@ -431,7 +431,7 @@ func (b *bucket) draw(n int, now time.Time) int {
 // give puts tokens back that were not used.
 func (b *bucket) give(n int) { b.tokens += float64(n) }
 
-// wait is how long it takes until there is a token, an hour at the most: a rate near nothing asks for more than a
+// wait returns how long it takes until there is a token, at most an hour: a rate near nothing asks for more than a
 // Duration holds.
 func (b *bucket) wait() time.Duration {
 	seconds := min((1-b.tokens)/b.rate, time.Hour.Seconds())

@@ -162,7 +162,7 @@ func (s *Access) DeleteSecret(ctx context.Context, p tenant.Principal, name stri
 	return x, s.store.DeleteSecret(s.audited(ctx, p, "secret.delete", name, told), p.Tenant, name)
 }
 
-// shownUsers is how many of the jobs that name a secret are told.
+// shownUsers limits how many jobs that use a secret are listed.
 const shownUsers = 3
 
 // unused says with *NotDone that jobs which may still run name a secret. One that is made in the same moment fails when it

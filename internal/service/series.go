@@ -18,7 +18,7 @@ type Stretch struct {
 	Whole bool
 }
 
-// Series is what happened, step by step, the first one first, without those in which nothing did.
+// Series counts events, step by step, earliest first, without empty steps.
 type Series struct {
 	From, To time.Time
 	Points   []engine.TenantMinute
@@ -65,7 +65,7 @@ func DelayAt(m *engine.TenantMinute, share float64) (time.Duration, bool) {
 	return m.MaxDelay, true
 }
 
-// DepthSeries is how much waited and ran.
+// DepthSeries counts what waited and ran.
 type DepthSeries struct {
 	From, To time.Time
 	Queues   []string // all that there are, in order
@@ -113,7 +113,7 @@ func fuller(a, b []engine.QueueDepth) []engine.QueueDepth {
 // Today is the beginning of the day that it is, UTC.
 func (s *Views) Today() time.Time { return s.now().Truncate(24 * time.Hour) }
 
-// JobCalendar is what came of a job's executions, day by day.
+// JobCalendar counts the outcomes of a job's executions by day.
 type JobCalendar struct {
 	Job      job.ID
 	From, To time.Time
@@ -181,7 +181,7 @@ type Runs struct {
 	Stats job.Stats
 }
 
-// runsSince is how far back last executions are looked for.
+// runsSince sets how far back the last executions are looked for.
 const runsSince = 35 * 24 * time.Hour
 
 // LastRuns says how the last executions of some jobs went; those that are unknown are left out.

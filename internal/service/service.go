@@ -33,10 +33,10 @@ type KeyTaken struct{ Key string }
 
 func (k *KeyTaken) Error() string { return fmt.Sprintf("the key %q belongs to another job", k.Key) }
 
-// MaxBatch is how many jobs one request may create.
+// MaxBatch limits how many jobs one request may create.
 const MaxBatch = 10_000
 
-// keyLife is how long an idempotency key answers again.
+// keyLife sets how long an idempotency key is remembered.
 const keyLife = 24 * time.Hour
 
 // Store is the part of a store that the service asks.
@@ -55,7 +55,7 @@ type Store interface {
 	Running(ctx context.Context, ps []job.Partition) ([]engine.Running, error)
 }
 
-// Config is what a service may be told.
+// Config holds the options of a service.
 type Config struct {
 	LookAhead time.Duration      // a job due within it gets its execution when it is created
 	Hint      func([]job.Ready)  // told of executions that may be leased

@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/sign"
 )
 
-// SecretOverlap is for how long the secrets before a new one sign as well, unless its maker says otherwise.
+// SecretOverlap sets how long the previous secrets keep signing, by default.
 const SecretOverlap = 24 * time.Hour
 
 const maxOverlap = 30 * 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// maxSignIns is how many browsers may be signed in with one credential; more end the oldest.
+// maxSignIns limits how many browsers may be signed in with one credential; more end the oldest.
 const maxSignIns = 100
 
 // SignIn keeps what a browser is signed in as.

@@ -15,7 +15,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Spread is how herds can be taken apart: by giving jobs another minute of their hour.
+// Spread says how to spread herds: by giving jobs another minute of their hour.
 type Spread struct {
 	PeakBefore, PeakAfter int64 // in the fullest minute
 	Total                 int   // jobs that are to be moved

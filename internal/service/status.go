@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// QueueStatus is how the whole installation does.
+// QueueStatus describes the state of the whole installation.
 type QueueStatus struct {
 	engine.Census
 	Day     engine.Minute   // what was counted in the last 24 hours
@@ -17,7 +17,7 @@ type QueueStatus struct {
 	Now     time.Time
 }
 
-// OverdueAfter is how long after its instant a job that has not fired is overdue.
+// OverdueAfter sets how long after its instant a job that has not fired is overdue.
 const OverdueAfter = 5 * time.Second
 
 // Now is the instant by the clock that says what is overdue.

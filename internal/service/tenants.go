@@ -108,10 +108,10 @@ func (s *Settings) CreateTenant(ctx context.Context, p tenant.Principal, name st
 	return t, nil, job.Invalids{{Field: "name", Value: job.Show(name), Want: fmt.Sprintf("another name: %d tenants have this one", maxSuffix)}}
 }
 
-// maxSuffix is how many tenants may have one name, or names that give the same id.
+// maxSuffix limits how many tenants may have one name, or names that give the same id.
 const maxSuffix = 100
 
-// TenantChange is what is to be another than it is; nil leaves it.
+// TenantChange holds the changes of a tenant; nil leaves a field as it is.
 type TenantChange struct {
 	Name   *string
 	Tier   *tenant.Tier
@@ -177,7 +177,7 @@ func checkTenant(t tenant.Tenant) error {
 	return v.Err()
 }
 
-// maxReach is how many address ranges a tenant's callbacks may reach though they are not public.
+// maxReach limits how many private address ranges a tenant's callbacks may reach.
 const maxReach = 100
 
 // checkReach reads address ranges as they are stored.

@@ -22,7 +22,7 @@ const (
 	shownPrefix   = len(secretPrefix) + 4
 )
 
-// Algorithm is how a secret signs.
+// Algorithm is the algorithm that a secret signs with.
 type Algorithm string
 
 // The algorithms: with a secret that both sides have, and with a key pair, of which targets have the public half.
@@ -45,7 +45,7 @@ func NewSecret(a Algorithm) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// Public is what may be shown of a secret at any time: the public key of a pair, else the beginning of the secret, by which people know it again.
+// Public returns the part of a secret that is public: the public key of a pair, otherwise the start of the secret, by which people recognize it.
 func Public(secret string) string {
 	if k, err := ParseSecret(secret); err == nil && k.private != nil {
 		return publicPrefix + base64.StdEncoding.EncodeToString(k.private.Public().(ed25519.PublicKey))

@@ -17,7 +17,7 @@ type Sealer interface {
 	Open(aad string, sealed []byte) ([]byte, error)
 }
 
-// Place is what a tenant's secret is sealed for.
+// Place returns what a tenant's secret is sealed for.
 func Place(t tenant.ID, id string) string { return "signing\x00" + string(t) + "\x00" + id }
 
 // Store is the part of a store that signing asks.
@@ -42,7 +42,7 @@ type Secrets struct {
 	known map[tenant.ID]*secrets // guarded by mu
 }
 
-// secrets is what is known of a tenant's.
+// secrets holds what is known of a tenant's secrets.
 type secrets struct {
 	keys   []key
 	err    error // they cannot be opened
@@ -70,7 +70,7 @@ func (s *Secrets) Forget(t tenant.ID) {
 	delete(s.known, t)
 }
 
-// Keys are what the tenant's callbacks are signed with at an instant, the newest first; none: they are not signed.
+// Keys returns the keys that sign the tenant's callbacks at an instant, newest first; none if they are not signed.
 func (s *Secrets) Keys(ctx context.Context, t tenant.ID, at time.Time) ([]Key, error) {
 	s.mu.Lock()
 	known := s.known[t]

@@ -37,7 +37,7 @@ func (r *recorder) replan(ctx context.Context, t tenant.ID, id job.ID) {
 	}
 }
 
-// jobName is what a job is called. mu is held.
+// jobName returns the name of a job. The caller holds mu.
 func (r *recorder) jobName(id job.ID) string {
 	if j := r.jobs[id]; j != nil {
 		return j.name
@@ -139,7 +139,7 @@ func (r *recorder) alone(f engine.Firing, e job.Execution) {
 	}
 }
 
-// catchStep is how many instants of a job are caught up in one step.
+// catchStep limits how many instants of a job are caught up in one step.
 const catchStep = 50
 
 // wrong notes what no history shows. mu is held.

@@ -17,7 +17,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// local is who may do everything with a tenant's jobs.
+// local returns a principal who may do everything with a tenant's jobs.
 func local(t tenant.ID) tenant.Principal {
 	p := tenant.Local()
 	p.Tenant = t
@@ -34,7 +34,7 @@ type caller struct {
 	executions []made
 }
 
-// made is what a client knows of something it asked for; a zero id: nothing.
+// made is what a client knows of something it asked for; a zero id is nothing.
 type made struct {
 	job       string
 	id        job.ID

@@ -54,10 +54,10 @@ func (w *world) setClocks() {
 	}
 }
 
-// unsettled is how long after the store's clock was set what was decided by it may show.
+// unsettled sets how long after the store's clock was set its old decisions may show.
 const unsettled = 30 * time.Second
 
-// skewOf is how far the store's clock is from that of the servers: in half of all seeds it is as good as theirs.
+// skewOf returns how far the store's clock is from that of the servers: in half of all seeds it is as good as theirs.
 func skewOf(seed uint64) time.Duration {
 	switch r := stream(seed, "clock"); r.IntN(4) {
 	case 0:
@@ -96,7 +96,7 @@ func (r *remote) believe(ctx context.Context, x client.Session, b client.Beat) (
 	return o, nil
 }
 
-// long is what the names of jobs begin with whose attempts last for longer than a lease, and stop when they are told.
+// long is the prefix of jobs whose attempts last longer than a lease, and stop when told.
 const long = "long-"
 
 // longs makes up what a client wants that lasts long, and a cut of a worker that falls into it.

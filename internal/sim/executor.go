@@ -120,7 +120,7 @@ func (x *executor) act(ctx context.Context, c conduct) client.Outcome {
 	return client.Outcome{Status: client.Succeeded}
 }
 
-// step is how often an attempt that advances says so.
+// step sets how often an attempt that advances says so.
 const step = 700 * time.Millisecond
 
 // stopped is the outcome of what was told to stop.
@@ -139,7 +139,7 @@ func failed(kind string, again bool) client.Outcome {
 	return client.Outcome{Status: client.Failed, Retryable: again, Error: &client.Error{Type: kind, Message: "as the script says"}}
 }
 
-// conduct is how an attempt behaves.
+// conduct returns how an attempt behaves.
 func (w *world) conduct(a client.Attempt) conduct {
 	switch {
 	case recurs(a.JobName):

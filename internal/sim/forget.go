@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/upkeep"
 )
 
-// keepDays is for how many days history of the tenant north is kept.
+// keepDays sets for how many days history of the tenant north is kept.
 const keepDays = 2
 
 // forgets lets days pass after all else, and judges what is forgotten: nothing of a tenant before its days are over, all of it

@@ -2,7 +2,7 @@
 
 package sim
 
-// defaultSeeds is how many seeds a run plays unless it is told.
+// defaultSeeds is the number of seeds that a run plays by default.
 const defaultSeeds = 1000
 
 // raced says that the race detector is on.

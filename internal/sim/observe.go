@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// starved is how long something that may start, and for which a worker is free, may wait once the faults are over, while nothing of
+	// starved limits how long something that may start, and for which a worker is free, may wait once the faults are over, while nothing of
 	// its partition is leased: servers without workers give partitions up after 10 s, and shares go back within two. The workers of a
 	// partition's owner serve it alone, so a backlog of one job lasts, however many workers wait at other servers.
 	starved = 15 * time.Second
-	// reaped is how long after the end of its worker's session something may still be held.
+	// reaped limits how long after the end of its worker's session something may still be held.
 	reaped = 10 * time.Second
 	calmed = 10 * time.Second // after the last fault schedules are punctual
 	late   = 3 * time.Second  // that a schedule fires no later than this after its instant
@@ -197,5 +197,5 @@ func (w *world) returned() {
 	}
 }
 
-// shareBack is how long after the last execution ended a server may keep a share.
+// shareBack limits how long after the last execution ended a server may keep a share.
 const shareBack = 4 * time.Second

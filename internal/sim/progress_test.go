@@ -17,7 +17,7 @@ var (
 	codeVersion  = flag.String("sim.version", "unknown", "the version of the code, for the progress file")
 )
 
-// progress is how far a long run of seeds has come.
+// progress says how far a long run of seeds has come.
 type progress struct {
 	Version    string   `json:"version"`
 	First      uint64   `json:"first"`

@@ -89,7 +89,7 @@ func (r *recorder) add(e check.Event) {
 	r.history.Add(e)
 }
 
-// name is what people call an execution.
+// name returns a readable name of an execution.
 func (r *recorder) name(id job.ExecutionID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *recorder) tag(id job.ExecutionID) string {
 	return ""
 }
 
-// open is how many executions have not ended, how many jobs are still to fire, and how many dead letters to be redriven.
+// open returns how many executions have not ended, how many jobs are still to fire, and how many dead letters to be redriven.
 func (r *recorder) open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -347,7 +347,7 @@ func (r *recorder) limited() {
 	}
 }
 
-// groupName is what people call a group; "" for none.
+// groupName returns a readable name of a group; "" for none.
 func groupName(g job.Group) string {
 	if g.Key == 0 {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// every is what the names of jobs begin with that fire again and again.
+// every is the prefix of recurring jobs.
 const every = "every-"
 
 // regulars makes up what a client wants of jobs that fire again and again, for as long as the faults last and a little longer:

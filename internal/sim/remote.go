@@ -137,7 +137,7 @@ func (r *remote) through() <-chan struct{} {
 	return r.heard
 }
 
-// fate is what happens to a call on its way.
+// fate says what happens to a call on its way.
 type fate struct {
 	lost, unanswered, repeated bool
 	late, again                time.Duration
