@@ -13,7 +13,7 @@ import (
 // north is the tenant beside the default one.
 const north tenant.ID = "north"
 
-// scenes are what only some runs have.
+// scenes holds what only some runs have.
 type scenes struct {
 	tenants  []tenant.ID   // the default one, and perhaps another
 	whose    []tenant.ID   // by client
@@ -91,7 +91,7 @@ func (s *script) scene() {
 	}
 }
 
-// hourly is what the names of jobs begin with whose attempts last for hours.
+// hourly is the prefix of jobs whose attempts last for hours.
 const hourly = "hours-"
 
 // clocks makes up how clocks are set: those of servers by up to a day, the store's by up to an hour ahead or a minute back.
@@ -142,7 +142,7 @@ func bulks(r *rand.Rand, client int, crowded bool) []wish {
 	return out
 }
 
-// parked is what the names of jobs begin with whose targets complete them later.
+// parked is the prefix of jobs whose targets complete them later.
 const parked = "park-"
 
 // parks makes up jobs whose targets take them over and complete them, most of them in time.

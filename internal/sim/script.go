@@ -46,7 +46,7 @@ type script struct {
 	scenes  // what only some runs have
 }
 
-// wish is what a client wants at an instant.
+// wish is a client's wish at an instant.
 type wish struct {
 	at      time.Duration
 	kind    wishKind
@@ -346,7 +346,7 @@ const slow = "slow"
 // kind is the handler that all jobs name and all workers have.
 const kind = "sim"
 
-// conduct is how an attempt behaves.
+// conduct describes how an attempt behaves.
 type conduct struct {
 	deed deed
 	took time.Duration

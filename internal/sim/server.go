@@ -146,15 +146,15 @@ func seldom(tick loop.Tick) loop.Tick {
 	}
 }
 
-// slots is how many attempts a worker runs, at least.
+// slots is the least number of attempts that a worker runs.
 const slots = 2
 
-// pool is how workers are set up.
+// pool returns how workers are set up.
 func (w *world) pool(name string) worker.Config {
 	return worker.Config{Host: name, Targets: []string{"worker"}, Kinds: []string{kind}, Slots: slots, MaxSlots: 4, Drain: 300 * time.Millisecond, Logger: w.log}
 }
 
-// board is what a server hears of who owns what. Cut off from it, it goes on with all else.
+// board tells a server who owns what. Cut off from it, the server goes on with all else.
 type board struct {
 	engine.Owners
 	cut atomic.Bool

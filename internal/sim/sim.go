@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine/sqlite"
 )
 
-// Options is what a run may be told beside its seed.
+// Options are the options of a run beside its seed.
 type Options struct {
 	Path   string                            // of a database file with its schema, and nothing in it
 	Logger *slog.Logger                      // of the product; nil: none
@@ -28,7 +28,7 @@ type Options struct {
 	Flaws  Flaws                             // break something else
 }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	History    *check.History
 	Violations []check.Violation
@@ -285,7 +285,7 @@ func (w *world) settle() time.Duration {
 	return last.Sub(begun)
 }
 
-// calm is how long nothing must be open, and no call late, before it is over.
+// calm sets how long nothing must be open, and no call late, before a run is over.
 const calm = 2 * time.Second
 
 // later does something that may still change the store, beside all else.
@@ -297,7 +297,7 @@ func (w *world) later(f func()) {
 	})
 }
 
-// stuck is how long everything may take to stop.
+// stuck limits how long everything may take to stop.
 const stuck = 10 * time.Minute
 
 // wait waits until everything has stopped.

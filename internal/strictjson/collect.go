@@ -34,7 +34,7 @@ func bindSlice(d *decoder, v reflect.Value, elem *plan, empty reflect.Value) boo
 	return d.leave()
 }
 
-// mapPlan is how to decode into a map type.
+// mapPlan says how to decode into a map type.
 type mapPlan struct {
 	of   reflect.Type
 	elem *plan

@@ -17,7 +17,7 @@ type Opt[T any] struct {
 	V    T
 }
 
-// optional is what every *Opt is, whatever its type parameter.
+// optional is implemented by every *Opt, whatever its type parameter.
 type optional interface {
 	optType() reflect.Type
 	mark(null bool)

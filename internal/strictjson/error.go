@@ -17,7 +17,7 @@ type Problem struct {
 	// Field is the path of the value, such as jobs[3].schedule.type, or "" for
 	// the document itself. For an unknown or repeated key it is the key's path.
 	Field string
-	// Value is what was written there, safe to print and cut to 100
+	// Value is the input at that place, safe to print and cut to 100
 	// characters; for an unknown or repeated key it is the key. It is "" where
 	// the document ended too early.
 	Value string

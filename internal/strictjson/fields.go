@@ -16,7 +16,7 @@ type field struct {
 	plan   *plan
 }
 
-// structPlan is how to decode into a struct type.
+// structPlan says how to decode into a struct type.
 type structPlan struct {
 	fields []field
 	byName map[string]int

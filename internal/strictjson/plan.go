@@ -19,7 +19,7 @@ const (
 	wantTime   = "a time such as 2026-01-02T15:04:05Z"
 )
 
-// plan is how to decode into one type.
+// plan says how to decode into one type.
 type plan struct {
 	// bind decodes the value at the decoder's pos into v, which is settable.
 	bind func(d *decoder, v reflect.Value) bool

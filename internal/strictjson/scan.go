@@ -100,7 +100,7 @@ func (d *decoder) elem(i int) bool {
 	return true
 }
 
-// key is where a member's name stands, without its quotes.
+// key is the place of a member's name, without its quotes.
 type key struct {
 	start, end int
 	escaped    bool

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxEdits is how many letters a name may be off and still be recognised.
+// maxEdits limits how many letters a name may be off and still be recognised.
 const maxEdits = 2
 
 // unknown notes a key that is not a field, which fields there are and which

@@ -16,7 +16,7 @@ const (
 	begunTime  = 5 * time.Second       // that one may take
 )
 
-// begun is where jobs and executions began, until the store has it. It is kept in batches and in the background: a commit
+// begun keeps where jobs and executions came from, until the store has it. It is stored in batches and in the background: a commit
 // of its own would cost a request as much as its jobs do.
 type begun struct {
 	wake chan struct{} // there is something

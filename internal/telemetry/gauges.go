@@ -13,7 +13,7 @@ import (
 // Bands are the bands of priorities that queue_depth tells apart: 1 to 3, 4 to 7, 8 to 10.
 var Bands = [...]string{"high", "normal", "low"}
 
-// Picture is how much there is in the whole installation, at an instant.
+// Picture counts what there is in the whole installation, at an instant.
 type Picture struct {
 	engine.Census
 	Now              time.Time
@@ -150,7 +150,7 @@ func (g *Gauges) retake(taken chan struct{}) {
 	close(taken)
 }
 
-// since is how long ago an instant was, in seconds; 0 for none.
+// since returns how long ago an instant was, in seconds; 0 for none.
 func since(at, now time.Time) float64 {
 	if at.IsZero() {
 		return 0

@@ -19,7 +19,7 @@ type lease struct {
 	traced          *traced // nil: it is not part of a trace that is told
 }
 
-// generation is how many leases one holds.
+// generation limits how many leases one generation holds.
 const generation = 100_000
 
 func newHeld() held {
@@ -39,7 +39,7 @@ func (h *held) add(as []job.Attempt, traces map[job.ExecutionID]*traced) {
 	}
 }
 
-// find is what is known of a lease. mu is held.
+// find returns what is known of a lease. The caller holds mu.
 func (h *held) find(l job.Lease) (lease, bool) {
 	x, ok := h.young[l.Execution]
 	if !ok && len(h.old) > 0 {

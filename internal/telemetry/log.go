@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Log is where a process writes its lines, and how much it says.
+// Log writes the lines of a process at its level.
 type Log struct {
 	*slog.Logger
 	level slog.LevelVar

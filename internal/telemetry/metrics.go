@@ -131,7 +131,7 @@ func (m *Metrics) CallbacksPutOff(f func() map[string]int64) {
 	}
 }
 
-// Use is what the workers of a process use at an instant.
+// Use counts what the workers of a process use at an instant.
 type Use struct {
 	Running     int
 	Capacity    int
@@ -185,7 +185,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Registry is where the numbers are.
+// Registry returns the registry of the metrics.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // statusTexts are the statuses of answers as texts.
@@ -207,7 +207,7 @@ func (m *Metrics) Answered(route string, code int) {
 	m.requests.WithLabelValues(route, statusTexts[code]).Inc()
 }
 
-// limits are what limited_total tells apart: the quotas of tiers by their names, and what stands beside them.
+// limits lists the values of limited_total's label: the quotas of tiers by name, and others.
 var limits = []string{
 	"active_jobs", "executions_per_minute", "executions_burst", "payload_bytes", "max_retries", "shortest_interval_ms", "best_priority", "dead_letters", "notification_rules", "requests_per_second",
 	"failed_sign_ins", "unknown_badges", "unproven_requests", "worker_registrations", "worker_sessions", "execution_rate", otherLimit,
@@ -215,7 +215,7 @@ var limits = []string{
 
 const otherLimit = "other"
 
-// denials are what auth_failures_total tells apart.
+// denials lists the values of auth_failures_total's label.
 var denials = []string{"no_credential", "unknown_key", "token", "signed_out", "tenant", "throttled"}
 
 // AuthFailed counts a request whose caller could not be authenticated. A nil receiver counts nothing.

@@ -94,7 +94,7 @@ func (s *Store) Step(_ context.Context, a job.Attempt, out *client.Attempt) erro
 	return nil
 }
 
-// traced is what the spans of an attempt say.
+// traced holds the attributes of an attempt's spans.
 type traced struct {
 	job.Attempt
 	link trace.SpanContext // of the request that began the execution, or its job; invalid: none is known
@@ -178,7 +178,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// about is what every span of an execution says.
+// about returns the attributes of every span of an execution.
 func about(x *traced) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("carillon.execution_id", x.Execution.String()), attribute.String("carillon.job_id", x.Job.String()), attribute.String("carillon.tenant_id", string(x.Tenant)),

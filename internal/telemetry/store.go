@@ -110,7 +110,7 @@ func (s *Store) fired(fs []engine.Firing, rs []job.Ready) {
 	}
 }
 
-// standsFor is how many instants a record of skipped ones stands for.
+// standsFor returns how many instants a record of skipped ones covers.
 func standsFor(e *job.Execution) int64 {
 	if n, err := strconv.ParseInt(e.Metadata["count"], 10, 64); err == nil {
 		return n

@@ -435,7 +435,7 @@ func TestFired(t *testing.T) {
 	}
 }
 
-// BenchmarkExecution is what counting and timing adds to an execution, in batches as they come.
+// BenchmarkExecution measures what counting and timing adds to an execution, in batches as they come.
 func BenchmarkExecution(b *testing.B) {
 	const batch = 100
 	at := time.Now()

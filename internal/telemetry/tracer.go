@@ -22,7 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// TracerConfig is where spans go, and how many.
+// TracerConfig says where spans go, and how many.
 type TracerConfig struct {
 	Endpoint string            // the URL of a collector
 	GRPC     bool              // it speaks OTLP over gRPC; else over HTTP
@@ -52,7 +52,7 @@ type Tracer struct {
 	parents  Parents
 }
 
-// queueSize is how many spans wait to be sent; more are dropped.
+// queueSize limits how many spans wait to be sent; more are dropped.
 const queueSize = 8192
 
 // NewTracer begins to tell spans. It does not wait for the collector.

@@ -37,7 +37,7 @@ type Document struct {
 // mark says that what begins at a byte of the JSON stands in a line of the file.
 type mark struct{ offset, line int }
 
-// Line is where a byte of the JSON stands in the file; 0: nobody knows.
+// Line returns the line of a byte of the JSON in the file; 0 if unknown.
 func (d *Document) Line(offset int) int {
 	i := sort.Search(len(d.marks), func(i int) bool { return d.marks[i].offset > offset })
 	if i == 0 {
@@ -46,7 +46,7 @@ func (d *Document) Line(offset int) int {
 	return d.marks[i-1].line
 }
 
-// LineOf is where the field of a path such as jobs[3].name stands, or the nearest one around it.
+// LineOf returns the line of the field of a path such as jobs[3].name, or of the nearest one around it.
 func (d *Document) LineOf(path string) int {
 	for path != "" {
 		if n, ok := d.lines[path]; ok {
@@ -267,7 +267,7 @@ func (w *writer) number(written, value string) {
 	w.put(value)
 }
 
-// follow is what an alias stands for.
+// follow returns the node of an alias.
 func (w *writer) follow(n *ast.AliasNode) (ast.Node, error) {
 	name := n.Value.GetToken().Value
 	to, ok := w.anchors[name]
@@ -342,7 +342,7 @@ func keyOf(n ast.MapKeyNode) (string, error) {
 	return n.GetToken().Value, nil
 }
 
-// merge is what a merge key stands for: a mapping, or several.
+// merge returns the content of a merge key: a mapping, or several.
 func (w *writer) merge(n ast.Node) ([]*ast.MappingValueNode, error) {
 	switch n := n.(type) {
 	case *ast.AliasNode:

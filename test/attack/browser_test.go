@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// TestBrowsers is what a hostile page may try with the browser of someone who is signed in.
+// TestBrowsers tries what a hostile page may try with the browser of someone who is signed in.
 func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	s := stage(t)

@@ -96,7 +96,7 @@ func short(s string) string {
 	return s
 }
 
-// memory is how much of it a process has, at its peak, in MiB; -1 where the system does not tell.
+// memory returns a process's peak memory in MiB; -1 if unknown.
 func memory(p *harness.Process) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {

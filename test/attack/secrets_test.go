@@ -163,7 +163,7 @@ func TestRevokedKeys(t *testing.T) {
 	s.alive()
 }
 
-// TestWorkers is what a compromised worker may try on executions it does not hold.
+// TestWorkers tries what a compromised worker may try on executions it does not hold.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	s := stage(t)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// settings is what a run is told.
+// settings holds the options of a run.
 type settings struct {
 	jobs     int
 	batch    int

@@ -90,7 +90,7 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render is what helm template would print, by file.
+// render returns what helm template would print, by file.
 func render(c *chart.Chart, given map[string]any, kube string) (map[string]string, error) {
 	caps := chartutil.DefaultCapabilities.Copy()
 	v, err := chartutil.ParseKubeVersion(kube)
@@ -304,7 +304,7 @@ func TestDefaultsOfScaling(t *testing.T) {
 	}
 }
 
-// of is what the chart makes of values.
+// of renders the chart with values.
 func of(t *testing.T, text string) rendered {
 	t.Helper()
 	out, err := render(load(t), values(t, text), "v1.33.0")

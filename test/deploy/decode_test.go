@@ -64,7 +64,7 @@ type (
 	}
 )
 
-// rendered is what a chart makes.
+// rendered is a rendered chart.
 type rendered struct {
 	names       []string // kind and name
 	objects     []metav1.ObjectMeta

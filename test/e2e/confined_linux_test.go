@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// plainUser is whom servers of these tests run as: not root, and with nothing else on this machine.
+// plainUser is the user that servers of these tests run as: not root, and with nothing else on this machine.
 const plainUser = 64_200
 
 // installation is a folder with the key of secrets and room for a database, of a user who is not root, where commands can run.

@@ -17,7 +17,7 @@ import (
 // stranger is the id of a user who is neither this one nor root.
 const stranger = 54321
 
-// asStranger is what another user of this machine gets from curl: the status and the answer.
+// asStranger returns what another user of this machine gets from curl: the status and the answer.
 func asStranger(t *testing.T, args ...string) (string, string) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -179,7 +179,7 @@ func TestHiddenCredentialsStayWhereTheyWereGiven(t *testing.T) {
 	}
 }
 
-// cli is what a command prints that asks a server.
+// cli returns the output of a command that calls a server.
 func cli(t *testing.T, p *harness.Process, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(harness.Binary(), args...)

@@ -20,10 +20,10 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// failover is how long partitions may be without an owner that lives.
+// failover limits how long partitions may be without a live owner.
 const failover = 10 * time.Second
 
-// atMost is what a time that is promised is measured against. Where it is the subject (make bench-failover, faults-all, nemesis, soak)
+// atMost returns the limit for a promised time. Where it is the subject (make bench-failover, faults-all, nemesis, soak)
 // nothing else runs; among the other tests a machine may be several times slower, and only what is far off is a fault.
 func atMost(promised time.Duration) time.Duration {
 	if strict || *nemesisMinutes > 0 || *soakMinutes > 0 {
@@ -145,7 +145,7 @@ func (c *cluster) alive() []string {
 	return rows[string](c, `SELECT id::text FROM servers WHERE duty = 2 AND NOT deposed AND expires_at > now()`)
 }
 
-// owner is who owns a partition.
+// owner says who owns a partition.
 type owner struct {
 	Part  int
 	Owner string

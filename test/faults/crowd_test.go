@@ -28,7 +28,7 @@ type crowd struct {
 	wg   sync.WaitGroup
 }
 
-// ledger is what the users were told.
+// ledger records what the users were told.
 type ledger struct {
 	mu      sync.Mutex
 	kept    map[string]*promised // guarded by mu: by the id of the job
@@ -169,7 +169,7 @@ func (f *fleet) recur(tenant, n int, kinds []kind, into *[]*recurring) {
 	}
 }
 
-// wish is what one request asks for.
+// wish is the content of one request.
 type wish struct {
 	tenant int
 	n      int // jobs
@@ -177,7 +177,7 @@ type wish struct {
 	body   string
 }
 
-// next is what somebody wants next, by the seed. Without faults to wait out, most of it comes in batches.
+// next returns the next request, by the seed. Without faults to wait out, most of it comes in batches.
 func (c *crowd) next(many int) wish {
 	c.tag++
 	r := c.rng

@@ -109,7 +109,7 @@ func fullDisk(t *testing.T, where, dir string) {
 	in.settle(history{})
 }
 
-// refused is how often a client was sent away for now.
+// refused returns how often a client was sent away for now.
 func (c *clients) refused() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ type fleet struct {
 	history  *judge.History
 }
 
-// plan is what a run does.
+// plan says what a run does.
 type plan struct {
 	seed    uint64
 	lasts   time.Duration
@@ -80,7 +80,7 @@ func (n *node) process() (*harness.Process, int) {
 	return n.p, n.life
 }
 
-// at is where a server listens.
+// at returns where a server listens.
 func (n *node) at() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,5 +138,5 @@ func (f *fleet) say(format string, args ...any) {
 	f.wrong = append(f.wrong, fmt.Sprintf(format, args...))
 }
 
-// now is how long the run has lasted.
+// now returns how long the run has lasted.
 func (f *fleet) now() time.Duration { return f.rec.Now() }

@@ -68,7 +68,7 @@ func (c *clients) createMany(body string, n int) {
 	})
 }
 
-// patience is how long a client goes on; whatever fails is over by then.
+// patience sets how long a client keeps trying; whatever fails is over by then.
 const patience = harness.Slack * 60 * time.Second
 
 func (c *clients) persist(x *creation, body string) {

@@ -84,7 +84,7 @@ func (c *cluster) other(but *member) *member {
 	return c.members[slices.IndexFunc(c.members, func(m *member) bool { return m != but })]
 }
 
-// latest is how long after its instant the latest call came, of instants from one on; more than is allowed is wrong.
+// latest returns how late the latest call came, of instants from one on; more than is allowed is wrong.
 func (c *cluster) latest(from time.Time, most time.Duration) (late time.Duration) {
 	for _, a := range c.sink.Seen() {
 		if a.Instant.After(from) && a.Attempt == 1 {

@@ -181,7 +181,7 @@ func cut(r *rand.Rand, links ...*harness.Link) (what string, heal func()) {
 	}
 }
 
-// victim is who is killed.
+// victim returns who is killed.
 func (f *fleet) victim(r *rand.Rand, n int) int {
 	if f.spare {
 		return 1 + r.IntN(n-1)
@@ -262,10 +262,10 @@ func (f *fleet) breakOnce(rng *rand.Rand) {
 	}
 }
 
-// promise is how long a fault may be felt.
+// promise returns how long a fault may be felt.
 func (f *fleet) promise() time.Duration { return f.lease + 10*time.Second }
 
-// late is when a call is late: what is owed is staged before, and the machine may be busy.
+// late sets when a call is late: what is due is prepared before, and the machine may be busy.
 const late = 1500 * time.Millisecond
 
 // recovered returns a look at what a fault still holds up. What the process held must have ended or be queued or run anew. And of

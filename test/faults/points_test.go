@@ -13,7 +13,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// actions are what happens at a point, and at which hits of it.
+// actions lists what happens at a point, and at which hits of it.
 var actions = []struct {
 	name, spec string
 }{
@@ -24,7 +24,7 @@ var actions = []struct {
 	{"commitThenError", "commitThenError@1-4"},
 }
 
-// slice is what an ordinary run does, beside every kill: the actions that have found mistakes, or may.
+// slice lists what an ordinary run does, beside every kill: the actions that have found bugs, or may.
 var slice = []string{
 	"api.beforeCommit/commitThenError", "sched.afterInsertBeforeCommit/commitThenError", "claim.beforeCommit/commitThenError",
 	"worker.afterClaim/error", "worker.afterCompleteBeforeAck/error", "worker.beforeHeartbeat/error",
@@ -54,7 +54,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// bulk is what an ordinary run does with jobs that are created, leased and finished together.
+// bulk lists what an ordinary run does with jobs that are created, leased and finished together.
 var bulk = []string{
 	"api.beforeCommit/commitThenError", "claim.beforeCommit/kill", "claim.beforeCommit/commitThenError", "worker.afterClaim/kill", "worker.duringEffect/kill",
 	"worker.afterCompleteBeforeAck/error", "reap.afterSelectBeforeUpdate/kill", "shutdown.midDrain/kill",
