@@ -185,7 +185,7 @@ func (b *book) gather(fails int) {
 	}
 }
 
-// batch is what is sent next. mu is held.
+// batch returns what is sent next. The caller holds mu.
 func (b *book) batch() []client.LogLine {
 	size := 0
 	for i, l := range b.lines {

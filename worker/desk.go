@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// desk is what a shift has in hand: attempts that wait for a slot, and those that run.
+// desk holds a shift's work: attempts that wait for a slot, and those that run.
 type desk struct {
 	mu      sync.Mutex
 	queue   []queued              // guarded by mu
@@ -45,7 +45,7 @@ func newDesk(base context.Context, slots int, start func(*running), hurry func()
 	return &desk{running: map[string]*running{}, lost: map[*running]struct{}{}, slots: slots, change: make(chan struct{}, 1), start: start, base: base, hurry: hurry}
 }
 
-// ask is how many attempts to claim now; whoever is told more than none says with got that the claim was answered. A claim
+// ask returns how many attempts to claim now; whoever is told more than none says with got that the claim was answered. A claim
 // is sent when half of what was claimed ahead has started, and a second one beside it only if it is large, so that claims
 // stay so. full says that there is no room, whatever is on its way.
 func (d *desk) ask() (n int, full bool) {
@@ -112,7 +112,7 @@ func (d *desk) supersede(a *client.Attempt) bool {
 	return true
 }
 
-// taken is how many slots are in use. mu is held.
+// taken returns how many slots are in use. The caller holds mu.
 func (d *desk) taken() int { return len(d.running) + len(d.lost) }
 
 // fill starts queued attempts while slots are free. mu is held.
@@ -222,14 +222,14 @@ func (d *desk) held() (out []client.Held, told func()) {
 	}
 }
 
-// busy is how many attempts run.
+// busy returns how many attempts run.
 func (d *desk) busy() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.taken()
 }
 
-// load is how many attempts run or wait for a slot.
+// load returns how many attempts run or wait for a slot.
 func (d *desk) load() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -22,7 +22,7 @@ func Progress(ctx context.Context, percent int, message string) {
 
 const maxMessage = 1000 // characters; more are cut off
 
-// progress is what one attempt reports, and how much of it the server knows.
+// progress holds what one attempt reports, and how much of it the server knows.
 type progress struct {
 	hurry func()
 
@@ -43,7 +43,7 @@ func (p *progress) report(percent int, message string) {
 	p.hurry()
 }
 
-// news is what the server does not know yet, if anything, and what to call when it does.
+// news returns what the server does not know yet, if anything, and what to call when it does.
 func (p *progress) news() (*client.Progress, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ type never struct{ error }
 
 func (n never) Unwrap() error { return n.error }
 
-// Outcome is what an error that work ended with comes to: none is a success, Snooze and Never what they say, and any
+// Outcome returns the outcome of the error that work ended with: none is a success, Snooze and Never what they say, and any
 // other a failure that may be tried again.
 func Outcome(err error) client.Outcome {
 	if err == nil {

@@ -48,7 +48,7 @@ func runningOf(ctx context.Context) *running {
 	return r
 }
 
-// Deadline is when the attempt's time is up.
+// Deadline returns when the attempt's time is up.
 func (r *running) Deadline() (time.Time, bool) { return r.until, true }
 
 // Done is closed when the context ends.
@@ -140,7 +140,7 @@ func (r *running) leave() {
 	}
 }
 
-// stopped is why the attempt was stopped; nil: it was not, though its time may be up.
+// stopped returns why the attempt was stopped; nil if it was not, though its time may be up.
 func (r *running) stopped() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *running) over() {
 	r.stop(context.Canceled)
 }
 
-// book is where the attempt's lines go.
+// book returns where the attempt's lines go.
 func (r *running) book() *book {
 	r.mu.Lock()
 	defer r.mu.Unlock()

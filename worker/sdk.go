@@ -19,7 +19,7 @@ import (
 	"github.com/carillon-jobs/carillon/client"
 )
 
-// Options is what a worker may be told; the zero value will do.
+// Options are the options of a worker; the zero value will do.
 type Options struct {
 	Slots   int           // attempts run at once; 0: 10
 	Queues  []string      // none: every queue

@@ -205,7 +205,7 @@ func (h *shift) tend(ctx context.Context) {
 	}
 }
 
-// wanted is how many slots there should be: what runs or has a lease, and what waits at the server, within the bounds.
+// wanted returns how many slots there should be: what runs or has a lease, and what waits at the server, within the bounds.
 func (h *shift) wanted(ctx context.Context, slots int) int {
 	full := h.full.Swap(false)
 	g, ok := h.p.src.(Gauge)
@@ -219,7 +219,7 @@ func (h *shift) wanted(ctx context.Context, slots int) int {
 	return scaled(slots, h.desk.busy(), full, h.p.cfg)
 }
 
-// scaled is how many slots there should be where nobody knows what waits: twice as many while the last ones did not suffice, fewer while half of them are idle.
+// scaled returns how many slots there should be where nobody knows what waits: twice as many while the last ones did not suffice, fewer while half of them are idle.
 func scaled(slots, busy int, full bool, c Config) int {
 	switch {
 	case full:
@@ -294,7 +294,7 @@ func (h *shift) beat(ctx context.Context) {
 	}
 }
 
-// hurried is how far apart beats are at the least that come before their time.
+// hurried limits how close together early heartbeats are.
 const hurried = time.Second
 
 // held lists all that the shift has a lease for; told is to be called when the server knows.
@@ -306,7 +306,7 @@ func (h *shift) held() (held []client.Held, told func()) {
 	return slices.AppendSeq(held, maps.Keys(h.untold)), told
 }
 
-// silent is how long ago the last answered beat was sent.
+// silent returns how long ago the last answered heartbeat was sent.
 func (h *shift) silent() time.Duration { return time.Since(*h.answered.Load()) }
 
 func (h *shift) lease() time.Duration { return time.Duration(h.session.LeaseSeconds) * time.Second }
@@ -413,7 +413,7 @@ func (h *shift) finish() {
 	}
 }
 
-// grace is how long an executor has to return from what was stopped.
+// grace sets how long an executor has to return from what was stopped.
 const grace = 5 * time.Second
 
 // await waits until the executor has returned from everything that was stopped. What does not heed its context is left

@@ -52,7 +52,7 @@ var (
 // ErrSession says that the server has ended the worker's session.
 var ErrSession = client.ErrSession
 
-// Config is what a pool may be told.
+// Config holds the options of a pool.
 type Config struct {
 	Host     string
 	Version  string
@@ -96,7 +96,7 @@ type Pool struct {
 	onWay      atomic.Int64 // bytes of logs that the server has not taken
 }
 
-// Use is how many attempts run in the pool, and how many may run at the most.
+// Use returns how many attempts run in the pool, and how many may run at most.
 func (p *Pool) Use() (running, capacity int) { return int(p.busy.Load()), p.cfg.MaxSlots }
 
 // Registered reports whether the pool has a session.

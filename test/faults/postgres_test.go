@@ -85,7 +85,7 @@ func (s *privateServer) settle() {
 	s.Cleanup(func() { s.try("pg_ctl", "stop", "-D", s.data, "-m", "immediate", "-s") })
 }
 
-// address is where the server listens.
+// address returns where the server listens.
 func (s *privateServer) address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 
 func (s *privateServer) start() {

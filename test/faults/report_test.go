@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// report is what a run comes to.
+// report is the result of a run.
 type report struct {
 	What       string      `json:"what"`
 	Title      string      `json:"-"`
@@ -51,7 +51,7 @@ type report struct {
 	Wrong      []string    `json:"wrong"`
 }
 
-// faultKind is how faults of one kind went.
+// faultKind counts how faults of one kind went.
 type faultKind struct {
 	Kind     string `json:"kind"`
 	Times    int    `json:"times"`

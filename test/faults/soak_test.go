@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// samples are how much memory and how many goroutines processes had.
+// samples holds the memory and goroutines of processes.
 type samples struct {
 	mu    sync.Mutex
 	of    map[string][]sample // guarded by mu: by process and life

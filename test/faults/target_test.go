@@ -25,7 +25,7 @@ type asks struct {
 	Paused bool   `json:"paused,omitempty"`
 }
 
-// target is what the jobs of a fleet call. It keeps the calls of an execution, and of those in groups how long they took.
+// target receives the calls of a fleet's jobs. It keeps the calls of an execution, and of those in groups how long they took.
 type target struct {
 	*httptest.Server
 	rec *harness.Recorder

@@ -22,7 +22,7 @@ type trails struct {
 	ended   int                 // guarded by mu: results that were taken
 }
 
-// trail is what is known of one execution.
+// trail holds what is known of one execution.
 type trail struct {
 	events []judge.Event
 	holder string // the session that was given it last; "": it is over
@@ -133,7 +133,7 @@ func (x *trail) shorten() {
 	x.events, x.short, x.at = nil, true, at
 }
 
-// long is what shorten dropped, but for the beats.
+// long returns what shorten dropped, except for the heartbeats.
 func (x *trail) long(execution string) []judge.Event {
 	e := judge.Event{Execution: execution, Token: x.token}
 	out := make([]judge.Event, 4)
@@ -169,7 +169,7 @@ func (t *trails) over(id string, token int64) bool {
 	return x.token != token || x.holder == ""
 }
 
-// completed is how many results were taken so far.
+// completed returns how many results were accepted so far.
 func (t *trails) completed() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/carillon-jobs/carillon/test/harness"
 )
 
-// longestLock is for how long a step that servers run on through may keep readers or writers out of a table.
+// longestLock limits how long a step that servers run on through may keep readers or writers out of a table.
 const longestLock = time.Second
 
 // upgrading says that make test-upgrade runs the tests.

@@ -21,7 +21,7 @@ import (
 
 func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// found is what there is in the end.
+// found holds what there is in the end.
 type found struct {
 	all     []client.Execution
 	tenant  map[string]int // of executions
@@ -71,7 +71,7 @@ func (f *fleet) verdict() {
 	}
 }
 
-// shownWrong is how much of what is wrong is shown.
+// shownWrong limits how many mistakes are shown.
 const shownWrong = 30
 
 // count sorts what is wrong into what was lost, doubled and taken stale.
@@ -263,7 +263,7 @@ func (f *fleet) limited() {
 	}
 }
 
-// heeded is how long after its answer a pause is known everywhere; the simulation allows as much.
+// heeded sets how long after its answer a pause is known everywhere; the simulation allows as much.
 const heeded = 14 * time.Second
 
 // paused: nothing of a queue begins while it is paused.

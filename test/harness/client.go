@@ -27,7 +27,7 @@ type Asker interface {
 	Ask(method, path, body string, headers ...string) (int, string, error)
 }
 
-// Answer is what a server answers.
+// Answer is a server's answer.
 type Answer struct {
 	Code   int
 	Header http.Header

@@ -180,7 +180,7 @@ func (p *Process) stands() {
 	}
 }
 
-// shown is how much of what a process printed is in the log of a test that fails.
+// shown limits how much of a process's output is in the log of a test that fails.
 const shown = 20_000
 
 // keep shows the end of what the process said by itself, and keeps all that it printed, also when it was ended, in a file.
@@ -203,7 +203,7 @@ func (p *Process) keep(what, said string) {
 
 var address = regexp.MustCompile(`Health +(http://[^/\s]+)/readyz`)
 
-// Address is where a server that has printed its greeting listens, as the base of URLs; "" if it has not greeted yet.
+// Address returns where a server that has printed its greeting listens, as the base of URLs; "" if it has not greeted yet.
 func Address(printed string) string {
 	m := address.FindStringSubmatch(printed)
 	if m == nil {
@@ -273,14 +273,14 @@ func (p *Process) Exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Slack is how many times slower than usual a machine may be. What a test waits for it waits for so much longer, for one that
+// Slack says how many times slower than usual a machine may be. What a test waits for it waits for so much longer, for one that
 // passes does not wait; only what must not take longer is measured against less.
 const Slack = 4
 
 // Hang is after how long something that does not come about, however long it is waited for, is given up.
 const Hang = time.Minute
 
-// patience is how long a test waits for what usually comes about in a time.
+// patience returns how long a test waits for what usually happens within a time.
 func patience(d time.Duration) time.Duration { return min(Slack*d, max(d, Hang)) }
 
 // Eventually waits for a condition, which something outside this process brings about.

@@ -31,10 +31,10 @@ func NewRecorder() *Recorder {
 	return &Recorder{History: h, Add: h.Add, began: time.Now()}
 }
 
-// Now is how old the history is.
+// Now returns the age of the history.
 func (r *Recorder) Now() time.Duration { return time.Since(r.began) }
 
-// When is how old the history was at an instant of this machine's clock, such as a store notes.
+// When returns how old the history was at an instant of this machine's clock, such as a store notes.
 func (r *Recorder) When(at time.Time) time.Duration { return at.Sub(r.began.Round(0)) }
 
 // Call is the number of a new request.
@@ -43,7 +43,7 @@ func (r *Recorder) Call() int { return int(r.calls.Add(1)) }
 // note adds an event as of now.
 func (r *Recorder) note(e check.Event) { e.At = r.Now(); r.Add(e) }
 
-// Began is when the history did, by this machine's clock.
+// Began returns when the history started, by this machine's clock.
 func (r *Recorder) Began() time.Time { return r.began }
 
 // Front is the address, until the test ends, of a proxy that records. to is the base of the server's URLs, asked for each request.
@@ -94,7 +94,7 @@ func (r *Recorder) pass(transport http.RoundTripper, to string, w http.ResponseW
 	_, _ = w.Write(b)
 }
 
-// worker is which worker asks for what, if a request is of one that has registered.
+// worker returns which registered worker sends a request, if any.
 func worker(q *http.Request) (id, verb string, ok bool) {
 	rest, ok := strings.CutPrefix(q.URL.Path, "/api/v1/workers/")
 	if !ok || q.Method != "POST" {

@@ -24,7 +24,7 @@ type Arrival struct {
 	Body           string
 }
 
-// Sink is what jobs call: it remembers who called.
+// Sink is a target that remembers who called.
 type Sink struct {
 	*httptest.Server
 	mu       sync.Mutex

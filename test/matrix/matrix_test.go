@@ -146,7 +146,7 @@ const (
 	ends   = "<!-- faults: end -->\n"
 )
 
-// names is how the document names tests.
+// names returns how the document names tests.
 func names(ts []Test) string {
 	var all []string
 	for _, x := range ts {
