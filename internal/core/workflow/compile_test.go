@@ -206,7 +206,11 @@ func FuzzCompile(f *testing.F) {
 	f.Add(`{"nodes":[{"key":"a","map":"run.input","tolerate":"1%","execution":{"payload":"x {{ item }} {{ '}}' }}"}}]}`)
 	f.Add(`{"nodes":[{"key":"a","wait":{"event":"x","match":"run.key"},"timeout":"1h","on_timeout":"skip"},{"key":"z","finally":true,"job_id":"j"}]}`)
 	f.Fuzz(func(t *testing.T, doc string) {
-		g, err := compile(doc)
+		d, err := Decode([]byte(doc))
+		var g *Graph
+		if err == nil {
+			g, err = Compile(d, Limits{Nodes: 50, Edges: 200, MapWidth: 50})
+		}
 		if err != nil {
 			var bad job.Invalids
 			if !errors.As(err, &bad) || len(bad) == 0 || bad[0].Field == "" || bad[0].Want == "" {
@@ -216,7 +220,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		p := newPlayer(t, g, Run{Input: json.RawMessage(`{"files":[1,2],"publish":true}`)})
 		p.begin()
-		for steps := 0; len(p.live) > 0 && steps < 5000; steps++ {
+		for len(p.live) > 0 { // every run ends, or waits
 			p.finish(p.live[0])
 		}
 		c := p.s.Clone()
