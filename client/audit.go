@@ -26,7 +26,7 @@ type AuditRequest struct {
 	Count     int    `json:"count"`
 }
 
-// AuditEntries is one page of changes, the latest first.
+// AuditEntries is one page of changes, latest first.
 type AuditEntries struct {
 	Audit      []AuditEntry `json:"audit"`
 	Pagination Pagination   `json:"pagination"`

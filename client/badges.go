@@ -23,7 +23,7 @@ type Badge struct {
 	JSON      *string   `json:"json,omitempty" doc:"The URL of the state as JSON. Only in the response that creates it."`
 }
 
-// Badges is a page of them, the newest first.
+// Badges is a page of them, newest first.
 type Badges struct {
 	Badges     []Badge    `json:"badges"`
 	Pagination Pagination `json:"pagination"`

@@ -16,7 +16,7 @@ type AuditFilter struct {
 	To        time.Time // before it
 }
 
-// ListAudit reads a page of who changed what, the latest first.
+// ListAudit reads a page of who changed what, latest first.
 func (c *Client) ListAudit(ctx context.Context, f AuditFilter, p Page) (AuditEntries, error) {
 	q := p.params()
 	q.text("action", f.Action)
@@ -28,7 +28,7 @@ func (c *Client) ListAudit(ctx context.Context, f AuditFilter, p Page) (AuditEnt
 	return get[AuditEntries](ctx, c, q.on("/audit"))
 }
 
-// Audit goes through who changed what, the latest first.
+// Audit goes through who changed what, latest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]AuditEntry, Pagination, error) {
 		page, err := c.ListAudit(ctx, f, p)
@@ -36,7 +36,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry,
 	})
 }
 
-// VerifyAudit checks a part of the log of changes; the answer's next_cursor goes on with the rest.
+// VerifyAudit checks a part of the log of changes; the answer's next_cursor continues with the rest.
 func (c *Client) VerifyAudit(ctx context.Context, cursor string) (AuditVerification, error) {
 	q := params{}
 	q.text("cursor", cursor)
@@ -44,7 +44,7 @@ func (c *Client) VerifyAudit(ctx context.Context, cursor string) (AuditVerificat
 }
 
 // FollowChanges calls f for what happens in the tenant, as it happens, until f fails or ctx ends. A stream that breaks is
-// taken up where it was. reset, unless nil, is called where not all of what happened can be told: read anew then what you show.
+// taken up where it was. reset, unless nil, is called where not all of what happened can be told: read again then what you show.
 func (c *Client) FollowChanges(ctx context.Context, f func(Changes) error, reset func(Reset) error) error {
 	last := ""
 	return c.follow(ctx, "/events/stream", &last, func(e event) (bool, error) {

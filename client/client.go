@@ -50,7 +50,7 @@ func WithUserAgent(name string) Option { return func(c *Client) { c.agent = name
 // WithHTTPClient has requests sent by another HTTP client, such as one with certificates of its own.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithRetries says how often and when calls are tried again.
+// WithRetries says how often and when calls are retried.
 func WithRetries(r Retries) Option { return func(c *Client) { c.retries = r } }
 
 // New makes a client of the servers at the given addresses, such as https://carillon.example, with an API key.
@@ -113,7 +113,7 @@ func (c *Client) do(ctx context.Context, method, path, session string, in, out a
 
 func always(error) bool { return true }
 
-// round sends a request to each server until one answers, or until one's error says not to go on.
+// round sends a request to each server until one answers, or until one's error says not to continue.
 func (c *Client) round(ctx context.Context, r request, out any, goOn func(error) bool) (head http.Header, err error) {
 	if len(c.servers) == 0 {
 		return nil, ErrNoServer

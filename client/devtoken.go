@@ -28,7 +28,7 @@ func DevTokenFile(address string) (string, error) {
 	return filepath.Join(dir, "carillon", "dev", name), nil
 }
 
-// DevToken is the token of the 'carillon dev' that the same user runs at a server's address, such as http://localhost:8080; "" where
+// DevToken is the token of the 'carillon dev' that the same user runs at a server's address, such as http://localhost:8080; "" if
 // there is none. It is never that of a server on another machine. New takes it as an API key.
 func DevToken(server string) string {
 	u, err := url.Parse(server)

@@ -8,7 +8,7 @@
 //	for e, err := range c.JobExecutions(ctx, job.JobID, client.ExecutionFilter{}) { … }
 //
 // List… reads one page; the methods named by a plural noun are iterators over all of them, which fetch page by page. A call
-// that fails because no server answered, or that is told to come again (429, 503), is tried again a few times, with growing
+// that fails because no server answered, or that is told to come again (429, 503), is retried a few times, with growing
 // and varied waits and no sooner than Retry-After, at each server in turn. That is done only where it can do no harm: for
 // GET, for PUT, which says what is to be, and for POST, since the client gives every POST an idempotency key and keeps
 // it over all tries; see WithIdempotencyKey to choose it. The calls of the worker protocol turn to the next server, but do

@@ -70,7 +70,7 @@ type ExecutionAttempt struct {
 	Error         *Error     `json:"error"`
 }
 
-// ExecutionAttempts is one page of the attempts of an execution, the first one first.
+// ExecutionAttempts is one page of the attempts of an execution, earliest first.
 type ExecutionAttempts struct {
 	Attempts   []ExecutionAttempt `json:"attempts"`
 	Pagination Pagination         `json:"pagination"`
@@ -147,7 +147,7 @@ type Operation struct {
 	Error       *string    `json:"error" doc:"Why it failed or, if it succeeded, why it skipped some."`
 }
 
-// Operations is one page of operations, the newest first.
+// Operations is one page of operations, newest first.
 type Operations struct {
 	Operations []Operation `json:"operations"`
 	Pagination Pagination  `json:"pagination"`

@@ -82,12 +82,12 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	return get[Explanation](ctx, c, "/executions/"+seg(id)+"/explain")
 }
 
-// ListAttempts reads a page of the attempts of an execution, running and ended, the first one first.
+// ListAttempts reads a page of the attempts of an execution, running and ended, earliest first.
 func (c *Client) ListAttempts(ctx context.Context, id string, p Page) (ExecutionAttempts, error) {
 	return get[ExecutionAttempts](ctx, c, p.params().on("/executions/"+seg(id)+"/attempts"))
 }
 
-// Attempts goes through the attempts of an execution, running and ended, the first one first.
+// Attempts goes through the attempts of an execution, running and ended, earliest first.
 func (c *Client) Attempts(ctx context.Context, id string) iter.Seq2[ExecutionAttempt, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]ExecutionAttempt, Pagination, error) {
 		page, err := c.ListAttempts(ctx, id, p)
@@ -178,12 +178,12 @@ func (f DeadLetterFilter) params(p Page) params {
 	return q
 }
 
-// ListDeadLetters reads a page of dead letters, the latest first.
+// ListDeadLetters reads a page of dead letters, latest first.
 func (c *Client) ListDeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetters, error) {
 	return get[DeadLetters](ctx, c, f.params(p).on("/dead-letters"))
 }
 
-// DeadLetters goes through all dead letters, the latest first.
+// DeadLetters goes through all dead letters, latest first.
 func (c *Client) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]DeadLetter, Pagination, error) {
 		page, err := c.ListDeadLetters(ctx, f, p)
@@ -223,12 +223,12 @@ func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return get[Operation](ctx, c, "/operations/"+seg(id))
 }
 
-// ListOperations reads a page of operations, the newest first.
+// ListOperations reads a page of operations, newest first.
 func (c *Client) ListOperations(ctx context.Context, p Page) (Operations, error) {
 	return get[Operations](ctx, c, p.params().on("/operations"))
 }
 
-// Operations goes through all operations, the newest first.
+// Operations goes through all operations, newest first.
 func (c *Client) Operations(ctx context.Context) iter.Seq2[Operation, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Operation, Pagination, error) {
 		page, err := c.ListOperations(ctx, p)

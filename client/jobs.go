@@ -39,7 +39,7 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	return get[Job](ctx, c, "/jobs/"+seg(id))
 }
 
-// ListJobs reads a page of jobs, the newest first.
+// ListJobs reads a page of jobs, newest first.
 func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error) {
 	q := p.params()
 	q.text("status", f.Status)
@@ -55,7 +55,7 @@ func (c *Client) ListJobs(ctx context.Context, f JobFilter, p Page) (Jobs, error
 	return get[Jobs](ctx, c, q.on("/jobs"))
 }
 
-// Jobs goes through all jobs, the newest first.
+// Jobs goes through all jobs, newest first.
 func (c *Client) Jobs(ctx context.Context, f JobFilter) iter.Seq2[Job, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Job, Pagination, error) {
 		page, err := c.ListJobs(ctx, f, p)
@@ -82,7 +82,7 @@ func (c *Client) BulkJobs(ctx context.Context, r BulkRequest) (BulkBegun, error)
 	return post[BulkBegun](ctx, c, "/jobs:bulk", r)
 }
 
-// DeleteJob deletes a job: what waits of it is cancelled, what runs goes on, its history stays.
+// DeleteJob deletes a job: what waits of it is cancelled, what runs continues, its history stays.
 func (c *Client) DeleteJob(ctx context.Context, id string) (Job, error) {
 	return drop[Job](ctx, c, "/jobs/"+seg(id))
 }
@@ -130,7 +130,7 @@ type OccurrenceFilter struct {
 	To   time.Time // those before it; zero: a day after now, or after From
 }
 
-// ListOccurrences reads a page of the instants of a job's schedule and what became of them, the first one first.
+// ListOccurrences reads a page of the instants of a job's schedule and their outcomes, earliest first.
 func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFilter, p Page) (Occurrences, error) {
 	q := p.params()
 	q.instant("from", f.From)
@@ -138,7 +138,7 @@ func (c *Client) ListOccurrences(ctx context.Context, id string, f OccurrenceFil
 	return get[Occurrences](ctx, c, q.on("/jobs/"+seg(id)+"/occurrences"))
 }
 
-// Occurrences goes through the instants of a job's schedule, the first one first.
+// Occurrences goes through the instants of a job's schedule, earliest first.
 func (c *Client) Occurrences(ctx context.Context, id string, f OccurrenceFilter) iter.Seq2[Occurrence, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Occurrence, Pagination, error) {
 		page, err := c.ListOccurrences(ctx, id, f, p)
@@ -184,7 +184,7 @@ func (c *Client) Calendars(ctx context.Context) iter.Seq2[Calendar, error] {
 	})
 }
 
-// PutCalendar keeps a calendar in place of any of its name; jobs that use it are planned anew.
+// PutCalendar keeps a calendar in place of any of its name; jobs that use it are planned again.
 func (c *Client) PutCalendar(ctx context.Context, name string, r CalendarRequest) (Calendar, error) {
 	return put[Calendar](ctx, c, "/calendars/"+seg(name), r)
 }

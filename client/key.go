@@ -31,7 +31,7 @@ type APIKey struct {
 	LastUsedAt *time.Time `json:"last_used_at" doc:"Exact to about a minute."`
 }
 
-// APIKeys is all keys of the tenant, the newest first.
+// APIKeys is all keys of the tenant, newest first.
 type APIKeys struct {
 	APIKeys    []APIKey   `json:"api_keys"`
 	Pagination Pagination `json:"pagination"`

@@ -11,7 +11,7 @@ import (
 
 // Page says which part of a list to read.
 type Page struct {
-	Limit  int    // how many at the most, 1 to 1000; 0: 50, or for an iterator 1000 at a time
+	Limit  int    // how many at most, 1 to 1000; 0: 50, or for an iterator 1000 at a time
 	Cursor string // next_cursor of an earlier page
 }
 

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Retries says how often and when a call is tried again that no server answered, or that was told to come again.
+// Retries says how often and when a call is retried that no server answered, or that was told to come again.
 type Retries struct {
 	Max     int           // how often; 0: never
 	First   time.Duration // the longest wait before the first; each further may be twice as long …
 	Longest time.Duration // … up to this. Where the server asks for more with Retry-After, the call fails at once.
 }
 
-// DefaultRetries lasts for a few seconds: as long as a server takes to be started anew.
+// DefaultRetries lasts for a few seconds: as long as a server takes to be started again.
 var DefaultRetries = Retries{Max: 5, First: 200 * time.Millisecond, Longest: 10 * time.Second}
 
 // wait returns how long to wait before the n-th retry, and whether to retry at all.
@@ -49,7 +49,7 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 // patience limits the time of one try; a server answers within 30 s.
 const patience = 40 * time.Second
 
-// call sends a request, again and again where that can do no harm. in and out may be nil.
+// call sends a request, repeatedly where that can do no harm. in and out may be nil.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
 	_, err := c.ask(ctx, request{method: method, path: prefix + path}, in, out)
 	return err

@@ -49,7 +49,7 @@ type PreviewMoment struct {
 	Flag  *string   `json:"flag" enum:"gap,first-of-two,second-of-two,excluded" doc:"What is special about it, if anything."`
 }
 
-// Occurrence is an instant of a job's schedule and what became of it.
+// Occurrence is an instant of a job's schedule and its outcome.
 type Occurrence struct {
 	ScheduledTime time.Time `json:"scheduled_time"`
 	Outcome       string    `json:"outcome" enum:"ran,waiting,caught_up,backfilled,skipped,missed,excluded,paused,planned" doc:"ran, caught_up (missed, and run later) and backfilled: its execution has started or ended, see status. waiting: its execution has not started; reason says whether it is caught up or backfilled. paused: decided when the job is resumed."`

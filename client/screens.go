@@ -240,7 +240,7 @@ type JobRevision struct {
 	Spec     json.RawMessage  `json:"spec" doc:"The definition as a create request would have it; credentials are hidden."`
 }
 
-// JobRevisions is a page of revisions of a job, the latest first.
+// JobRevisions is a page of revisions of a job, latest first.
 type JobRevisions struct {
 	Revisions  []JobRevision `json:"revisions"`
 	Pagination Pagination    `json:"pagination"`
@@ -377,12 +377,12 @@ func (c *Client) JobRuns(ctx context.Context, jobs []string, n int) (JobRuns, er
 	return get[JobRuns](ctx, c, p.on("/jobs:runs"))
 }
 
-// JobRevisions reads a page of a job's revisions, the latest first.
+// JobRevisions reads a page of a job's revisions, latest first.
 func (c *Client) JobRevisions(ctx context.Context, job string, p Page) (JobRevisions, error) {
 	return get[JobRevisions](ctx, c, p.params().on("/jobs/"+seg(job)+"/revisions"))
 }
 
-// Revisions lists a job's revisions, the latest first.
+// Revisions lists a job's revisions, latest first.
 func (c *Client) Revisions(ctx context.Context, job string) iter.Seq2[JobRevision, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]JobRevision, Pagination, error) {
 		page, err := c.JobRevisions(ctx, job, p)

@@ -59,7 +59,7 @@ func (c *Client) DeleteSecret(ctx context.Context, name string, force bool) (Sec
 	return drop[Secret](ctx, c, path)
 }
 
-// SigningSecrets reads what callbacks are signed with, the newest first; never the secrets themselves.
+// SigningSecrets reads what callbacks are signed with, newest first; never the secrets themselves.
 func (c *Client) SigningSecrets(ctx context.Context) ([]SigningSecret, error) {
 	all, err := get[SigningSecrets](ctx, c, "/signing-secrets")
 	return all.SigningSecrets, err
@@ -91,12 +91,12 @@ func (c *Client) Key(ctx context.Context, id string) (APIKey, error) {
 	return get[APIKey](ctx, c, "/api-keys/"+seg(id))
 }
 
-// ListKeys reads a page of API keys, the newest first.
+// ListKeys reads a page of API keys, newest first.
 func (c *Client) ListKeys(ctx context.Context, p Page) (APIKeys, error) {
 	return get[APIKeys](ctx, c, p.params().on("/api-keys"))
 }
 
-// Keys goes through all API keys, the newest first.
+// Keys goes through all API keys, newest first.
 func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]APIKey, Pagination, error) {
 		page, err := c.ListKeys(ctx, p)
@@ -104,7 +104,7 @@ func (c *Client) Keys(ctx context.Context) iter.Seq2[APIKey, error] {
 	})
 }
 
-// RotateKey makes a key in place of another, which goes on working for a while. As with CreateKey, its text is shown once.
+// RotateKey makes a key in place of another, which continues working for a while. As with CreateKey, its text is shown once.
 func (c *Client) RotateKey(ctx context.Context, id string, r RotateRequest) (APIKey, error) {
 	return post[APIKey](ctx, c, "/api-keys/"+seg(id)+"/rotate", r)
 }
@@ -171,12 +171,12 @@ func (c *Client) SetQueueLimit(ctx context.Context, queue string, r LimitRequest
 	return put[Limit](ctx, c, "/limits/queues/"+seg(queue), r)
 }
 
-// ListWorkers reads a page of workers, the latest first.
+// ListWorkers reads a page of workers, latest first.
 func (c *Client) ListWorkers(ctx context.Context, p Page) (Workers, error) {
 	return get[Workers](ctx, c, p.params().on("/workers"))
 }
 
-// Workers goes through all workers, the latest first.
+// Workers goes through all workers, latest first.
 func (c *Client) Workers(ctx context.Context) iter.Seq2[Worker, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]Worker, Pagination, error) {
 		page, err := c.ListWorkers(ctx, p)
@@ -194,7 +194,7 @@ func (c *Client) DrainWorker(ctx context.Context, id string) (Draining, error) {
 	return post[Draining](ctx, c, "/workers/"+seg(id)+"/drain", nil)
 }
 
-// CordonWorker has a worker given nothing more until it is uncordoned; it stays, and goes on with what it has.
+// CordonWorker has a worker given nothing more until it is uncordoned; it stays, and continues with what it has.
 func (c *Client) CordonWorker(ctx context.Context, id string) (Worker, error) {
 	return post[Worker](ctx, c, "/workers/"+seg(id)+"/cordon", nil)
 }
@@ -246,7 +246,7 @@ func (c *Client) DeleteNotificationRule(ctx context.Context, name string) (Notif
 	return drop[NotificationRule](ctx, c, "/notification-rules/"+seg(name))
 }
 
-// TestNotificationRule sends a made-up notification; the execution that posts it says what became of it.
+// TestNotificationRule sends a made-up notification; the execution that posts it says its outcome.
 func (c *Client) TestNotificationRule(ctx context.Context, name string) (Triggered, error) {
 	return post[Triggered](ctx, c, "/notification-rules/"+seg(name)+"/test", nil)
 }

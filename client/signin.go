@@ -63,12 +63,12 @@ func (c *Client) WhoAmI(ctx context.Context) (SignedIn, error) {
 	return get[SignedIn](ctx, c, "/session")
 }
 
-// ListSignIns reads a page of the tenant's browsers that are signed in, the newest first.
+// ListSignIns reads a page of the tenant's browsers that are signed in, newest first.
 func (c *Client) ListSignIns(ctx context.Context, p Page) (SignIns, error) {
 	return get[SignIns](ctx, c, p.params().on("/sign-ins"))
 }
 
-// SignIns goes through all of the tenant's browsers that are signed in, the newest first.
+// SignIns goes through all of the tenant's browsers that are signed in, newest first.
 func (c *Client) SignIns(ctx context.Context) iter.Seq2[SignIn, error] {
 	return Walk(ctx, Page{}, func(ctx context.Context, p Page) ([]SignIn, Pagination, error) {
 		page, err := c.ListSignIns(ctx, p)

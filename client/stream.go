@@ -17,7 +17,7 @@ type Changes struct {
 	Changes []Change `json:"changes"`
 }
 
-// Reset is the data of an event reset: what was told before is not all that happened. Read anew what you show.
+// Reset is the data of an event reset: what was told before is not all that happened. Read again what you show.
 type Reset struct {
 	Reason string `json:"reason"`
 }

@@ -164,7 +164,7 @@ type Memory struct {
 	MemoryLimit *int64 `json:"memory_limit_bytes,omitempty" doc:"Memory it may use: its cgroup limit or, without one, all memory of the machine. Omitted if unknown."`
 }
 
-// Workers is all workers, the latest first.
+// Workers is all workers, latest first.
 type Workers struct {
 	Workers    []Worker   `json:"workers"`
 	Pagination Pagination `json:"pagination"`

@@ -12,7 +12,7 @@
 // may write to the database may create jobs of any tenant.
 //
 // The package never commits, never rolls back, and leaves the settings of the
-// transaction as they were. Where Insert fails the transaction can go on, as if
+// transaction as they were. Where Insert fails the transaction can continue, as if
 // it had not been called.
 package enqueue
 

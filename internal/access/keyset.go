@@ -115,7 +115,7 @@ func (s *keySet) refresh(ctx context.Context) {
 	}
 }
 
-// of lists the keys of an id. mu is held.
+// of lists the keys of an id. The caller holds mu.
 func (s *keySet) of(id string) (out []publicKey) {
 	for _, k := range s.keys {
 		if id == "" || k.id == id {

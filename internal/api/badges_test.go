@@ -188,7 +188,7 @@ func TestBadgesAreRefused(t *testing.T) {
 	if again := want[client.Badge](f, 201, "POST", "/api/v1/badges", `{"job_id": "key:n"}`, key...); again.BadgeID != first.BadgeID || again.SVG != nil {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	// Who guesses is made to wait, and what worked from there goes on working.
+	// Who guesses is made to wait, and what worked from there continues working.
 	want[client.BadgeState](f, 200, "GET", *first.JSON, "")
 	guess := func(n int) *httptest.ResponseRecorder {
 		return f.ask("GET", fmt.Sprintf("/badges/cbg_%s%c%c.svg", strings.Repeat("a", 30), 'a'+n/26, 'a'+n%26), "")

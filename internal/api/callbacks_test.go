@@ -319,7 +319,7 @@ func TestAsynchronousCompletion(t *testing.T) {
 	}
 	complete(409, j.ExecutionID, tokens[j.ExecutionID], `{"status": "FAILED"}`)
 
-	// A failure is tried again as the policy says; the token of the attempt before is stale then.
+	// A failure is retried as the policy says; the token of the attempt before is stale then.
 	failure := `{"status": "FAILED", "retryable": true, "error": {"type": "HANDLER_ERROR", "message": "no disk"}}`
 	complete(200, k.ExecutionID, tokens[k.ExecutionID], failure)
 	stop := c.newWorker()

@@ -117,7 +117,7 @@ func (f *failures) wait(a netip.Addr, credential string, now time.Time) time.Dur
 	return over
 }
 
-// failed charges the caller for a wrong credential, once a minute for each: a program that goes on with a revoked key, or a browser
+// failed charges the caller for a wrong credential, once a minute for each: a program that continues with a revoked key, or a browser
 // that sends an old cookie with all it asks for, must not lock out others behind the same address. Guesses differ, and are all charged.
 func (f *failures) failed(a netip.Addr, credential string, now time.Time) {
 	h := f.hash(a, credential)
@@ -264,7 +264,7 @@ func refuses(err error) bool {
 	return refusesCredential(err) || errors.Is(err, access.ErrNoCredential) || errors.Is(err, access.ErrTenant) || errors.Is(err, access.ErrNoTenant) || errors.Is(err, access.ErrKeys)
 }
 
-// tooMany says that too many sign-ins have failed or, of badges, that too many were asked for that there are not.
+// tooMany says that too many sign-ins have failed or, of badges, that too many were asked for that do not exist.
 type tooMany struct {
 	wait     time.Duration
 	badges   bool

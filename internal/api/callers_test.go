@@ -116,7 +116,7 @@ func TestFailedSignIns(t *testing.T) {
 	}
 }
 
-// A program that goes on with a wrong key keeps nobody else behind its address from signing in, also where no key has worked from there yet.
+// A program that continues with a wrong key keeps nobody else behind its address from signing in, also where no key has worked from there yet.
 func TestOneWrongKeyLocksOutNobody(t *testing.T) {
 	s := newSigned(t, "pro", func(c *api.Config, _ engine.Store) { c.Failures = 5 })
 	from := func(credential []string) int {

@@ -47,7 +47,7 @@ func TestTheClientHasEveryRoute(t *testing.T) {
 			}
 			in = append(in, argument(t, m.Type().In(k)))
 		}
-		if c.Type().Method(i).Name == "FollowChanges" { // which goes on until it is told to stop
+		if c.Type().Method(i).Name == "FollowChanges" { // which continues until it is told to stop
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			in[0] = reflect.ValueOf(ctx)

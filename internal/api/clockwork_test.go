@@ -66,7 +66,7 @@ func (c *clockwork) pass(d, step time.Duration) {
 	}
 }
 
-// fired is the instants of a job's executions that are not skipped, the first one first.
+// fired is the instants of a job's executions that are not skipped, earliest first.
 func (c *clockwork) fired(id string) (out []string) {
 	c.Helper()
 	for _, e := range want[client.Executions](c.face, 200, "GET", "/api/v1/jobs/"+id+"/executions?limit=1000", "").Executions {
@@ -340,7 +340,7 @@ func TestTotalsOfOccurrences(t *testing.T) {
 	}
 }
 
-// A backfill that another server takes up goes on where it was, and says so.
+// A backfill that another server takes up continues where it was, and says so.
 func TestABackfillGoesOn(t *testing.T) {
 	c := newClockwork(t)
 	j := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", recurs(`{"type": "CRON", "cron_expression": "* * * * *"}`, ""))

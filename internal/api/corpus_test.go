@@ -217,7 +217,7 @@ func (c *corpus) judge(q made, w *httptest.ResponseRecorder) string {
 	case w.Code >= 500:
 		return "it is our fault"
 	case w.Code == 404 && kind == "text/html" && strings.Contains(q.headers["Accept"], "text/html") && !strings.HasPrefix(q.target, "/api/"):
-		// A browser asked for a screen that there is not: the dashboard says so.
+		// A browser asked for a screen that does not exist: the dashboard says so.
 	case w.Code >= 400:
 		var p client.Problem
 		d := json.NewDecoder(bytes.NewReader(body))

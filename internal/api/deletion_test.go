@@ -37,7 +37,7 @@ func (c *clockwork) backlog(of string, n int) {
 }
 
 // A job with very many waiting executions is deleted at once; an operation cancels the rest, and another server
-// goes on with it where one dies in the middle.
+// continues with it where one dies in the middle.
 func TestDeleteOfAJobWithABacklog(t *testing.T) {
 	const n = 3*engine.CancelsAtOnce + 10
 	c := newClockwork(t)

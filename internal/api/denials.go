@@ -28,7 +28,7 @@ const (
 	denialLines  = 20              // of the log in that time
 	denialRows   = 20              // of the audit log at once
 	denialRow    = 5 * time.Minute // after which there is room for one more
-	maxDenied    = 1000            // addresses that are told apart; of the rest only the number is known
+	maxDenied    = 1000            // addresses that are distinguished; of the rest only the number is known
 	maxUnsent    = 100             // entries that are kept while the store is away
 )
 
@@ -73,7 +73,7 @@ func newDenials(log *slog.Logger, m *telemetry.Metrics, record func(context.Cont
 	return &denials{log: log, metrics: m, record: record, by: map[netip.Prefix]*denial{}, rows: denialRows}
 }
 
-// reasonOf names why authentication failed, as metrics do; "" where it did not.
+// reasonOf names why authentication failed, as metrics do; "" if it did not.
 func reasonOf(err error) string {
 	var many *tooMany
 	switch {
@@ -173,7 +173,7 @@ func (d *denials) tick(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// entries are at most so many, the address with the most failures first. mu is held.
+// entries are at most so many, the address with the most failures first. The caller holds mu.
 func (d *denials) entries(most int, now time.Time) (out []audit.Entry) {
 	all := slices.SortedFunc(maps.Values(d.by), func(a, b *denial) int {
 		return cmp.Or(b.count-a.count, a.from.Compare(b.from))

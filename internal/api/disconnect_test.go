@@ -20,7 +20,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/service"
 )
 
-// cutting is a store that, once, cuts the connection of who claims while it leases, and goes on when the server has seen that.
+// cutting is a store that, once, cuts the connection of who claims while it leases, and continues when the server has seen that.
 type cutting struct {
 	engine.Store
 	cut func()

@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/scheduler"
 )
 
-// While the last of a job's runs goes on, nothing else is planned, forecast or missed.
+// While the last of a job's runs continues, nothing else is planned, forecast or missed.
 func TestNothingComesAfterTheLastRun(t *testing.T) {
 	c := newClockwork(t)
 	j := want[client.Job](c.face, 201, "POST", "/api/v1/jobs", recurs(`{"type": "INTERVAL", "every": "1s", "max_runs": 3}`, ""))

@@ -194,7 +194,7 @@ func (x *examples) request(method, path string, op operation) (target, body stri
 }
 
 // TestExamples asks for what each operation of the document gives as an example, of a real server, and holds request and
-// answer against the schemas. The answers that the document shows were such ones: -update writes them anew.
+// answer against the schemas. The answers that the document shows were such ones: -update writes them again.
 func TestExamples(t *testing.T) {
 	x := newExamples(t)
 	answers, paths := map[string]json.RawMessage{}, map[string]string{}

@@ -64,7 +64,7 @@ func TestSecretsAreResolvedAtTheHandOut(t *testing.T) {
 				t.Fatalf("stored: %.60s, %v", e.Payload, err)
 			}
 		}
-		for _, a := range given { // what the server goes on holding
+		for _, a := range given { // what the server continues holding
 			if strings.Contains(string(a.Payload), "canary") {
 				t.Fatal("an attempt of the dispatcher has the value")
 			}

@@ -100,7 +100,7 @@ func (q *query) attempt() int {
 	return n
 }
 
-// place reads behind which line to go on: by a parameter, or by what a client that comes back has seen last.
+// place reads behind which line to continue: by a parameter, or by what a client that comes back has seen last.
 func (q *query) place(r *http.Request) job.LogPlace {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	for _, name := range []string{"after", "cursor"} {
@@ -260,7 +260,7 @@ func (e *events) event(name, id string, v any) error {
 }
 
 // beat says that the stream is alive. It is an event, not a comment: browsers tell pages of events only, and one that
-// hears nothing can then know that the stream hangs. It has no id: there is nothing to go on behind.
+// hears nothing can then know that the stream hangs. It has no id: there is nothing to continue after.
 func (e *events) beat() error {
 	if err := e.event("beat", "", struct{}{}); err != nil {
 		return err

@@ -167,7 +167,7 @@ func TestFollowingALog(t *testing.T) {
 	}
 	next("0")
 	seen := next("1")
-	server.CloseClientConnections() // it comes again, and goes on where it was
+	server.CloseClientConnections() // it comes again, and continues where it was
 	c.log(200, `"lines": [{"text": "2"}]`)
 	next("2")
 	c.end(`"status": "FAILED", "retryable": true`)

@@ -238,7 +238,7 @@ func (m *matrix) seen() map[string]string {
 		if w.Code != 200 && !(w.Code == 422 && strings.HasSuffix(path, "/next") || strings.HasSuffix(path, "/occurrences")) {
 			m.Errorf("GET %s of its own: %d, %s", path, w.Code, w.Body)
 		}
-		if !strings.Contains(path, "/operations/") && !strings.HasSuffix(path, "/report") { // which go on by themselves
+		if !strings.Contains(path, "/operations/") && !strings.HasSuffix(path, "/report") { // which continue by themselves
 			out[path] = w.Body.String()
 		}
 	}

@@ -121,7 +121,7 @@ func TestRulesOfDeletedJobs(t *testing.T) {
 }
 
 // A target, a worker or a job's name may hold what looks like a reference to a secret. A notice repeats it as it is: it is
-// neither filled in, nor refused where there is no such secret.
+// neither filled in, nor refused if there is no such secret.
 func TestNoticesNameNoSecrets(t *testing.T) {
 	var svc *service.Service
 	f := newFace(t, func(c *api.Config, _ engine.Store) { svc = c.Service })

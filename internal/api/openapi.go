@@ -109,7 +109,7 @@ func (s viewAPI) operation(rt route, schemas *schemas) object {
 	return op
 }
 
-// examplesOf are answers that a server gave; a test asks for each again, and writes them anew with -update.
+// examplesOf are answers that a server gave; a test asks for each again, and writes them again with -update.
 var examplesOf = func() (out struct {
 	Paths   map[string]string          `json:"paths"`   // what stands for {…} in a path
 	Answers map[string]json.RawMessage `json:"answers"` // by operation
