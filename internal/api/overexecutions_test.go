@@ -38,7 +38,7 @@ func theService(s **service.Service) func(*api.Config, engine.Store) {
 	return func(c *api.Config, _ engine.Store) { *s = c.Service }
 }
 
-// backfilled adds executions to a job, a second apart, and answers with their ids, the latest first.
+// backfilled adds executions to a job, a second apart, and answers with their ids, latest first.
 func (f face) backfilled(jobID string, n int) (ids []string) {
 	f.Helper()
 	id, _ := core.ParseID(jobID)

@@ -117,7 +117,7 @@ func overlay(base, patch members, path string) members {
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// objectOf is the members of a JSON object; nil where it is none.
+// objectOf is the members of a JSON object; nil if it is none.
 func objectOf(raw []byte) members {
 	var m members
 	if json.Unmarshal(raw, &m) != nil {
@@ -134,7 +134,7 @@ func textOf(raw json.RawMessage) string {
 	return s
 }
 
-// revision reads If-Match; 0 where there is none.
+// revision reads If-Match; 0 if there is none.
 func revision(r *http.Request) (int, error) {
 	text := strings.TrimSpace(r.Header.Get("If-Match"))
 	if text == "" || text == "*" {

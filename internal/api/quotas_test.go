@@ -187,7 +187,7 @@ func TestActiveJobsOverHTTP(t *testing.T) {
 	}
 }
 
-// A job that is over takes no room, and so cannot be planned again where there is none.
+// A job that is over takes no room, and so cannot be planned again if there is none.
 func TestAnOverJobTakesRoomAgain(t *testing.T) {
 	s := newSigned(t, "pro")
 	const jobs, hourly = "/api/v1/jobs", `{"schedule": {"type": "INTERVAL", "every": "1h"}}`

@@ -10,7 +10,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// A request may change the limits of a job of which something waits.
+// A request may change the limits of a job with waiting executions.
 func TestLimitsOfAJobThatWaits(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(...func(*api.Config, engine.Store)) face) {
 		f := open(func(c *api.Config, _ engine.Store) {

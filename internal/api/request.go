@@ -238,7 +238,7 @@ func choice[T fmt.Stringer](q *query, name string, all []T) (zero T) {
 	return v
 }
 
-// choices reads a list of values parted by commas.
+// choices reads a list of values separated by commas.
 func choices[T fmt.Stringer](q *query, name string, all []T) []T {
 	s := q.values.Get(name)
 	if s == "" {

@@ -46,7 +46,7 @@ type Config struct {
 	Secrets  *secret.Vault        // keeps what they tell from holding any; nil: there are none
 	Tokens   *sign.Tokens         // with which targets complete executions
 	Feed     *feed.Hub            // what changes; nil: nobody is told
-	// Authenticate is nil where there is no sign-in: then every caller is the local principal, and only
+	// Authenticate is nil if there is no sign-in: then every caller is the local principal, and only
 	// requests that were made to a loopback name are answered.
 	Authenticate Authenticate
 	Local        *Local                      // without sign-in: who is answered; nil: everyone on the machine
@@ -222,7 +222,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noRoute stands for requests that no route takes.
 const noRoute = "none"
 
-// quiet reports whether a request comes again and again from whoever watches or works, and is told of only by its number.
+// quiet reports whether a request comes repeatedly from whoever watches or works, and is told of only by its number.
 func quiet(r *http.Request) bool {
 	p := r.URL.Path
 	return p == "/metrics" || isProbe(p) || strings.HasPrefix(p, "/api/v1/workers/") || strings.HasPrefix(p, "/docs")

@@ -16,7 +16,7 @@ const (
 	shownFor   = 5 * time.Second // what a badge shows is not asked for again
 	staleFor   = time.Minute     // it is shown all the same while the store does not answer
 	failingFor = 2 * time.Second // a badge that the store did not answer for is not asked for again
-	goneFor    = time.Minute     // nor one that there is not
+	goneFor    = time.Minute     // nor one that does not exist
 	maxShown   = 10_000          // badges that are remembered, of each kind
 
 	maxLooks    = 2               // badges that the store is asked for at once
@@ -47,7 +47,7 @@ type failing struct {
 
 // showing remembers what badges show. It is bounded: where it is full, something is forgotten.
 type showing struct {
-	wrong *failures // whoever asks for badges that there are not
+	wrong *failures // whoever asks for badges that do not exist
 	turns chan struct{}
 
 	mu      sync.Mutex

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	streamEvery = 250 * time.Millisecond // between two batches, at the least
+	streamEvery = 250 * time.Millisecond // between two batches, at least
 	streamBatch = 500                    // changes in one
 )
 

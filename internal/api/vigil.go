@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// vigil looks at a request's credential again and again while the request is answered, so that one that is revoked, expires
+// vigil looks at a request's credential repeatedly while the request is answered, so that one that is revoked, expires
 // or loses its role is given nothing more. A server remembers a credential for 3 s, so that all of it ends within 5 s.
 type vigil struct {
 	s     *Server

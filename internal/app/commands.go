@@ -17,7 +17,7 @@ import (
 // commands reports whether this process runs commands.
 func (r *running) commands() bool { return r.Config.Commands.Allow && runtime.GOOS != "windows" }
 
-// commandRunner makes what runs commands; nil where none are run. A process that holds the store runs them only if they are kept
+// commandRunner makes what runs commands; nil if none are run. A process that holds the store runs them only if they are kept
 // from what it holds, or if the settings say that they need not be.
 func (r *running) commandRunner(fetch artifact.Fetch) (*command.Runner, error) {
 	if !r.commands() || !r.has("worker") { // others only accept them

@@ -46,7 +46,7 @@ func samples(base string) []job.Definition {
 	return all
 }
 
-// demonstrate has the sample jobs ring, each at once and then again and again, or has those rest that an earlier start with
+// demonstrate has the sample jobs ring, each at once and then repeatedly, or has those rest that an earlier start with
 // the demonstration has left.
 func demonstrate(ctx context.Context, svc *service.Service, p tenant.Principal, base string, on bool) error {
 	for _, d := range samples(base) {
@@ -71,7 +71,7 @@ func demonstrate(ctx context.Context, svc *service.Service, p tenant.Principal, 
 }
 
 // ring adds a sample job and runs it. One that calls where this server no longer listens, or that is not as it is now, is
-// made anew; one that a person has paused stays so.
+// made again; one that a person has paused stays so.
 func ring(ctx context.Context, svc *service.Service, p tenant.Principal, d job.Definition, there job.Job, found bool) error {
 	if found && there.Target.URL == d.Target.URL && there.Schedule.Type == d.Schedule.Type {
 		if there.State != job.Paused || there.PauseNote != demoOff {

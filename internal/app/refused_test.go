@@ -12,7 +12,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/config"
 )
 
-// A worker that the server finds wrong, such as one with commands for every tenant, ends and says why; it does not try for ever.
+// A worker that the server finds wrong, such as one with commands for every tenant, ends and says why; it does not try forever.
 func TestWorkerEndsWhenItsRegistrationIsInvalid(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")

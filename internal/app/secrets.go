@@ -122,7 +122,7 @@ func lent(info fs.FileInfo) bool {
 	return info.Mode().Perm()&^0o640 == 0 && os.Getuid() > 0 && ownedByRoot(info)
 }
 
-// ownKeyFile is the key file beside an embedded store, made where there is none.
+// ownKeyFile is the key file beside an embedded store, made if there is none.
 func ownKeyFile(database string) (string, error) {
 	file := filepath.Join(filepath.Dir(strings.TrimPrefix(database, "sqlite:")), "secrets.key")
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -160,7 +160,7 @@ func Rekey(ctx context.Context, c config.Config, progress func(done int)) (n int
 	return n, err
 }
 
-// Rekeying counts the secrets that Rekey would encrypt anew, and finds that each can be opened. It changes nothing.
+// Rekeying counts the secrets that Rekey would encrypt again, and finds that each can be opened. It changes nothing.
 func Rekeying(ctx context.Context, c config.Config) (n int, err error) {
 	err = sealed(ctx, c, func(store engine.Store, ring *seal.Ring) error {
 		if err := store.CheckSchema(ctx); err != nil {

@@ -2,5 +2,5 @@
 
 package app
 
-// toggles does nothing where there is no SIGUSR1.
+// toggles does nothing if there is no SIGUSR1.
 func (r *running) toggles() {}

@@ -71,7 +71,7 @@ func RunWorker(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	p := r.pool(server, r.traced(exec), worker.Config{Labels: o.Labels, Queues: o.Queues, Targets: r.targets(), Slots: o.Capacity, MaxSlots: o.Capacity,
-		Refused: func(err error) bool { // else it would be refused for ever
+		Refused: func(err error) bool { // else it would be refused forever
 			if !errors.Is(err, client.ErrInvalid) {
 				return false
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// Fetch begins to download an artifact; ErrNotFound where there is none.
+// Fetch begins to download an artifact; ErrNotFound if there is none.
 type Fetch func(ctx context.Context, t tenant.ID, id string) (io.ReadCloser, error)
 
 // Cache keeps artifacts that a worker has downloaded, by their hash, up to a size: those that were not used for longest
@@ -75,7 +75,7 @@ func (c *Cache) Open(ctx context.Context, t tenant.ID, id string) (Blob, error) 
 	return c.download(ctx, t, id)
 }
 
-// cached opens what is there; nil where it is not, or is not what its name says. Only the holder of coming[id] calls it.
+// cached opens what is there; nil if it is not, or is not what its name says. Only the holder of coming[id] calls it.
 func (c *Cache) cached(ctx context.Context, id string) (Blob, error) {
 	place := filepath.Join(c.dir, id)
 	file, err := os.Open(place)

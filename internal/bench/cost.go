@@ -11,7 +11,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// Cost is the processor time that a job took, in microseconds. Unlike a rate it hardly depends on what else the machine does.
+// Cost is the CPU time that a job took, in microseconds. Unlike a rate it hardly depends on what else the machine does.
 type Cost struct {
 	Process  float64 `json:"process_us"`            // callers, server and workers
 	Database float64 `json:"database_us,omitempty"` // all processes of a database server on this machine
@@ -23,7 +23,7 @@ type backend interface {
 	Backend(ctx context.Context) (int, error)
 }
 
-// meter reads the processor time of this process and of the database's.
+// meter reads the CPU time of this process and of the database's.
 type meter struct {
 	server int // the parent of the database's processes; 0: not to be found
 	began  Cost
@@ -85,10 +85,10 @@ func parentOf(pid int, name string) int {
 type stat struct {
 	pid, parent int
 	name        string
-	own, ended  float64 // microseconds of processor time, its own and of children that have ended
+	own, ended  float64 // microseconds of CPU time, its own and of children that have ended
 }
 
-// tick is the unit in which Linux counts processor time for others to read.
+// tick is the unit in which Linux counts CPU time for others to read.
 const tick = time.Second / 100
 
 func readStat(process string) (stat, bool) {

@@ -21,7 +21,7 @@ type Logged struct {
 }
 
 const (
-	logLines = 50_000 // that one job writes at the most, below the limit of an attempt
+	logLines = 50_000 // that one job writes at most, below the limit of an attempt
 	logWidth = 100    // bytes of each
 )
 

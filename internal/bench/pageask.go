@@ -25,7 +25,7 @@ type PageMeasure struct {
 	Met     bool    `json:"met"`
 	Refused int     `json:"refused"` // not answered with 200
 	Problem string  `json:"problem,omitempty"`
-	// Disturbed counts how often it was requested again, because the host took processor time away meanwhile.
+	// Disturbed counts how often it was requested again, because the host took CPU time away meanwhile.
 	Disturbed int `json:"disturbed"`
 
 	group string

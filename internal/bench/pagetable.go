@@ -23,7 +23,7 @@ type chance struct {
 	id    string // of what the route is about
 }
 
-// of is one of some ids; where there are none, of nothing that there is.
+// of is one of some ids; if there are none, of nothing that there is.
 func of(ids []string) string {
 	if len(ids) == 0 {
 		return nothing()

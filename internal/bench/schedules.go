@@ -95,7 +95,7 @@ func loadSchedules(ctx context.Context, r *Rig, o SchedulesOptions, rep *GoalRep
 	}
 	every, measured := time.Duration(phases)*time.Second, o.For.Truncate(time.Second)
 	first := foresee(r.Clock.Now(), hot, rate)
-	// The scheduler goes on until all that is measured has run.
+	// The scheduler continues until all that is measured has run.
 	r.fires = newFires(hot, phases, int((measured+lookAhead+r.load.Patience)/every)+2, first, every)
 	r.fires.until = first.Add(measured)
 	if err := r.loadFires(ctx, everybody.Tenant, &created); err != nil {

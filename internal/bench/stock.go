@@ -31,7 +31,7 @@ type stock struct {
 	made   atomic.Int64 // executions that a worker takes
 	ended  atomic.Int64 // of these
 	second sync.Map     // executions, by id, whose last attempt failed and is being reported
-	paused sync.Map     // jobs, by id: none of their attempts is tried again
+	paused sync.Map     // jobs, by id: none of their attempts is retried
 
 	mu        sync.Mutex
 	plain     sample // guarded by mu, as are the next: recurring jobs of the first tenant

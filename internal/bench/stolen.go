@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// disturbedMost limits how often something is measured again because the host took processor time away.
+// disturbedMost limits how often something is measured again because the host took CPU time away.
 const disturbedMost = 20
 
-// undisturbed does what is measured, and again where the host of this virtual machine took processor time away meanwhile: what
+// undisturbed does what is measured, and again where the host of this virtual machine took CPU time away meanwhile: what
 // took so long was then not this program. It answers how often that was so; the last time counts in any case.
 func undisturbed(ctx context.Context, do func() error) (disturbed int, err error) {
 	for {

@@ -30,7 +30,7 @@ func Pauses(h *History, begun time.Time, learn time.Duration) []Violation {
 	return out
 }
 
-// Heard: what is leased reaches its target, or the lease ends, within a time: a worker that lives and was never told of it
+// Heard: what is leased reaches its target, or the lease ends, within a time: a worker that is alive was never told of it
 // does not keep it.
 func Heard(h *History, within time.Duration) []Violation {
 	type lease struct {

@@ -61,7 +61,7 @@ const (
 	Ended    Op = "ended"    // the lease under Token, by the move Result
 	Became   Op = "became"   // the execution's status is now Result
 
-	Withdrawn Op = "withdrawn" // the execution, which had not begun, is gone: its job was changed, and fires it anew
+	Withdrawn Op = "withdrawn" // the execution, which had not begun, is gone: its job was changed, and fires it again
 	Parked    Op = "parked"    // under Token: its target completes it
 	Drawn     Op = "drawn"     // Max tokens out of the bucket Group, that fills at Rate up to Burst, at SchedAt by the store's clock
 )
@@ -101,7 +101,7 @@ type Event struct {
 	Unique    string        `json:"unique,omitempty"`  // of what is added: the key that only one live execution has
 	Redrive   bool          `json:"redrive,omitempty"` // it runs a dead letter again, by itself
 	Version   int           `json:"version,omitempty"` // of its job, from 0
-	Many      bool          `json:"many,omitempty"`    // of a job: it fires again and again
+	Many      bool          `json:"many,omitempty"`    // of a job: it fires repeatedly
 	Rate      float64       `json:"rate,omitempty"`    // tokens a second
 	Burst     int           `json:"burst,omitempty"`
 }

@@ -121,7 +121,7 @@ func TestLinearIsQuick(t *testing.T) {
 		s := new(seen)
 		for token := int64(1); token < 6; token++ {
 			s.claim("a", token).call(OK, Beat, "a", token, "", "kept")
-			for range 20 { // a worker sends it again and again
+			for range 20 { // a worker sends it repeatedly
 				s.call(Unknown, Complete, "a", token, "SUCCEEDED", "")
 			}
 			s.record(Ended, token, "LOST")

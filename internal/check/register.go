@@ -132,7 +132,7 @@ func (r register) end(token int64, outcome, by string) (bool, register) {
 	if r.phase != held || r.token != token || by != "" && r.holder != "" && by != r.holder {
 		return false, r
 	}
-	if outcome == "PARKED" { // its target goes on with it under the token
+	if outcome == "PARKED" { // its target continues with it under the token
 		return true, r
 	}
 	n := r

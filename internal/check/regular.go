@@ -115,7 +115,7 @@ func Kept(h *History) []Violation {
 	return out
 }
 
-// Rates: no bucket gives more than its burst and what flows into it, by the store's clock. A bucket whose rate changes begins anew.
+// Rates: no bucket gives more than its burst and what flows into it, by the store's clock. A bucket whose rate changes starts over.
 func Rates(h *History) []Violation {
 	type bucket struct {
 		first Event

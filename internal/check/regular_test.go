@@ -69,7 +69,7 @@ func TestBadHistoriesOfSchedules(t *testing.T) {
 	}
 }
 
-// What was taken back before it began is not lost, and fires anew.
+// What was taken back before it began is not lost, and fires again.
 func TestWhatWasWithdrawn(t *testing.T) {
 	es := append(good(), Event{At: 24, Kind: Commit, Op: Added, Job: "a", Execution: "w", SchedAt: noon, Unique: "u", Result: "PENDING"})
 	for _, c := range []Check{Uniqueness, func(h *History) []Violation { return Liveness(h, 20) }} {

@@ -139,7 +139,7 @@ func unkeyed(r declare.Result) string {
 	return r.JobID + " (" + r.Name + ")"
 }
 
-// applied shows what became of the steps, and says whether all went well.
+// applied shows the outcome of the steps, and says whether all went well.
 func (s *session) applied(results []declare.Result) error {
 	n := map[string]int{}
 	var first error

@@ -149,7 +149,7 @@ func (f benchFlags) print(rep bench.Report, w io.Writer) error {
 	return e.Encode(rep)
 }
 
-// drawable reports whether lines on w can be drawn anew.
+// drawable reports whether lines on w can be drawn again.
 func drawable(w io.Writer) bool { return terminal(w) && os.Getenv("TERM") != "dumb" }
 
 // coloured reports whether w shows colours that its reader wants.

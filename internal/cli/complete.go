@@ -50,7 +50,7 @@ func completeArgs(c *cobra.Command, n names) {
 	}
 }
 
-// lookup asks a server for names; it says nothing where there is no answer.
+// lookup asks a server for names; it says nothing if there is no answer.
 func lookup(s *session, ask func(ctx context.Context, c *client.Client) []string) names {
 	return func(ctx context.Context, _ string) []string {
 		if s.output == "" {

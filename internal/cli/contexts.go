@@ -37,7 +37,7 @@ func contextsFile() (string, error) {
 	return filepath.Join(dir, "carillon", "contexts.json"), nil
 }
 
-// loadContexts reads the contexts; none where there is no file, or no place for one.
+// loadContexts reads the contexts; none if there is no file, or no place for one.
 func loadContexts() (k contexts, err error) {
 	file, err := contextsFile()
 	if err != nil {

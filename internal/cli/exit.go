@@ -52,7 +52,7 @@ func (u unreachable) Unwrap() error { return u.err }
 // lost is an execution or an operation that was waited for and did not succeed.
 type lost struct{ error }
 
-// missing is something that a name stands for and that is not there.
+// missing is something that a name stands for and that does not exist.
 type missing struct{ error }
 
 // exit tells what went wrong in a command, why and what to do, and returns the exit code.

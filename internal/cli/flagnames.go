@@ -27,7 +27,7 @@ func typed(c *cobra.Command, field string) string {
 	return field
 }
 
-// lister is the command that lists the things a command is about; "" where there is none.
+// lister is the command that lists the things a command is about; "" if there is none.
 func lister(c *cobra.Command) string {
 	for ; c != nil; c = c.Parent() {
 		for _, sub := range c.Commands() {

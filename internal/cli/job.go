@@ -462,7 +462,7 @@ func (s *session) jobPause() *cobra.Command {
 	set := c.Flags()
 	return s.overJobs(c, &w, "pause", "Paused", func(ctx context.Context, c *client.Client, j client.Job) (client.Job, error) {
 		r := client.PauseRequest{Reason: reason}
-		if j.Status == "PAUSED" { // what is not said anew stays
+		if j.Status == "PAUSED" { // what is not said again stays
 			if !set.Changed("reason") {
 				r.Reason = or(j.PauseReason, "")
 			}
