@@ -69,7 +69,7 @@ func TestTheLatestExecutionOfARecurringJob(t *testing.T) {
 	}
 }
 
-// A second pause keeps what it does not say anew.
+// A second pause keeps what it does not say again.
 func TestPausingAPausedJob(t *testing.T) {
 	c := at(t, "--server", devServer(t))
 	id := c.ok("job", "create", "again", "--every", "1m", "--simulate", "noop")

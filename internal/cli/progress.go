@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// progress shows how something goes that is waited for: one line that is drawn anew on a terminal, else a line when it changes.
+// progress shows how something goes that is waited for: one line that is drawn again on a terminal, else a line when it changes.
 type progress struct {
 	s    *session
 	last string

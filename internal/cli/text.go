@@ -116,7 +116,7 @@ func or[T any](p *T, otherwise T) T {
 	return *p
 }
 
-// dash is text, or a dash where there is none.
+// dash is text, or a dash if there is none.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -72,14 +72,14 @@ func (s *session) topCommand() *cobra.Command {
 	return c
 }
 
-// watch looks again and again.
+// watch looks repeatedly.
 type watch struct {
 	s      *session
 	c      *client.Client
 	server string
 
 	last  picture
-	past  []tally   // of the last rateWindow, the first one first
+	past  []tally   // of the last rateWindow, earliest first
 	asked time.Time // when the forecast was
 }
 

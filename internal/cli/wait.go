@@ -20,7 +20,7 @@ func (w *waiting) flags(c *cobra.Command) {
 
 func (w waiting) any() bool { return w.wait || w.follow }
 
-// await waits for an execution, shows how it goes and what became of it.
+// await waits for an execution, shows how it goes and its outcome.
 func (s *session) await(ctx context.Context, c *client.Client, id string, w waiting) error {
 	if w.follow {
 		_, err := c.FollowLog(ctx, id, client.LogOptions{}, func(l client.LoggedLine) error { return s.logLine(l, false) })

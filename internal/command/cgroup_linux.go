@@ -31,7 +31,7 @@ const (
 	ownThreads = 32              // of the minder, which is in the group, too
 )
 
-// findCgroups divides this process's group; nil where it may not.
+// findCgroups divides this process's group; nil if it may not.
 func findCgroups(limit minder.Limit, log *slog.Logger) *cgroups {
 	if limit.Memory == 0 && limit.Processes == 0 {
 		return nil

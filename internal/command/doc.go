@@ -14,5 +14,5 @@
 // command is confined to its process group only.
 //
 // The package never passes a command line to a shell, and never decides whether
-// a failure is tried again.
+// a failure is retried.
 package command

@@ -143,7 +143,7 @@ func (p *place) give() error {
 	})
 }
 
-// result reads what the command wrote as its result; nil where it wrote nothing. The folder is the command's, so what lies
+// result reads what the command wrote as its result; nil if it wrote nothing. The folder is the command's, so what lies
 // there may be anything: only a plain file of its own is read.
 func (p *place) result() ([]byte, error) {
 	f, err := p.root.OpenFile("result", os.O_RDONLY|nonblock, 0)

@@ -92,7 +92,7 @@ func span(v string, least, most int, unit time.Duration, to *time.Duration) bool
 	return true
 }
 
-// ports reads ports that are parted by commas or spaces.
+// ports reads ports that are separated by commas or spaces.
 func ports(v string, to *[]int) bool {
 	var out []int
 	for text := range strings.FieldsFuncSeq(v, func(c rune) bool { return c == ',' || c == ' ' }) {

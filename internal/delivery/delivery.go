@@ -49,7 +49,7 @@ type Pipeline struct {
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
 	mu    sync.Mutex
-	later sync.WaitGroup // what is tried again; mu guards that nothing is added once ctx has ended
+	later sync.WaitGroup // what is retried; mu guards that nothing is added once ctx has ended
 }
 
 // New makes a desk whose steps are taken in their order.
@@ -59,7 +59,7 @@ func New(d Dispatcher, log *slog.Logger, steps ...Step) *Pipeline {
 	return k
 }
 
-// Close ends what is tried again behind callers' backs. What has not been given back by then is when its worker's session ends.
+// Close ends what is retried behind callers' backs. What has not been given back by then is when its worker's session ends.
 func (k *Pipeline) Close() {
 	k.mu.Lock()
 	k.end()
@@ -105,8 +105,8 @@ func (k *Pipeline) complete(ctx context.Context, a *job.Attempt, out *client.Att
 // settleFor sets how long to try to end what cannot be handed out; by then the worker's session has ended, or nothing does.
 const settleFor = time.Hour
 
-// settle ends what cannot be handed out, and goes on trying behind the caller's back where the store is away: a worker of
-// this process goes on beating, so that nobody else would ever take it.
+// settle ends what cannot be handed out, and continues trying behind the caller's back where the store is away: a worker of
+// this process continues beating, so that nobody else would ever take it.
 func (k *Pipeline) settle(ctx context.Context, w job.WorkerID, failed []job.Outcome, back []job.Lease) {
 	ctx = context.WithoutCancel(ctx)
 	if failed, back = k.try(ctx, w, failed, back); len(failed)+len(back) == 0 {

@@ -98,7 +98,7 @@ func TestWhatCannotBeGivenBackIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What is tried again ends with the desk, and nothing is begun after that.
+// What is retried ends with the desk, and nothing is begun after that.
 func TestTryingAgainEndsWithTheDesk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &away{until: time.Now().Add(30 * time.Minute)}

@@ -90,7 +90,7 @@ func restrict(f *Files, own []string) error {
 	return nil
 }
 
-// allow adds a rule for a path; one that is not there needs none.
+// allow adds a rule for a path; one that does not exist needs none.
 func allow(set int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	switch {

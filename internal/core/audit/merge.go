@@ -43,7 +43,7 @@ func Merge(all []*Entry) []*Entry {
 		k := kind{e.Tenant, e.By, e.Key, e.From, e.Action, e.Role}
 		g := groups[k]
 		if g == nil || g.n == maxOthers {
-			first := *e // the caller's stay as they are: they may be tried again
+			first := *e // the caller's stay as they are: they may be retried
 			g = &group{first: &first}
 			groups[k], order = g, append(order, g)
 			continue

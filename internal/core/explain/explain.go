@@ -66,7 +66,7 @@ type Situation struct {
 	Pause   job.Pause    // of its queue
 	Limits  []Limit      // that it is under, the widest first
 	Ahead   int          // of its tenant and class start before it
-	More    bool         // at the least
+	More    bool         // at least
 	Average time.Duration
 }
 

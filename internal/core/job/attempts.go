@@ -58,7 +58,7 @@ func (a PastAttempt) Tried() Tried {
 	return Tried{a.Token, a.Number, a.Worker, status, a.StartedAt, a.EndedAt, &a.Error}
 }
 
-// Attempts lists every attempt of an execution, the first one first: those that failed or were lost, of which stores keep
+// Attempts lists every attempt of an execution, earliest first: those that failed or were lost, of which stores keep
 // records, and the one that runs or was the last, which follows from the execution's own row and from what was kept of it.
 func (e Execution) Attempts(past []PastAttempt, kept []Event) []Tried {
 	out := make([]Tried, 0, len(past)+1)

@@ -15,7 +15,7 @@ const (
 	OutcomeSucceeded OutcomeStatus = iota + 1
 	OutcomeFailed
 	OutcomeCancelled
-	OutcomeSnoozed // it is to be tried again after RetryAfter; nothing failed
+	OutcomeSnoozed // it is to be retried after RetryAfter; nothing failed
 	OutcomeParked  // it has not ended: its target has taken it over and completes it itself
 )
 
@@ -59,7 +59,7 @@ type Held struct {
 type Transition struct {
 	Move   Move
 	Status Status
-	DueAt  time.Time // of the next attempt; zero where the status is final
+	DueAt  time.Time // of the next attempt; zero if the status is final
 	Tries  int       // charged failures after it; a store keeps its own count where that is greater
 
 	OutOfTime bool      // the next attempt would have come after the total timeout
@@ -205,7 +205,7 @@ type Verdict struct {
 	Repeated  bool   // it is accepted since it was applied before, and changed nothing
 }
 
-// Came returns what followed a finish that was applied: what it says, unless its execution was to go on and ended, because its job was
+// Came returns what followed a finish that was applied: what it says, unless its execution was to continue and ended, because its job was
 // deleted or it was asked to stop meanwhile.
 func (f *Finish) Came(v *Verdict) Transition {
 	t := f.Then

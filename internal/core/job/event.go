@@ -108,7 +108,7 @@ type Report struct {
 	Between   time.Duration // between attempts
 	Total     time.Duration // from its first start to its end, or until now
 	End       time.Time     // when it ended, or now
-	Attempts  []Tried       // all, the first one first
+	Attempts  []Tried       // all, earliest first
 }
 
 // Reported sums up an execution as of an instant.

@@ -9,7 +9,7 @@ import (
 )
 
 // Fingerprint names what errors have in common that differ only in numbers, ids and names. The zero one stands for all that
-// are not told apart.
+// are not distinguished.
 type Fingerprint [8]byte
 
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }

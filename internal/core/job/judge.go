@@ -39,7 +39,7 @@ func (p Past) Repeats(o OutcomeStatus) bool {
 		return false
 	case o == OutcomeSucceeded:
 		return p.Status == Succeeded
-	case o == OutcomeFailed: // however its execution went on
+	case o == OutcomeFailed: // however its execution continued
 		return p.Failed
 	case o == OutcomeCancelled:
 		return p.Status == Cancelled && !p.Failed && !p.Snoozed

@@ -25,7 +25,7 @@ const (
 	DeadLettered Event = "dead_lettered" // and is a dead letter: of each, once
 	Late         Event = "late"          // an execution of the job is due and has not started for as long as the rule says
 	Missing      Event = "missing"       // an instant passed and nothing ran: it was missed, or expired, or nobody fires the job
-	Recovered    Event = "recovered"     // a job of which one of the others was told is well again
+	Recovered    Event = "recovered"     // a job of which one of the others was told is healthy again
 )
 
 // Events lists them all.

@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/tenant"
 )
 
-// A large pick keeps bundles together; by and by the tenants still get their shares.
+// A large pick keeps bundles together; gradually the tenants still get their shares.
 func TestLargePicksKeepBundlesTogether(t *testing.T) {
 	p := New()
 	p.Weigh(map[tenant.ID]int{"a": 2, "b": 1})

@@ -40,7 +40,7 @@ type gate struct {
 }
 
 // Limit sets the limits over tenants and queues, and which of these are paused. It reports whether what runs must be
-// counted anew: there is a limit on it where there was none.
+// counted again: there is a limit on it where there was none.
 func (p *Picker) Limit(ls []job.Limit) (recount bool) {
 	was := p.gates
 	p.gates, p.latest = make(map[scope]*gate, len(ls)), passage{}

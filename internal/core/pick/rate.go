@@ -191,7 +191,7 @@ func (p *Picker) Pour(n Need, tokens int, wait time.Duration, now time.Time) {
 }
 
 // Evict takes all candidates of a group out, and calls f with each: they have other limits now, and come again with these.
-// Whatever held the group back is asked anew.
+// Whatever held the group back is asked again.
 func (p *Picker) Evict(k job.GroupKey, f func(*job.Ready)) {
 	g := p.groups[k]
 	if g == nil {

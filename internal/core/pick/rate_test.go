@@ -11,7 +11,7 @@ import (
 
 func mail(r *job.Ready) { r.Class = job.Needs{Target: job.HTTP, Queue: "mail"}.Class() }
 
-// Of a wide rate, tokens for all that waits would have gone before the next pick: where that will leave many, more are asked for.
+// Of a wide rate, tokens for everything that waits would have gone before the next pick: where that will leave many, more are asked for.
 func TestNeeds(t *testing.T) {
 	wide := job.Rate{Count: 1_000_000, Per: time.Second, Burst: 100_000}
 	slow := job.Rate{Count: 100, Per: time.Second, Burst: 1000}

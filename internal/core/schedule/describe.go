@@ -159,7 +159,7 @@ func (s series) numbers() string {
 	return list(runs(v, strconv.Itoa), "and")
 }
 
-// stretch finds three values or more in a row, which may go on from the last value to the first; there is nothing else.
+// stretch finds three values or more in a row, which may continue from the last value to the first; there is nothing else.
 func (s series) stretch() (first, last int, ok bool) {
 	n := bits.OnesCount64(s.mask)
 	for i := range s.size {

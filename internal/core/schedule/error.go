@@ -11,7 +11,7 @@ import (
 type Error struct {
 	Field    string // "day-of-week", "expression", "timezone", "day", "every", …
 	Value    string // the item that is wrong, ready to be shown
-	Position int    // of the item in the expression, counted in bytes from 1; 0 where there is none
+	Position int    // of the item in the expression, counted in bytes from 1; 0 if there is none
 	Want     string // what would be right
 	Hint     string // what was probably meant; may be empty
 }

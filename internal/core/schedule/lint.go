@@ -115,7 +115,7 @@ func rareDay(it item) (uint32, bool) {
 		d++
 	case kindRange:
 		if it.b < it.a {
-			return 0, false // it goes on at day 1
+			return 0, false // it continues at day 1
 		}
 	case kindValue, kindNearest, kindFrom:
 	default:

@@ -28,7 +28,7 @@ type Terms struct {
 	Policy  job.CatchUp
 	Limit   int       // of CatchUpAll
 	Runs    int64     // how many more there may be; less than 0: any number
-	Most    int       // how many fire in one go: Next is the first of the rest, which is still owed; 0: any number
+	Most    int       // how many fire at once: Next is the first of the rest, which is still owed; 0: any number
 	Paused  time.Time // when its last pause began; zero: that is not known
 	Resumed time.Time // when it ended; zero: there was none
 }
@@ -105,7 +105,7 @@ func (p Plan) paused(at, now, resumed time.Time) Owed {
 	return o
 }
 
-// close says what comes after, and keeps to the number of runs that are left and of those in one go.
+// close says what comes after, and keeps to the number of runs that are left and of those at once.
 func (p Plan) close(o Owed, end, now time.Time, terms Terms) Owed {
 	runs, most := terms.Runs, terms.Most
 	if most > 0 && len(o.Fires) > most && (runs < 0 || runs > int64(most)) {

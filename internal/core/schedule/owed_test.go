@@ -54,7 +54,7 @@ func TestOwe(t *testing.T) {
 	}
 }
 
-// In steps of any size the same instants fire, and the same ones are skipped, as in one go.
+// In steps of any size the same instants fire, and the same ones are skipped, as at once.
 func TestOweInSteps(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	minutely := Plan{Every: time.Minute, Anchor: at.Add(-time.Minute), Zone: UTC}

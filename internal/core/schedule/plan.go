@@ -42,7 +42,7 @@ func (p Plan) Next(after time.Time) (time.Time, bool) {
 // LookAgain sets how long a plan whose calendar leaves it no instant is left alone.
 const LookAgain = 24 * time.Hour
 
-// Cursor returns where a plan stands after an instant: at its next instant or, where there is none for its calendar only, at a
+// Cursor returns where a plan stands after an instant: at its next instant or, if there is none for its calendar only, at a
 // time to look again, which is no instant of it; a calendar may change. False: it is over for good.
 func (p Plan) Cursor(after, now time.Time) (time.Time, bool) {
 	if t, ok := p.Next(after); ok {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// reference is the rules again, slow and plain: it reads the text anew for every local time that it tries,
+// reference is the rules again, slow and plain: it reads the text again for every local time that it tries,
 // and walks the clock second by second or minute by minute. It shares nothing with the engine.
 type reference struct {
 	fields []string // second minute hour date month weekday

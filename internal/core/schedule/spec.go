@@ -116,7 +116,7 @@ func weekdayNamed(text string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// local reads a time of the wall clock; zero where it is none.
+// local reads a time of the wall clock; zero if it is none.
 func local(text string) time.Time {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -47,7 +47,7 @@ type Tenant struct {
 	Name      string
 	Tier      Tier
 	Overrides Overrides // of its tier's quota
-	Reach     string    // address ranges that its callbacks may reach though they are not public, parted by commas
+	Reach     string    // address ranges that its callbacks may reach though they are not public, separated by commas
 	HTTPSOnly bool      // its callbacks go over https only
 	CreatedAt time.Time
 	CutAt     time.Time // when its history became shorter than it was; zero: never

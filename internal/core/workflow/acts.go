@@ -24,7 +24,7 @@ func conflict(act, node string, status Status, want string) error {
 	return &Conflict{Act: act, Node: node, Status: status, Want: want}
 }
 
-// Pause keeps nodes and items from starting. What runs goes on, and so do waits. Pausing a paused run changes nothing.
+// Pause keeps nodes and items from starting. What runs continues, and so do waits. Pausing a paused run changes nothing.
 func Pause(g *Graph, s *State) (Decisions, error) {
 	if s.Status != Running && s.Status != Paused {
 		return Decisions{}, conflict("pause", "", s.Status, "a run that is RUNNING")
@@ -104,7 +104,7 @@ func override(g *Graph, s *State, n int, act string, status Status) (Decisions, 
 		a.again(int32(n))
 	}
 	s.recount(g)
-	if s.open > 0 && s.cleanup { // the run goes on, and is cleaned up after it once more
+	if s.open > 0 && s.cleanup { // the run continues, and is cleaned up after it once more
 		s.cleanup = false
 		for _, f := range g.finally {
 			if s.cells[f].status.Final() && s.cells[f].reason != ByHand {
@@ -146,7 +146,7 @@ func (s *State) reset(n int32) {
 type Change struct {
 	Node     string
 	From, To Status // 0: the version has no such node
-	Items    int    // of a map that goes on: how many of its items run again, or for the first time
+	Items    int    // of a map that continues: how many of its items run again, or for the first time
 }
 
 // Changes lists what differs between two states, in the order of the second graph; nodes that only the first one has come

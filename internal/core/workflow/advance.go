@@ -37,7 +37,7 @@ type Decisions struct {
 	Closed []int
 	// Ended lists nodes that ended: what the event ended, and what was decided without an execution.
 	Ended []int
-	// Run is how the run ended; 0: it goes on.
+	// Run is how the run ended; 0: it continues.
 	Run Status
 	// Ignored says that the event changed nothing: it came too late, or for a second time.
 	Ignored bool
@@ -178,7 +178,7 @@ func (a *advance) start(n int32) {
 		return
 	}
 	c.held, c.reason = false, NoReason
-	if m := a.s.maps[n]; m != nil { // a retry goes on with its items
+	if m := a.s.maps[n]; m != nil { // a retry continues with its items
 		c.status = Running
 		a.startItems(n, m)
 		a.finishMap(n, m)

@@ -9,7 +9,7 @@ import (
 // named bounds how many nodes a sentence lists by name.
 const named = 5
 
-// Explain says why a node stands where it does, in one sentence without a name at its beginning; "" where its execution says
+// Explain says why a node stands where it does, in one sentence without a name at its beginning; "" if its execution says
 // more than its state.
 func Explain(g *Graph, s *State, n int) string {
 	c, x := &s.cells[n], &g.nodes[n]

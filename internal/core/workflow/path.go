@@ -8,7 +8,7 @@ import (
 // Span is when a node started and ended; zero: it has not.
 type Span struct{ Start, End time.Time }
 
-// CriticalPath returns the nodes that decided how long the run took, the first one first: from the one that ended last,
+// CriticalPath returns the nodes that decided how long the run took, earliest first: from the one that ended last,
 // each time to the parent that ended last before it. spans has one entry a node; nodes without an end are left out.
 func CriticalPath(g *Graph, spans []Span) []int {
 	all := make([]int32, len(g.nodes))

@@ -3,7 +3,7 @@ package workflow
 import "encoding/json"
 
 // Resolver turns decisions about one run into what a store writes: it prepares what starts, tells the state what came of
-// that, and goes on until nothing more follows. It keeps the lists of maps, so keep it as long as the run's state is at hand.
+// that, and continues until nothing more follows. It keeps the lists of maps, so keep it as long as the run's state is at hand.
 // One goroutine uses it at a time.
 type Resolver struct {
 	Graph  *Graph
@@ -23,7 +23,7 @@ type Effects struct {
 	Ended      []int // nodes that have ended; State says how
 	Failures   []NodeFailure
 	More       []int  // maps that start more items than one commit should: advance with MoreItems in the next one
-	Status     Status // how the run ended; 0: it goes on
+	Status     Status // how the run ended; 0: it continues
 }
 
 // Execution is one that starts.

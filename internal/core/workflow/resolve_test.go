@@ -41,7 +41,7 @@ func TestResolver(t *testing.T) {
 	if got := tell(e); got != want || ignored != 1 {
 		t.Errorf("after a, %d ignored:\n%s\nwant\n%s", ignored, got, want)
 	}
-	fresh := &Resolver{Graph: g, State: s, Run: r.Run, Values: v} // another server goes on
+	fresh := &Resolver{Graph: g, State: s, Run: r.Run, Values: v} // another server continues
 	e, _ = fresh.Advance(Event{Kind: ItemEnded, Node: 1, Item: 0, Status: Succeeded})
 	if got, want := tell(e), `m[3] {"payload":"r!"}; `; got != want {
 		t.Errorf("after an item: %s; want %s", got, want)
