@@ -401,7 +401,7 @@ func (d *Dispatcher) finish(ctx context.Context, rs []report) ([][]job.Verdict, 
 		for k, v := range vs[:n] {
 			o := &r.outcomes[k]
 			ls[k] = o.Lease
-			if v.Reason != job.RefusedUnknown { // which may be another's, and go on
+			if v.Reason != job.RefusedUnknown { // which may be another's, and continue
 				over = append(over, o.Lease)
 			}
 			if !v.Accepted {

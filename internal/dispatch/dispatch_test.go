@@ -38,7 +38,7 @@ func running(t *testing.T, f *fakeStore, cfg Config) *Dispatcher {
 
 var w1 = job.WorkerID{1}
 
-// claimed claims as a worker that does not wait for ever: in the time of a bubble a dispatcher that has forgotten something looks
+// claimed claims as a worker that does not wait forever: in the time of a bubble a dispatcher that has forgotten something looks
 // for it until the test is killed.
 func claimed(t *testing.T, d *Dispatcher, w job.WorkerID, limit int) ([]job.Attempt, error) {
 	t.Helper()

@@ -9,7 +9,7 @@
 // straight to the store: job.Decide says what follows, the lease's token
 // guards the write.
 //
-// The window is a cache of hints. It is bounded, it is swept anew from the
+// The window is a cache of hints. It is bounded, it is swept again from the
 // store every second, and losing it loses nothing. The package never runs a
 // job and never decides whether a lease holds: the row does.
 package dispatch

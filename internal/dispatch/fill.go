@@ -72,7 +72,7 @@ func (m *matcher) unpack(ctx context.Context) (any bool, err error) {
 }
 
 // sweep lists lanes, from where the last sweep stopped, for as long as a sweep may take. Where one class of a tenant has
-// very many groups in a partition, it lists the first of them and, each time round, some more, and goes on behind them:
+// very many groups in a partition, it lists the first of them and, each time round, some more, and continues after them:
 // they must not keep it from what else there is.
 func (m *matcher) sweep(ctx context.Context) error {
 	for began := time.Now(); ; {

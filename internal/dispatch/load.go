@@ -89,7 +89,7 @@ type Load struct {
 	Waiting int // due, and not of a paused queue
 	Paused  int // due, and of a paused queue
 	Running int
-	Slots   int       // of workers that live and take more, and serve the queue
+	Slots   int       // of live workers and take more, and serve the queue
 	Oldest  time.Time // when what has waited the longest was due, of what a worker could take; zero: nothing waits
 	Held    time.Time // likewise, of what a pause holds
 	Bands   [Bands]Depth
@@ -184,7 +184,7 @@ func (l *loads) last(now time.Time) (of []Load, all Load, fresh bool) {
 }
 
 // Loads says how much there is to do in each queue, over all tenants, in order of their names, and in all. All of it is
-// counted. While one caller counts anew, the others get the count before.
+// counted. While one caller counts again, the others get the count before.
 func (d *Dispatcher) Loads(ctx context.Context) ([]Load, Load, error) {
 	now := d.clock.Now()
 	of, all, fresh := d.loads.last(now)
@@ -288,7 +288,7 @@ func (d *Dispatcher) QueuesOf(ctx context.Context, of tenant.ID, named ...string
 	return out, nil
 }
 
-// mostQueues limits how many queues of a tenant are told apart.
+// mostQueues limits how many queues of a tenant are distinguished.
 const mostQueues = 20
 
 // Depths says how much waits and runs of each tenant that has something to do, and of all, in each queue, as it was counted last.

@@ -19,7 +19,7 @@ type laneStore struct {
 	lanes  []job.Lane
 	waits  map[job.Lane]int
 	counts int           // how often it was counted
-	block  chan struct{} // a count waits for it, where there is one
+	block  chan struct{} // a count waits for it, if there is one
 }
 
 func (s *laneStore) add(l job.Lane, n int) {
@@ -56,7 +56,7 @@ func (s *laneStore) Ready(_ context.Context, cs []engine.LaneCursor, _ int) (out
 
 func (s *laneStore) Workers(context.Context, tenant.ID) ([]job.Worker, error) { return nil, nil }
 
-// All that waits is counted, of every tenant, however much it is and however many lanes there are: alerts go by it.
+// Everything that waits is counted, of every tenant, however much it is and however many lanes there are: alerts go by it.
 func TestLoadsAreExact(t *testing.T) {
 	s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{}}
 	for p := range 200 {
@@ -90,7 +90,7 @@ func TestLoadsAreExact(t *testing.T) {
 	}
 }
 
-// While it is counted anew, nobody else waits for that.
+// While it is counted again, nobody else waits for that.
 func TestLoadsAreGivenAgainWhileTheyAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &laneStore{fakeStore: newFake(time.Now), waits: map[job.Lane]int{{Tenant: "a"}: 7}}

@@ -119,7 +119,7 @@ func (d *Dispatcher) Log(ctx context.Context, w job.WorkerID, in Lines) (job.Log
 const (
 	// nowhere is an offset where no chunk begins: a chunk from there is not stored, and its answer says how much of the log is stored.
 	nowhere = -1
-	// maxMisses bounds how often lines are tried again because others were added to the same log at the same time.
+	// maxMisses bounds how often lines are retried because others were added to the same log at the same time.
 	maxMisses = 20
 )
 

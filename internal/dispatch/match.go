@@ -31,8 +31,8 @@ type matcher struct {
 
 	swept   time.Time
 	probed  time.Time            // when lanes were last probed
-	after   *job.Lane            // where the next sweep goes on
-	crowds  map[crowded]job.Lane // where to go on among very many groups
+	after   *job.Lane            // where the next sweep continues
+	crowds  map[crowded]job.Lane // where to continue among very many groups
 	skipped map[crowded]bool     // of which this round of sweeps has not listed all
 
 	holding    engine.Holding
@@ -129,7 +129,7 @@ func (m *matcher) pass(ctx context.Context) error {
 	if err := m.lease(ctx); err != nil {
 		return err
 	}
-	_, err := m.unpack(ctx) // before what holds it back gives way, or it would go on standing before others
+	_, err := m.unpack(ctx) // before what holds it back gives way, or it would continue standing before others
 	return err
 }
 
@@ -141,7 +141,7 @@ func (m *matcher) tell() time.Time {
 	return now
 }
 
-// turnBack begins anew after the store's clock was set back: all that was to be done so long after something else would have to wait
+// turnBack starts over after the store's clock was set back: all that was to be done so long after something else would have to wait
 // until that instant comes once more, sweeps, rates, limits and shares among it.
 func (m *matcher) turnBack(ctx context.Context, now time.Time) {
 	m.restart(ctx)
@@ -264,7 +264,7 @@ func (m *matcher) lease(ctx context.Context) error {
 		if handled {
 			return
 		}
-		// A panic: the callers must not wait for ever, and what was picked for nobody must be found again.
+		// A panic: the callers must not wait forever, and what was picked for nobody must be found again.
 		m.fail(gs, errUnanswered)
 		m.restart(ctx)
 	}()
@@ -361,7 +361,7 @@ func (m *matcher) receiveAll() (err error) {
 	return err
 }
 
-// restart forgets the window, and has the store read and counted anew.
+// restart forgets the window, and has the store read and counted again.
 func (m *matcher) restart(ctx context.Context) {
 	if err := m.receiveAll(); err != nil && ctx.Err() == nil {
 		m.d.log.Warn("a lease failed", "error", err)
@@ -501,7 +501,7 @@ func (m *matcher) answered(gs []grant) {
 }
 
 // fail handles a lease that was not answered: it may have happened, so the sessions are asked for what nobody was
-// told of, and what runs is counted anew.
+// told of, and what runs is counted again.
 func (m *matcher) fail(gs []grant, err error) {
 	m.d.missed.Store(true)
 	for _, g := range gs {

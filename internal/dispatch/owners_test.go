@@ -136,7 +136,7 @@ func TestAShareOfALimit(t *testing.T) {
 }
 
 // What comes at once, right after a share was asked for, does not wait until it would be asked for again; but where less was given
-// than asked for, asking goes on at its pace.
+// than asked for, asking continues at its pace.
 func TestABurstDoesNotWaitForAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(time.Now)

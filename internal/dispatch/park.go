@@ -8,7 +8,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/engine"
 )
 
-// reportParked takes outcomes of which some are parked: their targets complete them, so they go on counting as running,
+// reportParked takes outcomes of which some are parked: their targets complete them, so they continue counting as running,
 // though their worker no longer holds them.
 func (d *Dispatcher) reportParked(ctx context.Context, w job.WorkerID, outcomes []job.Outcome) ([]job.Verdict, error) {
 	var parked, ended []job.Outcome

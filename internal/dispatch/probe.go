@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	probeEvery = 100 * time.Millisecond // lanes that could not be probed at once are tried again so often
+	probeEvery = 100 * time.Millisecond // lanes that could not be probed at once are retried so often
 	probeLanes = 1000                   // lanes looked at in one try
 	probeRows  = 1024                   // rows read at once, over all lanes that are probed together
 	probeLeast = 4                      // rows read of each lane at least

@@ -68,7 +68,7 @@ func TestARaisedRateOfAJobHoldsForWhatWaits(t *testing.T) {
 		}
 		group.Rate = job.Rate{Count: 1000, Per: time.Second, Burst: 100}
 		f.mu.Lock()
-		clear(f.buckets) // as a store has it that rescales
+		clear(f.buckets) // as a store says that rescales
 		for id, r := range f.free {
 			r.Group = group
 			f.free[id] = r
@@ -84,7 +84,7 @@ func TestARaisedRateOfAJobHoldsForWhatWaits(t *testing.T) {
 	})
 }
 
-// A claim that leaves much waiting has its rate paid for a while, and one that takes all that waits does not: what is drawn is lost to others.
+// A claim that leaves much waiting has its rate paid for a while, and one that takes everything that waits does not: what is drawn is lost to others.
 func TestTokensAreDrawnAheadOfABacklog(t *testing.T) {
 	rate := job.Rate{Count: 1000, Per: time.Second, Burst: 1000}
 	for name, c := range map[string]struct{ waits, claims, drawn int }{

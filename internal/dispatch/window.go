@@ -15,7 +15,7 @@ import (
 // window holds the executions that may be leased next: those that are due in a picker, those that soon are apart. One
 // goroutine owns it.
 type window struct {
-	size   int // how many executions it holds at the most, beside the heads of lanes
+	size   int // how many executions it holds at most, beside the heads of lanes
 	picker *pick.Picker
 	later  byDue
 	known  map[job.ExecutionID]*job.Ready // what is in the picker, or soon; nil: it was picked and is not let go of yet
@@ -25,7 +25,7 @@ type window struct {
 	last   job.Lane           // that was looked up …
 	latest *lane              // … and how far it has been read; nil: none was
 	round  int                // of sweeps through all lanes
-	hinted bool               // hints tell of all that comes, and lanes need not be read anew in every round of sweeps
+	hinted bool               // hints tell of all that comes, and lanes need not be read again in every round of sweeps
 	lost   int                // the last round in which hints were lost; -1: none
 	empty  map[job.Lane]*lane // those that must be read before the window can tell what comes first
 	probes []job.Lane         // those whose heads are to be looked at, though they hold something in the picker
@@ -42,8 +42,8 @@ type lane struct {
 	after   job.ExecutionID
 	more    bool      // the store may hold more behind the cursor
 	must    bool      // it does, and before what of it is in the picker
-	stale   bool      // it was listed since, and may hold what no hint told of: it is read anew once it is empty
-	missed  bool      // it does, and is read anew by the next sweep …
+	stale   bool      // it was listed since, and may hold what no hint told of: it is read again once it is empty
+	missed  bool      // it does, and is read again by the next sweep …
 	until   time.Time // … and by those until then: it holds what is due at that instant
 	begun   int       // the round in which it was last read from its start
 	probing bool      // it is on the list of lanes to probe
@@ -102,7 +102,7 @@ func (w *window) full(r job.Ready, now time.Time) bool {
 // held returns how many executions the window holds for coming workers.
 func (w *window) held() int { return len(w.known) - w.picked }
 
-// miss has the next sweep read a lane anew, or both where the store may list it.
+// miss has the next sweep read a lane again, or both where the store may list it.
 func (w *window) miss(r *job.Ready) {
 	x := *r
 	for _, x.Packed = range []bool{false, r.Packed || x.Group.Key != 0 && job.Bundled(x.ID)} {
@@ -243,7 +243,7 @@ func (w *window) next() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// sweep begins lanes that the store lists anew from their start. Where hints tell of all that comes, those of which
+// sweep begins lanes that the store lists again from their start. Where hints tell of all that comes, those of which
 // something is in the window are begun when they are empty; but all at once where a hint was lost, or there was no room for
 // what was not due yet. Of lanes that hold something in the window the head is probed.
 func (w *window) sweep(lanes []job.Lane, now time.Time) {
@@ -422,7 +422,7 @@ func (w *window) took(r *job.Ready) bool {
 	return goOn
 }
 
-// let forgets what was picked, now that the store says what became of it.
+// let forgets what was picked, now that the store says its outcome.
 func (w *window) let(r *job.Ready) {
 	delete(w.known, r.ID)
 	w.picked--

@@ -264,7 +264,7 @@ func TestLanesThatRunOutTogetherAreReadTogether(t *testing.T) {
 	}
 }
 
-// Where lanes are very many, those that were listed anew are read once they are empty.
+// Where lanes are very many, those that were listed again are read once they are empty.
 func TestVeryManyLanesAreNotReadAnewTogether(t *testing.T) {
 	now := time.Now()
 	for lanes, want := range map[int]int{fewLanes - 1: fewLanes, fewLanes + 100: 1} {

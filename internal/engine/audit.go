@@ -17,12 +17,12 @@ import (
 type Audit interface {
 	// Record writes an entry about something that is not in the store. That of the context is Record's, too.
 	Record(ctx context.Context, e audit.Entry) error
-	// AuditEntries lists entries of a tenant, the latest first.
+	// AuditEntries lists entries of a tenant, latest first.
 	AuditEntries(ctx context.Context, f AuditFilter, p Page) (AuditPage, error)
 	// SealAudit seals entries that are not sealed yet, some at a time, and says whether more are left. Only those are
 	// sealed before which none can be written any more; of two at once one waits for the other.
 	SealAudit(ctx context.Context) (more bool, err error)
-	// AuditSeals lists up to limit seals of a tenant from behind a number, the first one first, and with each the entries
+	// AuditSeals lists up to limit seals of a tenant from behind a number, earliest first, and with each the entries
 	// that are stored from behind the last one of the seal before it to its own last.
 	AuditSeals(ctx context.Context, t tenant.ID, after int64, limit int) ([]Sealed, error)
 	// StrayEntry is the first entry of a tenant behind a place that would be in a seal by now, and of which the caller has seen

@@ -14,7 +14,7 @@ type Badges interface {
 	AddBadge(ctx context.Context, b Badge, most int, i Idempotency) (Created, error)
 	// Badge finds one by its hash; ErrNotFound if there is none.
 	Badge(ctx context.Context, hash [32]byte) (Badge, error)
-	// FindBadges lists a tenant's, the newest first, but for those of deleted jobs. The cursor is an id.
+	// FindBadges lists a tenant's, newest first, but for those of deleted jobs. The cursor is an id.
 	FindBadges(ctx context.Context, t tenant.ID, p Page) (Listed[Badge], error)
 	// DeleteBadge revokes one of a tenant's, and answers with it; ErrNotFound if there is none.
 	DeleteBadge(ctx context.Context, t tenant.ID, id string) (Badge, error)

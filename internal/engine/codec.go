@@ -228,7 +228,7 @@ func EncodeSkip(metadata map[string]string) []byte { return encode(storedEnd{Met
 // Overlapped is the ending of an execution that was skipped because of its overlap policy.
 func Overlapped() []byte { return EncodeSkip(map[string]string{"reason": string(job.SkipOverlap)}) }
 
-// DecodeMetadata reads what EncodeSkip wrote; nil where there is none.
+// DecodeMetadata reads what EncodeSkip wrote; nil if there is none.
 func DecodeMetadata(b []byte) map[string]string {
 	var s storedEnd
 	if len(b) == 0 || json.Unmarshal(b, &s) != nil {

@@ -11,7 +11,7 @@ import (
 type Counts interface {
 	// KeepMinutes keeps what a server has counted in minutes, in place of what it said of them before.
 	KeepMinutes(ctx context.Context, s ServerID, ms []Minute) error
-	// Minutes sums up what all servers counted, from the minute of an instant on, the first one first. A minute in which
+	// Minutes sums up what all servers counted, from the minute of an instant on, earliest first. A minute in which
 	// nothing happened is left out; what is older than two days is forgotten.
 	Minutes(ctx context.Context, from time.Time) ([]Minute, error)
 }
@@ -49,13 +49,13 @@ type Census struct {
 	Slots         int // of those that take more
 	Busy          int // of these slots, as of the last beats
 	DrainingSlots int
-	Memory        int64   // resident, in bytes, of all workers that live and tell it; 0: none does
+	Memory        int64   // resident, in bytes, of all live workers and tell it; 0: none does
 	MemoryShare   float64 // of its limit that the worker uses which is closest to it; 0: none tells
 	DeadLetters   Total
 	OldestDead    time.Time // when the dead letter died that has been one for the longest; zero: there is none
 	Overdue       Total     // jobs
-	Unscheduled   int       // partitions whose schedules no server fires; 0 where one process has the store for itself
-	HistoryBytes  int64     // that finished executions, their attempts and their logs take up, or, where that cannot be told apart, all
+	Unscheduled   int       // partitions whose schedules no server fires; 0 if one process has the store for itself
+	HistoryBytes  int64     // that finished executions, their attempts and their logs take up, or, where that cannot be distinguished, all
 }
 
 // Reaped is the outcome for sessions that had expired and for what they held.

@@ -16,9 +16,9 @@ type Executions interface {
 	// FindExecutions lists executions of a tenant, or of one of its jobs, those with the latest scheduled time first. A page
 	// that is Bounded ends where the search has taken its time, and says so.
 	FindExecutions(ctx context.Context, f ExecutionFilter, p Page) (ExecutionPage, error)
-	// Attempts lists the failed and lost attempts of an execution, the first one first.
+	// Attempts lists the failed and lost attempts of an execution, earliest first.
 	Attempts(ctx context.Context, t tenant.ID, id job.ExecutionID) ([]job.PastAttempt, error)
-	// DeadLetters lists dead letters with their whole error history, the latest first. An execution is one from the commit
+	// DeadLetters lists dead letters with their whole error history, latest first. An execution is one from the commit
 	// that ends it as FAILED or TIMED_OUT (see job.Dead) until it is rerun or discarded.
 	DeadLetters(ctx context.Context, f DeadLetterFilter, p Page) (DeadLetterPage, error)
 	// Events lists what was kept of an execution as it happened (see job.Timeline), the first thing first.

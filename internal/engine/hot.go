@@ -34,14 +34,14 @@ type Sessions interface {
 	Renew(ctx context.Context, rs []Renewal, ttl time.Duration) (Orders, error)
 	// Worker finds a session, also one that has ended lately; ErrNotFound if there is none.
 	Worker(ctx context.Context, w job.WorkerID) (job.Worker, error)
-	// Workers lists the sessions that may serve the tenant, the latest first; those that have ended for an hour more.
+	// Workers lists the sessions that may serve the tenant, latest first; those that have ended for an hour more.
 	Workers(ctx context.Context, t tenant.ID) ([]job.Worker, error)
 	// Drain asks a session that may serve the tenant to take nothing more; it learns so from its renewals. ErrNotFound if
 	// there is none, or it has ended.
 	Drain(ctx context.Context, t tenant.ID, w job.WorkerID) error
 	// Leave ends a session at once and returns what it held to the queue, uncharged.
 	Leave(ctx context.Context, w job.WorkerID) ([]job.Ready, error)
-	// Cordon cordons a session that lives and may serve the tenant, or ends that; ErrNotFound if there is none.
+	// Cordon cordons a live session and may serve the tenant, or ends that; ErrNotFound if there is none.
 	Cordon(ctx context.Context, t tenant.ID, w job.WorkerID, on bool) error
 	// Cordoned lists the sessions that have not ended and are cordoned.
 	Cordoned(ctx context.Context) ([]job.WorkerID, error)
@@ -57,17 +57,17 @@ type Recovery interface {
 	// for the poison-th time within an hour ends as FAILED instead, with the error POISON: it may be what kills
 	// its workers.
 	Reap(ctx context.Context, limit, poison int) (Reaped, error)
-	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by workers that live,
+	// Overrun lists up to limit executions that are held, under leases given more than a second ago, by live workers,
 	// for longer than their attempt's timeout and slack, or without progress for longer than their stall timeout; and what is
 	// parked for longer than it may be.
 	Overrun(ctx context.Context, slack time.Duration, limit int) ([]Overrun, error)
 	// Expire ends up to limit executions that have never started and whose time to start has passed, as EXPIRED, and
-	// answers with how many. What runs goes on.
+	// answers with how many. What runs continues.
 	Expire(ctx context.Context, limit int) (int, error)
 	// Cancel ends an execution that waits as CANCELLED, at once, and asks one that runs to stop, which is an order to its
 	// worker. It answers with the state after it, CANCELLED or CANCELLING; a second cancel gets the same answer.
 	// ErrConflict if it has finished otherwise. What runs and was asked to stop ends as CANCELLED, too, where its lease
-	// ends without a result or it would be tried again; a success or a failure that the worker reports stands.
+	// ends without a result or it would be retried; a success or a failure that the worker reports stands.
 	Cancel(ctx context.Context, t tenant.ID, id job.ExecutionID, reason string) (job.Status, error)
 	// Force ends what was asked to stop longer than grace ago and still runs, as CANCELLED, and orders its worker to let
 	// go of it. It does up to limit and answers with how many.
@@ -92,7 +92,7 @@ type Reads interface {
 	// are late for the longest first; and how many there are: at least, where the total is an estimate, for there are so many late
 	// jobs, of any tenant, that not all were looked at.
 	LateJobs(ctx context.Context, t tenant.ID, before time.Time, limit int) (JobPage, error)
-	// DeadErrors lists a page of what the dead letters that a filter chooses died of, the latest first. It may end early.
+	// DeadErrors lists a page of what the dead letters that a filter chooses died of, latest first. It may end early.
 	DeadErrors(ctx context.Context, f DeadLetterFilter, p Page) (Listed[DeadError], error)
 	// Unwell lists finished executions of the tenants that did not succeed and were not cancelled either, those that
 	// finished first, first, from behind a mark. Others may commit what is before the mark later.
@@ -101,7 +101,7 @@ type Reads interface {
 	// first, up to limit.
 	Late(ctx context.Context, t tenant.ID, before time.Time, limit int) ([]Late, error)
 	// CalendarUsers looks at up to look jobs of the tenant behind one, in order of their ids, and lists those that name the
-	// calendar and are not deleted, and the last one it looked at; the zero id where there are no more.
+	// calendar and are not deleted, and the last one it looked at; the zero id if there are no more.
 	CalendarUsers(ctx context.Context, t tenant.ID, name string, after job.ID, look int) ([]job.Job, job.ID, error)
 	// SecretsOf says whose the executions are that have not finished, and which managed secrets their jobs have, also such
 	// as they have had before: the latest 20 of a job.
@@ -122,7 +122,7 @@ type Buckets interface {
 	// each is full again by the store's clock. Each bucket is named once. It is for those who have counted by themselves
 	// and tell the others; Draw is for those who ask first.
 	Charge(ctx context.Context, cs []Charge) ([]time.Duration, error)
-	// CountJobs counts the active jobs of a tenant anew, and keeps the number; one that was kept less than CountAge of it
+	// CountJobs counts the active jobs of a tenant again, and keeps the number; one that was kept less than CountAge of it
 	// ago is answered as it is. Active is a job that has an instant planned, or an execution that is not over.
 	CountJobs(ctx context.Context, t tenant.ID) (int64, error)
 }

@@ -17,34 +17,34 @@ type Jobs interface {
 	CreateJobs(ctx context.Context, cs []Creation) ([]Created, error)
 	// Job finds one job, without its statistics; ErrNotFound also for another tenant's. A deleted one is found.
 	Job(ctx context.Context, t tenant.ID, ref Ref) (job.Job, error)
-	// FindJobs lists jobs, the newest first, without their statistics.
+	// FindJobs lists jobs, newest first, without their statistics.
 	FindJobs(ctx context.Context, f JobFilter, p Page) (JobPage, error)
 	// Stats reads the statistics of jobs of one tenant, in the order asked for; zero for a job that is unknown or never
 	// ran. They are kept as executions end, so that reading them costs the same after any number of these; of those that
 	// have not ended the StatsLook scheduled first and last are looked at for when one started last.
 	Stats(ctx context.Context, t tenant.ID, ids []job.ID) ([]job.Stats, error)
 	// DeleteJob marks a job deleted, cancels its executions that wait, and leaves those that run. It cancels CancelsAtOnce
-	// at most, or the deletion's own number. Where more wait, it adds the deletion's operation in the same commit, and CancelWaiting goes on; none of them starts.
+	// at most, or the deletion's own number. Where more wait, it adds the deletion's operation in the same commit, and CancelWaiting continues; none of them starts.
 	// Deleting a deleted job answers it again, cancels as many more, and adds
 	// the operation only where none with its kind and spec runs.
 	DeleteJob(ctx context.Context, t tenant.ID, d Deletion) (Deleted, error)
 	// CancelWaiting cancels up to limit executions of a deleted job that wait, the earliest first, and returns how many it
 	// cancelled: fewer than limit means that none is left. It cancels nothing of a job that is not deleted.
 	CancelWaiting(ctx context.Context, t tenant.ID, of job.ID, limit int) (int, error)
-	// UpdateJob stores a job's definition, state and pause anew, under the revision it is to have now (0: any), and raises
-	// that. What was staged for instants that have not come is taken back: unless the update plans anew, the next instant is the first of
+	// UpdateJob stores a job's definition, state and pause again, under the revision it is to have now (0: any), and raises
+	// that. What was staged for instants that have not come is taken back: unless the update plans again, the next instant is the first of
 	// what was taken back and what was planned. What waits of a paused job's schedule is held, of an active one's freed: HoldsAtOnce
-	// of it, the earliest first; where more waits Settle goes on, and until it has come to an execution of a paused job no lease takes that. Held is, while the job is paused, also
+	// of it, the earliest first; where more waits Settle continues, and until it has come to an execution of a paused job no lease takes that. Held is, while the job is paused, also
 	// what comes back to the queue of it (Finish, Release, Leave, Disown, Reap). A
 	// job's key stays. ErrNotFound if the job is unknown or deleted, ErrConflict if it has another revision, or if a recurring job
-	// that owed nothing is planned anew for an instant that has come meanwhile: it may have fired already; *Spent if it
-	// is planned anew and has run as often as it may, without what was taken back.
+	// that owed nothing is planned again for an instant that has come meanwhile: it may have fired already; *Spent if it
+	// is planned again and has run as often as it may, without what was taken back.
 	UpdateJob(ctx context.Context, t tenant.ID, u Update) (job.Job, error)
 	// Resumable lists up to limit paused jobs of any tenant whose pause ends by itself by now.
 	Resumable(ctx context.Context, limit int) ([]job.Job, error)
-	// Settle goes on with holding or freeing what waits of one job, of which more waited than UpdateJob goes through: it goes through
+	// Settle continues with holding or freeing what waits of one job, of which more waited than UpdateJob goes through: it goes through
 	// up to limit executions, and returns how many. 0 means that there is nothing to do, or that others are at it. The job's state at that moment decides,
-	// so that any server may go on, whatever has become of the job meanwhile.
+	// so that any server may continue, whatever has become of the job meanwhile.
 	Settle(ctx context.Context, limit int) (int, error)
 	// Trigger adds one execution to an existing job; ErrNotFound if the job is unknown or deleted. Where another holds its
 	// unique key nothing is stored, its idempotency key neither.

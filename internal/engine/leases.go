@@ -30,7 +30,7 @@ type Leases interface {
 	Running(ctx context.Context, ps []job.Partition) ([]Running, error)
 	// Held reads what deciding an outcome needs, of those leases that still hold.
 	Held(ctx context.Context, ls []job.Lease) ([]job.Held, error)
-	// Finish applies each transition under its lease's token, and answers in order. What is to be tried again
+	// Finish applies each transition under its lease's token, and answers in order. What is to be retried
 	// although its job was deleted meanwhile ends instead, as FAILED or, after a timeout, TIMED_OUT, and what is snoozed as
 	// CANCELLED; what was asked to stop ends as CANCELLED. The verdict says how. The same outcome
 	// under the same token again is accepted again and changes nothing, whatever transition comes with

@@ -14,7 +14,7 @@ type Tenants interface {
 	CreateTenant(ctx context.Context, t tenant.Tenant) error
 	// Tenants lists all tenants in order of their ids.
 	Tenants(ctx context.Context) ([]tenant.Tenant, error)
-	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted anew.
+	// UpdateTenant changes a tenant's name, tier, overrides and reach; ErrNotFound if there is none. Its active jobs are counted again.
 	UpdateTenant(ctx context.Context, t tenant.Tenant) error
 	// SetLimit keeps a limit, in place of any before; one that is zero is removed. A pause stays as it is: see PauseQueue.
 	SetLimit(ctx context.Context, l job.Limit) error
@@ -42,6 +42,6 @@ type Drawn struct {
 
 // Reach says where callbacks of a tenant may go, beyond those of most tenants.
 type Reach struct {
-	Allow     string // address ranges that they may reach though they are not public, parted by commas
+	Allow     string // address ranges that they may reach though they are not public, separated by commas
 	HTTPSOnly bool   // they may not go over plain http
 }

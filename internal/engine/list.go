@@ -7,7 +7,7 @@ import (
 	"github.com/carillon-jobs/carillon/internal/core/job"
 )
 
-// Listed is one page of a list. Where it is Partial the search took its time: Next goes on from where it came to, whatever it
+// Listed is one page of a list. Where it is Partial the search took its time: Next continues from where it came to, whatever it
 // has found.
 type Listed[T any] struct {
 	Rows    []T

@@ -48,7 +48,7 @@ type LogAppended struct {
 type LogQuery struct {
 	Attempt int // its number; 0: all
 	From    job.LogPlace
-	Chunks  int // at the most
+	Chunks  int // at most
 }
 
 // LogChunk is a part of an attempt's log.

@@ -13,7 +13,7 @@ type Operations interface {
 	AddOperation(ctx context.Context, o job.Operation, i Idempotency) (Created, error)
 	// Operation finds one; ErrNotFound also for another tenant's.
 	Operation(ctx context.Context, t tenant.ID, id job.OperationID) (job.Operation, error)
-	// FindOperations lists operations, the newest first.
+	// FindOperations lists operations, newest first.
 	FindOperations(ctx context.Context, t tenant.ID, p Page) (OperationPage, error)
 	// TakeOperation hands out, for ttl, the one of the running that nobody has and that was saved the longest ago, by its
 	// UpdatedAt; ErrNotFound if there is none.

@@ -57,7 +57,7 @@ type Lending struct {
 
 // Present is a store that several servers share and that knows which of them live, whichever steps its schema has had.
 type Present interface {
-	// Present lists the hosts of servers that live, each once, in order.
+	// Present lists the hosts of live servers, each once, in order.
 	Present(ctx context.Context) ([]string, error)
 }
 

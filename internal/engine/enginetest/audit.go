@@ -25,7 +25,7 @@ func (f fixture) anEntry(action string) audit.Entry {
 	}
 }
 
-// actions are those in the log, the first one first.
+// actions are those in the log, earliest first.
 func (f fixture) actions() []string {
 	f.Helper()
 	var out []string
@@ -71,7 +71,7 @@ func (f fixture) verify(t tenant.ID) (entries int, broken *audit.Broken) {
 	}
 }
 
-// oldSealsGo is that what is old enough goes, however much it is, and a chain goes on behind what went.
+// oldSealsGo is that what is old enough goes, however much it is, and a chain continues after what went.
 func oldSealsGo(t *testing.T, h Harness) {
 	f := open(t, h)
 	put := func(of tenant.ID) {

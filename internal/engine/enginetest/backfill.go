@@ -124,7 +124,7 @@ func calendarUsers(t *testing.T, h Harness) {
 	}
 }
 
-// What is planned anew for an instant that came meanwhile may have fired already.
+// What is planned again for an instant that came meanwhile may have fired already.
 func planAnew(t *testing.T, h Harness) {
 	f := open(t, h)
 	now := f.now()

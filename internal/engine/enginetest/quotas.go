@@ -156,7 +156,7 @@ func activeJobs(t *testing.T, h Harness) {
 	if n := count(); n != 6 {
 		t.Errorf("%d jobs, want 6", n)
 	}
-	// One that was over and is planned anew takes room like a new one.
+	// One that was over and is planned again takes room like a new one.
 	over := first.Jobs[0]
 	over.Schedule, over.NextRunAt = weekly.Schedule, weekly.NextRunAt
 	if _, err := f.UpdateJob(f.ctx, "acme", engine.Update{Job: over, Replan: true, AsOf: f.now(), Most: 6}); !errors.Is(err, engine.ErrFull) {

@@ -52,7 +52,7 @@ func settling(t *testing.T, h Harness) {
 			}
 		}
 	}
-	// over goes on until nothing is left to do.
+	// over continues until nothing is left to do.
 	over := func() {
 		for must(f.Settle(f.ctx, 2)) > 0 {
 		}

@@ -126,7 +126,7 @@ func (s *Shared) Lease(ctx context.Context, gs []engine.Grant, f engine.Fence) (
 	return s.Store.Lease(ctx, gs, f)
 }
 
-// admits reports whether a fence lets an execution through. mu is held.
+// admits reports whether a fence lets an execution through. The caller holds mu.
 func (s *Shared) admits(f engine.Fence, id job.ExecutionID) bool {
 	at, known := s.places[id]
 	epoch, named := f.Epochs[at.part]
@@ -140,7 +140,7 @@ func (s *Shared) admits(f engine.Fence, id job.ExecutionID) bool {
 	return p.Owner == f.Server && p.Epoch == epoch
 }
 
-// serves reports whether a server is there. mu is held.
+// serves reports whether a server is there. The caller holds mu.
 func (s *Shared) serves(id engine.ServerID) bool {
 	a := s.servers[id]
 	return a != nil && !a.deposed && time.Now().Before(a.expires)
@@ -180,7 +180,7 @@ func (s *Shared) Attend(ctx context.Context, me engine.Server, ttl time.Duration
 	return r, nil
 }
 
-// part is a partition as a server's duty knows it. mu is held.
+// part is a partition as a server's duty knows it. The caller holds mu.
 func (s *Shared) part(of engine.ServerID, p job.Partition) *engine.Partition {
 	duty := engine.Dispatching
 	if a := s.servers[of]; a != nil {

@@ -161,7 +161,7 @@ func reopen(t testing.TB, h Harness, where string) fixture {
 	return fixture{TB: t, Store: s, ctx: t.Context(), where: where}
 }
 
-// must is for calls that fail only if the engine is broken: there is nothing to go on with then.
+// must is for calls that fail only if the engine is broken: there is nothing to continue with then.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -98,7 +98,7 @@ func record(ctx context.Context, c writer, e *audit.Entry) error {
 }
 
 // recordSQL draws a transaction id before the entry draws its number, which horizon counts on: by itself an insert does so
-// the other way round. Where other rows are written first they have drawn one.
+// the other way around. Where other rows are written first they have drawn one.
 var recordSQL = auditTable.insert + " WHERE pg_current_xact_id() IS NOT NULL"
 
 // horizon says up to where all entries are decided, in three steps. Entries get their numbers in the order in which they are

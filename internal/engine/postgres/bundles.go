@@ -226,7 +226,7 @@ func marked[T ~[16]byte](s *Store, ids []T) (out [][16]byte) {
 	return out
 }
 
-// unpackBy unpacks by one of the two statements. Where a bundle was parted meanwhile, what became of it is seen the next time.
+// unpackBy unpacks by one of the two statements. Where a bundle was parted meanwhile, its outcome is seen the next time.
 func (s *Store) unpackBy(ctx context.Context, c rower, sql string, ids [][16]byte) error {
 	if len(ids) == 0 {
 		return nil

@@ -24,7 +24,7 @@ const (
 type batch struct {
 	all    []engine.Creation
 	chosen []int            // those to store, by their place
-	out    []engine.Created // what became of each of all
+	out    []engine.Created // the outcome of each of all
 	pages  *pages           // their rows, where there are many
 }
 
@@ -88,7 +88,7 @@ func splitRepeats(cs []engine.Creation) (firsts []int, repeats map[int]int) {
 	return firsts, repeats
 }
 
-// answerRepeat answers a repeat from what became of the first with its key, if that says it.
+// answerRepeat answers a repeat from the outcome of the first with its key, if that says it.
 func (b batch) answerRepeat(i, first int) bool {
 	f, same := b.out[first], b.all[i].Idempotency.Hash == b.all[first].Idempotency.Hash
 	if f.Taken != "" || f.Reused || f.Unique != nil || f.Over {

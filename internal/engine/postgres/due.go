@@ -75,7 +75,7 @@ func (s *Store) CountDue(ctx context.Context) (map[engine.DueKey]int, error) {
 func (s *Store) countBy(ctx context.Context, doing, sql string) (map[engine.DueKey]int, error) {
 	var out map[engine.DueKey]int
 	err := s.look(ctx, doing, func(ctx context.Context, c *pgxpool.Conn) error {
-		out = map[engine.DueKey]int{} // a look that is repeated begins anew
+		out = map[engine.DueKey]int{} // a look that is repeated starts over
 		rows, _ := c.Query(ctx, sql)
 		var k engine.DueKey
 		var n int
@@ -96,7 +96,7 @@ func (s *Store) countDuePiece(ctx context.Context, from duePlace, most int64, ou
 	}
 	var parts []part
 	err = s.ask(ctx, "count what is due", func(ctx context.Context, c *pgxpool.Conn) error {
-		parts, end = nil, nil // a look that is repeated begins anew
+		parts, end = nil, nil // a look that is repeated starts over
 		var due any = "-infinity"
 		if !from.due.IsZero() {
 			due = from.due
